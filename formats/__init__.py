@@ -1,0 +1,1 @@
+"""What bytes are: the formats of Flink snapshots. No Spark here."""

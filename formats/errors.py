@@ -1,0 +1,125 @@
+"""Everything that this package raises.
+
+One root, :class:`SavepointError`; every leaf also derives from the builtin that a caller would expect. Errors
+carry facts (file, offset, operator, state, what was expected, what to do) and print them one to a line. They cross
+process borders, so they pickle with all their facts.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Any, Self
+
+FACTS = ("path", "offset", "operator", "state", "expected", "found", "remedy")
+LABELS = {
+    "path": "file",
+    "offset": "at byte",
+    "operator": "operator",
+    "state": "state",
+    "expected": "expected",
+    "found": "found",
+    "remedy": "to do",
+}
+
+
+class SavepointError(Exception):
+    """Root of all errors of this package: a message and the facts that locate the problem."""
+
+    def __init__(self, message: str, **facts: Any) -> None:
+        unknown = facts.keys() - set(FACTS)
+        if unknown:
+            raise TypeError(f"unknown facts {sorted(unknown)}; known are {FACTS}")
+        super().__init__(message)
+        self.message = message
+        self.facts: dict[str, Any] = {name: value for name, value in facts.items() if value is not None}
+
+    def with_facts(self, **facts: Any) -> Self:
+        """This error with more facts; those that it has already stay, for they were nearer to the problem."""
+        for name, value in facts.items():
+            if value is not None:
+                self.facts.setdefault(name, value)
+        return self
+
+    def __str__(self) -> str:
+        lines = [f"  {LABELS[name]}: {self.facts[name]}" for name in FACTS if name in self.facts]
+        return "\n".join([self.message, *lines])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.message, self.facts)
+
+
+def _rebuild(kind: type[SavepointError], message: str, facts: dict[str, Any]) -> SavepointError:
+    return kind(message, **facts)
+
+
+class CorruptStateError(SavepointError, ValueError):
+    """Bytes are not what the format says: truncated, damaged, or hostile."""
+
+
+class UnsupportedVersionError(SavepointError, NotImplementedError):
+    """A version of a format that is not read (too old, or newer than this release)."""
+
+
+class UnsupportedStateError(SavepointError, NotImplementedError):
+    """A kind of state that is recognised, but cannot be read by what was asked."""
+
+
+class UndecodableStateError(SavepointError, TypeError):
+    """State whose serializer is user code, where BINARY cannot stand in for it or was declined."""
+
+
+class ValueRangeError(SavepointError, OverflowError):
+    """A value that the column's Spark type cannot hold exactly."""
+
+
+class OptionError(SavepointError, ValueError):
+    """An option, a combination of options, or a user's schema that cannot be."""
+
+
+class OperatorNotFoundError(SavepointError, KeyError):
+    """No operator of that uid, hash or name."""
+
+
+class StateNotFoundError(SavepointError, KeyError):
+    """The operator has no state or table of that name."""
+
+
+class SnapshotNotFoundError(SavepointError, FileNotFoundError):
+    """There is no snapshot at the path."""
+
+
+class StateFileNotFoundError(SavepointError, FileNotFoundError):
+    """A file that the snapshot refers to is missing."""
+
+
+class UnsafePathError(SavepointError, PermissionError):
+    """A handle points outside the snapshot, and nobody allowed that."""
+
+
+def nearest(wanted: str, known: Iterable[str]) -> list[str]:
+    """At most three names like the wanted one, best first: by case, by part, then by edit distance."""
+    names = list(dict.fromkeys(known))
+    folded = wanted.casefold()
+    same = [name for name in names if name.casefold() == folded]
+    part = [name for name in names if folded in name.casefold() or name.casefold() in folded]
+    close = difflib.get_close_matches(wanted, names, n=3, cutoff=0.5)
+    return list(dict.fromkeys(same + close + part))[:3]
+
+
+def did_you_mean(wanted: str, known: Iterable[str]) -> str:
+    """A sentence with the nearest names, or with some of those that there are.
+
+    >>> did_you_mean("uidd", ["uid", "state"])
+    "did you mean 'uid'?"
+    >>> did_you_mean("x", [])
+    'there is none'
+    """
+    names = list(dict.fromkeys(known))
+    close = nearest(wanted, names)
+    if close:
+        return "did you mean " + " or ".join(repr(name) for name in close) + "?"
+    if not names:
+        return "there is none"
+    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+    return "there are " + ", ".join(repr(name) for name in names[:10]) + more

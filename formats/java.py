@@ -1,0 +1,78 @@
+"""What Java defines and Python does not: modified UTF-8 and ``hashCode``.
+
+Source: ``java.io.DataInput`` (modified UTF-8), ``java.lang.*#hashCode``.
+"""
+
+from __future__ import annotations
+
+
+def decode_modified_utf8(data: bytes) -> str:
+    """Text of Java's modified UTF-8: NUL is C0 80, a supplementary character two 3-byte surrogates.
+
+    Lone surrogates stay in the text, as Java keeps them. ValueError where the bytes are not modified UTF-8.
+
+    >>> decode_modified_utf8(bytes.fromhex("61c080eda0bdedb880")) == "a" + chr(0) + chr(0x1F600)
+    True
+    """
+    if data.isascii():
+        return data.decode("ascii")
+    units = bytearray()
+    i, n = 0, len(data)
+    while i < n:
+        a = data[i]
+        if a < 0x80:
+            unit, i = a, i + 1
+        elif a & 0xE0 == 0xC0 and i + 1 < n and data[i + 1] & 0xC0 == 0x80:
+            unit, i = (a & 0x1F) << 6 | data[i + 1] & 0x3F, i + 2
+        elif a & 0xF0 == 0xE0 and i + 2 < n and data[i + 1] & 0xC0 == 0x80 and data[i + 2] & 0xC0 == 0x80:
+            unit, i = (a & 0x0F) << 12 | (data[i + 1] & 0x3F) << 6 | data[i + 2] & 0x3F, i + 3
+        else:
+            raise ValueError(f"byte {i} is not modified UTF-8")
+        units += unit.to_bytes(2, "little")
+    return units.decode("utf-16-le", "surrogatepass")
+
+
+def encode_modified_utf8(text: str) -> bytes:
+    """The bytes of ``DataOutput.writeUTF`` without the length.
+
+    >>> encode_modified_utf8("a" + chr(0)).hex()
+    '61c080'
+    """
+    if text.isascii() and "\0" not in text:
+        return text.encode("ascii")
+    out = bytearray()
+    for unit in utf16_units(text):
+        if 0 < unit < 0x80:
+            out.append(unit)
+        elif unit < 0x800:
+            out += bytes((0xC0 | unit >> 6, 0x80 | unit & 0x3F))
+        else:
+            out += bytes((0xE0 | unit >> 12, 0x80 | unit >> 6 & 0x3F, 0x80 | unit & 0x3F))
+    return bytes(out)
+
+
+def utf16_units(text: str) -> list[int]:
+    """UTF-16 code units of a text: what Java's ``String.charAt`` sees."""
+    data = text.encode("utf-16-le", "surrogatepass")
+    return [data[i] | data[i + 1] << 8 for i in range(0, len(data), 2)]
+
+
+def signed32(value: int) -> int:
+    """The low 32 bits as Java's int.
+
+    >>> signed32(0xFFFFFFFF)
+    -1
+    """
+    return (value & 0xFFFFFFFF ^ 0x80000000) - 0x80000000
+
+
+def string_hash(text: str) -> int:
+    """``String.hashCode``.
+
+    >>> string_hash("hello")
+    99162322
+    """
+    h = 0
+    for unit in utf16_units(text):
+        h = (31 * h + unit) & 0xFFFFFFFF
+    return signed32(h)

@@ -1,0 +1,1 @@
+"""The `_metadata` file of every version."""

@@ -1,0 +1,1 @@
+"""TypeSerializer snapshots and values: one class per serializer, both directions."""

@@ -1,0 +1,1 @@
+"""What state means: tables, assignment of key groups, joins. No Spark here."""
