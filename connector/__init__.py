@@ -17,7 +17,7 @@ _LAZY = {
     "SavepointError": ("pyspark_savepoint.formats.errors", "SavepointError"),
 }
 
-__all__ = ["DefaultSource", "SavepointDataSource", "SavepointError", "__version__"]  # noqa: F822
+__all__ = ["DefaultSource", "SavepointDataSource", "SavepointError", "__version__"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,224 @@
+"""Cursors: one position per row in one buffer. The only vocabulary between bytes and Arrow columns.
+
+A serializer decodes a *column*: it reads one value at every cursor and leaves each cursor behind its value. So a
+tuple decodes field 0 of all rows, which leaves every cursor at field 1, and so on: no interpreter per row. Writing is
+the mirror: sizes of all rows, one buffer, then the columns are filled in one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark_savepoint.formats.errors import CorruptStateError, ValueRangeError
+
+Bytes = npt.NDArray[np.uint8]
+Longs = npt.NDArray[np.int64]
+Ints = npt.NDArray[np.int32]
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeOptions:
+    """How values become columns where Spark has more than one answer. Every field is a reader's option.
+
+    ``timestamps``: ``micros`` (an error where a value is finer or out of range), ``truncate`` (finer digits are cut),
+    or ``raw`` (what Flink stores: longs and structs). ``decimals``: ``auto`` (BigInteger as DECIMAL(38,0), BigDecimal
+    as STRING), ``string``, or ``p,s``. ``row_kind``: rows get a field ``__row_kind``. ``kryo``: 2 or 5.
+    ``pickle``: PyFlink's plain pickled values are decoded. ``ttl``: a TTL value is a struct of value and last access.
+    """
+
+    timestamps: str = "micros"
+    decimals: str = "auto"
+    row_kind: bool = False
+    kryo: int = 5
+    pickle: bool = False
+    ttl: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a buffer came from, for errors: byte 0 of the buffer is byte ``base`` of the file (or of its
+    decompressed content, where ``compressed``).
+    """
+
+    path: str | None = None
+    base: int = 0
+    operator: str | None = None
+    state: str | None = None
+    compressed: bool = False
+
+    def facts(self, position: int | None = None) -> dict[str, Any]:
+        """The facts of an error at a position of the buffer."""
+        at = None
+        if position is not None:
+            at = f"{self.base + position} (decompressed)" if self.compressed else self.base + position
+        return {"path": self.path, "offset": at, "operator": self.operator, "state": self.state}
+
+
+@dataclass(slots=True)
+class Cursors:
+    """A buffer and, per row, the next byte to read and the end that must not be passed.
+
+    ``buffer`` is a writable uint8 array that we own, ``position`` and ``end`` are int64 arrays of one length.
+    ``position`` advances in place.
+    """
+
+    buffer: Bytes
+    position: Longs
+    end: Longs
+    origin: Origin = field(default_factory=Origin)
+    options: DecodeOptions = field(default_factory=DecodeOptions)
+    path: tuple[str, ...] = ()
+
+    @classmethod
+    def over(cls, values: Sequence[bytes], **context: Any) -> Cursors:
+        """Cursors over one value per row, given as bytes."""
+        lengths = np.array([len(value) for value in values], np.int64)
+        end = np.cumsum(lengths)
+        buffer = np.frombuffer(bytearray(b"".join(values)), np.uint8)
+        return cls(buffer, end - lengths, end, **context)
+
+    def __len__(self) -> int:
+        return len(self.position)
+
+    def select(self, rows: npt.NDArray[Any]) -> Cursors:
+        """Cursors of some rows (indices or a mask); their moves count here only after :meth:`update`."""
+        return replace(self, position=self.position[rows], end=self.end[rows])
+
+    def at(self, position: Longs, end: Longs) -> Cursors:
+        """Cursors elsewhere in the same buffer."""
+        return replace(self, position=position, end=end)
+
+    def update(self, rows: npt.NDArray[Any], moved: Cursors) -> None:
+        """Take over where the selected rows have come to."""
+        self.position[rows] = moved.position
+
+    @contextmanager
+    def inside(self, name: str) -> Iterator[Cursors]:
+        """The same cursors, while a part of the value called ``name`` is read (errors say so)."""
+        outer = self.path
+        self.path = (*outer, name)
+        try:
+            yield self
+        finally:
+            self.path = outer
+
+    def _facts(self, row: int) -> dict[str, Any]:
+        facts = self.origin.facts(int(self.position[row]))
+        if self.path:
+            facts["state"] = ".".join((facts["state"] or "value", *self.path))
+        return facts
+
+    def check(self, row: int, expected: str) -> None:
+        """Raise for a kernel's failing row; nothing where it is -1."""
+        if row >= 0:
+            self.fail(row, expected)
+
+    def fail(self, row: int, expected: str, found: object = None) -> NoReturn:
+        """Raise a CorruptStateError for a row."""
+        raise CorruptStateError(
+            "the bytes of a value are not what its serializer writes",
+            expected=expected,
+            found=found if found is not None else f"{int(self.end[row] - self.position[row])} bytes until its end",
+            remedy="the file is truncated or damaged: take it from its origin again",
+            **self._facts(row),
+        )
+
+    def out_of_range(self, row: int, message: str, remedy: str) -> NoReturn:
+        """Raise a ValueRangeError for a row: the value is sound, but its column cannot hold it."""
+        raise ValueRangeError(message, remedy=remedy, **self._facts(row))
+
+    def expect_end(self) -> None:
+        """Every value was read to its last byte."""
+        rest = np.flatnonzero(self.position != self.end)
+        if len(rest):
+            self.fail(int(rest[0]), "the end of the value")
+
+
+def validity_buffer(valid: Flags) -> pa.Buffer | None:
+    """Arrow's validity bitmap, or None where all rows are valid."""
+    if valid.all():
+        return None
+    return pa.py_buffer(np.packbits(valid, bitorder="little"))
+
+
+def fixed_array(kind: pa.DataType, values: npt.NDArray[Any], valid: Flags | None = None) -> pa.Array:
+    """An Arrow array over a numpy array of the same layout (no copy)."""
+    bitmap = validity_buffer(valid) if valid is not None else None
+    return pa.Array.from_buffers(kind, len(values), [bitmap, pa.py_buffer(np.ascontiguousarray(values))])
+
+
+def bool_array(values: Flags, valid: Flags | None = None) -> pa.Array:
+    """An Arrow boolean array."""
+    bits = pa.py_buffer(np.packbits(values, bitorder="little"))
+    bitmap = validity_buffer(valid) if valid is not None else None
+    return pa.Array.from_buffers(pa.bool_(), len(values), [bitmap, bits])
+
+
+def binary_array(kind: pa.DataType, offsets: Ints, data: Bytes, valid: Flags | None = None) -> pa.Array:
+    """A utf8 or binary array from int32 offsets and bytes."""
+    bitmap = validity_buffer(valid) if valid is not None else None
+    return pa.Array.from_buffers(kind, len(offsets) - 1, [bitmap, pa.py_buffer(offsets), pa.py_buffer(data)])
+
+
+def list_array(kind: pa.DataType, counts: Longs, items: pa.Array, valid: Flags | None = None) -> pa.Array:
+    """A list array (or, with a struct of key and value as items, a map array) of the given lengths."""
+    offsets = np.zeros(len(counts) + 1, np.int32)
+    np.cumsum(counts, out=offsets[1:])
+    bitmap = validity_buffer(valid) if valid is not None else None
+    return pa.Array.from_buffers(kind, len(counts), [bitmap, pa.py_buffer(offsets)], children=[items])
+
+
+def struct_array(kind: pa.DataType, columns: Sequence[pa.Array], rows: int, valid: Flags | None = None) -> pa.Array:
+    """A struct array; also without fields."""
+    bitmap = validity_buffer(valid) if valid is not None else None
+    return pa.Array.from_buffers(kind, rows, [bitmap], children=list(columns))
+
+
+def map_array(
+    kind: pa.DataType, counts: Longs, keys: pa.Array, values: pa.Array, valid: Flags | None = None
+) -> pa.Array:
+    """A map array from flattened keys and values."""
+    entries = pa.struct([kind.key_field, kind.item_field])
+    return list_array(kind, counts, struct_array(entries, [keys, values], len(keys)), valid)
+
+
+def scatter(array: pa.Array, valid: Flags) -> pa.Array:
+    """The array's rows at the valid places, null elsewhere."""
+    if len(array) == len(valid):
+        return array
+    if not len(array):
+        return pa.nulls(len(valid), array.type)
+    places = np.cumsum(valid, dtype=np.int64) - 1
+    index = pa.Array.from_buffers(pa.int64(), len(valid), [validity_buffer(valid), pa.py_buffer(places)])
+    return array.take(index)
+
+
+def valid_rows(array: pa.Array) -> Flags:
+    """True where the array is not null."""
+    if not array.null_count:
+        return np.ones(len(array), np.bool_)
+    return np.asarray(pc.is_valid(array).to_numpy(zero_copy_only=False), np.bool_)
+
+
+def fixed_values(array: pa.Array, dtype: Any) -> npt.NDArray[Any]:
+    """The values of a fixed-width array as numpy (no copy); nulls hold anything."""
+    data = np.frombuffer(array.buffers()[1] or b"", dtype)
+    return data[array.offset : array.offset + len(array)]
+
+
+def binary_parts(array: pa.Array) -> tuple[Longs, Bytes]:
+    """Offsets (int64, one more than rows) and bytes of a utf8 or binary array."""
+    if not len(array):
+        return np.zeros(1, np.int64), np.zeros(0, np.uint8)
+    _, offsets, data = array.buffers()
+    wide = np.int64 if pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type) else np.int32
+    places = np.frombuffer(offsets, wide)[array.offset : array.offset + len(array) + 1]
+    return places.astype(np.int64), np.frombuffer(data or b"", np.uint8)

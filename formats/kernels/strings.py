@@ -1,0 +1,212 @@
+"""Strings as ``StringValue`` writes them: a varint of the length, then one varint per UTF-16 code unit.
+
+``StringSerializer`` stores the length plus one (0 is null), ``StringValueSerializer`` the length itself. On the other
+side stand Arrow's utf8 buffers. A surrogate pair is two units of three bytes and becomes four bytes of UTF-8; a lone
+surrogate has no UTF-8 and is reported.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from pyspark_savepoint.formats.kernels._jit import inline, kernel
+from pyspark_savepoint.formats.kernels.load import be_u64
+
+TRUNCATED, LONE_SURROGATE, TOO_LARGE = 1, 2, 3
+HIGH_BITS = np.uint64(0x8080808080808080)
+I7, I6, I12, I18 = np.int64(7), np.int64(6), np.int64(12), np.int64(18)
+LOW7, LOW6 = np.int64(0x7F), np.int64(0x3F)
+MAX_UTF8 = 2**31 - 1
+
+
+@inline
+def varint(buf: Any, p: Any, end: Any) -> Any:
+    """Varint of at most 5 bytes at ``p``: the value and the next position, or position -1."""
+    value = np.int64(0)
+    shift = np.int64(0)
+    stop = np.int64(-1)
+    while p < end and shift <= 28:
+        b = np.int64(buf[p])
+        p += 1
+        value |= (b & LOW7) << shift
+        if b < 128:
+            stop = p
+            break
+        shift += I7
+    return value, stop
+
+
+@inline
+def put_utf8(out: Any, o: Any, c: Any) -> Any:
+    """Store one code point; the next place."""
+    if c < 0x80:
+        out[o] = c
+        o += 1
+    elif c < 0x800:
+        out[o] = 0xC0 | (c >> I6)
+        out[o + 1] = 0x80 | (c & LOW6)
+        o += 2
+    elif c < 0x10000:
+        out[o] = 0xE0 | (c >> I12)
+        out[o + 1] = 0x80 | ((c >> I6) & LOW6)
+        out[o + 2] = 0x80 | (c & LOW6)
+        o += 3
+    else:
+        out[o] = 0xF0 | (c >> I18)
+        out[o + 1] = 0x80 | ((c >> I12) & LOW6)
+        out[o + 2] = 0x80 | ((c >> I6) & LOW6)
+        out[o + 3] = 0x80 | (c & LOW6)
+        o += 4
+    return o
+
+
+@kernel
+def read_strings(buf: Any, pos: Any, end: Any, extra: Any, offsets: Any, out: Any, valid: Any) -> Any:
+    """Decode one string a row to UTF-8: (failing row or -1, why, bytes of UTF-8).
+
+    ``extra`` is 1 where 0 means null (``StringSerializer``), else 0. ``out`` holds 3 bytes for every 2 of input.
+    """
+    o = np.int64(0)
+    offsets[0] = 0
+    for i in range(pos.shape[0]):
+        p = pos[i]
+        stop = end[i]
+        length, p = varint(buf, p, stop)
+        if p < 0:
+            return i, TRUNCATED, o
+        valid[i] = length >= extra
+        left = length - extra
+        if left > stop - p:
+            return i, TRUNCATED, o
+        if o + 3 * left > MAX_UTF8:
+            return i, TOO_LARGE, o
+        while left >= 8:  # eight ASCII characters at a time
+            if be_u64(buf, p) & HIGH_BITS:
+                break
+            for j in range(8):
+                out[o + j] = buf[p + j]
+            o += 8
+            p += 8
+            left -= 8
+        while left > 0:
+            c = np.int64(buf[p]) if p < stop else np.int64(-1)
+            p += 1
+            if c >= 128 or c < 0:
+                c, p = varint(buf, p - 1, stop)
+                if p < 0 or c > 0xFFFF:
+                    return i, TRUNCATED, o
+            left -= 1
+            if 0xD800 <= c < 0xE000:
+                if c >= 0xDC00 or left == 0:
+                    return i, LONE_SURROGATE, o
+                low, p = varint(buf, p, stop)
+                if p < 0:
+                    return i, TRUNCATED, o
+                if low < 0xDC00 or low > 0xDFFF:
+                    return i, LONE_SURROGATE, o
+                left -= 1
+                c = 0x10000 + ((c - 0xD800) << np.int64(10)) + (low - 0xDC00)
+            o = put_utf8(out, o, c)
+        offsets[i + 1] = o
+        pos[i] = p
+    return -1, 0, o
+
+
+@inline
+def code_point(data: Any, p: Any) -> Any:
+    """The code point of valid UTF-8 at ``p`` and the next position."""
+    c = np.int64(data[p])
+    if c < 0x80:
+        p += 1
+    elif c < 0xE0:
+        c = ((c & np.int64(0x1F)) << I6) | (np.int64(data[p + 1]) & LOW6)
+        p += 2
+    elif c < 0xF0:
+        c = ((c & np.int64(0x0F)) << I12) | ((np.int64(data[p + 1]) & LOW6) << I6) | (np.int64(data[p + 2]) & LOW6)
+        p += 3
+    else:
+        c = (
+            ((c & np.int64(0x07)) << I18)
+            | ((np.int64(data[p + 1]) & LOW6) << I12)
+            | ((np.int64(data[p + 2]) & LOW6) << I6)
+            | (np.int64(data[p + 3]) & LOW6)
+        )
+        p += 4
+    return c, p
+
+
+@inline
+def varint_size(value: Any) -> Any:
+    """Bytes of a varint."""
+    n = 1
+    while value >= 128:
+        value >>= I7
+        n += 1
+    return n
+
+
+@kernel
+def string_sizes(offsets: Any, data: Any, extra: Any, units: Any, sizes: Any) -> None:
+    """UTF-16 length and encoded bytes of every row of a utf8 column."""
+    for i in range(units.shape[0]):
+        p = offsets[i]
+        n = np.int64(0)
+        size = np.int64(0)
+        while p < offsets[i + 1]:
+            c, p = code_point(data, p)
+            n += 1
+            size += 1 if c < 0x80 else (2 if c < 0x4000 else 3)
+            if c >= 0x10000:
+                n += 1
+                size += 3
+        units[i] = n
+        sizes[i] = size + varint_size(n + extra)
+
+
+@inline
+def put_varint(buf: Any, p: Any, value: Any) -> Any:
+    """Store a varint; the next place."""
+    while value >= 128:
+        buf[p] = (value & LOW7) | np.int64(0x80)
+        p += 1
+        value >>= I7
+    buf[p] = value
+    return p + 1
+
+
+@kernel
+def write_strings(buf: Any, pos: Any, offsets: Any, data: Any, extra: Any, units: Any, valid: Any) -> None:
+    """Encode one string a row; null is the single byte 0. The caller has sized the buffer."""
+    for i in range(pos.shape[0]):
+        o = pos[i]
+        if not valid[i]:
+            buf[o] = 0
+            pos[i] = o + 1
+            continue
+        o = put_varint(buf, o, units[i] + extra)
+        p = offsets[i]
+        while p < offsets[i + 1]:
+            c, p = code_point(data, p)
+            if c >= 0x10000:
+                c -= 0x10000
+                o = put_varint(buf, o, 0xD800 + (c >> np.int64(10)))
+                c = 0xDC00 + (c & np.int64(0x3FF))
+            o = put_varint(buf, o, c)
+        pos[i] = o
+
+
+@kernel
+def java_string_hash(offsets: Any, data: Any, out: Any) -> None:
+    """``String.hashCode`` of every row of a utf8 column."""
+    for i in range(out.shape[0]):
+        p = offsets[i]
+        h = np.int64(0)
+        while p < offsets[i + 1]:
+            c, p = code_point(data, p)
+            if c >= 0x10000:
+                c -= 0x10000
+                h = (h * 31 + 0xD800 + (c >> np.int64(10))) & np.int64(0xFFFFFFFF)
+                c = 0xDC00 + (c & np.int64(0x3FF))
+            h = (h * 31 + c) & np.int64(0xFFFFFFFF)
+        out[i] = h - np.int64(0x100000000) if h >= np.int64(0x80000000) else h

@@ -1,0 +1,13 @@
+"""The modules that register Flink's own serializers: the registry imports them when it is first asked."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+FAMILIES = ("primitives",)
+
+
+def load() -> None:
+    """Import every family, so that each class registers itself."""
+    for family in FAMILIES:
+        import_module(f"pyspark_savepoint.formats.serializers.{family}")

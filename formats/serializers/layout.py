@@ -1,0 +1,211 @@
+"""The layout of values as data: what :mod:`~pyspark_savepoint.formats.kernels.skip` interprets, and its users.
+
+Every serializer describes its bytes once (:meth:`TypeSerializer.layout`); elements of lists, maps and heap tables are
+then found by one compiled walk. A serializer that cannot describe itself (a user's, or Kryo) is walked in rounds:
+the first element of every row, then the second, each round one call of its ``decode``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pyspark_savepoint.formats.columns import Cursors, Longs
+from pyspark_savepoint.formats.java import encode_modified_utf8
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.serializers.base import TypeSerializer
+
+UNKNOWN = -1
+
+
+class Layout:
+    """A growing table of layout nodes. A node is its row number; UNKNOWN stands for bytes nobody can delimit."""
+
+    def __init__(self) -> None:
+        self.nodes: list[tuple[int, int, int, int, int]] = []
+        self.children: list[int] = []
+        self.names = bytearray()
+
+    def add(self, op: int, a: int = 0, b: int = 0, parts: Sequence[int] = ()) -> int:
+        """A node of an operation of ``kernels.skip``; UNKNOWN where a part is."""
+        if UNKNOWN in parts:
+            return UNKNOWN
+        self.nodes.append((op, a, b, len(self.children), len(parts)))
+        self.children.extend(parts)
+        return len(self.nodes) - 1
+
+    def reserve(self, count: int, op: int) -> int:
+        """A node whose ``count`` parts are known later (:meth:`fill`): for layouts that refer to themselves."""
+        return self.add(op, parts=[0] * count)
+
+    def fill(self, node: int, parts: Sequence[int]) -> None:
+        """The parts of a reserved node."""
+        first, count = self.nodes[node][3:]
+        self.children[first : first + count] = parts
+
+    def name(self, text: str) -> tuple[int, int]:
+        """Start and length of a class name, for a NAME node."""
+        data = encode_modified_utf8(text)
+        self.names += data
+        return len(self.names) - len(data), len(data)
+
+
+class Program:
+    """The layouts of a few serializers that follow one another, ready for the kernels."""
+
+    def __init__(self, serializers: Sequence[TypeSerializer]) -> None:
+        layout = Layout()
+        parts = [serializer.layout(layout) for serializer in serializers]
+        self.known = UNKNOWN not in parts
+        self.parts = np.array(parts, np.int64)
+        self.tables = (
+            np.array(layout.nodes, np.int64).reshape(-1, 5),
+            np.array(layout.children, np.int64),
+            np.frombuffer(bytearray(layout.names), np.uint8),
+        )
+        self.widths = [fixed_width(layout, part) for part in parts]
+
+
+def fixed_width(layout: Layout, node: int) -> int:
+    """Bytes of a value where that is the same for all values, else -1."""
+    from pyspark_savepoint.formats.kernels import skip
+
+    if node == UNKNOWN:
+        return -1
+    op, a, b, first, count = layout.nodes[node]
+    if op == skip.FIXED:
+        return a
+    widths = [fixed_width(layout, part) for part in layout.children[first : first + count]] if op in FIXABLE else [-1]
+    if -1 in widths:
+        return -1
+    if op == skip.FLAGGED:
+        return 1 + b if widths == [b] else -1
+    return sum(widths)
+
+
+FIXABLE = (3, 5)  # SEQUENCE and FLAGGED: nothing else can be of fixed width
+
+
+@lru_cache(maxsize=4096)
+def program(*serializers: TypeSerializer) -> Program:
+    """The compiled layouts; kept, because every batch asks for them again."""
+    return Program(serializers)
+
+
+def skip_rows(serializer: TypeSerializer, at: Cursors) -> None:
+    """Move every cursor behind one value of the serializer."""
+    from pyspark_savepoint.formats.kernels import skip
+
+    compiled = program(serializer)
+    width = compiled.widths[0]
+    if width >= 0:
+        ends = at.position + width
+        beyond = np.flatnonzero(ends > at.end)
+        if len(beyond):
+            at.fail(int(beyond[0]), f"{width} bytes of {serializer.flink_type}")
+        at.position[:] = ends
+    elif compiled.known:
+        row = skip.skip_rows(*compiled.tables, int(compiled.parts[0]), at.buffer, at.position, at.end)
+        at.check(row, f"a value of {serializer.flink_type}")
+    else:
+        serializer.decode(at)
+
+
+def count_until_end(serializer: TypeSerializer, at: Cursors, gap: int) -> Longs:
+    """How many values stand between each cursor and its end, ``gap`` bytes apart. The cursors stay."""
+    from pyspark_savepoint.formats.kernels import skip
+
+    compiled = program(serializer)
+    counts = np.zeros(len(at), np.int64)
+    if compiled.known:
+        walker = at.at(at.position.copy(), at.end)
+        row = skip.count_until_end(
+            *compiled.tables, int(compiled.parts[0]), at.buffer, walker.position, at.end, gap, counts
+        )
+        walker.check(row, f"values of {serializer.flink_type}")
+        return counts
+    rows = np.flatnonzero(at.position < at.end)
+    walker = at.at(at.position.copy(), at.end)
+    while len(rows):
+        active = walker.select(rows)
+        before = active.position.copy()
+        serializer.decode(active)
+        counts[rows] += 1
+        more = active.position < active.end
+        stuck = np.flatnonzero(active.position + gap <= before)
+        if len(stuck):
+            active.fail(int(stuck[0]), f"values of {serializer.flink_type}")
+        active.position[more] += gap
+        walker.update(rows, active)
+        rows = rows[more]
+    return counts
+
+
+def locate(serializers: Sequence[TypeSerializer], at: Cursors, counts: Longs, gap: int = 0) -> tuple[Any, Any]:
+    """Spans of ``counts`` repetitions of some values: (starts, stops), each (serializers, sum of counts).
+
+    The cursors move behind the last repetition.
+    """
+    from pyspark_savepoint.formats.kernels import skip
+
+    compiled = program(*serializers)
+    total = int(counts.sum())
+    if min(compiled.widths) >= 0:
+        return _locate_fixed(compiled, at, counts, gap, total)
+    # Even values of one byte would need as many bytes; values of none are bounded by the kernel.
+    starts = np.empty((len(serializers), total), np.int64)
+    stops = np.empty((len(serializers), total), np.int64)
+    if compiled.known:
+        row = skip.locate_rows(
+            *compiled.tables, compiled.parts, at.buffer, at.position, at.end, counts, gap, starts, stops
+        )
+        at.check(row, "values of " + ", ".join(serializer.flink_type for serializer in serializers))
+    else:
+        _locate_in_rounds(serializers, at, counts, gap, starts, stops)
+    return starts, stops
+
+
+def _locate_fixed(compiled: Program, at: Cursors, counts: Longs, gap: int, total: int) -> tuple[Any, Any]:
+    stride = sum(compiled.widths)
+    ends = at.position + counts * stride + np.maximum(counts - 1, 0) * gap
+    beyond = np.flatnonzero(ends > at.end)
+    if len(beyond):
+        row = int(beyond[0])
+        at.fail(row, f"{int(counts[row])} values of {stride} bytes")
+    nth = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
+    first = np.repeat(at.position, counts) + nth * (stride + gap)
+    before = np.concatenate(([0], np.cumsum(compiled.widths)[:-1]))[:, None]
+    starts = first[None, :] + before
+    at.position[:] = ends
+    return starts, starts + np.array(compiled.widths)[:, None]
+
+
+def _locate_in_rounds(
+    serializers: Sequence[TypeSerializer], at: Cursors, counts: Longs, gap: int, starts: Any, stops: Any
+) -> None:
+    place = np.cumsum(counts) - counts
+    rows = np.flatnonzero(counts > 0)
+    done = 0
+    while len(rows):
+        active = at.select(rows)
+        if done:
+            active.position += gap
+        for part, serializer in enumerate(serializers):
+            starts[part, place[rows] + done] = active.position
+            skip_rows(serializer, active)
+            stops[part, place[rows] + done] = active.position
+        at.update(rows, active)
+        done += 1
+        rows = rows[counts[rows] > done]
+
+
+def decode_elements(serializer: TypeSerializer, at: Cursors, counts: Longs, gap: int = 0) -> Any:
+    """``counts`` values at every cursor, as one flat column in row order; the cursors move behind them."""
+    starts, stops = locate([serializer], at, counts, gap)
+    elements = at.at(starts[0], stops[0])
+    column = serializer.decode(elements)
+    elements.expect_end()
+    return column

@@ -1,0 +1,209 @@
+"""Numbers, booleans and void: values of fixed width, big-endian.
+
+    snapshot  := SimpleTypeSerializerSnapshot: version 3 nothing, version 2 (early 1.7) utf serializerClass
+    value     := boolean u8 | byte i8 | short i16 | int i32 | long i64 | float f32 | double f64 | char u16 | void 00
+
+A table, not ten classes. Twins: ``BooleanSerializer`` ... ``DoubleSerializer``, ``CharSerializer``,
+``VoidSerializer`` and the same of ``org.apache.flink.types.*Value``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark_savepoint.formats.columns import (
+    Cursors,
+    DecodeOptions,
+    Ints,
+    Longs,
+    bool_array,
+    fixed_array,
+    fixed_values,
+    valid_rows,
+)
+from pyspark_savepoint.formats.data_view import DataOutputView
+from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer, expect_version
+from pyspark_savepoint.formats.serializers.layout import Layout
+from pyspark_savepoint.formats.serializers.registry import register
+
+BASE = "org.apache.flink.api.common.typeutils.base."
+
+
+@dataclass(frozen=True)
+class SimpleSerializer(TypeSerializer):
+    """A serializer without parameters: SimpleTypeSerializerSnapshot. ``serializer_class`` stands in version 2 only."""
+
+    serializer_class: str = ""
+
+    @classmethod
+    def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
+        """Nothing, or the class name of version 2."""
+        expect_version(name, version, (2, 3), reader)
+        return cls(name, version, reader.view.read_utf("a serializer class") if version == 2 else "")
+
+    def write_payload(self, view: DataOutputView) -> None:
+        """The mirror of :meth:`read_snapshot`."""
+        if self.snapshot_version == 2:
+            view.write_utf(self.serializer_class)
+
+    @classmethod
+    def of(cls, name: str) -> TypeSerializer:
+        """The serializer as this package writes it."""
+        return cls(name, 3)
+
+
+def fold_long(values: npt.NDArray[Any]) -> Ints:
+    """``Long.hashCode``: both halves, exclusive or."""
+    bits = values.view(np.uint64)
+    return (bits ^ (bits >> np.uint64(32))).astype(np.uint32).view(np.int32)
+
+
+def hash_boolean(values: npt.NDArray[Any]) -> Ints:
+    """``Boolean.hashCode``."""
+    return np.where(values != 0, 1231, 1237).astype(np.int32)
+
+
+def float_bits(values: npt.NDArray[Any]) -> Ints:
+    """``Float.floatToIntBits``: every NaN is one."""
+    return np.where(np.isnan(values), np.int32(0x7FC00000), values.view(np.int32)).astype(np.int32)
+
+
+def double_bits(values: npt.NDArray[Any]) -> Longs:
+    """``Double.doubleToLongBits``: every NaN is one."""
+    return np.where(np.isnan(values), np.int64(0x7FF8000000000000), values.view(np.int64)).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One row of the table: the reading kernel, the numpy type of its output, the Arrow type, and the Java hash."""
+
+    flink_type: str
+    kernel: str
+    dtype: Any
+    arrow: pa.DataType
+    java_hash: Callable[[npt.NDArray[Any]], Ints]
+
+
+def _same(values: npt.NDArray[Any]) -> Ints:
+    return values.astype(np.int32)
+
+
+BOOLEAN = Kind("BOOLEAN", "read_flags", np.bool_, pa.bool_(), hash_boolean)
+BYTE = Kind("BYTE", "read_i8", np.int8, pa.int8(), _same)
+SHORT = Kind("SHORT", "read_i16", np.int16, pa.int16(), _same)
+INT = Kind("INT", "read_i32", np.int32, pa.int32(), _same)
+LONG = Kind("LONG", "read_i64", np.int64, pa.int64(), fold_long)
+FLOAT = Kind("FLOAT", "read_i32", np.float32, pa.float32(), float_bits)
+DOUBLE = Kind("DOUBLE", "read_i64", np.float64, pa.float64(), lambda values: fold_long(double_bits(values)))
+
+KINDS = {
+    "Boolean": BOOLEAN,
+    "Byte": BYTE,
+    "Short": SHORT,
+    "Int": INT,
+    "Long": LONG,
+    "Float": FLOAT,
+    "Double": DOUBLE,
+}
+#: The mutable wrappers of ``org.apache.flink.types`` hash in their own way where Java's boxes do not.
+VALUE_HASHES: dict[str, Callable[[npt.NDArray[Any]], Ints]] = {
+    "Boolean": lambda values: (values != 0).astype(np.int32),
+    "Long": lambda values: fold_long(values) + np.int32(43),
+    "Double": lambda values: fold_long(double_bits(values)) + np.int32(31),
+}
+
+
+def _snapshot(stem: str) -> str:
+    return f"{BASE}{stem}Serializer${stem}SerializerSnapshot"
+
+
+BY_SNAPSHOT = {_snapshot(stem): (stem, kind) for stem, kind in KINDS.items()} | {
+    _snapshot(stem + "Value"): (stem + "Value", kind) for stem, kind in KINDS.items()
+}
+
+
+def read_numbers(at: Cursors, kernel: str, dtype: Any, what: str) -> npt.NDArray[Any]:
+    """One number per cursor by a kernel of ``kernels.fixed``."""
+    from pyspark_savepoint.formats.kernels import fixed
+
+    out = np.empty(len(at), dtype)
+    bits = out.view(f"i{out.itemsize}") if out.dtype.kind == "f" else out
+    row = getattr(fixed, kernel)(at.buffer, at.position, at.end, bits)
+    at.check(row, what)
+    return out
+
+
+def write_numbers(values: npt.NDArray[Any], at: Cursors) -> None:
+    """One number per cursor, big-endian, in the width of its dtype."""
+    from pyspark_savepoint.formats.kernels import fixed
+
+    width = values.itemsize
+    bits = values.view(f"i{width}") if values.dtype.kind == "f" else values
+    fixed.write_fixed(at.buffer, at.position, bits.astype(np.int64), width)
+
+
+@register(*BY_SNAPSHOT)
+@dataclass(frozen=True)
+class NumberSerializer(SimpleSerializer):
+    """A row of the table: BOOLEAN, BYTE, SHORT, INT, LONG, FLOAT, DOUBLE, and their ``*Value`` twins."""
+
+    @property
+    def kind(self) -> Kind:
+        """What the snapshot class says."""
+        return BY_SNAPSHOT[self.snapshot_class][1]
+
+    @property
+    def flink_type(self) -> str:
+        """LONG ... or LONG_VALUE ... ."""
+        stem = BY_SNAPSHOT[self.snapshot_class][0]
+        return self.kind.flink_type + ("_VALUE" if stem.endswith("Value") else "")
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        """Arrow's type of the same width."""
+        return self.kind.arrow
+
+    @property
+    def length(self) -> int:
+        """1, 2, 4 or 8."""
+        return int(np.dtype(self.kind.dtype).itemsize)
+
+    def layout(self, layout: Layout) -> int:
+        """Fixed."""
+        from pyspark_savepoint.formats.kernels import skip
+
+        return layout.add(skip.FIXED, self.length)
+
+    def decode(self, at: Cursors) -> pa.Array:
+        """One number a row."""
+        values = read_numbers(at, self.kind.kernel, self.kind.dtype, self.flink_type)
+        return bool_array(values) if values.dtype == np.bool_ else fixed_array(self.kind.arrow, values)
+
+    def _values(self, column: pa.Array) -> npt.NDArray[Any]:
+        if self.kind is BOOLEAN:
+            return np.asarray(column.fill_null(False).to_numpy(zero_copy_only=False), np.uint8)
+        return fixed_values(column, self.kind.dtype)
+
+    def sizes(self, column: pa.Array) -> Longs:
+        """The same for all rows."""
+        return np.full(len(column), self.length, np.int64)
+
+    def encode(self, column: pa.Array, at: Cursors) -> None:
+        """One number a row; Java's canonical NaN."""
+        values = self._values(column)
+        if values.dtype == np.float32:
+            values = float_bits(values)
+        elif values.dtype == np.float64:
+            values = double_bits(values)
+        write_numbers(values, at)
+
+    def java_hash(self, column: pa.Array) -> Ints:
+        """``hashCode`` of the boxed value or of the ``*Value`` object."""
+        stem = BY_SNAPSHOT[self.snapshot_class][0]
+        law = VALUE_HASHES.get(stem.removesuffix("Value")) if stem.endswith("Value") else None
+        hashes = (law or self.kind.java_hash)(self._values(column))
+        return np.where(valid_rows(column), hashes, 0).astype(np.int32)

@@ -1,0 +1,152 @@
+"""Which class reads which snapshot: by the snapshot class name in the file, the only type tag that there is.
+
+Users add their own serializers from their own package, through the entry point group
+``pyspark_savepoint.serializers``: each entry is a :class:`TypeSerializer` subclass, its name the snapshot class.
+Entry points, because executors are other processes: a call on the driver would not reach them.
+
+A snapshot class that nobody knows does not end the parse where that can be avoided: nearly everybody extends one of
+Flink's base classes, whose payloads have a shape of their own (:class:`OpaqueSerializer`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import entry_points
+from typing import ClassVar, TypeVar
+
+import pyarrow as pa
+from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
+from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
+from pyspark_savepoint.formats.errors import CorruptStateError
+from pyspark_savepoint.formats.serializers.base import COMPOSITE_MAGIC, SnapshotReader, TypeSerializer
+
+ENTRY_POINT_GROUP = "pyspark_savepoint.serializers"
+
+_REGISTRY: dict[str, type[TypeSerializer]] = {}
+S = TypeVar("S", bound=type[TypeSerializer])
+
+
+def register(*snapshot_classes: str) -> Callable[[S], S]:
+    """Class decorator: this class reads snapshots of these names."""
+
+    def enter(serializer: S) -> S:
+        for name in snapshot_classes:
+            if name in _REGISTRY:
+                raise ValueError(f"{name} is registered twice: {_REGISTRY[name]} and {serializer}")
+            _REGISTRY[name] = serializer
+        return serializer
+
+    return enter
+
+
+@cache
+def known_serializers() -> dict[str, type[TypeSerializer]]:
+    """Every snapshot class that is read, built-in and plugged in; a plug-in may replace a built-in."""
+    from pyspark_savepoint.formats.serializers import families
+
+    families.load()
+    plugged = {entry.name: entry.load() for entry in entry_points(group=ENTRY_POINT_GROUP)}
+    for name, serializer in plugged.items():
+        if not (isinstance(serializer, type) and issubclass(serializer, TypeSerializer)):
+            raise TypeError(f"entry point {name!r} of {ENTRY_POINT_GROUP} is not a TypeSerializer: {serializer!r}")
+    return {**_REGISTRY, **plugged}
+
+
+def read_versioned(reader: SnapshotReader) -> TypeSerializer:
+    """``utf snapshotClass  i32 version  payload``."""
+    view = reader.view
+    name = view.read_utf("a serializer snapshot class")
+    version = view.read_i32("the version of a serializer snapshot")
+    known = known_serializers().get(name)
+    if known is not None:
+        return known.read_snapshot(name, version, reader)
+    return OpaqueSerializer.read_snapshot(name, version, reader)
+
+
+def read_serializer(data: bytes, path: str | None = None) -> TypeSerializer:
+    """An enveloped snapshot that fills the bytes to the end."""
+    view = DataInputView(data, path)
+    serializer = SnapshotReader(view).enveloped()
+    view.expect_end("a serializer snapshot")
+    return serializer
+
+
+@dataclass(frozen=True)
+class OpaqueSerializer(TypeSerializer):
+    """A snapshot class that is not known: its payload is kept as bytes, its values stay BINARY.
+
+    The end of the payload follows from the family: composite (version 3, magic number), simple (version 3, nothing),
+    generic and early simple (version 2, one class name).
+    """
+
+    payload: bytes = b""
+    detail: str = ""
+    opaque: ClassVar[bool] = True
+
+    @classmethod
+    def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
+        """Delimit the payload by its family; CorruptStateError where that is not possible."""
+        view = reader.view
+        start = view.position
+        detail = ""
+        if version == 3 and _peek_i32(view) == COMPOSITE_MAGIC:
+            _skip_composite(reader)
+        elif version == 2:
+            detail = view.read_utf(f"a class name in the snapshot of {name}")
+            if not detail or any(ch.isspace() for ch in detail):
+                view.position = start
+                view.fail(f"a payload of the unknown serializer snapshot {name} that can be delimited")
+        elif version != 3:
+            view.fail(
+                f"a payload of the unknown serializer snapshot {name} that can be delimited",
+                f"version {version}",
+            )
+        return cls(name, version, bytes(view.data[start : view.position]), detail)
+
+    def write_payload(self, view: DataOutputView) -> None:
+        """The bytes as they were."""
+        view.write(self.payload)
+
+    @property
+    def flink_type(self) -> str:
+        """The class that is not known."""
+        name = self.detail or self.snapshot_class.rsplit("$", 1)[0].removesuffix("Snapshot")
+        return f"UNKNOWN<{name}>"
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        """BINARY: the bytes as they are."""
+        return pa.binary()
+
+    def decode(self, at: Cursors) -> pa.Array:
+        """Never possible: only a table that knows where a value ends can show its bytes."""
+        raise self._refuse("decoded").with_facts(**at.origin.facts())
+
+
+def _peek_i32(view: DataInputView) -> int | None:
+    if view.remaining < 4:
+        return None
+    value = view.read_i32()
+    view.position -= 4
+    return value
+
+
+def _skip_composite(reader: SnapshotReader) -> None:
+    """Find the nested serializers behind an outer part of unknown length: the first place where they parse."""
+    view = reader.view
+    view.position += 8
+    magic = b"\x00\x14\x57\xfd\x00\x00\x00\x01"
+    start = view.position
+    data = bytes(view.data[start : view.end])
+    found = data.find(magic)
+    while found >= 0:
+        view.position = start + found
+        try:
+            reader.nested()
+        except CorruptStateError:
+            found = data.find(magic, found + 1)
+        else:
+            return
+    view.position = start
+    view.fail("nested serializers of an unknown composite serializer")
