@@ -90,7 +90,11 @@ class OperatorIdentifier:
         return cls(OperatorID.from_hex(uid_hash))
 
     def __str__(self) -> str:
-        return f"uid {self.uid!r} ({self.operator_id})" if self.uid is not None else f"uid hash {self.operator_id}"
+        return (
+            f"uid {self.uid!r} ({self.operator_id})"
+            if self.uid is not None
+            else f"uid hash {self.operator_id}"
+        )
 
 
 def _java_utf8(text: str) -> bytes:

@@ -1,0 +1,322 @@
+"""The ``_metadata`` file: bytes to :class:`CheckpointMetadata` and back.
+
+::
+
+    Metadata      := i32 0x4960672D  i32 version  i64 checkpointId
+                     i32 n MasterState[n]  i32 n OperatorState[n]  [Properties]         nothing follows
+    MasterState   := i32 0xC96B1696  i32 length { i32 version  utf name  blob data }    exactly length bytes
+    OperatorState := [utf name  utf uid]  bytes(16) id  i32 parallelism  i32 maxParallelism
+                     [i32 chainLength | StreamHandle coordinator]
+                     i32 n Subtask[n]                            n = -1: fully finished, nothing follows
+    Subtask       := i32 index  SubtaskState                     index < 0: subtask -index-1 is finished, no state
+    SubtaskState  := [i64 -1  i32 0]  i32 has [OpHandle]  i32 has [OpHandle]  KeyedHandle  KeyedHandle
+                     [i32 n ChannelHandle[n]  i32 n ChannelHandle[n]]
+    Properties    := a Java object stream, up to the end of the file
+
+=======  ==============  ====================================================================================
+version  written by      what it changes
+=======  ==============  ====================================================================================
+2        1.3 to 1.10     chain length, and two dead fields before each subtask's state
+3        1.11 to 1.15    these dropped; coordinator and channel state; finished operators and subtasks (1.14)
+4        1.16 to 1.20    Properties
+5        2.0             name and uid of operators
+6        2.1 to 2.3      channel handles have a type byte
+=======  ==============  ====================================================================================
+
+Version 1 is older than any release that can be met; 7 is on Flink's development branch only. Flink's twins:
+``Checkpoints#loadCheckpointMetadata``, ``MetadataV2Serializer`` to ``MetadataV6Serializer``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from pyspark_savepoint.formats.channel_handles import INPUT, OUTPUT, read_channel_handles, write_channel_handles
+from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
+from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError, UnsupportedVersionError
+from pyspark_savepoint.formats.identifiers import OperatorID
+from pyspark_savepoint.formats.key_groups import UPPER_BOUND_MAX_PARALLELISM
+from pyspark_savepoint.formats.keyed_handles import read_keyed_handle, write_keyed_handle
+from pyspark_savepoint.formats.metadata.model import (
+    FINISHED_SUBTASK,
+    CheckpointMetadata,
+    MasterState,
+    OperatorState,
+    OperatorSubtaskState,
+)
+from pyspark_savepoint.formats.metadata.properties import NULL_PROPERTIES, check_properties
+from pyspark_savepoint.formats.operator_handles import (
+    OperatorStateHandle,
+    read_operator_handle,
+    write_operator_handle,
+)
+from pyspark_savepoint.formats.stream_handles import (
+    ByteStreamStateHandle,
+    read_stream_handle,
+    write_stream_handle,
+)
+
+HEADER_MAGIC_NUMBER = 0x4960672D
+MASTER_STATE_MAGIC_NUMBER = 0xC96B1696 - (1 << 32)
+FULLY_FINISHED = -1
+NO_DURATION = -1
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataVersion:
+    """What one version of the format has that another lacks."""
+
+    releases: str
+    has_legacy_fields: bool = False
+    has_properties: bool = False
+    has_names: bool = False
+    has_typed_channels: bool = False
+
+
+VERSIONS: Mapping[int, MetadataVersion] = MappingProxyType(
+    {
+        2: MetadataVersion("1.3 to 1.10", has_legacy_fields=True),
+        3: MetadataVersion("1.11 to 1.15"),
+        4: MetadataVersion("1.16 to 1.20", has_properties=True),
+        5: MetadataVersion("2.0", has_properties=True, has_names=True),
+        6: MetadataVersion("2.1 to 2.3", has_properties=True, has_names=True, has_typed_channels=True),
+    }
+)
+
+
+def read_metadata(data: bytes | memoryview, path: str | None = None) -> CheckpointMetadata:
+    """The content of a ``_metadata`` file; ``path`` only locates errors."""
+    view = DataInputView(data, path)
+    if view.remaining < 4 or view.read_i32() != HEADER_MAGIC_NUMBER:
+        raise CorruptStateError(
+            "this is not the metadata of a Flink snapshot",
+            path=path,
+            offset=0,
+            expected=f"the magic number {HEADER_MAGIC_NUMBER:#010x}",
+            found=bytes(view.data[:4]).hex(" ") or "an empty file",
+            remedy="give the folder of a savepoint or checkpoint, or its _metadata file",
+        )
+    number = view.read_i32("the metadata's version")
+    version = _version(number, path)
+    try:
+        return _read_body(view, number, version)
+    except SavepointError as error:
+        raise error.with_facts(path=path) from None
+
+
+def write_metadata(metadata: CheckpointMetadata) -> bytes:
+    """The bytes of a ``_metadata`` file, of the version that the metadata says."""
+    version = _version(metadata.version, None)
+    out = DataOutputView()
+    out.write_i32(HEADER_MAGIC_NUMBER)
+    out.write_i32(metadata.version)
+    out.write_i64(metadata.checkpoint_id)
+    out.write_i32(len(metadata.master_states))
+    for master_state in metadata.master_states:
+        _write_master_state(master_state, out)
+    out.write_i32(len(metadata.operators))
+    for operator in metadata.operators:
+        _write_operator(operator, version, out)
+    if version.has_properties:
+        out.write(metadata.properties or NULL_PROPERTIES)
+    return out.getvalue()
+
+
+def _version(number: int, path: str | None) -> MetadataVersion:
+    if number in VERSIONS:
+        return VERSIONS[number]
+    known = ", ".join(f"{known} (Flink {version.releases})" for known, version in VERSIONS.items())
+    raise UnsupportedVersionError(
+        f"version {number} of the metadata format is not supported",
+        path=path,
+        offset=4,
+        expected=f"one of the versions {known}",
+        found=f"version {number}",
+        remedy="take the savepoint with one of these Flink releases, or use a newer release of this package",
+    )
+
+
+def _read_body(view: DataInputView, number: int, version: MetadataVersion) -> CheckpointMetadata:
+    checkpoint_id = view.read_i64("a checkpoint id")
+    if checkpoint_id < 0:
+        view.fail("a checkpoint id from 0 on", checkpoint_id)
+    masters = tuple(_read_master_state(view) for _ in range(view.read_count("master states", each=18)))
+    operators = tuple(_read_operator(view, version) for _ in range(view.read_count("operators", each=29)))
+    properties = b""
+    if version.has_properties:
+        at = view.position
+        properties = view.read(view.remaining, "properties")
+        check_properties(properties, view.path, at)
+    view.expect_end("the metadata")
+    return CheckpointMetadata(number, checkpoint_id, masters, operators, properties)
+
+
+def _read_master_state(view: DataInputView) -> MasterState:
+    view.read_constant(MASTER_STATE_MAGIC_NUMBER, "the magic number of a master state")
+    inner = view.sub_view(view.read_count("bytes of a master state"), "a master state")
+    state = MasterState(inner.read_i32("a version"), inner.read_utf("a name"), inner.read_blob("a master state"))
+    inner.expect_end("the master state")
+    return state
+
+
+def _write_master_state(state: MasterState, out: DataOutputView) -> None:
+    inner = DataOutputView()
+    inner.write_i32(state.version)
+    inner.write_utf(state.name)
+    inner.write_blob(state.data)
+    out.write_i32(MASTER_STATE_MAGIC_NUMBER)
+    out.write_blob(inner.getvalue())
+
+
+def _read_operator(view: DataInputView, version: MetadataVersion) -> OperatorState:
+    name = view.read_utf("an operator's name") or None if version.has_names else None
+    uid = view.read_utf("an operator's uid") or None if version.has_names else None
+    operator_id = OperatorID.read(view)
+    try:
+        return _read_operator_state(view, version, operator_id, name, uid)
+    except SavepointError as error:
+        label = f"{uid or name} ({operator_id})" if uid or name else str(operator_id)
+        raise error.with_facts(operator=label) from None
+
+
+def _read_operator_state(
+    view: DataInputView, version: MetadataVersion, operator_id: OperatorID, name: str | None, uid: str | None
+) -> OperatorState:
+    parallelism, max_parallelism = view.read_i32("parallelism"), view.read_i32("max parallelism")
+    if not 1 <= parallelism <= max_parallelism <= UPPER_BOUND_MAX_PARALLELISM:
+        view.position -= 8
+        expected = f"1 <= parallelism <= max parallelism <= {UPPER_BOUND_MAX_PARALLELISM}"
+        view.fail(expected, f"parallelism {parallelism}, max parallelism {max_parallelism}")
+    chain_length = view.read_i32("the chain length") if version.has_legacy_fields else 1
+    coordinator = None if version.has_legacy_fields else _read_coordinator(view)
+    subtasks = _read_subtasks(view, version, parallelism)
+    if subtasks is None and coordinator is not None:
+        view.fail("no coordinator state of a finished operator", coordinator)
+    return OperatorState(
+        operator_id,
+        parallelism,
+        max_parallelism,
+        name=name,
+        uid=uid,
+        coordinator_state=coordinator,
+        subtasks=subtasks or {},
+        is_fully_finished=subtasks is None,
+        chain_length=chain_length,
+    )
+
+
+def _write_operator(operator: OperatorState, version: MetadataVersion, out: DataOutputView) -> None:
+    if version.has_names:
+        out.write_utf(operator.name or "")
+        out.write_utf(operator.uid or "")
+    operator.operator_id.write(out)
+    out.write_i32(operator.parallelism)
+    out.write_i32(operator.max_parallelism)
+    if version.has_legacy_fields:
+        out.write_i32(operator.chain_length)
+        _require_no_newer_state(operator)
+    else:
+        write_stream_handle(operator.coordinator_state, out)
+    if operator.is_fully_finished:
+        out.write_i32(FULLY_FINISHED)
+        return
+    out.write_i32(len(operator.subtasks))
+    for index, subtask in operator.subtasks.items():
+        out.write_i32(-index - 1 if subtask.is_finished else index)
+        if not subtask.is_finished:
+            _write_subtask(subtask, version, out)
+
+
+def _require_no_newer_state(operator: OperatorState) -> None:
+    """Version 2 has no place for what later versions added: rather an error than a loss."""
+    states = operator.subtasks.values()
+    finished = operator.is_fully_finished or any(state.is_finished for state in states)
+    channels = any(state.input_channel_state or state.result_subpartition_state for state in states)
+    if finished or channels or operator.coordinator_state is not None:
+        raise UnsupportedVersionError(
+            "version 2 of the metadata format has no coordinator state, channel state or finished subtasks",
+            operator=operator.label,
+            remedy="write version 3 or later",
+        )
+
+
+def _read_coordinator(view: DataInputView) -> ByteStreamStateHandle | None:
+    handle = read_stream_handle(view)
+    if handle is not None and not isinstance(handle, ByteStreamStateHandle):
+        view.fail("coordinator state inline (type 1) or none", type(handle).__name__)
+    return handle
+
+
+def _read_subtasks(
+    view: DataInputView, version: MetadataVersion, parallelism: int
+) -> dict[int, OperatorSubtaskState] | None:
+    """Subtasks by index in the order of the file; None for a fully finished operator."""
+    count = view.read_i32("the number of subtasks")
+    if count == FULLY_FINISHED and not version.has_legacy_fields:
+        return None
+    if not 0 <= count <= parallelism:
+        view.position -= 4
+        view.fail(f"a number of subtasks from 0 to {parallelism}", count)
+    subtasks: dict[int, OperatorSubtaskState] = {}
+    for _ in range(count):
+        index = view.read_i32("the index of a subtask")
+        finished = index < 0 and not version.has_legacy_fields
+        index = -index - 1 if finished else index
+        if not 0 <= index < parallelism or index in subtasks:
+            view.position -= 4
+            view.fail(f"each subtask from 0 to {parallelism - 1} at most once", f"subtask {index}")
+        subtasks[index] = FINISHED_SUBTASK if finished else _read_subtask(view, version)
+    return subtasks
+
+
+def _read_subtask(view: DataInputView, version: MetadataVersion) -> OperatorSubtaskState:
+    if version.has_legacy_fields:
+        _read_legacy_fields(view)
+    managed, raw = _read_optional_operator_handle(view), _read_optional_operator_handle(view)
+    managed_keyed, raw_keyed = read_keyed_handle(view), read_keyed_handle(view)
+    if version.has_legacy_fields:
+        return OperatorSubtaskState(managed, raw, managed_keyed, raw_keyed)
+    inputs = read_channel_handles(view, INPUT, version.has_typed_channels)
+    outputs = read_channel_handles(view, OUTPUT, version.has_typed_channels)
+    return OperatorSubtaskState(managed, raw, managed_keyed, raw_keyed, inputs, outputs)
+
+
+def _write_subtask(state: OperatorSubtaskState, version: MetadataVersion, out: DataOutputView) -> None:
+    if version.has_legacy_fields:
+        out.write_i64(NO_DURATION)
+        out.write_i32(0)
+    _write_optional_operator_handle(state.managed_operator_state, out)
+    _write_optional_operator_handle(state.raw_operator_state, out)
+    write_keyed_handle(state.managed_keyed_state, out)
+    write_keyed_handle(state.raw_keyed_state, out)
+    if not version.has_legacy_fields:
+        write_channel_handles(state.input_channel_state, INPUT, version.has_typed_channels, out)
+        write_channel_handles(state.result_subpartition_state, OUTPUT, version.has_typed_channels, out)
+
+
+def _read_legacy_fields(view: DataInputView) -> None:
+    """A duration that nobody measured, and the number of non-partitioned states, gone since 1.4."""
+    duration = view.read_i64("a duration")
+    if duration != NO_DURATION:
+        view.position -= 8
+        view.fail("a duration of -1", duration)
+    view.read_constant(0, "the number of legacy states")
+
+
+def _read_optional_operator_handle(view: DataInputView) -> OperatorStateHandle | None:
+    """An int, 0 or 1, and the handle."""
+    if not view.read_count("operator state handles", each=0, limit=1):
+        return None
+    handle = read_operator_handle(view)
+    if handle is None:
+        view.position -= 1
+        view.fail("an operator state handle", "none (type 0)")
+    return handle
+
+
+def _write_optional_operator_handle(handle: OperatorStateHandle | None, out: DataOutputView) -> None:
+    out.write_i32(0 if handle is None else 1)
+    if handle is not None:
+        write_operator_handle(handle, out)
