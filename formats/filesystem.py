@@ -1,0 +1,330 @@
+"""Files and folders of a snapshot: the local file system, and what pyarrow reaches.
+
+============================================  =============================================================
+path                                          file system
+============================================  =============================================================
+``/a/b``, ``file:/a/b``, ``file:///a/b``      local; also ``dbfs:/Volumes/a`` and ``dbfs:/a``, which are mounted
+``s3://`` ``s3a://`` ``s3n://`` ``s3p://``    pyarrow's S3
+``gs://`` ``abfs(s)://`` ``hdfs://``          pyarrow's GCS, Azure, HDFS
+============================================  =============================================================
+
+Paths are taken as Flink's ``Path`` takes them: nothing is percent-decoded. A file system is a frozen description that
+pickles; what it opens does not. Local files are read straight into the caller's buffer.
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import os
+import posixpath
+import re
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Protocol
+
+from pyarrow import fs as arrow_fs
+from pyspark_savepoint.formats.errors import (
+    CorruptStateError,
+    OptionError,
+    StateFileNotFoundError,
+    UnsafePathError,
+)
+
+URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?://([^/?#]*))?(.*)", re.DOTALL)
+# What other systems call the schemes of pyarrow.
+ARROW_SCHEMES: Mapping[str, str] = MappingProxyType(
+    {
+        "s3": "s3",
+        "s3a": "s3",
+        "s3n": "s3",
+        "s3p": "s3",
+        "gs": "gs",
+        "gcs": "gs",
+        "abfs": "abfs",
+        "abfss": "abfss",
+        "hdfs": "hdfs",
+        "viewfs": "viewfs",
+    }
+)
+NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EINVAL})
+# A link is refused (it was resolved before), and a named pipe must not make us wait for a writer.
+OPEN_FLAGS = (
+    os.O_RDONLY
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_BINARY", 0)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FileInfo:
+    """A file or folder that is there; ``modified`` in seconds since 1970, where it is known."""
+
+    path: str
+    is_directory: bool
+    size: int
+    modified: float | None
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return posixpath.basename(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """A folder that a file must be in after links are resolved: ``folder`` (one name, or none) of ``base``.
+
+    Links are resolved in ``base``, which the user named; ``folder`` itself may not be one.
+    """
+
+    base: str
+    folder: str = ""
+
+    def __str__(self) -> str:
+        return posixpath.join(self.base, self.folder) if self.folder else self.base
+
+
+class InputFile(Protocol):
+    """An open file, read at any position."""
+
+    path: str
+    size: int
+
+    def read_into(self, start: int, buffer: Any) -> None:
+        """Fill the whole writable buffer with the bytes from ``start`` on."""
+        ...
+
+    def close(self) -> None:
+        """Close the file."""
+        ...
+
+
+class SnapshotFileSystem(Protocol):
+    """A file system by description: frozen, picklable, nothing open."""
+
+    def info(self, path: str) -> FileInfo | None:
+        """What is at the path; None if nothing is."""
+        ...
+
+    def list(self, path: str) -> list[FileInfo]:
+        """What a folder holds, by name; links to folders are not followed."""
+        ...
+
+    def open_input(self, path: str, anchor: Anchor | None = None) -> InputFile:
+        """Open a file for reading; with an anchor, only if it lies there."""
+        ...
+
+    def uri(self, path: str) -> str:
+        """The path as a user would write it."""
+        ...
+
+
+def locate(text: str) -> tuple[SnapshotFileSystem, str]:
+    """The file system of a path or URI, and the normalized absolute path there.
+
+    >>> locate("file:///a//b/")
+    (LocalFileSystem(), '/a/b')
+    """
+    if not is_encodable(text):
+        raise UnsafePathError("a path that no file can have", path=ascii(text))
+    match = URI.fullmatch(text)
+    if match is None:
+        return LocalFileSystem(), os.path.abspath(os.path.expanduser(text))
+    scheme, authority, path = match[1].lower(), match[2] or "", match[3]
+    if scheme in ("file", "dbfs"):
+        return LocalFileSystem(), _local_path(scheme, authority, path, text)
+    if scheme not in ARROW_SCHEMES:
+        raise OptionError(
+            "there is no file system for that path",
+            path=text,
+            expected="a local path, or a scheme among file, dbfs, " + ", ".join(ARROW_SCHEMES),
+            found=f"{scheme}:",
+        )
+    path, _, query = path.partition("?")
+    return ArrowFileSystem(ARROW_SCHEMES[scheme], authority, query), posixpath.normpath("/" + path.lstrip("/"))
+
+
+def _local_path(scheme: str, authority: str, path: str, text: str) -> str:
+    if authority not in ("", "localhost"):
+        raise OptionError("a local path on another machine", path=text, found=authority, expected="file:///...")
+    if scheme == "dbfs" and not path.startswith("/Volumes/"):
+        path = "/dbfs/" + path
+    return posixpath.normpath("/" + path.lstrip("/"))
+
+
+def is_encodable(path: str) -> bool:
+    """Whether a file can have this name: a NUL or half a surrogate pair never reaches the operating system."""
+    try:
+        return b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
+
+
+# -- local --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFileSystem:
+    """Files of this machine, or mounted on it."""
+
+    def info(self, path: str) -> FileInfo | None:
+        """What is at the path; None if nothing is."""
+        try:
+            found = os.stat(path)
+        except OSError as error:
+            if error.errno in NOT_THERE:
+                return None
+            raise
+        return FileInfo(path, stat.S_ISDIR(found.st_mode), found.st_size, found.st_mtime)
+
+    def list(self, path: str) -> list[FileInfo]:
+        """What a folder holds, by name; links to folders are not followed."""
+        entries = []
+        with os.scandir(path) as scan:
+            for entry in scan:
+                found = entry.stat(follow_symlinks=False)
+                is_directory = entry.is_dir(follow_symlinks=False)
+                entries.append(FileInfo(entry.path, is_directory, found.st_size, found.st_mtime))
+        return sorted(entries, key=lambda info: info.path)
+
+    def open_input(self, path: str, anchor: Anchor | None = None) -> LocalInputFile:
+        """Open a regular file for reading; with an anchor, only if it lies there after links are resolved."""
+        real = os.path.realpath(path)
+        if anchor is not None and not _is_below(real, os.path.join(os.path.realpath(anchor.base), anchor.folder)):
+            raise UnsafePathError(
+                "a link leads out of the snapshot", path=path, found=real, expected=f"a file below {anchor}"
+            )
+        try:
+            descriptor = os.open(real, OPEN_FLAGS)
+        except OSError as error:
+            raise _open_error(error, path) from None
+        return LocalInputFile(descriptor, path)
+
+    def uri(self, path: str) -> str:
+        """The path itself."""
+        return path
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path.startswith(folder.rstrip("/") + "/")
+
+
+def _open_error(error: OSError, path: str) -> Exception:
+    if error.errno in NOT_THERE:
+        return StateFileNotFoundError("a file of the snapshot is missing", path=path)
+    if error.errno == errno.ELOOP:
+        return UnsafePathError("a link that leads nowhere or out of the snapshot", path=path)
+    return error
+
+
+class LocalInputFile:
+    """A regular file, without a buffer of its own."""
+
+    def __init__(self, descriptor: int, path: str) -> None:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            os.close(descriptor)
+            raise UnsafePathError("not a regular file", path=path, expected="a file of the snapshot")
+        self.path = path
+        self.size = found.st_size
+        self._file = os.fdopen(descriptor, "rb", buffering=0)
+
+    def read_into(self, start: int, buffer: Any) -> None:
+        """Fill the whole writable buffer with the bytes from ``start`` on."""
+        self._file.seek(start)
+        fill(self._file, buffer, self.path, start)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def fill(file: Any, buffer: Any, path: str, start: int) -> None:
+    """Read into the buffer until it is full; CorruptStateError when the file ends before."""
+    target = memoryview(buffer).cast("B")
+    done = 0
+    while done < len(target):
+        count = file.readinto(target[done:])
+        if not count:
+            raise CorruptStateError(
+                "the file is shorter than it should be",
+                path=path,
+                offset=start + done,
+                expected=f"{len(target) - done} more bytes",
+                found="the end of the file",
+                remedy="the file is truncated: take it from its origin again",
+            )
+        done += count
+
+
+# -- pyarrow ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowFileSystem:
+    """A file system of pyarrow, named by scheme and authority; the query holds pyarrow's own options."""
+
+    scheme: str
+    authority: str
+    query: str = field(default="", compare=False)
+
+    def info(self, path: str) -> FileInfo | None:
+        """What is at the path; None if nothing is."""
+        filesystem, prefix = _connect(self.scheme, self.authority, self.query)
+        found = filesystem.get_file_info(prefix + path)
+        return None if found.type == arrow_fs.FileType.NotFound else self._info(found, prefix)
+
+    def list(self, path: str) -> list[FileInfo]:
+        """What a folder holds, by name."""
+        filesystem, prefix = _connect(self.scheme, self.authority, self.query)
+        found = filesystem.get_file_info(arrow_fs.FileSelector(prefix + path))
+        return sorted((self._info(entry, prefix) for entry in found), key=lambda info: info.path)
+
+    def open_input(self, path: str, anchor: Anchor | None = None) -> ArrowInputFile:
+        """Open a file for reading; object stores have no links, so an anchor needs no look."""
+        filesystem, prefix = _connect(self.scheme, self.authority, self.query)
+        try:
+            return ArrowInputFile(filesystem.open_input_file(prefix + path), self.uri(path))
+        except FileNotFoundError:
+            raise StateFileNotFoundError("a file of the snapshot is missing", path=self.uri(path)) from None
+
+    def uri(self, path: str) -> str:
+        """Scheme, authority, path."""
+        return f"{self.scheme}://{self.authority}{path}"
+
+    @staticmethod
+    def _info(found: arrow_fs.FileInfo, prefix: str) -> FileInfo:
+        path = "/" + found.path.removeprefix(prefix).strip("/")
+        modified = None if found.mtime_ns is None else found.mtime_ns / 1e9
+        return FileInfo(path, found.type == arrow_fs.FileType.Directory, found.size or 0, modified)
+
+
+@functools.lru_cache(maxsize=16)
+def _connect(scheme: str, authority: str, query: str) -> tuple[arrow_fs.FileSystem, str]:
+    """The live file system, one per process and authority, and what its paths begin with."""
+    root = f"{scheme}://{authority}/" + (f"?{query}" if query else "")
+    filesystem, prefix = arrow_fs.FileSystem.from_uri(root)
+    return filesystem, prefix.rstrip("/")
+
+
+class ArrowInputFile:
+    """A file that pyarrow opened."""
+
+    def __init__(self, file: Any, path: str) -> None:
+        self.path = path
+        self.size = int(file.size())
+        self._file = file
+
+    def read_into(self, start: int, buffer: Any) -> None:
+        """Fill the whole writable buffer with the bytes from ``start`` on."""
+        self._file.seek(start)
+        fill(self._file, buffer, self.path, start)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
