@@ -38,8 +38,8 @@ from pyspark_savepoint.formats.stream_handles import StreamStateHandle
 METADATA_FILE_NAME = "_metadata"
 # The job manager holds a metadata file in one Java array: no larger one was ever written.
 MAX_METADATA_BYTES = (1 << 31) - 1
-# A folder of checkpoints holds jobs' folders, which hold chk-N: two levels; one more for a folder of such folders.
-SEARCH_DEPTH = 3
+# A folder of checkpoints holds jobs' folders, which hold chk-N: two levels, and two more for folders of such folders.
+SEARCH_DEPTH = 4
 SEARCH_LIMIT = 10_000
 NO_SNAPSHOTS_INSIDE = frozenset({"shared", "taskowned"})
 

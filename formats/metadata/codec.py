@@ -37,6 +37,7 @@ from pyspark_savepoint.formats.channel_handles import INPUT, OUTPUT, read_channe
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError, UnsupportedVersionError
 from pyspark_savepoint.formats.identifiers import OperatorID
+from pyspark_savepoint.formats.java_stream import skip_java_object
 from pyspark_savepoint.formats.key_groups import UPPER_BOUND_MAX_PARALLELISM
 from pyspark_savepoint.formats.keyed_handles import read_keyed_handle, write_keyed_handle
 from pyspark_savepoint.formats.metadata.model import (
@@ -46,7 +47,7 @@ from pyspark_savepoint.formats.metadata.model import (
     OperatorState,
     OperatorSubtaskState,
 )
-from pyspark_savepoint.formats.metadata.properties import NULL_PROPERTIES, check_properties
+from pyspark_savepoint.formats.metadata.properties import NULL_PROPERTIES
 from pyspark_savepoint.formats.operator_handles import (
     OperatorStateHandle,
     read_operator_handle,
@@ -144,11 +145,7 @@ def _read_body(view: DataInputView, number: int, version: MetadataVersion) -> Ch
         view.fail("a checkpoint id from 0 on", checkpoint_id)
     masters = tuple(_read_master_state(view) for _ in range(view.read_count("master states", each=18)))
     operators = tuple(_read_operator(view, version) for _ in range(view.read_count("operators", each=29)))
-    properties = b""
-    if version.has_properties:
-        at = view.position
-        properties = view.read(view.remaining, "properties")
-        check_properties(properties, view.path, at)
+    properties = skip_java_object(view) if version.has_properties else b""
     view.expect_end("the metadata")
     return CheckpointMetadata(number, checkpoint_id, masters, operators, properties)
 
@@ -191,7 +188,7 @@ def _read_operator_state(
         view.fail(expected, f"parallelism {parallelism}, max parallelism {max_parallelism}")
     chain_length = view.read_i32("the chain length") if version.has_legacy_fields else 1
     coordinator = None if version.has_legacy_fields else _read_coordinator(view)
-    subtasks = _read_subtasks(view, version, parallelism)
+    subtasks = _read_subtasks(view, version, parallelism, max_parallelism)
     if subtasks is None and coordinator is not None:
         view.fail("no coordinator state of a finished operator", coordinator)
     return OperatorState(
@@ -250,7 +247,7 @@ def _read_coordinator(view: DataInputView) -> ByteStreamStateHandle | None:
 
 
 def _read_subtasks(
-    view: DataInputView, version: MetadataVersion, parallelism: int
+    view: DataInputView, version: MetadataVersion, parallelism: int, max_parallelism: int
 ) -> dict[int, OperatorSubtaskState] | None:
     """Subtasks by index in the order of the file; None for a fully finished operator."""
     count = view.read_i32("the number of subtasks")
@@ -268,7 +265,14 @@ def _read_subtasks(
             view.position -= 4
             view.fail(f"each subtask from 0 to {parallelism - 1} at most once", f"subtask {index}")
         subtasks[index] = FINISHED_SUBTASK if finished else _read_subtask(view, version)
+        _check_key_groups(view, subtasks[index], max_parallelism)
     return subtasks
+
+
+def _check_key_groups(view: DataInputView, subtask: OperatorSubtaskState, max_parallelism: int) -> None:
+    for handle in (subtask.managed_keyed_state, subtask.raw_keyed_state):
+        if handle is not None and handle.key_group_range.end >= max_parallelism:
+            view.fail(f"key groups below {max_parallelism}, the max parallelism", handle.key_group_range)
 
 
 def _read_subtask(view: DataInputView, version: MetadataVersion) -> OperatorSubtaskState:

@@ -4,18 +4,25 @@
 
     Properties := AC ED 00 05 ...      an object of class CheckpointProperties, or null (70)
 
+    CheckpointProperties { boolean discard..., forced, unclaimed; SnapshotType checkpointType }
+    SavepointType        { enum formatType CANONICAL | NATIVE; String name; enum postCheckpointAction }
+    CheckpointType       { String name; enum sharingFilesStrategy }
+
 It is parsed into inert data, never instantiated, and kept as bytes. It alone says what kind of snapshot this is.
-Flink's twins: ``CheckpointProperties``, ``SnapshotType``, ``SavepointType``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
+from types import MappingProxyType
 
 from pyspark_savepoint.formats.data_view import DataInputView
+from pyspark_savepoint.formats.java_stream import JavaEnum, JavaObject, parse_java_object
 
-STREAM_HEADER = bytes.fromhex("aced0005")
 NULL_PROPERTIES = bytes.fromhex("aced000570")
+SAVEPOINT_TYPE = "org.apache.flink.runtime.checkpoint.SavepointType"
+CHECKPOINT_TYPE = "org.apache.flink.runtime.checkpoint.CheckpointType"
 
 
 class SnapshotKind(StrEnum):
@@ -28,20 +35,27 @@ class SnapshotKind(StrEnum):
     UNKNOWN = "unknown"
 
 
-def check_properties(properties: bytes, path: str | None = None, base: int = 0) -> None:
-    """CorruptStateError unless this is one Java object stream."""
-    view = DataInputView(properties, path, base)
-    if view.read(len(STREAM_HEADER), "properties") != STREAM_HEADER:
-        view.position = 0
-        view.fail("a Java object stream (ac ed 00 05)", properties[:4].hex(" "))
+SAVEPOINT_FORMATS: Mapping[str, SnapshotKind] = MappingProxyType(
+    {"CANONICAL": SnapshotKind.CANONICAL_SAVEPOINT, "NATIVE": SnapshotKind.NATIVE_SAVEPOINT}
+)
 
 
 def snapshot_kind(properties: bytes) -> SnapshotKind:
-    """What kind of snapshot these properties belong to; unknown where they say nothing."""
-    if b"checkpoint.CheckpointType\xd6" in properties:
+    """What kind of snapshot these properties belong to; unknown where they say nothing.
+
+    >>> snapshot_kind(NULL_PROPERTIES)
+    <SnapshotKind.UNKNOWN: 'unknown'>
+    """
+    if not properties:
+        return SnapshotKind.UNKNOWN
+    parsed = parse_java_object(DataInputView(properties))
+    snapshot_type = parsed.fields.get("checkpointType") if isinstance(parsed, JavaObject) else None
+    if not isinstance(snapshot_type, JavaObject):
+        return SnapshotKind.UNKNOWN
+    if snapshot_type.class_name == CHECKPOINT_TYPE:
         return SnapshotKind.CHECKPOINT
-    if b"t\x00\x06NATIVE" in properties:
-        return SnapshotKind.NATIVE_SAVEPOINT
-    if b"t\x00\x09CANONICAL" in properties:
-        return SnapshotKind.CANONICAL_SAVEPOINT
-    return SnapshotKind.UNKNOWN
+    if snapshot_type.class_name != SAVEPOINT_TYPE:
+        return SnapshotKind.UNKNOWN
+    form = snapshot_type.fields.get("formatType")
+    constant = form.constant if isinstance(form, JavaEnum) else ""
+    return SAVEPOINT_FORMATS.get(constant, SnapshotKind.SAVEPOINT)
