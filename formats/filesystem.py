@@ -26,6 +26,7 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from pyarrow import fs as arrow_fs
+
 from pyspark_savepoint.formats.errors import (
     CorruptStateError,
     OptionError,

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import mmh3
+
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import OptionError
 
@@ -90,11 +91,7 @@ class OperatorIdentifier:
         return cls(OperatorID.from_hex(uid_hash))
 
     def __str__(self) -> str:
-        return (
-            f"uid {self.uid!r} ({self.operator_id})"
-            if self.uid is not None
-            else f"uid hash {self.operator_id}"
-        )
+        return f"uid {self.uid!r} ({self.operator_id})" if self.uid is not None else f"uid hash {self.operator_id}"
 
 
 def _java_utf8(text: str) -> bytes:

@@ -290,9 +290,7 @@ class InMemoryChangelogStateHandle:
         key_groups = KeyGroupRange.read(view)
         numbers = view.read_i64("a sequence number"), view.read_i64("a sequence number")
         count = view.read_count("changes", each=8)
-        changes = tuple(
-            StateChange(view.read_i32("a key group"), view.read_blob("a change")) for _ in range(count)
-        )
+        changes = tuple(StateChange(view.read_i32("a key group"), view.read_blob("a change")) for _ in range(count))
         return cls(key_groups, *numbers, changes, _read_id(view))
 
     def write(self, out: DataOutputView) -> None:
@@ -411,14 +409,10 @@ def write_keyed_handle(handle: KeyedStateHandle | None, out: DataOutputView) -> 
         handle.write(out)
 
 
-def intersect_handles(
-    handles: tuple[KeyedStateHandle, ...], key_groups: KeyGroupRange
-) -> tuple[KeyedStateHandle, ...]:
+def intersect_handles(handles: tuple[KeyedStateHandle, ...], key_groups: KeyGroupRange) -> tuple[KeyedStateHandle, ...]:
     """The handles that have any of these key groups, each narrowed to them."""
     return tuple(
-        handle.intersection(key_groups)
-        for handle in handles
-        if handle.key_group_range.intersection(key_groups)
+        handle.intersection(key_groups) for handle in handles if handle.key_group_range.intersection(key_groups)
     )
 
 
