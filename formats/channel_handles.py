@@ -91,7 +91,7 @@ AnyChannelStateHandle = ChannelStateHandle | MergedChannelStateHandle
 
 def read_channel_handles(view: DataInputView, direction: int, typed: bool) -> tuple[AnyChannelStateHandle, ...]:
     """The handles of one direction; ``typed`` from metadata version 6 on."""
-    count = view.read_count("channel state handles", each=22 if typed else 25)
+    count = view.read_count("channel state handles", each=18 if typed else 25)
     return tuple(_read_typed(view, direction) if typed else ChannelStateHandle.read(view) for _ in range(count))
 
 
