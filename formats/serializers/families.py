@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-FAMILIES = ("primitives",)
+FAMILIES = ("pojo", "primitives", "strings")
 
 
 def load() -> None:

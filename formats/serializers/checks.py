@@ -1,0 +1,31 @@
+"""What a column must be before it is written: leaves refuse what their bytes cannot say."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from pyspark_savepoint.formats.columns import Flags
+from pyspark_savepoint.formats.errors import ValueRangeError
+
+
+def refuse_nulls(column: pa.Array, flink_type: str) -> None:
+    """For a type without a form for null."""
+    if column.null_count:
+        row = column.is_null().index(True).as_py()
+        raise ValueRangeError(
+            f"a value of {flink_type} cannot be null",
+            found=f"null in row {row} of a column of {len(column)}",
+            remedy="leave these rows out or give them a value: this serializer has no byte that means null",
+        )
+
+
+def refuse_where(bad: Flags, column: pa.Array, expected: str, remedy: str) -> None:
+    """Refuse the first of the marked values."""
+    if bad.any():
+        row = int(bad.argmax())
+        raise ValueRangeError(
+            "a value cannot be written exactly",
+            expected=expected,
+            found=f"{column[row]} in row {row} of a column of {len(column)}",
+            remedy=remedy,
+        )
