@@ -1,0 +1,1 @@
+"""Real Flink as the oracle: what it wrote must be read, what was written it must read."""

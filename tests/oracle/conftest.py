@@ -1,0 +1,68 @@
+"""Fixtures that run real Flink: versions, savepoints that are generated once per session, a JVM to ask."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oracle.flink import (
+    Case,
+    FlinkError,
+    Generated,
+    Oracle,
+    SavepointOf,
+    compile_harness,
+    generate,
+    newest_version,
+)
+
+NEWEST = "newest"
+VERSIONS = [
+    version for version in os.environ.get("FLINK_VERSIONS", f"1.16.3,1.20.5,{NEWEST}").split(",") if version
+]
+
+
+@pytest.fixture(scope="session", params=VERSIONS)
+def flink_version(request: pytest.FixtureRequest) -> str:
+    """Each Flink version to test with, ready to run; without Java or network this fails in one line."""
+    try:
+        version = newest_version() if request.param == NEWEST else str(request.param)
+        compile_harness(version)
+    except FlinkError as error:
+        pytest.fail(str(error), pytrace=False)
+    return version
+
+
+@pytest.fixture(scope="session")
+def savepoint_of(tmp_path_factory: pytest.TempPathFactory) -> SavepointOf:
+    """A function that takes the fields of a `Case` and has Flink write it, once per session."""
+    folder = tmp_path_factory.mktemp("flink")
+    written: dict[str, Generated] = {}
+
+    def savepoint_of(version: str, job: str, **other: Any) -> Generated:
+        case = Case(version, job, **other)
+        if case.name not in written:
+            try:
+                written[case.name] = generate(case, folder / case.name)
+            except FlinkError as error:
+                pytest.fail(str(error), pytrace=False)
+        return written[case.name]
+
+    return savepoint_of
+
+
+@pytest.fixture(scope="session")
+def flink_oracle(flink_version: str) -> Iterator[Oracle]:
+    """A JVM with Flink's serializers, for questions."""
+    with Oracle(flink_version) as oracle:
+        yield oracle
+
+
+@pytest.fixture(scope="session")
+def shop() -> Generated:
+    """The savepoint that ships with the project."""
+    return Generated.load(Path(__file__).parent / "savepoints" / "shop")

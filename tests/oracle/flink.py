@@ -1,0 +1,382 @@
+"""Real Flink, for the tests: fetches its jars, compiles the harness under `java/`, runs it.
+
+Flink's jars are taken out of the PyPI package `apache-flink-libraries` and kept, a folder per version, in
+`~/.cache/pyspark-savepoint/flink` (or the folder that `PYSPARK_SAVEPOINT_FLINK_CACHE` names), beside the
+harness's classes, a folder per Flink version and content of the sources. Needs Java 17 or newer, `javac` too.
+
+    python -m tests.oracle.flink fetch 2.2.1
+    python -m tests.oracle.flink generate 2.2.1 shop OUT --backend hashmap --format canonical
+    python -m tests.oracle.flink run 2.2.1 oracle.Ask < questions.jsonl
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import IO, Any
+
+PACKAGE = "apache-flink-libraries"
+JAVA = Path(__file__).parent / "java"
+
+# flink-dist holds what a DataStream job needs, but for a class of 1.16 in flink-shaded; most of `lib` is for SQL.
+WANTED_JARS = re.compile(r"/lib/(flink-dist|flink-shaded|log4j-api|log4j-core|log4j-slf4j-impl)-[^/]*\.jar$")
+
+# Flink's state backends and Kryo reach into these packages by reflection.
+OPENED_PACKAGES = (
+    "java.base/java.lang",
+    "java.base/java.lang.reflect",
+    "java.base/java.math",
+    "java.base/java.net",
+    "java.base/java.nio",
+    "java.base/java.text",
+    "java.base/java.time",
+    "java.base/java.util",
+    "java.base/java.util.concurrent",
+    "java.base/java.util.concurrent.atomic",
+    "java.base/sun.nio.ch",
+)
+
+BACKENDS: Mapping[str, Mapping[str, str]] = {
+    "hashmap": {"state.backend.type": "hashmap"},
+    "rocksdb": {"state.backend.type": "rocksdb"},
+    "rocksdb-heap-timers": {
+        "state.backend.type": "rocksdb",
+        "state.backend.rocksdb.timer-service.factory": "HEAP",
+    },
+    "rocksdb-incremental": {
+        "state.backend.type": "rocksdb",
+        "state.backend.incremental": "true",
+        "execution.checkpointing.incremental": "true",
+    },
+}
+FORMATS = ("canonical", "native", "checkpoint")
+
+
+class FlinkError(Exception):
+    """Flink (or what it needs) failed; the message is what a person needs to see of it."""
+
+
+def cache_folder() -> Path:
+    """Where jars and classes are kept between runs."""
+    named = os.environ.get("PYSPARK_SAVEPOINT_FLINK_CACHE")
+    return Path(named) if named else Path.home() / ".cache" / "pyspark-savepoint" / "flink"
+
+
+@contextmanager
+def _filled_at_once(folder: Path) -> Iterator[Path]:
+    """A scratch folder that becomes `folder` when the block succeeds; the first of two runs wins."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix=folder.name + ".", dir=folder.parent))
+    try:
+        yield scratch
+        if not folder.exists():
+            scratch.rename(folder)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+# ---------------------------------------------------------------------------------------------- jars
+
+
+def _pip(*arguments: str) -> str:
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise FlinkError(f"pip {arguments[0]} failed: {done.stderr.strip().splitlines()[-1:]}")
+    return done.stdout
+
+
+@cache
+def newest_version() -> str:
+    """The newest Flink on PyPI."""
+    listed = re.search(r"\(([\d.]+)\)", _pip("index", "versions", PACKAGE))
+    if listed is None:
+        raise FlinkError(f"pip does not say which {PACKAGE} is the newest; name versions in FLINK_VERSIONS")
+    return listed.group(1)
+
+
+def _archived_jars(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
+    """The wanted jars of a wheel, or of the source archive that older versions have."""
+    if archive.suffix == ".whl":
+        with zipfile.ZipFile(archive) as wheel:
+            for name in filter(WANTED_JARS.search, wheel.namelist()):
+                yield Path(name).name, wheel.open(name)
+    else:
+        with tarfile.open(archive) as tar:
+            for member in tar:
+                content = tar.extractfile(member) if WANTED_JARS.search(member.name) else None
+                if content is not None:
+                    yield Path(member.name).name, content
+
+
+def fetch(version: str) -> list[Path]:
+    """The jars of one Flink version, downloaded the first time."""
+    folder = cache_folder() / version
+    if not folder.exists():
+        with _filled_at_once(folder) as scratch, tempfile.TemporaryDirectory(dir=folder.parent) as downloads:
+            _pip("download", "--quiet", "--no-deps", "--dest", downloads, f"{PACKAGE}=={version}")
+            (archive,) = Path(downloads).iterdir()
+            for name, content in _archived_jars(archive):
+                with content, (scratch / name).open("wb") as jar:
+                    shutil.copyfileobj(content, jar)
+    jars = sorted(folder.glob("*.jar"))
+    if not any(jar.name.startswith("flink-dist") for jar in jars):
+        raise FlinkError(f"no flink-dist jar in {folder}: remove the folder and fetch again")
+    return jars
+
+
+# ---------------------------------------------------------------------------------------------- java
+
+
+@cache
+def _tool(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        raise FlinkError(
+            f"`{name}` is not on the PATH: the tests with real Flink need a JDK of Java 17 or newer"
+        )
+    return found
+
+
+def _sources(version: str) -> list[Path]:
+    """Sources for all versions, and those for this major version, where Flink's interfaces differ."""
+    roots = (JAVA / "common", JAVA / f"flink{version.split('.')[0]}")
+    return sorted(path for root in roots for path in root.rglob("*.java"))
+
+
+def compile_harness(version: str) -> Path:
+    """The folder with the harness's classes for one Flink version."""
+    sources = _sources(version)
+    mark = hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()[:12]
+    folder = cache_folder() / "classes" / f"{version}-{mark}"
+    if not folder.exists():
+        with _filled_at_once(folder) as scratch:
+            command = [_tool("javac"), "-nowarn", "-Xlint:none", "-proc:none", "--release", "17"]
+            command += ["-d", str(scratch), "-cp", _class_path(fetch(version)), *map(str, sources)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise FlinkError(f"the harness does not compile for Flink {version}:\n{done.stderr}")
+    return folder
+
+
+def _class_path(entries: Iterable[Path]) -> str:
+    return os.pathsep.join(map(str, entries))
+
+
+def command_line(version: str, main: str, arguments: Sequence[str] = (), heap: str = "1g") -> list[str]:
+    """The `java` command for a main class of the harness."""
+    opened = [f"--add-opens={package}=ALL-UNNAMED" for package in OPENED_PACKAGES]
+    limits = [f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+    logging = f"-Dlog4j.configurationFile={JAVA / 'log4j2.properties'}"
+    class_path = _class_path([compile_harness(version), *fetch(version)])
+    return [_tool("java"), *opened, *limits, logging, "-cp", class_path, main, *arguments]
+
+
+def _why_it_failed(output: str) -> str:
+    """The first line of the exception and its last causes; or the end of the output."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    causes = [line for line in lines if line.startswith(("Exception in", "Caused by"))]
+    return "\n    ".join(line[:500] for line in (causes[:1] + causes[1:][-3:] or lines[-10:]))
+
+
+def run(
+    version: str,
+    main: str,
+    arguments: Sequence[str] = (),
+    *,
+    given: str | None = None,
+    heap: str = "1g",
+    timeout: float = 180,
+) -> str:
+    """Runs a main class of the harness to its end; returns what it printed."""
+    command = command_line(version, main, arguments, heap)
+    try:
+        done = subprocess.run(
+            command, input=given, capture_output=True, encoding="utf-8", timeout=timeout, check=False
+        )
+    except subprocess.TimeoutExpired as expired:
+        raise FlinkError(f"{main} on Flink {version} took longer than {timeout} s") from expired
+    if done.returncode:
+        reason = _why_it_failed(done.stderr + done.stdout)
+        raise FlinkError(f"{main} on Flink {version} ended with {done.returncode}:\n    {reason}")
+    return done.stdout
+
+
+# ---------------------------------------------------------------------------------------------- savepoints
+
+
+@dataclass(frozen=True)
+class Case:
+    """What a savepoint is made of."""
+
+    version: str
+    job: str
+    backend: str = "hashmap"
+    format: str = "canonical"
+    compressed: bool = False
+    max_parallelism: int = 128
+    parallelism: int = 2
+    configuration: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    @property
+    def name(self) -> str:
+        """A folder name that tells one case from another."""
+        parts = [self.version, self.job, self.backend, self.format]
+        parts += ["compressed"] * self.compressed + [f"p{self.parallelism}of{self.max_parallelism}"]
+        return "-".join(parts + [f"{key}={value}" for key, value in sorted(self.configuration.items())])
+
+
+@dataclass(frozen=True)
+class Generated:
+    """A snapshot that Flink wrote, and what must be in it."""
+
+    path: Path
+    expected: dict[str, Any]
+
+    @classmethod
+    def load(cls, folder: Path) -> Generated:
+        """The result of an earlier run."""
+        expected = json.loads((folder / "expected.json").read_text("utf-8"))
+        return cls(folder / expected["meta"]["savepoint"], expected)
+
+
+def generate(case: Case, folder: Path, staging: Path | None = None) -> Generated:
+    """Has Flink write the savepoint of a case, and `expected.json`, in place of those of an earlier run.
+
+    Flink writes savepoints to `staging` (below `folder` unless given), from where they are moved: its path stays in
+    the names of small states, which lie in `_metadata` itself.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for earlier in ("savepoint", "checkpoints", "tmp"):
+        shutil.rmtree(folder / earlier, ignore_errors=True)
+    arguments = [f"--job={case.job}", f"--out={folder.resolve()}", f"--backend={case.backend}"]
+    arguments += [f"--format={case.format}", f"--compressed={str(case.compressed).lower()}"]
+    arguments += [f"--parallelism={case.parallelism}", f"--max-parallelism={case.max_parallelism}"]
+    arguments += [f"--staging={(staging or folder / 'tmp').resolve()}"]
+    configuration = {**BACKENDS[case.backend], **case.configuration}
+    arguments += [f"--conf={key}={value}" for key, value in configuration.items()]
+    run(case.version, "oracle.Generate", arguments)
+    return Generated.load(folder)
+
+
+SavepointOf = Callable[..., Generated]
+"""What the fixture `savepoint_of` is: the fields of a `Case` in, Flink's snapshot out."""
+
+
+class Oracle:
+    """A JVM that answers questions about serializers, one JSON object per line (`oracle.Ask`)."""
+
+    def __init__(self, version: str) -> None:
+        self.version = version
+        self._process = subprocess.Popen(
+            command_line(version, "oracle.Ask", heap="512m"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            encoding="utf-8",
+        )
+
+    def __enter__(self) -> Oracle:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the JVM."""
+        self._process.communicate()
+
+    def ask(self, question: Mapping[str, Any]) -> dict[str, Any]:
+        """One answer; `FlinkError` when Flink could not give it."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(question) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            raise FlinkError(f"the oracle on Flink {self.version} ended with {self._process.wait()}")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise FlinkError(answer["error"])
+        return answer
+
+    def hash_of(self, type_name: str, value: object, max_parallelism: int = 128) -> tuple[int, int]:
+        """Java's `hashCode` of a basic value and the key group that Flink gives it."""
+        answer = self.ask({"type": type_name, "value": value, "maxParallelism": max_parallelism})
+        return answer["hash"], answer["keyGroup"]
+
+    def serializer(
+        self, snapshot: bytes, values: Iterable[bytes], max_parallelism: int = 128
+    ) -> dict[str, Any]:
+        """What Flink makes of a serializer snapshot (as in a state's meta info) and of values written with it.
+
+        The answer has the `snapshot` as Flink writes it again, and for every value: its bytes written `again`, its
+        `text` (toString), `json` (as in `expected.json`), `hash` and `keyGroup`.
+        """
+        hexed = [value.hex() for value in values]
+        answer = self.ask({"snapshot": snapshot.hex(), "values": hexed, "maxParallelism": max_parallelism})
+        for read in answer["values"]:
+            read["again"] = bytes.fromhex(read["again"])
+        return {**answer, "snapshot": bytes.fromhex(answer["snapshot"])}
+
+
+# ---------------------------------------------------------------------------------------------- command line
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.oracle.flink", description="Real Flink, for the tests."
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name in ("fetch", "compile"):
+        commands.add_parser(name).add_argument("version", nargs="+")
+    runner = commands.add_parser("run", help="a main class of the harness")
+    runner.add_argument("version")
+    runner.add_argument("main")
+    runner.add_argument("arguments", nargs=argparse.REMAINDER)
+    generator = commands.add_parser("generate", help="a savepoint and its expected.json")
+    generator.add_argument("version")
+    generator.add_argument("job")
+    generator.add_argument("out", type=Path)
+    generator.add_argument("--staging", type=Path, help="a folder through which savepoints go")
+    generator.add_argument("--backend", choices=BACKENDS, default="hashmap")
+    generator.add_argument("--format", choices=FORMATS, default="canonical")
+    generator.add_argument("--compressed", action="store_true")
+    generator.add_argument("--parallelism", type=int, default=2)
+    generator.add_argument("--max-parallelism", type=int, default=128)
+    return parser.parse_args()
+
+
+def main() -> None:
+    """The command line."""
+    told = _arguments()
+    try:
+        if told.command == "run":
+            given = None if sys.stdin.isatty() else sys.stdin.read()
+            sys.stdout.write(run(told.version, told.main, told.arguments, given=given))
+        elif told.command == "generate":
+            names = ("version", "job", "backend", "format", "compressed", "max_parallelism", "parallelism")
+            case = Case(**{name: getattr(told, name) for name in names})
+            print(generate(case, told.out, told.staging).path)
+        else:
+            for version in told.version:
+                print(compile_harness(version) if told.command == "compile" else fetch(version)[0].parent)
+    except FlinkError as error:
+        sys.exit(f"error: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,292 @@
+package oracle;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.function.IntFunction;
+import org.apache.flink.api.common.ExecutionConfig;
+import org.apache.flink.api.common.state.ListState;
+import org.apache.flink.api.common.state.ListStateDescriptor;
+import org.apache.flink.api.common.state.MapState;
+import org.apache.flink.api.common.state.MapStateDescriptor;
+import org.apache.flink.api.common.state.State;
+import org.apache.flink.api.common.state.StateDescriptor;
+import org.apache.flink.api.common.state.ValueState;
+import org.apache.flink.api.common.state.ValueStateDescriptor;
+import org.apache.flink.api.common.typeinfo.TypeInformation;
+import org.apache.flink.api.common.typeinfo.Types;
+import org.apache.flink.api.common.typeutils.TypeSerializer;
+import org.apache.flink.api.java.functions.KeySelector;
+import org.apache.flink.runtime.state.KeyGroupRangeAssignment;
+import org.apache.flink.runtime.state.VoidNamespace;
+import org.apache.flink.runtime.state.VoidNamespaceSerializer;
+import org.apache.flink.streaming.api.datastream.DataStream;
+import org.apache.flink.streaming.api.operators.AbstractStreamOperator;
+import org.apache.flink.streaming.api.operators.InternalTimer;
+import org.apache.flink.streaming.api.operators.InternalTimerService;
+import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
+import org.apache.flink.streaming.api.operators.Triggerable;
+import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
+
+/**
+ * A keyed operator given as a table: one row per key, one column per state. It fills the state of a real operator
+ * and says what must be found in it afterwards.
+ */
+final class KeyedTable {
+    /** The tables of this JVM. The local cluster runs in the same JVM, so that nothing here is ever serialized. */
+    private static final Map<String, KeyedTable> BY_UID = new HashMap<>();
+
+    final String uid;
+    private final ExecutionConfig config;
+    private final TypeInformation<Object> keyType;
+    private final List<Object> keys;
+    private final List<Column> columns = new ArrayList<>();
+    private final List<TimerColumn> timers = new ArrayList<>();
+
+    @SuppressWarnings("unchecked")
+    <K> KeyedTable(String uid, ExecutionConfig config, TypeInformation<K> keyType, List<? extends K> keys) {
+        this.uid = uid;
+        this.config = config;
+        this.keyType = (TypeInformation<Object>) keyType;
+        this.keys = List.copyOf(keys);
+        BY_UID.put(uid, this);
+    }
+
+    /** A namespace's type, its notation, and how it is written. */
+    record Namespace(String notation, TypeSerializer<Object> serializer) {
+        @SuppressWarnings("unchecked")
+        static final Namespace VOID =
+                new Namespace("VOID", (TypeSerializer<Object>) (TypeSerializer<?>) VoidNamespaceSerializer.INSTANCE);
+    }
+
+    /** One state: for the key of each index, its values by namespace. */
+    private record Column(
+            String kind,
+            String type,
+            String mapKeyType,
+            Namespace namespace,
+            StateDescriptor<?, ?> descriptor,
+            IntFunction<Map<Object, Object>> values) {}
+
+    record Timer(Object namespace, long time, boolean eventTime) {}
+
+    private record TimerColumn(String service, Namespace namespace, IntFunction<List<Timer>> values) {}
+
+    // ------------------------------------------------------------------------------------------ columns
+
+    <T> KeyedTable value(String name, TypeInformation<T> type, IntFunction<T> values) {
+        return value(name, Notation.of(type), Compat.serializer(type, config), values);
+    }
+
+    <T> KeyedTable value(String name, String notation, TypeSerializer<T> serializer, IntFunction<T> values) {
+        return add("value", notation, null, new ValueStateDescriptor<>(name, serializer), values);
+    }
+
+    /** A value state in which the key of index i has sample i, and later ones the samples from the first on again. */
+    <T> KeyedTable samples(String name, TypeInformation<T> type, List<T> samples) {
+        return value(name, type, i -> samples.get(i % samples.size()));
+    }
+
+    <T> KeyedTable list(String name, TypeInformation<T> type, IntFunction<List<T>> values) {
+        StateDescriptor<?, ?> descriptor = new ListStateDescriptor<>(name, Compat.serializer(type, config));
+        return add("list", Notation.of(type), null, descriptor, values);
+    }
+
+    <K, V> KeyedTable map(
+            String name, TypeInformation<K> keyType, TypeInformation<V> type, IntFunction<Map<K, V>> values) {
+        return map(name, keyType, Notation.of(type), Compat.serializer(type, config), values);
+    }
+
+    <K, V> KeyedTable map(
+            String name, TypeInformation<K> keyType, String type, TypeSerializer<V> value, IntFunction<Map<K, V>> values) {
+        TypeSerializer<K> key = Compat.serializer(keyType, config);
+        return add("map", type, Notation.of(keyType), new MapStateDescriptor<>(name, key, value), values);
+    }
+
+    private KeyedTable add(
+            String kind, String type, String mapKeyType, StateDescriptor<?, ?> descriptor, IntFunction<?> values) {
+        IntFunction<Map<Object, Object>> inVoid = i -> {
+            Object value = values.apply(i);
+            return value == null ? Map.of() : Map.of(VoidNamespace.INSTANCE, value);
+        };
+        columns.add(new Column(kind, type, mapKeyType, Namespace.VOID, descriptor, inVoid));
+        return this;
+    }
+
+    /** Puts the newest column's state under namespaces: the value of index i is a map from namespace to value. */
+    @SuppressWarnings("unchecked")
+    <N> KeyedTable in(TypeInformation<N> type, IntFunction<Map<N, Object>> values) {
+        Column column = columns.remove(columns.size() - 1);
+        columns.add(new Column(column.kind, column.type, column.mapKeyType, namespace(type), column.descriptor,
+                i -> (Map<Object, Object>) values.apply(i)));
+        return this;
+    }
+
+    KeyedTable timers(String service, IntFunction<List<Timer>> values) {
+        timers.add(new TimerColumn(service, Namespace.VOID, values));
+        return this;
+    }
+
+    KeyedTable timers(String service, TypeInformation<?> namespace, IntFunction<List<Timer>> values) {
+        timers.add(new TimerColumn(service, namespace(namespace), values));
+        return this;
+    }
+
+    @SuppressWarnings("unchecked")
+    private Namespace namespace(TypeInformation<?> type) {
+        return new Namespace(Notation.of(type), (TypeSerializer<Object>) Compat.serializer(type, config));
+    }
+
+    // ------------------------------------------------------------------------------------------ the operator
+
+    int size() {
+        return keys.size();
+    }
+
+    /** Adds the operator; the stream must count from 0 to {@link #size()} at least. */
+    void attach(DataStream<Integer> indexes) {
+        indexes.keyBy(new KeyOf(uid), keyType).transform(uid, Types.INT, new Fill(uid)).uid(uid);
+    }
+
+    private record KeyOf(String uid) implements KeySelector<Integer, Object> {
+        @Override
+        public Object getKey(Integer index) {
+            List<Object> keys = BY_UID.get(uid).keys;
+            return keys.get(index % keys.size());
+        }
+    }
+
+    /** An operator of the lowest kind, because only that one may name namespaces and timer services. */
+    private static final class Fill extends AbstractStreamOperator<Integer>
+            implements OneInputStreamOperator<Integer, Integer>, Triggerable<Object, Object> {
+        private static final long serialVersionUID = 1;
+        private final String uid;
+
+        Fill(String uid) {
+            this.uid = uid;
+        }
+
+        @Override
+        public void processElement(StreamRecord<Integer> record) throws Exception {
+            KeyedTable table = BY_UID.get(uid);
+            int index = record.getValue();
+            if (index >= table.size()) {
+                return;
+            }
+            for (Column column : table.columns) {
+                for (Map.Entry<Object, Object> entry : column.values.apply(index).entrySet()) {
+                    put(state(column, entry.getKey()), entry.getValue());
+                }
+            }
+            for (TimerColumn column : table.timers) {
+                register(column, index);
+            }
+        }
+
+        @SuppressWarnings("unchecked")
+        private State state(Column column, Object namespace) throws Exception {
+            return getPartitionedState(
+                    namespace, column.namespace.serializer, (StateDescriptor<State, Object>) column.descriptor);
+        }
+
+        @SuppressWarnings("unchecked")
+        private static void put(State state, Object value) throws Exception {
+            if (state instanceof ValueState<?>) {
+                ((ValueState<Object>) state).update(value);
+            } else if (state instanceof ListState<?>) {
+                ((ListState<Object>) state).addAll((List<Object>) value);
+            } else {
+                ((MapState<Object, Object>) state).putAll((Map<Object, Object>) value);
+            }
+        }
+
+        private void register(TimerColumn column, int index) {
+            InternalTimerService<Object> service =
+                    getInternalTimerService(column.service, column.namespace.serializer, this);
+            for (Timer timer : column.values.apply(index)) {
+                if (timer.eventTime) {
+                    service.registerEventTimeTimer(timer.namespace, timer.time);
+                } else {
+                    service.registerProcessingTimeTimer(timer.namespace, timer.time);
+                }
+            }
+        }
+
+        @Override
+        public void onEventTime(InternalTimer<Object, Object> timer) {
+            throw new IllegalStateException("no timer is meant to fire: " + timer);
+        }
+
+        @Override
+        public void onProcessingTime(InternalTimer<Object, Object> timer) {
+            throw new IllegalStateException("no timer is meant to fire: " + timer);
+        }
+    }
+
+    // ------------------------------------------------------------------------------------------ what to expect
+
+    Map<String, Object> expected(int maxParallelism) {
+        List<Object> groups = new ArrayList<>();
+        for (Object key : keys) {
+            groups.add(List.of(Json.of(key), KeyGroupRangeAssignment.assignToKeyGroup(key, maxParallelism)));
+        }
+        return Json.object(
+                "uid", uid,
+                "kind", "keyed",
+                "keyType", Notation.of(keyType),
+                "states", columns.stream().map(this::expected).toList(),
+                "timers", timers.stream().map(this::expected).toList(),
+                "keyGroups", groups);
+    }
+
+    private Map<String, Object> expected(Column column) {
+        List<Object> entries = new ArrayList<>();
+        for (int i = 0; i < keys.size(); i++) {
+            Object key = Json.of(keys.get(i));
+            column.values.apply(i).forEach((namespace, value) -> {
+                if (!isEmpty(column, value)) {
+                    entries.add(Arrays.asList(key, Json.of(namespace), Json.of(value)));
+                }
+            });
+        }
+        Map<String, Object> state = new LinkedHashMap<>();
+        state.put("name", column.descriptor.getName());
+        state.put("kind", column.kind);
+        if (column.mapKeyType != null) {
+            state.put("keyType", column.mapKeyType);
+        }
+        state.put("type", column.type);
+        state.put("namespace", column.namespace.notation);
+        state.put("entries", entries);
+        return state;
+    }
+
+    /** Flink keeps no entry for an empty list or map state. */
+    private static boolean isEmpty(Column column, Object value) {
+        return column.kind.equals("list") && ((Collection<?>) value).isEmpty()
+                || column.kind.equals("map") && ((Map<?, ?>) value).isEmpty();
+    }
+
+    private Map<String, Object> expected(TimerColumn column) {
+        List<Object> eventTime = new ArrayList<>();
+        List<Object> processingTime = new ArrayList<>();
+        for (int i = 0; i < keys.size(); i++) {
+            Object key = Json.of(keys.get(i));
+            for (Timer timer : column.values.apply(i)) {
+                List<Object> entry = column.namespace == Namespace.VOID
+                        ? List.of(key, timer.time)
+                        : List.of(key, Json.of(timer.namespace), timer.time);
+                (timer.eventTime ? eventTime : processingTime).add(entry);
+            }
+        }
+        return Json.object(
+                "service", column.service,
+                "namespace", column.namespace.notation,
+                "eventTime", eventTime,
+                "processingTime", processingTime);
+    }
+}

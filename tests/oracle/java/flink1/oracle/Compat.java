@@ -1,0 +1,56 @@
+package oracle;
+
+import java.time.Duration;
+import java.util.Optional;
+import java.util.Set;
+import org.apache.flink.api.common.ExecutionConfig;
+import org.apache.flink.api.common.functions.RuntimeContext;
+import org.apache.flink.api.common.state.StateTtlConfig;
+import org.apache.flink.api.common.typeinfo.TypeInformation;
+import org.apache.flink.api.common.typeutils.TypeSerializer;
+import org.apache.flink.streaming.api.windowing.assigners.TumblingEventTimeWindows;
+import org.apache.flink.streaming.api.windowing.time.Time;
+
+/** What is written differently in Flink 1.x and 2.x; this is 1.x. */
+final class Compat {
+    private Compat() {}
+
+    static StateTtlConfig timeToLive(Duration duration) {
+        return StateTtlConfig.newBuilder(org.apache.flink.api.common.time.Time.milliseconds(duration.toMillis()))
+                .build();
+    }
+
+    static TumblingEventTimeWindows tumbling(Duration size) {
+        return TumblingEventTimeWindows.of(Time.milliseconds(size.toMillis()));
+    }
+
+    static <T> TypeSerializer<T> serializer(TypeInformation<T> type, ExecutionConfig config) {
+        return type.createSerializer(config);
+    }
+
+    static void registerPojo(ExecutionConfig config, Class<?> type) {
+        config.registerPojoType(type);
+    }
+
+    static void registerKryo(ExecutionConfig config, Class<?> type) {
+        config.registerKryoType(type);
+    }
+
+    static int subtask(RuntimeContext context) {
+        return context.getIndexOfThisSubtask();
+    }
+
+    static int parallelism(RuntimeContext context) {
+        return context.getNumberOfParallelSubtasks();
+    }
+
+    /** Flink 1.x has no serializer for sets. */
+    static <E> Optional<TypeInformation<Set<E>>> setOf(TypeInformation<E> element) {
+        return Optional.empty();
+    }
+
+    /** The notation of a type that only one of the two has; null where there is none. */
+    static String notation(TypeInformation<?> type) {
+        return null;
+    }
+}

@@ -1,0 +1,59 @@
+package oracle;
+
+import java.time.Duration;
+import java.util.Optional;
+import java.util.Set;
+import org.apache.flink.api.common.ExecutionConfig;
+import org.apache.flink.api.common.functions.RuntimeContext;
+import org.apache.flink.api.common.serialization.SerializerConfigImpl;
+import org.apache.flink.api.common.state.StateTtlConfig;
+import org.apache.flink.api.common.typeinfo.TypeInformation;
+import org.apache.flink.api.common.typeinfo.Types;
+import org.apache.flink.api.common.typeutils.TypeSerializer;
+import org.apache.flink.api.java.typeutils.SetTypeInfo;
+import org.apache.flink.streaming.api.windowing.assigners.TumblingEventTimeWindows;
+
+/** What is written differently in Flink 1.x and 2.x; this is 2.x. */
+final class Compat {
+    private Compat() {}
+
+    static StateTtlConfig timeToLive(Duration duration) {
+        return StateTtlConfig.newBuilder(duration).build();
+    }
+
+    static TumblingEventTimeWindows tumbling(Duration size) {
+        return TumblingEventTimeWindows.of(size);
+    }
+
+    static <T> TypeSerializer<T> serializer(TypeInformation<T> type, ExecutionConfig config) {
+        return type.createSerializer(config.getSerializerConfig());
+    }
+
+    static void registerPojo(ExecutionConfig config, Class<?> type) {
+        ((SerializerConfigImpl) config.getSerializerConfig()).registerPojoType(type);
+    }
+
+    static void registerKryo(ExecutionConfig config, Class<?> type) {
+        ((SerializerConfigImpl) config.getSerializerConfig()).registerKryoType(type);
+    }
+
+    static int subtask(RuntimeContext context) {
+        return context.getTaskInfo().getIndexOfThisSubtask();
+    }
+
+    static int parallelism(RuntimeContext context) {
+        return context.getTaskInfo().getNumberOfParallelSubtasks();
+    }
+
+    static <E> Optional<TypeInformation<Set<E>>> setOf(TypeInformation<E> element) {
+        return Optional.of(Types.SET(element));
+    }
+
+    /** The notation of a type that only one of the two has; null where there is none. */
+    static String notation(TypeInformation<?> type) {
+        if (type instanceof SetTypeInfo<?> set) {
+            return "SET<" + Notation.of(set.getElementTypeInfo()) + ">";
+        }
+        return null;
+    }
+}
