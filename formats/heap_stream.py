@@ -1,0 +1,207 @@
+"""Keyed state in the heap format: hashmap checkpoints and native savepoints, and its savepoints before 1.13.
+
+    stream   := KeyedHeader  KeyGroup*                        every key group of the range has an offset
+    KeyGroup := i32 keyGroup  (i16 stateId  Table)[states]    each (stateId, Table) snappy framed if compressed
+    Table    := i32 n  (namespace  key  value)[n]             timers: i32 n  timer[n]
+
+Entries have no lengths: a value that nobody can delimit hides everything behind it in its key group. A list is
+``i32 n`` and its elements here, a map ``i32 n`` and its entries: the whole value is one entry.
+Twins: ``HeapSnapshotStrategy``, ``HeapRestoreOperation``, ``StateTableByKeyGroupReaders``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from pyspark_savepoint.formats.byte_source import ByteSource
+from pyspark_savepoint.formats.columns import Bytes, Cursors, Longs, Origin
+from pyspark_savepoint.formats.errors import CorruptStateError, UndecodableStateError
+from pyspark_savepoint.formats.keyed_block import HEAP, KeyedBlock
+from pyspark_savepoint.formats.keyed_content import Extent, read_extent, whole_content
+from pyspark_savepoint.formats.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.layout import locate
+from pyspark_savepoint.formats.serializers.primitives import read_numbers
+
+
+@dataclass(slots=True)
+class _Table:
+    """The entries of one state in some key groups: spans per part, and the number per key group."""
+
+    state: int
+    groups: Longs
+    counts: Longs
+    starts: Any
+    stops: Any
+
+
+class HeapKeyedStream:
+    """An open stream in the heap format."""
+
+    form = HEAP
+
+    def __init__(
+        self, source: ByteSource, header: KeyedBackendHeader, extents: Sequence[Extent], origin: Origin
+    ) -> None:
+        self.source = source
+        self.header = header
+        self.extents = extents
+        self.origin = origin
+
+    def blocks(self, key_groups: set[int], selected: set[int], namespaced: bool, window: int) -> Iterator[KeyedBlock]:
+        """Entries of some key groups, as many at a time as ``window`` bytes hold, but never less than one."""
+        waiting: list[Extent] = []
+        size = 0
+        for extent in self.extents:
+            if extent.key_group not in key_groups:
+                continue
+            if waiting and size + extent.size > window:
+                yield self._block(waiting, selected, namespaced)
+                waiting, size = [], 0
+            waiting.append(extent)
+            size += extent.size
+        if waiting:
+            yield self._block(waiting, selected, namespaced)
+
+    def _content(self, extents: Sequence[Extent]) -> tuple[Bytes, Longs, Longs, Origin]:
+        """Buffer, start and end of every key group behind its number, and where that is in the file."""
+        compressed = self.header.compressed
+        parts = []
+        for extent in extents:
+            head = self.source.read(extent.start, 4) if extent.size >= 4 else b""
+            if int.from_bytes(head, "big") != extent.key_group or len(head) < 4:
+                raise CorruptStateError(
+                    f"key group {extent.key_group} is damaged",
+                    path=self.source.path,
+                    offset=extent.start,
+                    operator=self.origin.operator,
+                    expected=f"the number of key group {extent.key_group}",
+                    found=head.hex(),
+                    remedy="the file is truncated or damaged: take it from its origin again",
+                )
+            if compressed and self.header.states:
+                parts.append(whole_content(self.source, extent.start + 4, extent.end, True))
+            else:
+                parts.append(read_extent(self.source, extent.start + 4, extent.end))
+        ends = np.cumsum([len(part) for part in parts])
+        starts = ends - np.array([len(part) for part in parts])
+        # With one key group, or plain contiguous ones, positions translate to bytes of the file.
+        base = extents[0].start + 4 if len(extents) == 1 else 0
+        origin = Origin(self.source.path, base, self.origin.operator, None, compressed or len(extents) > 1)
+        return np.concatenate(parts), starts, ends, origin
+
+    def _block(self, extents: Sequence[Extent], selected: set[int], namespaced: bool) -> KeyedBlock:
+        buffer, start, end, origin = self._content(extents)
+        at = Cursors(buffer, start.astype(np.int64), end.astype(np.int64), origin)
+        tables = self._tables(at, selected)
+        return self._assemble(buffer, origin, extents, tables, namespaced)
+
+    def _tables(self, at: Cursors, selected: set[int]) -> list[_Table]:
+        """Walk the tables of all key groups side by side: the first table of each, then the second, and so on."""
+        states = self.header.states
+        seen = np.zeros((len(at), len(states)), np.bool_)
+        tables = []
+        for _ in states:
+            before = at.position.copy()
+            ids = read_numbers(at, "read_i16", np.int16, "a state id")
+            wrong = np.flatnonzero((ids < 0) | (ids >= len(states)))
+            if len(wrong):
+                at.position[:] = before
+                at.fail(int(wrong[0]), f"a state id below {len(states)}", int(ids[wrong[0]]))
+            again = np.flatnonzero(seen[np.arange(len(at)), ids])
+            if len(again):
+                at.position[:] = before
+                at.fail(int(again[0]), "every state once in a key group", f"state {int(ids[again[0]])} twice")
+            seen[np.arange(len(at)), ids] = True
+            for state in np.unique(ids).tolist():
+                rows = np.flatnonzero(ids == state)
+                here = at.select(rows)
+                here.origin = replace(at.origin, state=states[state].name)
+                table = self._table(here, state, rows, selected)
+                at.update(rows, here)
+                if state in selected:
+                    tables.append(table)
+            if not selected - {int(state) for state in np.flatnonzero(seen.all(axis=0))} and not self._strict:
+                return tables
+        at.expect_end()
+        return tables
+
+    @property
+    def _strict(self) -> bool:
+        """Whether the rest of a key group can be walked too, to prove that it ends where it should."""
+        return not any(self._parts(meta)[1] for meta in self.header.states)
+
+    def _parts(self, meta: StateMetaInfoSnapshot) -> tuple[list[TypeSerializer], list[TypeSerializer]]:
+        """Serializers of a table's entries in order, and those among them that nobody can delimit."""
+        if meta.kind is BackendStateType.PRIORITY_QUEUE:
+            parts = [meta.value_serializer]
+        else:
+            parts = [meta.namespace_serializer, self.header.key_serializer, meta.value_serializer]
+        return parts, [opaque for part in parts for opaque in part.opaque_parts()]
+
+    def _table(self, at: Cursors, state: int, rows: Longs, selected: set[int]) -> _Table:
+        meta = self.header.states[state]
+        counts = read_numbers(at, "read_i32", np.int32, "a number of entries").astype(np.int64)
+        wrong = np.flatnonzero((counts < 0) | (counts > at.end - at.position))
+        if len(wrong):
+            at.position -= 4
+            at.fail(int(wrong[0]), "a number of entries that the key group has room for", int(counts[wrong[0]]))
+        parts, opaque = self._parts(meta)
+        if opaque and counts.any():
+            self._hidden(meta, opaque[0], at, selected)
+        starts, stops = locate(parts, at, counts)
+        return _Table(state, rows, counts, starts, stops)
+
+    def _hidden(self, meta: StateMetaInfoSnapshot, opaque: TypeSerializer, at: Cursors, selected: set[int]) -> None:
+        wanted = ", ".join(self.header.states[state].name for state in sorted(selected))
+        raise UndecodableStateError(
+            f"state {meta.name!r} has values that only the user's code can delimit; in this format they hide what "
+            f"stands behind them, here states of {wanted}",
+            expected="values whose end their serializer tells",
+            found=opaque.flink_type,
+            remedy="take a canonical savepoint (its entries have lengths), read only states that stand before it "
+            "(option 'state'), or plug in a serializer (entry point group 'pyspark_savepoint.serializers')",
+            **at.origin.facts(int(at.position[0])),
+        )
+
+    def _assemble(
+        self, buffer: Bytes, origin: Origin, extents: Sequence[Extent], tables: list[_Table], namespaced: bool
+    ) -> KeyedBlock:
+        group_of = np.array([extent.key_group for extent in extents], np.int32)
+        runs: list[list[tuple[int, int]]] = [[] for _ in extents]
+        first = 0
+        for table in tables:
+            stops = first + np.cumsum(table.counts)
+            for row, low, high in zip(
+                table.groups.tolist(), (stops - table.counts).tolist(), stops.tolist(), strict=True
+            ):
+                if high > low:
+                    runs[row].append((low, high))
+            first += int(table.counts.sum())
+
+        def spans(part: int, which: str) -> Longs:
+            # A timer is one part: the whole entry is its key, and nothing is its namespace and value.
+            columns = [
+                getattr(table, which)[part]
+                if len(table.starts) == 3
+                else (table.starts if (part, which) == (1, "starts") else table.stops)[0]
+                for table in tables
+            ]
+            return np.concatenate([np.asarray(column, np.int64) for column in columns] or [np.empty(0, np.int64)])
+
+        state = np.repeat([t.state for t in tables], [int(t.counts.sum()) for t in tables]).astype(np.int32)
+        key_group = np.concatenate([np.repeat(group_of[t.groups], t.counts) for t in tables] or [np.empty(0, np.int32)])
+        namespace_start, namespace_end = spans(0, "starts"), spans(0, "stops")
+        key_start, key_end = spans(1, "starts"), spans(1, "stops")
+        value_start, value_end = spans(2, "starts"), spans(2, "stops")
+        return KeyedBlock(
+            HEAP, self.header.states, buffer, origin, state, key_group,
+            key_start, key_end, namespace_start, namespace_end, key_end, key_end, value_start, value_end,
+            namespace_start if namespaced else key_start, key_end,
+            [(extent.key_group, runs[i]) for i, extent in enumerate(extents)],
+            namespaced=namespaced,
+        )  # fmt: skip

@@ -1,0 +1,219 @@
+"""Entries of the full format, and rows out of the entries of several states.
+
+KeyGroup := u16 stateId  Entry+ ...        Entry := i32 keyLength  key  i32 valueLength  value
+if the top bit of key[0] is set (it is cleared here): u16 next; 0xFFFF ends the key group
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pyspark_savepoint.formats.kernels._jit import inline, kernel
+from pyspark_savepoint.formats.kernels.load import be_i32, be_u16, be_u64
+
+END_OF_KEY_GROUP = 0xFFFF
+# Why the walk over a key group stopped.
+DONE, MORE, DAMAGED, FULL = 0, 1, 2, 3
+# How the keys of a run are ordered.
+NOT, WEAKLY, STRICTLY = 0, 1, 2
+HASH_MIX = np.uint64(0x9E3779B97F4A7C15)
+
+
+@kernel
+def split_frames(
+    buf: Any,
+    pos: int,
+    end: int,
+    state: int,
+    key_group: int,
+    prefix: int,
+    states: int,
+    key_start: Any,
+    key_end: Any,
+    value_start: Any,
+    value_end: Any,
+    state_of: Any,
+    count: int,
+) -> Any:
+    """Entries of one key group from ``pos``, appended after ``count``: (why it stopped, position, state, count).
+
+    ``state`` is -1 where a state id comes next, else the state of the next entry. MORE: the buffer ends within an
+    entry, which starts at the position. Key spans are without the prefix; flag bits are cleared in the buffer.
+    """
+    while True:
+        if state < 0:
+            if pos + 2 > end:
+                return MORE, pos, state, count
+            state = be_u16(buf, pos)
+            if state == END_OF_KEY_GROUP:
+                return DONE, pos + 2, state, count
+            if state >= states:
+                return DAMAGED, pos, state, count
+            pos += 2
+        if pos + 4 > end:
+            return MORE, pos, state, count
+        size = be_i32(buf, pos)
+        if size < prefix:
+            return DAMAGED, pos, state, count
+        key = pos + 4
+        if key + size + 4 > end:
+            return MORE, pos, state, count
+        length = be_i32(buf, key + size)
+        if length < 0:
+            return DAMAGED, key + size, state, count
+        value = key + size + 4
+        # The last entry of a state needs the two bytes behind it as well, or it could not be passed on its own.
+        last = buf[key] >= 128
+        if value + length + (2 if last else 0) > end:
+            return MORE, pos, state, count
+        if count >= key_start.shape[0]:
+            return FULL, pos, state, count
+        found = np.int64(buf[key] & 0x7F)
+        if prefix == 2:
+            found = (found << np.int64(8)) | np.int64(buf[key + 1])
+        if found != key_group:
+            return DAMAGED, key, state, count
+        if last:
+            buf[key] &= 0x7F
+        key_start[count] = key + prefix
+        key_end[count] = key + size
+        value_start[count] = value
+        value_end[count] = value + length
+        state_of[count] = state
+        count += 1
+        pos = value + length
+        if last:
+            state = -1
+
+
+@inline
+def compare_spans(buf: Any, a: Any, a_end: Any, b: Any, b_end: Any) -> Any:
+    """Order of two spans by unsigned bytes: negative, 0, or positive."""
+    order = (a_end - a) - (b_end - b)
+    n = min(a_end - a, b_end - b)
+    i = 0
+    while i + 8 <= n:
+        x = be_u64(buf, a + i)
+        y = be_u64(buf, b + i)
+        if x != y:
+            order = -1 if x < y else 1
+            n = 0
+            break
+        i += 8
+    while i < n:
+        if buf[a + i] != buf[b + i]:
+            order = -1 if buf[a + i] < buf[b + i] else 1
+            break
+        i += 1
+    return order
+
+
+@kernel
+def ascending(buf: Any, start: Any, end: Any, low: int, high: int) -> int:
+    """STRICTLY where the spans [low, high) ascend, WEAKLY where some are equal, NOT where they do not ascend."""
+    result = STRICTLY
+    for i in range(low + 1, high):
+        order = compare_spans(buf, start[i - 1], end[i - 1], start[i], end[i])
+        if order > 0:
+            return NOT
+        if order == 0:
+            result = WEAKLY
+    return result
+
+
+@kernel
+def merge_rows(buf: Any, start: Any, end: Any, low: Any, high: Any, row: int, row_of: Any, first: Any) -> Any:
+    """Number the distinct keys of some sorted runs of entries, in key order, from ``row``: the next row.
+
+    Run s are the entries [low[s], high[s]). ``row_of`` gets the row of every entry, ``first`` one entry of every row.
+    """
+    runs = low.shape[0]
+    at = low.copy()
+    while True:
+        best = -1
+        for s in range(runs):
+            if at[s] < high[s]:
+                e = at[s]
+                if best < 0 or compare_spans(buf, start[e], end[e], start[best], end[best]) < 0:
+                    best = e
+        if best < 0:
+            return row
+        for s in range(runs):
+            while at[s] < high[s] and compare_spans(buf, start[at[s]], end[at[s]], start[best], end[best]) == 0:
+                row_of[at[s]] = row
+                at[s] += 1
+        first[row] = best
+        row += 1
+
+
+@kernel
+def zip_rows(buf: Any, start: Any, end: Any, low: Any, high: Any, row: int, row_of: Any, first: Any) -> Any:
+    """As :func:`merge_rows` where all runs hold the same keys in the same order; -1 where they do not."""
+    n = high[0] - low[0]
+    for s in range(1, low.shape[0]):
+        if high[s] - low[s] != n:
+            return -1
+    for i in range(n):
+        a = low[0] + i
+        for s in range(1, low.shape[0]):
+            b = low[s] + i
+            if compare_spans(buf, start[a], end[a], start[b], end[b]) != 0:
+                return -1
+    for i in range(n):
+        first[row + i] = low[0] + i
+        for s in range(low.shape[0]):
+            row_of[low[s] + i] = row + i
+    return row + n
+
+
+@inline
+def hash_span(buf: Any, p: Any, end: Any, seed: Any) -> Any:
+    """A hash of a span for a table of one block; nobody outside sees it."""
+    h = (np.uint64(end - p) ^ np.uint64(seed)) * HASH_MIX
+    while p + 8 <= end:
+        h = (h ^ be_u64(buf, p)) * HASH_MIX
+        h ^= h >> np.uint64(29)
+        p += 8
+    while p < end:
+        h = (h ^ np.uint64(buf[p])) * HASH_MIX
+        h ^= h >> np.uint64(29)
+        p += 1
+    return h ^ (h >> np.uint64(32))
+
+
+@kernel
+def hash_rows(
+    buf: Any, start: Any, end: Any, low: Any, high: Any, row: int, row_of: Any, first: Any, table: Any, seed: int
+) -> int:
+    """As :func:`merge_rows` for runs in any order: rows in order of first appearance.
+
+    ``table`` is scratch, a power of two larger than the number of entries; ``seed`` differs from run to run of the
+    process, so that nobody can write keys that all collide.
+    """
+    mask = np.uint64(table.shape[0] - 1)
+    table[:] = -1
+    for s in range(low.shape[0]):
+        for e in range(low[s], high[s]):
+            slot = hash_span(buf, start[e], end[e], seed) & mask
+            while True:
+                other = table[slot]
+                if other < 0:
+                    table[slot] = e
+                    first[row] = e
+                    row_of[e] = row
+                    row += 1
+                    break
+                if compare_spans(buf, start[e], end[e], start[other], end[other]) == 0:
+                    row_of[e] = row_of[other]
+                    break
+                slot = (slot + np.uint64(1)) & mask
+    return row
+
+
+@kernel
+def bucket_of(buf: Any, start: Any, end: Any, seed: int, buckets: int, out: Any) -> None:
+    """The bucket of every span, for a partition by key."""
+    for i in range(start.shape[0]):
+        out[i] = np.int64((hash_span(buf, start[i], end[i], seed) >> np.uint64(7)) % np.uint64(buckets))

@@ -1,0 +1,83 @@
+"""The bytes of key groups, plain or compressed, in windows of bounded size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pyspark_savepoint.formats import snappy
+from pyspark_savepoint.formats.byte_source import ByteSource
+from pyspark_savepoint.formats.columns import Bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """Where the bytes of one key group lie in a file."""
+
+    key_group: int
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        """Bytes in the file."""
+        return self.end - self.start
+
+
+def read_extent(source: ByteSource, start: int, end: int) -> Bytes:
+    """Bytes of a file as a writable array."""
+    buffer = np.empty(end - start, np.uint8)
+    source.read_into(start, buffer)
+    return buffer
+
+
+class KeyGroupContent:
+    """The content of one key group, read forward in windows; what a window did not use is given back to the next."""
+
+    def __init__(self, source: ByteSource, start: int, end: int, compressed: bool) -> None:
+        self.source = source
+        self.position = start
+        self.end = end
+        self.compressed = compressed
+        #: Content bytes before the current window.
+        self.before = 0
+
+    @property
+    def exhausted(self) -> bool:
+        """Nothing is left to read."""
+        return self.position >= self.end
+
+    def window(self, rest: Bytes, size: int) -> Bytes:
+        """The rest of the last window and about ``size`` more bytes of content."""
+        fresh = self._compressed(size) if self.compressed else self._plain(size)
+        return np.concatenate([rest, fresh]) if len(rest) else fresh
+
+    def _plain(self, size: int) -> Bytes:
+        stop = min(self.end, self.position + size)
+        fresh = read_extent(self.source, self.position, stop)
+        self.position = stop
+        return fresh
+
+    def _compressed(self, size: int) -> Bytes:
+        # Chunks of 64 KiB compress to at most MAX_CHUNK bytes: always enough for one.
+        physical = min(self.end - self.position, max(size, 2 * snappy.MAX_CHUNK))
+        data = memoryview(read_extent(self.source, self.position, self.position + physical))
+        content = used = 0
+        partial = self.position + physical < self.end
+        for _, end, length in snappy.scan_chunks(data, self.source.path, self.position, partial):
+            if content and content + length > size:
+                break
+            used, content = end, content + length
+        else:
+            used = used if partial else len(data)
+        fresh = np.empty(content, np.uint8)
+        snappy.decompress_chunks(data[:used], fresh, self.source.path, self.position)
+        self.position += used
+        return fresh
+
+
+def whole_content(source: ByteSource, start: int, end: int, compressed: bool) -> Bytes:
+    """All content of an extent."""
+    data = read_extent(source, start, end)
+    return snappy.decompress(memoryview(data), source.path, start) if compressed else data

@@ -1,0 +1,285 @@
+"""Keyed state in the full (canonical) format: of every backend's canonical savepoints, and RocksDB's up to 1.15.
+
+    stream       := KeyedHeader  KeyGroup*               contiguous; offset 0 in the handle: no entries
+    KeyGroup     := u16 stateId  Entry+ ... u16 0xFFFF   framing: kernels/frames.py; snappy framed if compressed
+    Entry        := blob compositeKey  blob value
+    compositeKey := prefix  key  [vlen]  namespace  [vlen]  [userKey]        timers: prefix  timer
+    prefix       := key group, one byte up to max parallelism 128, else two
+    vlen         := length of what stands before it, little-endian base 256; both or none: where both are variable
+
+Twins: ``FullSnapshotAsyncWriter``, ``FullSnapshotRestoreOperation``, ``CompositeKeySerializationUtils``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NoReturn
+
+import numpy as np
+
+from pyspark_savepoint.formats.byte_source import ByteSource
+from pyspark_savepoint.formats.columns import Bytes, Cursors, Longs, Origin
+from pyspark_savepoint.formats.errors import CorruptStateError, UndecodableStateError
+from pyspark_savepoint.formats.keyed_block import FULL, KeyedBlock, runs_of
+from pyspark_savepoint.formats.keyed_content import Extent, KeyGroupContent, read_extent, whole_content
+from pyspark_savepoint.formats.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.layout import program, skip_rows
+
+MIN_FRAME = 9
+
+
+class FullKeyedStream:
+    """An open stream in the full format. ``selected`` are the states whose entries are wanted, as ids."""
+
+    form = FULL
+
+    def __init__(
+        self,
+        source: ByteSource,
+        header: KeyedBackendHeader,
+        extents: Sequence[Extent],
+        max_parallelism: int,
+        origin: Origin,
+    ) -> None:
+        self.source = source
+        self.header = header
+        self.extents = extents
+        self.prefix = 2 if max_parallelism > 128 else 1
+        self.origin = origin
+
+    def blocks(self, key_groups: set[int], selected: set[int], namespaced: bool, window: int) -> Iterator[KeyedBlock]:
+        """Entries of some key groups; ``namespaced`` rows are a key and a namespace.
+
+        Key groups larger than ``window`` bytes come in several blocks that are not complete.
+        """
+        # What is compressed takes four times its room, as a rule; the window bounds memory, not reading.
+        limit = window // 4 if self.header.compressed else window
+        waiting: list[Extent] = []
+        size = 0
+        for extent in self.extents:
+            if extent.key_group not in key_groups:
+                continue
+            if waiting and (size + extent.size > limit or waiting[-1].end != extent.start):
+                yield self._complete(waiting, selected, namespaced)
+                waiting, size = [], 0
+            if extent.size > limit:
+                yield from self._partial(extent, selected, namespaced, window)
+                continue
+            waiting.append(extent)
+            size += extent.size
+        if waiting:
+            yield self._complete(waiting, selected, namespaced)
+
+    def _complete(self, extents: list[Extent], selected: set[int], namespaced: bool) -> KeyedBlock:
+        first = extents[0].start
+        if self.header.compressed:
+            parts = [whole_content(self.source, extent.start, extent.end, True) for extent in extents]
+            buffer = np.concatenate(parts) if len(parts) > 1 else parts[0]
+            ends = np.cumsum([len(part) for part in parts]).tolist()
+        else:
+            buffer = read_extent(self.source, first, extents[-1].end)
+            ends = [extent.end - first for extent in extents]
+        frames = _Frames(len(buffer) // MIN_FRAME + 1)
+        origin = self._origin(0 if self.header.compressed else first)
+        bounds = [0]
+        start = 0
+        for extent, end in zip(extents, ends, strict=True):
+            why, position, _ = frames.split(self, buffer, start, end, extent.key_group, -1)
+            if why != frames.done or position != end:
+                self._damaged(origin, position, extent.key_group, why, frames)
+            bounds.append(frames.count)
+            start = end
+        return self._block(buffer, origin, frames, extents, bounds, selected, namespaced, complete=True)
+
+    def _partial(self, extent: Extent, selected: set[int], namespaced: bool, window: int) -> Iterator[KeyedBlock]:
+        content = KeyGroupContent(self.source, extent.start, extent.end, self.header.compressed)
+        rest = np.empty(0, np.uint8)
+        state, size, before = -1, window, 0
+        while True:
+            buffer = content.window(rest, size)
+            origin = self._origin(before if self.header.compressed else extent.start + before)
+            frames = _Frames(len(buffer) // MIN_FRAME + 1)
+            why, position, state = frames.split(self, buffer, 0, len(buffer), extent.key_group, state)
+            if why == frames.done and (position != len(buffer) or not content.exhausted):
+                self._damaged(origin, position, extent.key_group, why, frames)
+            if why not in (frames.done, frames.more) or (why == frames.more and content.exhausted):
+                self._damaged(origin, position, extent.key_group, why, frames)
+            if frames.count:
+                bounds = [0, frames.count]
+                yield self._block(buffer, origin, frames, [extent], bounds, selected, namespaced, complete=False)
+            if why == frames.done:
+                return
+            size = window if frames.count else 2 * size
+            before += position
+            rest = buffer[position:].copy()
+
+    def _origin(self, base: int) -> Origin:
+        return Origin(self.source.path, base, self.origin.operator, None, self.header.compressed)
+
+    def _damaged(self, origin: Origin, position: int, key_group: int, why: int, frames: _Frames) -> NoReturn:
+        found = {frames.done: "the end mark before the end", frames.more: "the end of the bytes within an entry"}
+        raise CorruptStateError(
+            f"key group {key_group} is damaged",
+            expected="entries of known states, each with its key group, up to an end mark at the key group's end",
+            found=found.get(why, "a length, state id or key group that cannot be"),
+            remedy="the file is truncated or damaged: take it from its origin again",
+            **origin.facts(position),
+        )
+
+    def _block(
+        self,
+        buffer: Bytes,
+        origin: Origin,
+        frames: _Frames,
+        extents: Sequence[Extent],
+        bounds: list[int],
+        selected: set[int],
+        namespaced: bool,
+        complete: bool,
+    ) -> KeyedBlock:
+        n = frames.count
+        state, key_start, end = frames.state[:n], frames.key_start[:n], frames.key_end[:n]
+        counts = np.diff(bounds)
+        key_group = np.repeat(np.array([extent.key_group for extent in extents], np.int32), counts)
+        groups = []
+        for extent, low, high in zip(extents, bounds[:-1], bounds[1:], strict=True):
+            runs = [run for run in runs_of(state, low, high) if int(state[run[0]]) in selected]
+            if len({int(state[low]) for low, _ in runs}) != len(runs):
+                self._damaged(origin, int(key_start[low]), extent.key_group, -1, frames)
+            groups.append((extent.key_group, runs))
+        block = KeyedBlock(
+            FULL, self.header.states, buffer, origin, state, key_group, key_start, end, end, end, end, end,
+            frames.value_start[:n], frames.value_end[:n], key_start, end, groups, complete, namespaced,
+        )  # fmt: skip
+        split_composite_keys(block, self.header.key_serializer, selected)
+        block.span_end = block.namespace_end if namespaced else block.key_end
+        return block
+
+
+class _Frames:
+    """The arrays that the framing kernel fills."""
+
+    def __init__(self, capacity: int) -> None:
+        from pyspark_savepoint.formats.kernels import frames
+
+        self.kernel = frames.split_frames
+        self.done, self.more = frames.DONE, frames.MORE
+        self.key_start, self.key_end = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
+        self.value_start, self.value_end = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
+        self.state = np.empty(capacity, np.int32)
+        self.count = 0
+
+    def split(
+        self, stream: FullKeyedStream, buffer: Bytes, start: int, end: int, key_group: int, state: int
+    ) -> tuple[int, int, int]:
+        """Append the entries of a key group: why it stopped, the position, and the state that goes on."""
+        why, position, state, self.count = self.kernel(
+            buffer, start, end, state, key_group, stream.prefix, len(stream.header.states),
+            self.key_start, self.key_end, self.value_start, self.value_end, self.state, self.count,
+        )  # fmt: skip
+        return why, position, state
+
+
+def constant_width(serializer: TypeSerializer) -> int:
+    """Bytes of every value, or -1: of the bytes themselves (``getLength`` says 0 of a namespace of one byte)."""
+    return program(serializer).widths[0]
+
+
+def is_map(meta: StateMetaInfoSnapshot) -> bool:
+    """Whether entries carry a user key."""
+    return meta.kind is not BackendStateType.PRIORITY_QUEUE and meta.state_type == "MAP"
+
+
+def split_composite_keys(block: KeyedBlock, key: TypeSerializer, selected: set[int]) -> None:
+    """Find the ends of key and namespace, and the start of the user key, of the selected states' entries."""
+    metas = [
+        (i, meta)
+        for i, meta in enumerate(block.states)
+        if i in selected and meta.kind is not BackendStateType.PRIORITY_QUEUE
+    ]
+    widths = {constant_width(meta.namespace_serializer) for _, meta in metas}
+    easy = len(widths) == 1 and -1 not in widths and not any(is_map(meta) for _, meta in metas)
+    if easy:
+        block.namespace_end = block.key_end
+        block.key_end = block.namespace_start = block.key_end - widths.pop()
+        _check_order(block, block.key_start, block.key_end)
+        return
+    composite_end = block.key_end
+    block.key_end, block.namespace_start = composite_end.copy(), composite_end.copy()
+    block.namespace_end, block.user_start = composite_end.copy(), composite_end.copy()
+    for i, meta in metas:
+        rows = block.entries_of(i)
+        if len(rows):
+            _split_state(block, rows, key, meta, composite_end[rows])
+
+
+def _split_state(block: KeyedBlock, rows: Longs, key: TypeSerializer, meta: StateMetaInfoSnapshot, end: Longs) -> None:
+    namespace = meta.namespace_serializer
+    width = constant_width(namespace)
+    variable = key.length < 0 and namespace.length < 0
+    start = block.key_start[rows]
+    origin = Origin(block.origin.path, block.origin.base, block.origin.operator, meta.name, block.origin.compressed)
+    if not is_map(meta) and width >= 0:
+        key_end, user = end - width, end
+        namespace_start = key_end
+        namespace_end = end
+    else:
+        _require_delimited(key, namespace, meta, origin)
+        at = Cursors(block.buffer, start.copy(), end, origin)
+        skip_rows(key, at)
+        key_end = at.position.copy()
+        if variable:
+            _skip_length(at, key_end - start)
+        namespace_start = at.position.copy()
+        skip_rows(namespace, at)
+        namespace_end = at.position.copy()
+        if variable:
+            _skip_length(at, namespace_end - namespace_start)
+        if not is_map(meta):
+            at.expect_end()
+        user = at.position
+    _check_order(block, start, key_end)
+    block.key_end[rows], block.namespace_start[rows] = key_end, namespace_start
+    block.namespace_end[rows], block.user_start[rows] = namespace_end, user
+
+
+def _require_delimited(
+    key: TypeSerializer, namespace: TypeSerializer, meta: StateMetaInfoSnapshot, origin: Origin
+) -> None:
+    opaque = key.opaque_parts() + namespace.opaque_parts()
+    if opaque:
+        raise UndecodableStateError(
+            f"the parts of the keys of state {meta.name!r} cannot be told apart without the user's code",
+            expected="a key whose end its serializer tells",
+            found=opaque[0].flink_type,
+            remedy="read other states of the operator (option 'state'), or plug in a serializer "
+            "(entry point group 'pyspark_savepoint.serializers')",
+            **origin.facts(),
+        )
+
+
+def _skip_length(at: Cursors, lengths: Longs) -> None:
+    """Pass the little-endian length that stands behind a value, and check it."""
+    digits = np.maximum(1, (np.ceil(np.log2(lengths.astype(np.float64) + 1) / 8)).astype(np.int64))
+    beyond = np.flatnonzero(at.position + digits > at.end)
+    if len(beyond):
+        at.fail(int(beyond[0]), "the length behind a variable key or namespace")
+    value = np.zeros(len(at), np.int64)
+    for digit in range(int(digits.max(initial=0))):
+        here = digits > digit
+        value[here] |= at.buffer[at.position[here] + digit].astype(np.int64) << (8 * digit)
+    wrong = np.flatnonzero(value != lengths)
+    if len(wrong):
+        at.fail(int(wrong[0]), f"the length {int(lengths[wrong[0]])} behind a variable key or namespace")
+    at.position += digits
+
+
+def _check_order(block: KeyedBlock, start: Longs, end: Longs) -> None:
+    short = np.flatnonzero(end < start)
+    if len(short):
+        raise CorruptStateError(
+            "a key is shorter than its namespace",
+            remedy="the file is truncated or damaged: take it from its origin again",
+            **block.origin.facts(int(start[short[0]])),
+        )

@@ -1,0 +1,202 @@
+"""The heads of state streams: which states a stream holds, and their serializers.
+
+    KeyedHeader    := i32 version (6)  bool compressed  Enveloped key  i16 n StateMeta[n]      then key groups
+    OperatorHeader := i32 version (5, 6)  [bool compressed, version 6]
+                      i16 n StateMeta[n] (list states)  i16 m StateMeta[m] (broadcast states)  then elements
+    StateMeta      := utf name  i32 kind  i32 n (utf key, utf value)[n]  i32 m (utf key, Enveloped)[m]
+
+A state's id in a keyed stream is its position in that stream's list; it differs from stream to stream.
+Twins: ``KeyedBackendSerializationProxy``, ``OperatorBackendSerializationProxy``, ``StateMetaInfoSnapshot``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
+from pyspark_savepoint.formats.errors import UnsupportedVersionError
+from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer, write_enveloped
+
+KEYED_VERSION = 6
+OPERATOR_VERSIONS = (5, 6)
+MAX_STATES = 32767
+
+
+class BackendStateType(IntEnum):
+    """``StateMetaInfoSnapshot.BackendStateType`` by ordinal."""
+
+    KEY_VALUE = 0
+    OPERATOR = 1
+    BROADCAST = 2
+    PRIORITY_QUEUE = 3
+    KEY_VALUE_V2 = 4
+
+
+@dataclass(frozen=True)
+class StateMetaInfoSnapshot:
+    """Name, kind, options and serializers of one registered state. The order of the maps is kept."""
+
+    name: str
+    kind: BackendStateType
+    options: Mapping[str, str]
+    serializers: Mapping[str, TypeSerializer]
+
+    @property
+    def value_serializer(self) -> TypeSerializer:
+        """``VALUE_SERIALIZER``: of a LIST or MAP state the serializer of the whole list or map."""
+        return self.serializers["VALUE_SERIALIZER"]
+
+    @property
+    def namespace_serializer(self) -> TypeSerializer:
+        """``NAMESPACE_SERIALIZER`` of keyed state."""
+        return self.serializers["NAMESPACE_SERIALIZER"]
+
+    @property
+    def state_type(self) -> str:
+        """VALUE, LIST, MAP, REDUCING, AGGREGATING, FOLDING; LIST, UNION or BROADCAST of operator state; TIMER."""
+        if self.kind is BackendStateType.PRIORITY_QUEUE:
+            return "TIMER"
+        if self.kind is BackendStateType.BROADCAST:
+            return "BROADCAST"
+        if self.kind is BackendStateType.OPERATOR:
+            mode = self.options["OPERATOR_STATE_DISTRIBUTION_MODE"]
+            return "UNION" if mode == "UNION" else "LIST"
+        return self.options["KEYED_STATE_TYPE"]
+
+
+#: What each kind must bring: (options, serializers).
+REQUIRED: Mapping[BackendStateType, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    BackendStateType.KEY_VALUE: (("KEYED_STATE_TYPE",), ("NAMESPACE_SERIALIZER", "VALUE_SERIALIZER")),
+    BackendStateType.KEY_VALUE_V2: (("KEYED_STATE_TYPE",), ("NAMESPACE_SERIALIZER", "VALUE_SERIALIZER")),
+    BackendStateType.PRIORITY_QUEUE: ((), ("VALUE_SERIALIZER",)),
+    BackendStateType.OPERATOR: (("OPERATOR_STATE_DISTRIBUTION_MODE",), ("VALUE_SERIALIZER",)),
+    BackendStateType.BROADCAST: (("OPERATOR_STATE_DISTRIBUTION_MODE",), ("KEY_SERIALIZER", "VALUE_SERIALIZER")),
+}
+
+
+def read_state_meta(view: DataInputView) -> StateMetaInfoSnapshot:
+    """One StateMeta."""
+    name = view.read_utf("a state name")
+    kind = view.read_i32("the kind of a state")
+    if not 0 <= kind < len(BackendStateType):
+        view.position -= 4
+        view.fail("a kind of state from 0 to 4", kind)
+    options = {}
+    for _ in range(view.read_count("state options", each=4)):
+        key = view.read_utf("a state option")
+        options[key] = view.read_utf("a state option")
+    serializers = {}
+    for _ in range(view.read_count("state serializers", each=12)):
+        key = view.read_utf("the role of a serializer")
+        serializers[key] = SnapshotReader(view).enveloped()
+    meta = StateMetaInfoSnapshot(name, BackendStateType(kind), options, serializers)
+    for known, required in zip((options, serializers), REQUIRED[meta.kind], strict=True):
+        missing = [role for role in required if role not in known]
+        if missing:
+            view.fail(f"{missing[0]} of state {name!r}")
+    return meta
+
+
+def write_state_meta(meta: StateMetaInfoSnapshot, view: DataOutputView) -> None:
+    """The mirror of :func:`read_state_meta`."""
+    view.write_utf(meta.name)
+    view.write_i32(meta.kind)
+    view.write_i32(len(meta.options))
+    for key, value in meta.options.items():
+        view.write_utf(key)
+        view.write_utf(value)
+    view.write_i32(len(meta.serializers))
+    for key, serializer in meta.serializers.items():
+        view.write_utf(key)
+        write_enveloped(serializer, view)
+
+
+def _read_metas(view: DataInputView) -> tuple[StateMetaInfoSnapshot, ...]:
+    count = view.read_i16("the number of states")
+    if count < 0 or count > view.remaining // 14:
+        view.position -= 2
+        view.fail(f"a number of states from 0 to {min(MAX_STATES, view.remaining // 14)}", count)
+    return tuple(read_state_meta(view) for _ in range(count))
+
+
+def _write_metas(metas: tuple[StateMetaInfoSnapshot, ...], view: DataOutputView) -> None:
+    view.write_i16(len(metas))
+    for meta in metas:
+        write_state_meta(meta, view)
+
+
+def _version(view: DataInputView, known: tuple[int, ...], what: str) -> int:
+    version = view.read_i32(f"the version of {what}")
+    if version not in known:
+        view.position -= 4
+        raise UnsupportedVersionError(
+            f"{what} of a version that is not read",
+            path=view.path,
+            offset=view.base + view.position,
+            expected=f"version {' or '.join(map(str, known))} (Flink 1.7 and later)",
+            found=version,
+            remedy="a stream of Flink 1.6 or older: restore and take a savepoint with a release from 1.7 to 1.16",
+        )
+    return version
+
+
+@dataclass(frozen=True)
+class KeyedBackendHeader:
+    """Head of a keyed stream; ``size`` is its length in bytes."""
+
+    compressed: bool
+    key_serializer: TypeSerializer
+    states: tuple[StateMetaInfoSnapshot, ...]
+    size: int = 0
+
+    @classmethod
+    def read(cls, view: DataInputView) -> KeyedBackendHeader:
+        """From the start of a stream; what follows stays in the view."""
+        start = view.position
+        _version(view, (KEYED_VERSION,), "a keyed state stream")
+        compressed = view.read_bool("the compression flag")
+        key_serializer = SnapshotReader(view).enveloped()
+        states = _read_metas(view)
+        return cls(compressed, key_serializer, states, view.position - start)
+
+    def write(self, view: DataOutputView) -> None:
+        """The mirror of :meth:`read`."""
+        view.write_i32(KEYED_VERSION)
+        view.write_bool(self.compressed)
+        write_enveloped(self.key_serializer, view)
+        _write_metas(self.states, view)
+
+
+@dataclass(frozen=True)
+class OperatorBackendHeader:
+    """Head of an operator state stream; ``size`` is its length in bytes."""
+
+    version: int
+    compressed: bool
+    list_states: tuple[StateMetaInfoSnapshot, ...]
+    broadcast_states: tuple[StateMetaInfoSnapshot, ...]
+    size: int = 0
+
+    @property
+    def states(self) -> tuple[StateMetaInfoSnapshot, ...]:
+        """List and union states, then broadcast states."""
+        return self.list_states + self.broadcast_states
+
+    @classmethod
+    def read(cls, view: DataInputView) -> OperatorBackendHeader:
+        """From the start of a stream; what follows stays in the view."""
+        start = view.position
+        version = _version(view, OPERATOR_VERSIONS, "an operator state stream")
+        compressed = view.read_bool("the compression flag") if version >= 6 else False
+        lists, broadcasts = _read_metas(view), _read_metas(view)
+        return cls(version, compressed, lists, broadcasts, view.position - start)
+
+    def write(self, view: DataOutputView) -> None:
+        """The mirror of :meth:`read`."""
+        view.write_i32(self.version)
+        if self.version >= 6:
+            view.write_bool(self.compressed)
+        _write_metas(self.list_states, view)
+        _write_metas(self.broadcast_states, view)

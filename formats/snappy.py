@@ -1,0 +1,94 @@
+"""Snappy framing, the only compression of Flink's state streams.
+
+    stream := FF 06 00 00 "sNaPpY"  chunk*
+    chunk  := u8 type  u24 length (little-endian)  payload
+              00 compressed: u32 crc, raw snappy   01 plain: u32 crc, data   FF stream identifier   80..FE skipped
+
+Every chunk is at most 64 KiB of content and carries a checksum, which is verified. There is no end mark. Twin:
+``SnappyStreamCompressionDecorator`` (xerial ``SnappyFramedOutputStream``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import cramjam
+import numpy as np
+
+from pyspark_savepoint.formats.columns import Bytes
+from pyspark_savepoint.formats.errors import CorruptStateError
+
+IDENTIFIER = b"\xff\x06\x00\x00sNaPpY"
+MAX_CHUNK_CONTENT = 1 << 16
+MAX_CHUNK = 76 + MAX_CHUNK_CONTENT * 7 // 6
+COMPRESSED, PLAIN = 0x00, 0x01
+
+
+def _damaged(path: str | None, offset: int, expected: str, found: object) -> CorruptStateError:
+    return CorruptStateError(
+        "a compressed part of the state is damaged",
+        path=path,
+        offset=offset,
+        expected=expected,
+        found=found,
+        remedy="the file is truncated or damaged: take it from its origin again",
+    )
+
+
+def _content_size(data: memoryview, at: int, length: int, kind: int, path: str | None, base: int) -> int:
+    """Bytes that a chunk decompresses to, from its own length (checked against the format's cap)."""
+    if kind == PLAIN:
+        size = length - 4
+    else:
+        size = shift = 0
+        for byte in data[at + 8 : at + min(4 + length, 13)]:
+            size |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                break
+    if not 0 <= size <= MAX_CHUNK_CONTENT:
+        raise _damaged(path, base + at, f"a chunk of at most {MAX_CHUNK_CONTENT} bytes", size)
+    return size
+
+
+def scan_chunks(data: memoryview, path: str | None, base: int, partial: bool = False) -> Iterator[tuple[int, int, int]]:
+    """(start, end, content size) of every data chunk; ``partial`` data may end within a chunk."""
+    at = 0
+    while at < len(data):
+        length = int.from_bytes(data[at + 1 : at + 4], "little") if at + 4 <= len(data) else -1
+        if length < 0 or at + 4 + length > len(data):
+            if partial and length <= MAX_CHUNK:
+                return
+            raise _damaged(path, base + at, "a whole chunk", f"{len(data) - at} bytes")
+        kind = data[at]
+        if kind in (COMPRESSED, PLAIN):
+            if not 4 <= length <= MAX_CHUNK:
+                raise _damaged(path, base + at, "a chunk of 64 KiB", length)
+            yield at, at + 4 + length, _content_size(data, at, length, kind, path, base)
+        elif kind == 0xFF:
+            if bytes(data[at : at + 10]) != IDENTIFIER:
+                raise _damaged(path, base + at, "the identifier of a snappy stream", bytes(data[at : at + 10]).hex())
+        elif kind < 0x80:
+            raise _damaged(path, base + at, "a known kind of chunk", kind)
+        at += 4 + length
+
+
+def decompress_chunks(data: memoryview, out: Bytes, path: str | None, base: int) -> None:
+    """Decompress framed chunks into an array of exactly their content; checksums are verified."""
+    framed = data if bytes(data[:10]) == IDENTIFIER else IDENTIFIER + bytes(data)
+    try:
+        written = cramjam.snappy.decompress_into(framed, out) if len(out) else 0
+    except cramjam.DecompressionError as error:
+        raise _damaged(path, base, "snappy chunks with right checksums", str(error)) from None
+    if written != len(out):
+        raise _damaged(path, base, f"{len(out)} bytes of content", written)
+
+
+def decompress(data: memoryview, path: str | None, base: int) -> Bytes:
+    """The whole content of framed streams that follow one another, as a writable array."""
+    if bytes(data[:10]) != IDENTIFIER:
+        raise _damaged(path, base, "the identifier of a snappy stream", bytes(data[:10]).hex())
+    size = sum(content for _, _, content in scan_chunks(data, path, base))
+    out = np.empty(size, np.uint8)
+    decompress_chunks(data, out, path, base)
+    return out

@@ -1,0 +1,84 @@
+"""JSON to Arrow values of a known type, exactly: for keys given as an option.
+
+number, string, boolean   as they are; longs and decimals may also be strings
+timestamp, date           ISO 8601 text
+binary                    text of hexadecimal digits
+struct                    an object by field names, or a list in field order
+list, map                 a list; an object, or a list of [key, value]
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+from typing import Any
+
+import pyarrow as pa
+
+from pyspark_savepoint.formats.errors import OptionError, did_you_mean
+
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+def _refuse(value: Any, kind: pa.DataType, where: str) -> OptionError:
+    return OptionError(f"{where} cannot be a value of {kind}", found=repr(value)[:200], expected=str(kind))
+
+
+def from_json(value: Any, kind: pa.DataType, where: str) -> Any:
+    """A Python value that ``pa.array`` takes for the type; OptionError where the JSON value is not one."""
+    if value is None:
+        return None
+    try:
+        return _convert(value, kind, where)
+    except (ValueError, TypeError, OverflowError, decimal.InvalidOperation):
+        raise _refuse(value, kind, where) from None
+
+
+def _convert(value: Any, kind: pa.DataType, where: str) -> Any:
+    types = pa.types
+    if types.is_struct(kind):
+        return _struct(value, kind, where)
+    if types.is_map(kind):
+        pairs = value.items() if isinstance(value, dict) else value
+        return [(from_json(k, kind.key_type, where), from_json(v, kind.item_type, where)) for k, v in pairs]
+    if types.is_list(kind):
+        if not isinstance(value, list):
+            raise _refuse(value, kind, where)
+        return [from_json(item, kind.value_type, where) for item in value]
+    if types.is_boolean(kind) != isinstance(value, bool):
+        raise _refuse(value, kind, where)
+    if types.is_integer(kind):
+        if isinstance(value, float):
+            raise _refuse(value, kind, where)
+        number = int(value)
+        pa.scalar(number, kind)
+        return number
+    if types.is_floating(kind):
+        return float(value)
+    if types.is_decimal(kind):
+        return decimal.Decimal(str(value))
+    if types.is_date(kind):
+        return dt.date.fromisoformat(value)
+    if types.is_timestamp(kind):
+        moment = dt.datetime.fromisoformat(value)
+        if kind.tz is None:
+            return moment.replace(tzinfo=None)
+        return moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
+    if types.is_binary(kind):
+        return bytes.fromhex(value)
+    if types.is_string(kind) and not isinstance(value, str):
+        raise _refuse(value, kind, where)
+    return value
+
+
+def _struct(value: Any, kind: pa.StructType, where: str) -> dict[str, Any]:
+    fields = list(kind)
+    if isinstance(value, list) and len(value) == len(fields):
+        value = dict(zip((field.name for field in fields), value, strict=True))
+    if not isinstance(value, dict):
+        raise _refuse(value, kind, where)
+    names = [field.name for field in fields]
+    for name in value:
+        if name not in names:
+            raise OptionError(f"{where} has no field {name!r}", remedy=did_you_mean(name, names))
+    return {field.name: from_json(value.get(field.name), field.type, f"{where}.{field.name}") for field in fields}

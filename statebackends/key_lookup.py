@@ -1,0 +1,81 @@
+"""Look-up of keys without a scan: option ``keys``.
+
+The keys of the JSON list become a column of the key's type, their Java hashes name the key groups to open, and their
+serialized bytes are what the entries are compared with. Where only the user's code knows the hash (POJO, Kryo), every
+key group is read; where a key cannot be given as JSON at all, that is said.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Flags, Longs
+from pyspark_savepoint.formats.errors import OptionError, UndecodableStateError
+from pyspark_savepoint.formats.key_groups import key_group_for_hash
+from pyspark_savepoint.formats.keyed_block import KeyedBlock
+from pyspark_savepoint.formats.meta_info import KeyedBackendHeader
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.statebackends.json_values import from_json
+from pyspark_savepoint.statebackends.keyed_plan import OperatorHeaders
+from pyspark_savepoint.statebackends.state_column import binary_spans
+
+MAX_KEYS = 100_000
+
+
+@dataclass(frozen=True)
+class KeyLookup:
+    """The keys that are wanted, as their bytes, and the key groups that hold them (None: unknown)."""
+
+    encoded: pa.Array
+    key_groups: set[int] | None
+
+    @classmethod
+    def of(cls, text: str, headers: OperatorHeaders) -> KeyLookup:
+        """From the option's text."""
+        serializer = headers.headers[0].key_serializer
+        try:
+            wanted = json.loads(text)
+        except (ValueError, RecursionError):
+            wanted = None
+        if not isinstance(wanted, list) or len(wanted) > MAX_KEYS:
+            raise OptionError(
+                "option 'keys' is not a JSON list of keys",
+                found=text[:200],
+                remedy="""for example '[1, 2]' or '["a"]'""",
+            )
+        kind = serializer.arrow_type(DecodeOptions())
+        column = pa.array([from_json(value, kind, "key") for value in wanted], kind)
+        return cls(encode(serializer, column), cls._key_groups(serializer, column, headers))
+
+    @staticmethod
+    def _key_groups(serializer: TypeSerializer, column: pa.Array, headers: OperatorHeaders) -> set[int] | None:
+        try:
+            hashes = serializer.java_hash(column)
+        except UndecodableStateError:
+            return None
+        return {key_group_for_hash(value, headers.operator.max_parallelism) for value in hashes.tolist()}
+
+    def matches(self, block: KeyedBlock, entries: Longs, header: KeyedBackendHeader) -> Flags:
+        """Which of some entries have a wanted key."""
+        keys = binary_spans(block, block.key_start[entries], block.key_end[entries])
+        found: Any = pc.is_in(keys, value_set=self.encoded)
+        return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
+
+
+def encode(serializer: TypeSerializer, column: pa.Array) -> pa.Array:
+    """The serialized bytes of every row, as a binary column."""
+    sizes = serializer.sizes(column)
+    ends = np.cumsum(sizes)
+    at = Cursors(np.zeros(int(sizes.sum()), np.uint8), ends - sizes, ends)
+    serializer.encode(column, at)
+    at.expect_end()
+    data = at.buffer.tobytes()
+    bounds = [0, *ends.tolist()]
+    return pa.array([data[a:b] for a, b in pairwise(bounds)], pa.binary())

@@ -1,0 +1,190 @@
+"""Where the keyed state of an operator comes from: one source per handle, by kind of handle.
+
+The tables do not know which backend wrote a handle: they ask :data:`BACKENDS` for sources, and a source opens as a
+stream of :class:`~pyspark_savepoint.formats.keyed_block.KeyedBlock`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from pyspark_savepoint.formats.byte_source import ByteSource, StateLocation
+from pyspark_savepoint.formats.columns import Origin
+from pyspark_savepoint.formats.data_view import DataInputView
+from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError, UnsupportedStateError
+from pyspark_savepoint.formats.heap_stream import HeapKeyedStream
+from pyspark_savepoint.formats.key_groups import KeyGroupRange, KeyGroupRangeOffsets
+from pyspark_savepoint.formats.keyed_content import Extent
+from pyspark_savepoint.formats.keyed_handles import (
+    ChangelogStateBackendHandle,
+    ChangelogStateHandleStreamImpl,
+    IncrementalRemoteKeyedStateHandle,
+    InMemoryChangelogStateHandle,
+    KeyGroupsSavepointStateHandle,
+    KeyGroupsStateHandle,
+)
+from pyspark_savepoint.formats.keyed_stream import FullKeyedStream
+from pyspark_savepoint.formats.meta_info import KeyedBackendHeader
+from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.savepoint import Savepoint
+
+KeyedStream = FullKeyedStream | HeapKeyedStream
+# Headers are kilobytes; Kryo and Avro snapshots may take more. They are read in steps, up to this.
+FIRST_HEADER_READ = 1 << 16
+MAX_HEADER = 1 << 26
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedSource:
+    """A stream of key groups, described: frozen, holds nothing open, pickles."""
+
+    location: StateLocation
+    offsets: KeyGroupRangeOffsets
+    canonical: bool
+    max_parallelism: int
+    operator: str
+
+    @property
+    def key_group_range(self) -> KeyGroupRange:
+        """The key groups of the handle."""
+        return self.offsets.key_group_range
+
+    def header(self) -> KeyedBackendHeader:
+        """The states in the stream."""
+        with self.location.open() as source:
+            return self._read_header(source)
+
+    @contextmanager
+    def open(self) -> Iterator[KeyedStream]:
+        """The stream, open; errors that pass get the operator's name."""
+        try:
+            with self.location.open() as source:
+                header = self._read_header(source)
+                extents = self._extents(source, header)
+                origin = Origin(source.path, 0, self.operator)
+                if not self.canonical and is_heap_format(source, header, extents, self.offsets):
+                    yield HeapKeyedStream(source, header, extents, origin)
+                else:
+                    yield FullKeyedStream(source, header, extents, self.max_parallelism, origin)
+        except SavepointError as error:
+            raise error.with_facts(operator=self.operator) from None
+
+    def _read_header(self, source: ByteSource) -> KeyedBackendHeader:
+        first = min((offset for offset in self.offsets.offsets if offset > 0), default=source.size)
+        most = min(first, source.size, MAX_HEADER)
+        size = min(FIRST_HEADER_READ, most)
+        while True:
+            view = DataInputView(source.read(0, size), source.path)
+            try:
+                return KeyedBackendHeader.read(view)
+            except CorruptStateError as error:
+                if size >= most:
+                    raise error.with_facts(operator=self.operator) from None
+            size = min(4 * size, most)
+
+    def _extents(self, source: ByteSource, header: KeyedBackendHeader) -> list[Extent]:
+        """Key groups that have bytes, in the order of the file; each ends where the next begins."""
+        placed = sorted((offset, key_group) for key_group, offset in self.offsets if offset != 0)
+        ends = [offset for offset, _ in placed[1:]] + [source.size]
+        extents = []
+        for (start, key_group), end in zip(placed, ends, strict=True):
+            if not header.size <= start < end:
+                raise CorruptStateError(
+                    f"key group {key_group} cannot begin where its handle says",
+                    path=source.path,
+                    offset=start,
+                    operator=self.operator,
+                    expected=f"an offset from {header.size} to {source.size - 1}, of its own",
+                    found=start,
+                    remedy="the snapshot is damaged: take it from its origin again",
+                )
+            extents.append(Extent(key_group, start, end))
+        return extents
+
+
+def is_heap_format(
+    source: ByteSource, header: KeyedBackendHeader, extents: list[Extent], offsets: KeyGroupRangeOffsets
+) -> bool:
+    """Whether key groups are in the heap format: each has an offset, and its number stands there.
+
+    Key group 0 alone proves nothing, for the full format may begin with four zeros as well; then the walk decides.
+    """
+    if len(extents) < len(offsets.offsets) or not extents:
+        return False
+    step = max(1, len(extents) // 8)
+    for extent in [*extents[::step], extents[-1]]:
+        if extent.size < 4 or int.from_bytes(source.read(extent.start, 4), "big") != extent.key_group:
+            return False
+    if any(extent.key_group for extent in extents):
+        return True
+    stream = HeapKeyedStream(source, header, extents, Origin(source.path))
+    try:
+        for _ in stream.blocks({0}, set(range(len(header.states))), False, 1 << 24):
+            pass
+    except CorruptStateError:
+        return False
+    return True
+
+
+def keyed_sources(savepoint: Savepoint, operator: OperatorState) -> list[KeyedSource]:
+    """The sources of an operator's managed keyed state, in order of key groups."""
+    sources: list[KeyedSource] = []
+    for index in sorted(operator.subtasks):
+        handle = operator.subtasks[index].managed_keyed_state
+        if handle is not None:
+            sources += _sources(savepoint, operator, handle)
+    return sorted(sources, key=lambda source: source.key_group_range.start)
+
+
+def _sources(savepoint: Savepoint, operator: OperatorState, handle: Any) -> list[KeyedSource]:
+    return BACKENDS[type(handle)](savepoint, operator, handle)
+
+
+def _key_groups(
+    savepoint: Savepoint, operator: OperatorState, handle: KeyGroupsStateHandle | KeyGroupsSavepointStateHandle
+) -> list[KeyedSource]:
+    location = savepoint.resolve(handle.delegate, operator)
+    canonical = isinstance(handle, KeyGroupsSavepointStateHandle)
+    return [KeyedSource(location, handle.offsets, canonical, operator.max_parallelism, operator.label)]
+
+
+def _changelog(savepoint: Savepoint, operator: OperatorState, handle: ChangelogStateBackendHandle) -> list[KeyedSource]:
+    # A native savepoint materializes everything: then what the changelog wraps is the whole state.
+    if handle.non_materialized:
+        _refuse(savepoint, operator, handle)
+    return [source for part in handle.materialized for source in _sources(savepoint, operator, part)]
+
+
+WRITERS = {
+    IncrementalRemoteKeyedStateHandle: "files of RocksDB or ForSt",
+    ChangelogStateBackendHandle: "a changelog",
+    InMemoryChangelogStateHandle: "a changelog",
+    ChangelogStateHandleStreamImpl: "a changelog",
+}
+
+
+def _refuse(savepoint: Savepoint, operator: OperatorState, handle: Any) -> list[KeyedSource]:
+    raise UnsupportedStateError(
+        f"the keyed state of this operator is kept in {WRITERS[type(handle)]}, which is not read yet",
+        path=savepoint.path,
+        operator=operator.label,
+        found=type(handle).__name__,
+        remedy="take a canonical savepoint of the job (flink savepoint --type canonical); "
+        "operator state and the other tables of this snapshot can be read",
+    )
+
+
+BACKENDS: Mapping[type, Callable[[Savepoint, OperatorState, Any], list[KeyedSource]]] = MappingProxyType(
+    {
+        KeyGroupsStateHandle: _key_groups,
+        KeyGroupsSavepointStateHandle: _key_groups,
+        ChangelogStateBackendHandle: _changelog,
+        IncrementalRemoteKeyedStateHandle: _refuse,
+        InMemoryChangelogStateHandle: _refuse,
+        ChangelogStateHandleStreamImpl: _refuse,
+    }
+)

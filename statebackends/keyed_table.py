@@ -1,0 +1,242 @@
+"""The tables ``keyed_state`` and ``window_state``: one row per key (and window), one column per state.
+
+keyed_state    key, state...                    every key once, NULL where it lacks a state
+window_state   key, window, state...            every key and namespace once
+extra          <state>__last_access (TTL), key_group, subtask
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pyspark_savepoint.formats.columns import Cursors, Longs, fixed_array
+from pyspark_savepoint.formats.errors import UnsupportedStateError
+from pyspark_savepoint.formats.keyed_block import FULL, KeyedBlock
+from pyspark_savepoint.formats.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.savepoint import Savepoint
+from pyspark_savepoint.statebackends.conform import conform, unify
+from pyspark_savepoint.statebackends.key_lookup import KeyLookup
+from pyspark_savepoint.statebackends.keyed_plan import (
+    KeyedSpec,
+    KeyedSplit,
+    OperatorHeaders,
+    check_decodable,
+    key_type,
+    state_type,
+    vertices,
+)
+from pyspark_savepoint.statebackends.request import TablePartition, TableRequest, choose_columns
+from pyspark_savepoint.statebackends.rows import Rows, join
+from pyspark_savepoint.statebackends.spill import SpillJoin
+from pyspark_savepoint.statebackends.state_column import (
+    LAST_ACCESS,
+    StateColumn,
+    binary_spans,
+    has_ttl,
+    split_ttl,
+    split_ttl_type,
+)
+
+KEY, WINDOW, KEY_GROUP, SUBTASK = "key", "window", "key_group", "subtask"
+
+
+class KeyedTable:
+    """``keyed_state`` or, where ``namespaced``, ``window_state`` of an operator."""
+
+    def __init__(self, savepoint: Savepoint, operator: OperatorState, request: TableRequest, namespaced: bool) -> None:
+        self.request = request
+        self.headers = OperatorHeaders.read(savepoint, operator)
+        self.max_parallelism: int | None = operator.max_parallelism
+        chosen = self.headers.choose(namespaced, request.states)
+        options = replace(request.decode, ttl=request.include_ttl)
+        self.spec = KeyedSpec(
+            tuple(chosen), namespaced, frozenset(request.raw), options, request.batch_rows, request.memory
+        )
+        notes = [check_decodable(metas, request.undecodable, operator.label) for metas in chosen.values()]
+        self.warnings = tuple(note for note in notes if note)
+        self.schema = pa.schema(list(self._fields(chosen)))
+        self.lookup = KeyLookup.of(request.keys, self.headers) if request.keys is not None else None
+
+    def _fields(self, chosen: dict[str, list[StateMetaInfoSnapshot]]) -> Iterator[pa.Field]:
+        operator = self.headers.operator.label
+        options = self.spec.options
+        yield pa.field(KEY, key_type(self.headers, options), metadata=_comment(self._key_comment()))
+        if self.spec.namespaced:
+            namespaces = {name: metas[0].namespace_serializer for name, metas in chosen.items()}
+            kind = self._window_type(namespaces, operator)
+            if not pa.types.is_null(kind):
+                first = next(iter(namespaces.values()))
+                yield pa.field(WINDOW, kind, metadata=_comment(first.flink_type))
+        for name, metas in chosen.items():
+            kind = state_type(metas, options, name in self.spec.raw)
+            comment = _comment(f"{metas[0].state_type} {metas[0].value_serializer.flink_type}")
+            if self._shows_ttl(metas[0]):
+                kind, time = split_ttl_type(kind)
+                yield pa.field(name, kind, metadata=comment)
+                yield pa.field(name + LAST_ACCESS, time, metadata=_comment(f"last access of {name}"))
+            else:
+                yield pa.field(name, kind, metadata=comment)
+        if self.request.include_key_group:
+            yield pa.field(KEY_GROUP, pa.int32())
+            yield pa.field(SUBTASK, pa.int32())
+
+    def _key_comment(self) -> str:
+        return "key " + self.headers.headers[0].key_serializer.flink_type
+
+    def _shows_ttl(self, meta: StateMetaInfoSnapshot) -> bool:
+        return shows_ttl(StateColumn(meta, FULL, self.spec.options, meta.name in self.spec.raw))
+
+    def _window_type(self, namespaces: dict[str, Any], operator: str) -> pa.DataType:
+        kinds = {name: serializer.arrow_type(self.spec.options) for name, serializer in namespaces.items()}
+        if len({serializer.flink_type for serializer in namespaces.values()}) > 1:
+            listed = ", ".join(f"{name} ({namespaces[name].flink_type})" for name in kinds)
+            raise UnsupportedStateError(
+                "the operator has states with different kinds of namespaces, which are not one table",
+                operator=operator,
+                found=listed,
+                remedy="name those that go together with option 'state'",
+            )
+        return unify(list(kinds.values()), WINDOW)
+
+    def select(self, columns: Sequence[str]) -> KeyedTable:
+        """The same table with some of its columns."""
+        chosen = object.__new__(KeyedTable)
+        chosen.__dict__.update(self.__dict__)
+        chosen.schema = choose_columns(self.schema, columns)
+        return chosen
+
+    def partitions(self, parallelism: int | None) -> list[TablePartition]:
+        """One per execution vertex that has state to read."""
+        only = self.lookup.key_groups if self.lookup is not None else None
+        operator = self.headers.operator
+        count = min(parallelism or 1, operator.max_parallelism)
+        found = [self.headers.split(groups) for groups in vertices(operator, self.request, only, count)]
+        return [
+            KeyedPartition(split, self.spec, self.schema, self.lookup, operator.parallelism, operator.max_parallelism)
+            for split in found
+            if split.sources
+        ]
+
+
+def _comment(text: str) -> dict[bytes, bytes]:
+    return {b"comment": text.encode()}
+
+
+def shows_ttl(column: StateColumn) -> bool:
+    """Whether a column is TTL structs, to be split into values and times."""
+    return column.options.ttl and has_ttl(column.meta) and not column.raw and not column.opaque
+
+
+@dataclass(frozen=True)
+class KeyedPartition:
+    """One execution vertex of a keyed table."""
+
+    split: KeyedSplit
+    spec: KeyedSpec
+    schema: pa.Schema
+    lookup: KeyLookup | None
+    parallelism: int
+    max_parallelism: int
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Rows of the key groups, in batches."""
+        spill: SpillJoin | None = None
+        for block, header in self.split.blocks(self.spec):
+            if spill is not None and not spill.takes(block):
+                yield from self._spilled(spill, header)
+                spill = None
+            if block.complete:
+                yield from self._rows(block, header)
+            else:
+                spill = spill or SpillJoin(block, self.spec.memory)
+                spill.add(block)
+            last = header
+        if spill is not None:
+            yield from self._spilled(spill, last)
+
+    def _spilled(self, spill: SpillJoin, header: KeyedBackendHeader) -> Iterator[pa.RecordBatch]:
+        with spill:
+            for block in spill.blocks():
+                yield from self._rows(block, header)
+
+    def _rows(self, block: KeyedBlock, header: KeyedBackendHeader) -> Iterator[pa.RecordBatch]:
+        rows = join(block)
+        if self.lookup is not None:
+            rows = rows.select(self.lookup.matches(block, rows.first, header))
+        builder = _BatchBuilder(self, rows, header)
+        for low in range(0, len(rows), self.spec.batch_rows):
+            yield builder.build(low, min(len(rows), low + self.spec.batch_rows))
+
+
+class _BatchBuilder:
+    """Columns of the rows of one block."""
+
+    def __init__(self, partition: KeyedPartition, rows: Rows, header: KeyedBackendHeader) -> None:
+        self.partition = partition
+        self.rows = rows
+        self.header = header
+        bound = partition.spec.bind(header, rows.block.form)
+        names = set(partition.schema.names)
+        self.columns = {
+            name: (column, column.plan(rows, state), state)
+            for name, (state, column) in bound.items()
+            if name in names or name + LAST_ACCESS in names
+        }
+        self.namespace = next(meta.namespace_serializer for meta in header.states if meta.name in bound)
+
+    def build(self, low: int, high: int) -> pa.RecordBatch:
+        """One batch: rows [low, high)."""
+        arrays: dict[str, pa.Array] = {}
+        schema = self.partition.schema
+        entries = self.rows.first[low:high]
+        names = set(schema.names)
+        if names & {KEY, WINDOW}:
+            arrays |= key_columns(self.rows.block, entries, self.header, self.namespace, self.partition.spec)
+        for name, (column, plan, state) in self.columns.items():
+            array = column.decode(self.rows, state, plan, low, high)
+            if shows_ttl(column):
+                arrays[name], arrays[name + LAST_ACCESS] = split_ttl(array)
+            else:
+                arrays[name] = array
+        if KEY_GROUP in names or SUBTASK in names:
+            arrays |= self._places(entries)
+        finished = [
+            conform(arrays[field.name], field.type) if field.name in arrays else pa.nulls(high - low, field.type)
+            for field in schema
+        ]
+        return pa.RecordBatch.from_arrays(finished, schema=schema)
+
+    def _places(self, entries: Longs) -> dict[str, pa.Array]:
+        key_group = self.rows.block.key_group[entries]
+        at = self.partition
+        subtask = key_group.astype(np.int64) * at.parallelism // at.max_parallelism
+        return {
+            KEY_GROUP: fixed_array(pa.int32(), key_group),
+            SUBTASK: fixed_array(pa.int32(), subtask.astype(np.int32)),
+        }
+
+
+def key_columns(
+    block: KeyedBlock, entries: Longs, header: KeyedBackendHeader, namespace: Any, spec: KeyedSpec
+) -> dict[str, pa.Array]:
+    """Key and window of some entries."""
+    start, end = block.key_start[entries], block.key_end[entries]
+    origin = replace(block.origin, state=KEY)
+    if header.key_serializer.opaque_parts():
+        columns = {KEY: binary_spans(block, start, end)}
+    else:
+        at = Cursors(block.buffer, start.copy(), end, origin, spec.options)
+        columns = {KEY: header.key_serializer.decode(at)}
+        at.expect_end()
+    if spec.namespaced:
+        start, end = block.namespace_start[entries], block.namespace_end[entries]
+        at = Cursors(block.buffer, start.copy(), end, replace(origin, state=WINDOW), spec.options)
+        columns[WINDOW] = namespace.decode(at)
+        at.expect_end()
+    return columns

@@ -1,0 +1,91 @@
+"""What a reader asks for: the options of one query, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import pyarrow as pa
+
+from pyspark_savepoint.formats.columns import DecodeOptions
+from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, did_you_mean
+
+DEFAULT_BATCH_ROWS = 20_000
+DEFAULT_MEMORY = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class TableRequest:
+    """One table of one snapshot. ``memory`` is the bytes of state that a task holds at a time, about."""
+
+    path: str
+    uid: str | None = None
+    uid_hash: str | None = None
+    operator_name: str | None = None
+    table: str | None = None
+    state: str | None = None
+    flatten: bool = False
+    undecodable: str = "binary"
+    include_key_group: bool = False
+    include_ttl: bool = False
+    keys: str | None = None
+    key_groups: tuple[tuple[int, int], ...] | None = None
+    raw: tuple[str, ...] = ()
+    kryo: int | None = None
+    decode: DecodeOptions = field(default_factory=DecodeOptions)
+    allow_outside: bool = False
+    batch_rows: int = DEFAULT_BATCH_ROWS
+    memory: int = DEFAULT_MEMORY
+
+    @property
+    def states(self) -> tuple[str, ...] | None:
+        """The states named by ``state``, or None for all."""
+        if self.state is None:
+            return None
+        return tuple(name.strip() for name in self.state.split(",") if name.strip())
+
+    def wants(self, key_group: int) -> bool:
+        """Whether ``key_groups`` lets a key group pass."""
+        return self.key_groups is None or any(low <= key_group <= high for low, high in self.key_groups)
+
+
+class TablePartition(Protocol):
+    """What one task reads: frozen, picklable, holds nothing open."""
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Record batches of the table's schema, of at most ``batch_rows`` rows."""
+
+
+class Table(Protocol):
+    """A table as the driver sees it."""
+
+    schema: pa.Schema
+    warnings: tuple[str, ...]
+    max_parallelism: int | None
+
+    def select(self, columns: Sequence[str]) -> Table:
+        """The same table with some of its columns, in that order: what is left out is not decoded."""
+
+    def partitions(self, parallelism: int | None) -> list[TablePartition]:
+        """What the tasks read; ``parallelism`` is the number of execution vertices that restore the state."""
+
+
+def choose_states(known: Sequence[str], wanted: tuple[str, ...] | None, what: str, operator: str) -> list[str]:
+    """The wanted among the known names; StateNotFoundError names the nearest."""
+    if wanted is None:
+        return list(known)
+    for name in wanted:
+        if name not in known:
+            raise StateNotFoundError(
+                f"the operator has no {what} {name!r}", operator=operator, remedy=did_you_mean(name, known)
+            )
+    return [name for name in known if name in wanted]
+
+
+def choose_columns(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:
+    """The schema of some columns; OptionError names the nearest of one that is not there."""
+    for name in columns:
+        if schema.get_field_index(name) < 0:
+            raise OptionError(f"there is no column {name!r}", remedy=did_you_mean(name, schema.names))
+    return pa.schema([schema.field(name) for name in columns])
