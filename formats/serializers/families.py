@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-FAMILIES = ("pojo", "primitives", "strings")
+FAMILIES = ("local_time", "pojo", "primitives", "strings", "temporal")
 
 
 def load() -> None:
