@@ -155,14 +155,16 @@ def _keep(handles: list[tuple[int, OperatorStateHandle]], dealt: _Dealt) -> None
 
 
 def _by_name(handles: list[tuple[int, OperatorStateHandle]], mode: Mode) -> dict[str, list[_Part]]:
-    """The parts of each state of a mode, in the order in which Flink's hash map holds the names."""
+    """The parts of each state of a mode, in the order of Flink's hash maps: it decides who is dealt to first."""
     parts: dict[str, list[_Part]] = {}
+    calls: list[str] = []
     for subtask_index, handle in handles:
         names = {state.name: state for state in handle.states}
-        for name in _hash_map_order(names, len(names)):
+        for name in _order_of_puts(names, len(names)):
             if names[name].mode == mode:
+                calls.append(name)
                 parts.setdefault(name, []).append(_Part(subtask_index, names[name]))
-    return {name: parts[name] for name in _hash_map_order(parts)}
+    return {name: parts[name] for name in _order_of_computes(calls)}
 
 
 def _deal_split(parts_by_name: dict[str, list[_Part]], dealt: _Dealt) -> None:
@@ -216,13 +218,25 @@ def _assemble(
     )
 
 
-def _hash_map_order(names: Iterable[str], capacity: int = DEFAULT_HASH_MAP_CAPACITY) -> list[str]:
-    """Names in the order of a ``java.util.HashMap``: by bucket, then as they came; it decides where dealing starts."""
+def _order_of_puts(names: Iterable[str], capacity: int) -> list[str]:
+    """Names in the order of a ``java.util.HashMap`` that was filled by ``put``: by bucket, then as they came."""
     given = list(names)
     size = 1
     while size < capacity or len(given) > size * 3 // 4:
         size *= 2
     return sorted(given, key=lambda name: _spread(string_hash(name)) & size - 1)
+
+
+def _order_of_computes(calls: list[str]) -> list[str]:
+    """The same when it was filled by these calls of ``computeIfAbsent``.
+
+    Such a call puts a new name at the head of its bucket, and grows the map for what the calls before have put there.
+    """
+    size = DEFAULT_HASH_MAP_CAPACITY
+    while len(set(calls[:-1])) > size * 3 // 4:
+        size *= 2
+    newest_first = list(dict.fromkeys(calls))[::-1]
+    return sorted(newest_first, key=lambda name: _spread(string_hash(name)) & size - 1)
 
 
 def _spread(code: int) -> int:

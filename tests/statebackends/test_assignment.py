@@ -104,6 +104,30 @@ def test_split_state_is_dealt_in_runs_and_the_next_state_starts_with_the_next_re
     assert [elements(vertex, "b") for vertex in dealt] == [[], [(0, 10)], [(1, 20)]]
 
 
+def test_names_of_one_hash_are_dealt_out_newest_first() -> None:
+    # "Aa" and "BB" have one Java hash; Flink's computeIfAbsent puts the later one before the earlier one.
+    operator = operator_states(
+        {"Aa": (Mode.SPLIT_DISTRIBUTE, [1])}, {"Aa": (Mode.SPLIT_DISTRIBUTE, []), "BB": (Mode.SPLIT_DISTRIBUTE, [2])}
+    )
+    dealt = assign_state(operator, 3)
+    assert [elements(vertex, "BB") for vertex in dealt] == [[(1, 2)], [], []]
+    assert [elements(vertex, "Aa") for vertex in dealt] == [[], [(0, 1)], []]
+
+
+def test_the_hash_map_has_grown_when_a_call_found_thirteen_names() -> None:
+    # "q" is in bucket 1 of 16 and in bucket 17 of 32: it comes before "b" (2) as long as the map is small.
+    names = "bcdefghijklmq"
+
+    def first_receivers(repeats: int) -> list[int]:
+        states = {name: (Mode.SPLIT_DISTRIBUTE, [1]) for name in names}
+        again = {"c": (Mode.SPLIT_DISTRIBUTE, [])} if repeats else {}
+        dealt = assign_state(operator_states(states, again), 40)
+        return [vertex.index for name in "bq" for vertex in dealt if elements(vertex, name)]
+
+    assert first_receivers(0) == [1, 0]
+    assert first_receivers(1) == [0, 12]
+
+
 def test_unchanged_parallelism_moves_union_state_only() -> None:
     operator = operator_states(
         {"s": (Mode.SPLIT_DISTRIBUTE, [1, 2]), "u": (Mode.UNION, [5]), "b": (Mode.BROADCAST, [7])},
