@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+
 from pyspark_savepoint.formats.kernels._jit import kernel
 from pyspark_savepoint.formats.kernels.load import be_i32, be_u16
 from pyspark_savepoint.formats.kernels.strings import varint
@@ -35,6 +36,9 @@ MAX_DEPTH = 64
 # Values of no bytes at all may be counted without bound; no real list of nothing is longer than this.
 MAX_EMPTY = 1 << 20
 NULL, NO_SUBCLASS, SUBCLASS, TAGGED = 1, 2, 4, 8
+# The depth to begin with. A literal 0 would make a second version of the recursive kernel beside the one that it
+# calls, and numba crashes when it loads such a pair from its cache.
+TOP = np.int64(0)
 
 
 @kernel
@@ -191,7 +195,7 @@ def skip(nodes: Any, children: Any, names: Any, node: int, buf: Any, p: int, end
 def skip_rows(nodes: Any, children: Any, names: Any, node: int, buf: Any, pos: Any, end: Any) -> int:
     """Move every cursor behind one value; the failing row or -1."""
     for i in range(pos.shape[0]):
-        p = skip(nodes, children, names, node, buf, pos[i], end[i], 0)
+        p = skip(nodes, children, names, node, buf, pos[i], end[i], TOP)
         if p < 0:
             pos[i] = -1 - p
             return i
@@ -210,7 +214,7 @@ def count_until_end(
         while p < end[i]:
             if n > 0:
                 p += gap
-            q = skip(nodes, children, names, node, buf, p, end[i], 0)
+            q = skip(nodes, children, names, node, buf, p, end[i], TOP)
             if q < 0 or q + gap <= p:
                 pos[i] = p
                 return i
@@ -245,7 +249,7 @@ def locate_rows(
             if n > 0:
                 p += gap
             for k in range(parts.shape[0]):
-                q = skip(nodes, children, names, parts[k], buf, p, end[i], 0)
+                q = skip(nodes, children, names, parts[k], buf, p, end[i], TOP)
                 if q < 0:
                     pos[i] = -1 - q
                     return i
