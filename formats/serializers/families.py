@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from importlib import import_module
 
-FAMILIES = ("local_time", "pojo", "primitives", "strings", "temporal")
+FAMILIES = (
+    "collections",
+    "local_time",
+    "pojo",
+    "primitives",
+    "row",
+    "strings",
+    "temporal",
+    "ttl",
+    "tuples",
+    "wrappers",
+)
 
 
 def load() -> None:

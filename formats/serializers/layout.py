@@ -9,16 +9,40 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
-from pyspark_savepoint.formats.columns import Cursors, Longs
+import pyarrow as pa
+
+from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Longs
 from pyspark_savepoint.formats.java import encode_modified_utf8
 
-if TYPE_CHECKING:
-    from pyspark_savepoint.formats.serializers.base import TypeSerializer
-
 UNKNOWN = -1
+
+
+class Part(Protocol):
+    """What values are made of: a serializer, or a shape that several serializers share (``shapes.py``)."""
+
+    def __hash__(self) -> int: ...
+
+    @property
+    def flink_type(self) -> str:
+        """The type, for errors."""
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        """The type of the column."""
+
+    def layout(self, layout: Layout) -> int:
+        """The bytes of a value as a node, or UNKNOWN."""
+
+    def decode(self, at: Cursors) -> pa.Array:
+        """One value per cursor."""
+
+    def sizes(self, column: pa.Array) -> Longs:
+        """Encoded bytes per row."""
+
+    def encode(self, column: pa.Array, at: Cursors) -> None:
+        """One value per cursor, written."""
 
 
 class Layout:
@@ -56,7 +80,7 @@ class Layout:
 class Program:
     """The layouts of a few serializers that follow one another, ready for the kernels."""
 
-    def __init__(self, serializers: Sequence[TypeSerializer]) -> None:
+    def __init__(self, serializers: Sequence[Part]) -> None:
         layout = Layout()
         parts = [serializer.layout(layout) for serializer in serializers]
         self.known = UNKNOWN not in parts
@@ -90,12 +114,12 @@ FIXABLE = (3, 5)  # SEQUENCE and FLAGGED: nothing else can be of fixed width
 
 
 @lru_cache(maxsize=4096)
-def program(*serializers: TypeSerializer) -> Program:
+def program(*serializers: Part) -> Program:
     """The compiled layouts; kept, because every batch asks for them again."""
     return Program(serializers)
 
 
-def skip_rows(serializer: TypeSerializer, at: Cursors) -> None:
+def skip_rows(serializer: Part, at: Cursors) -> None:
     """Move every cursor behind one value of the serializer."""
     from pyspark_savepoint.formats.kernels import skip
 
@@ -114,7 +138,7 @@ def skip_rows(serializer: TypeSerializer, at: Cursors) -> None:
         serializer.decode(at)
 
 
-def count_until_end(serializer: TypeSerializer, at: Cursors, gap: int) -> Longs:
+def count_until_end(serializer: Part, at: Cursors, gap: int) -> Longs:
     """How many values stand between each cursor and its end, ``gap`` bytes apart. The cursors stay."""
     from pyspark_savepoint.formats.kernels import skip
 
@@ -144,7 +168,7 @@ def count_until_end(serializer: TypeSerializer, at: Cursors, gap: int) -> Longs:
     return counts
 
 
-def locate(serializers: Sequence[TypeSerializer], at: Cursors, counts: Longs, gap: int = 0) -> tuple[Any, Any]:
+def locate(serializers: Sequence[Part], at: Cursors, counts: Longs, gap: int = 0) -> tuple[Any, Any]:
     """Spans of ``counts`` repetitions of some values: (starts, stops), each (serializers, sum of counts).
 
     The cursors move behind the last repetition.
@@ -184,7 +208,7 @@ def _locate_fixed(compiled: Program, at: Cursors, counts: Longs, gap: int, total
 
 
 def _locate_in_rounds(
-    serializers: Sequence[TypeSerializer], at: Cursors, counts: Longs, gap: int, starts: Any, stops: Any
+    serializers: Sequence[Part], at: Cursors, counts: Longs, gap: int, starts: Any, stops: Any
 ) -> None:
     place = np.cumsum(counts) - counts
     rows = np.flatnonzero(counts > 0)
@@ -202,7 +226,7 @@ def _locate_in_rounds(
         rows = rows[counts[rows] > done]
 
 
-def decode_elements(serializer: TypeSerializer, at: Cursors, counts: Longs, gap: int = 0) -> Any:
+def decode_elements(serializer: Part, at: Cursors, counts: Longs, gap: int = 0) -> Any:
     """``counts`` values at every cursor, as one flat column in row order; the cursors move behind them."""
     starts, stops = locate([serializer], at, counts, gap)
     elements = at.at(starts[0], stops[0])

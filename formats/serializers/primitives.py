@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
 from pyspark_savepoint.formats.columns import (
     Cursors,
     DecodeOptions,
@@ -28,6 +29,7 @@ from pyspark_savepoint.formats.columns import (
 )
 from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer, expect_version
+from pyspark_savepoint.formats.serializers.checks import refuse_nulls
 from pyspark_savepoint.formats.serializers.layout import Layout
 from pyspark_savepoint.formats.serializers.registry import register
 
@@ -190,6 +192,7 @@ class NumberSerializer(SimpleSerializer):
 
     def sizes(self, column: pa.Array) -> Longs:
         """The same for all rows."""
+        refuse_nulls(column, self.flink_type)
         return np.full(len(column), self.length, np.int64)
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
