@@ -91,11 +91,14 @@ class DataInputView:
         return value == 1
 
     def read_count(self, what: str, each: int = 1, limit: int | None = None) -> int:
-        """An int that counts things of at least ``each`` bytes: never more than the bytes that are left hold."""
+        """An int that counts things of at least ``each`` bytes: never more than the bytes that are left hold.
+
+        ``each`` = 0 is for numbers that nothing follows; then only ``limit`` bounds them.
+        """
         count = self.read_i32(what)
-        most = self.remaining // each if each else self.remaining
+        most = self.remaining // max(each, 1)
         if limit is not None:
-            most = min(most, limit)
+            most = min(most, limit) if each else limit
         if count < 0 or count > most:
             self.position -= 4
             self.fail(f"a number of {what} from 0 to {most}", count)

@@ -63,6 +63,7 @@ class OperatorHeaders:
                 found.setdefault((meta.name, not is_key_value(meta)), []).append(meta)
         return found
 
+    @property
     def key_serializers(self) -> list[TypeSerializer]:
         """The key serializer of every file."""
         return [header.key_serializer for header in self.headers]
@@ -179,10 +180,9 @@ def check_decodable(metas: Sequence[StateMetaInfoSnapshot], undecodable: str, op
     return f"{what}, which only the user's code can decode: it is BINARY. To do: {remedy}."
 
 
-def key_type(headers: OperatorHeaders, options: DecodeOptions) -> pa.DataType:
-    """The type of the key column; BINARY where nobody can decode keys."""
+def key_type(serializers: Sequence[TypeSerializer], options: DecodeOptions) -> pa.DataType:
+    """The type of the key column over all files; BINARY where nobody can decode keys."""
     kinds = [
-        pa.binary() if serializer.opaque_parts() else serializer.arrow_type(options)
-        for serializer in headers.key_serializers()
+        pa.binary() if serializer.opaque_parts() else serializer.arrow_type(options) for serializer in serializers
     ]
     return unify(kinds, "key")

@@ -53,6 +53,7 @@ class KeyedTable:
         self.request = request
         self.headers = OperatorHeaders.read(savepoint, operator)
         self.max_parallelism: int | None = operator.max_parallelism
+        self.state_bytes = operator.state_size
         chosen = self.headers.choose(namespaced, request.states)
         options = replace(request.decode, ttl=request.include_ttl)
         self.spec = KeyedSpec(
@@ -66,7 +67,7 @@ class KeyedTable:
     def _fields(self, chosen: dict[str, list[StateMetaInfoSnapshot]]) -> Iterator[pa.Field]:
         operator = self.headers.operator.label
         options = self.spec.options
-        yield pa.field(KEY, key_type(self.headers, options), metadata=_comment(self._key_comment()))
+        yield pa.field(KEY, key_type(self.headers.key_serializers, options), metadata=_comment(self._key_comment()))
         if self.spec.namespaced:
             namespaces = {name: metas[0].namespace_serializer for name, metas in chosen.items()}
             kind = self._window_type(namespaces, operator)

@@ -60,9 +60,21 @@ class TablePartition(Protocol):
 class Table(Protocol):
     """A table as the driver sees it."""
 
-    schema: pa.Schema
-    warnings: tuple[str, ...]
-    max_parallelism: int | None
+    @property
+    def schema(self) -> pa.Schema:
+        """Arrow's schema of every batch; fields may carry a ``comment``."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the user should know: states that are BINARY because nobody can decode them."""
+
+    @property
+    def max_parallelism(self) -> int | None:
+        """The operator's, or None for a table of one partition."""
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of state behind the table, about: they choose the number of partitions where nobody does."""
 
     def select(self, columns: Sequence[str]) -> Table:
         """The same table with some of its columns, in that order: what is left out is not decoded."""

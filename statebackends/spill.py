@@ -72,7 +72,8 @@ class SpillJoin:
 
     def _open(self) -> None:
         for _ in range(FANOUT):
-            file = self.stack.enter_context(tempfile.TemporaryFile(prefix="savepoint-spill-"))
+            temporary = tempfile.TemporaryFile(prefix="savepoint-spill-")  # noqa: SIM115  (the stack closes it)
+            file = self.stack.enter_context(temporary)
             self.files.append(file)
             self.writers.append(ipc.new_stream(file, SCHEMA))
 

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import (
+    Bytes,
     Cursors,
     DecodeOptions,
     Longs,
@@ -74,13 +75,18 @@ def has_ttl(meta: StateMetaInfoSnapshot) -> bool:
 
 
 def binary_spans(block: KeyedBlock, start: Longs, end: Longs) -> pa.Array:
+    """Spans of a block as BINARY."""
+    return binary_column(block.buffer, start, end)
+
+
+def binary_column(buffer: Bytes, start: Longs, end: Longs) -> pa.Array:
     """Bytes as they are."""
     from pyspark_savepoint.formats.kernels import fixed
 
     offsets = np.zeros(len(start) + 1, np.int64)
     np.cumsum(end - start, out=offsets[1:])
     data = np.empty(int(offsets[-1]), np.uint8)
-    fixed.copy_spans(block.buffer, np.ascontiguousarray(start), offsets, data)
+    fixed.copy_spans(buffer, np.ascontiguousarray(start), offsets, data)
     return binary_array(pa.binary(), offsets.astype(np.int32), data)
 
 

@@ -4,18 +4,92 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pyspark_savepoint.formats.savepoint import Savepoint
+from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, did_you_mean
+from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.savepoint import Savepoint, find_snapshots
+from pyspark_savepoint.statebackends.catalog import SCHEMAS, CatalogTable
+from pyspark_savepoint.statebackends.flat_table import FlatTable
 from pyspark_savepoint.statebackends.keyed_table import KeyedTable
+from pyspark_savepoint.statebackends.operator_table import OperatorTable, operator_sources
 from pyspark_savepoint.statebackends.request import Table, TableRequest
+from pyspark_savepoint.statebackends.timers_table import TimersTable
 
-#: The first release of Flink with Kryo 5 wrote this version of ``_metadata``.
+#: The first metadata version of Flink 2, which has Kryo 5. Earlier ones are Flink 1, with Kryo 2.
 FIRST_METADATA_OF_FLINK_2 = 5
+OPERATOR_STATE = "operator_state"
+KEYED_TABLES = ("keyed_state", "window_state", "timers")
+TABLES = (*KEYED_TABLES, OPERATOR_STATE, *SCHEMAS)
 
 
 def open_table(request: TableRequest) -> Table:
     """The table of a request; errors name what is there instead of what was asked for."""
+    if request.table is not None and request.table not in TABLES:
+        raise OptionError(f"there is no table {request.table!r}", remedy=did_you_mean(request.table, TABLES))
+    named = any(name is not None for name in (request.uid, request.uid_hash, request.operator_name))
+    if request.table is not None and request.table in SCHEMAS:
+        return CatalogTable.of(request, request.table)
+    if not named:
+        return _without_operator(request)
     savepoint = Savepoint.open(request.path, allow_outside=request.allow_outside)
     kryo = request.kryo or (5 if savepoint.metadata.version >= FIRST_METADATA_OF_FLINK_2 else 2)
     request = replace(request, decode=replace(request.decode, kryo=kryo))
     operator = savepoint.operator(uid=request.uid, uid_hash=request.uid_hash, name=request.operator_name)
-    return KeyedTable(savepoint, operator, request, request.table == "window_state")
+    return _of_operator(savepoint, operator, request)
+
+
+def _without_operator(request: TableRequest) -> Table:
+    if request.table is not None or request.state is not None:
+        raise OptionError(
+            f"option '{'table' if request.table else 'state'}' needs an operator",
+            path=request.path,
+            remedy="name it with 'uid', 'uidHash' or 'operatorName'; the path without options lists all operators",
+        )
+    # A folder of several snapshots is listed, instead of failing.
+    if len(find_snapshots(request.path, depth=0)) != 1 and len(find_snapshots(request.path)) > 1:
+        return CatalogTable.of(request, "snapshots")
+    return CatalogTable.of(request, "states")
+
+
+def _of_operator(savepoint: Savepoint, operator: OperatorState, request: TableRequest) -> Table:
+    table = request.table or _default_table(savepoint, operator, request)
+    if table == "timers":
+        return TimersTable(savepoint, operator, request)
+    if table == OPERATOR_STATE:
+        return OperatorTable(savepoint, operator, request, _one_state(savepoint, operator, request))
+    if request.flatten:
+        return FlatTable(savepoint, operator, request, table == "window_state")
+    return KeyedTable(savepoint, operator, request, table == "window_state")
+
+
+def _default_table(savepoint: Savepoint, operator: OperatorState, request: TableRequest) -> str:
+    names = _operator_state_names(savepoint, operator)
+    if request.state is not None and request.state in names:
+        return OPERATOR_STATE
+    if any(subtask.managed_keyed_state is not None for subtask in operator.subtasks.values()):
+        return "keyed_state"
+    if names:
+        return OPERATOR_STATE
+    raise StateNotFoundError(
+        "the operator has no state of its own kind of table",
+        path=savepoint.path,
+        operator=operator.label,
+        remedy="load the path without options to see what the snapshot has",
+    )
+
+
+def _one_state(savepoint: Savepoint, operator: OperatorState, request: TableRequest) -> str:
+    names = _operator_state_names(savepoint, operator)
+    if request.state is not None:
+        return request.state
+    if len(names) == 1:
+        return names[0]
+    raise OptionError(
+        "option 'state' is missing: the operator has several operator states",
+        operator=operator.label,
+        remedy="it has " + ", ".join(repr(name) for name in names) if names else "it has none",
+    )
+
+
+def _operator_state_names(savepoint: Savepoint, operator: OperatorState) -> list[str]:
+    headers = (source.header() for source in operator_sources(savepoint, operator))
+    return list(dict.fromkeys(meta.name for header in headers for meta in header.states))

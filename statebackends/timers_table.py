@@ -49,6 +49,7 @@ class TimersTable:
         self.headers = OperatorHeaders.read(savepoint, operator)
         self.raw = raw_timer_sources(savepoint, operator)
         self.max_parallelism: int | None = operator.max_parallelism
+        self.state_bytes = operator.state_size
         self.warnings: tuple[str, ...] = ()
         queues = [queue for header in self.headers.headers for _, queue in timer_queues(header)]
         queues += [queue for source in self.raw for queue in source.queues()]

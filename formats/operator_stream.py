@@ -1,0 +1,126 @@
+"""Operator state streams: elements of list and union states, entries of broadcast states.
+
+    stream    := OperatorHeader  data
+    list      := element at every offset of the handle            one after another; offsets are the only way in
+    broadcast := i32 n (key value)[n] at its one offset
+
+Compressed (1.18 on): one snappy framed stream behind the header; every offset is the file position of a chunk. Flink
+1.18.1 recorded one and the same offset for all elements of a compressed state: elements with equal offsets are read
+one after another, as they were written. Twins: ``DefaultOperatorStateBackendSnapshotStrategy``,
+``OperatorStateRestoreOperation``.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pyspark_savepoint.formats import snappy
+from pyspark_savepoint.formats.byte_source import ByteSource
+from pyspark_savepoint.formats.columns import Bytes, Cursors, DecodeOptions, Longs, Origin
+from pyspark_savepoint.formats.data_view import DataInputView
+from pyspark_savepoint.formats.errors import CorruptStateError
+from pyspark_savepoint.formats.keyed_content import read_extent
+from pyspark_savepoint.formats.meta_info import OperatorBackendHeader
+
+FIRST_HEADER_READ = 1 << 16
+MAX_HEADER = 1 << 26
+
+
+def read_operator_header(source: ByteSource, offsets: Sequence[int]) -> OperatorBackendHeader:
+    """The head of a stream whose elements begin at some offsets."""
+    most = min(min(offsets, default=source.size), source.size, MAX_HEADER)
+    size = min(FIRST_HEADER_READ, most)
+    while True:
+        view = DataInputView(source.read(0, size), source.path)
+        try:
+            return OperatorBackendHeader.read(view)
+        except CorruptStateError:
+            if size >= most:
+                raise
+        size = min(4 * size, most)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """``count`` elements that lie one after another in [start, end) of a buffer."""
+
+    start: int
+    end: int
+    count: int
+
+
+class OperatorStream:
+    """An open stream. ``boundaries`` are the offsets of all elements of all states, ascending, and the end."""
+
+    def __init__(self, source: ByteSource, header: OperatorBackendHeader, boundaries: Sequence[int]) -> None:
+        self.source = source
+        self.header = header
+        for offset in boundaries:
+            if not header.size <= offset <= source.size:
+                raise CorruptStateError(
+                    "an element of operator state cannot begin where its handle says",
+                    path=source.path,
+                    expected=f"an offset from {header.size} to {source.size}",
+                    found=offset,
+                    remedy="the snapshot is damaged: take it from its origin again",
+                )
+        self.boundaries = [*sorted(set(boundaries)), source.size]
+
+    def windows(self, offsets: Sequence[int], window: int) -> Iterator[tuple[Bytes, list[Piece], int]]:
+        """Elements at ascending offsets: buffers of about ``window`` bytes and the pieces in them, and the base."""
+        limit = window // 4 if self.header.compressed else window
+        first = 0
+        while first < len(offsets):
+            # Elements of one offset stay together, for bisect_right goes behind all of them.
+            stop = bisect_right(offsets, offsets[first] + limit)
+            yield self._window(offsets[first:stop])
+            first = stop
+
+    def _window(self, offsets: Sequence[int]) -> tuple[Bytes, list[Piece], int]:
+        base = offsets[0]
+        starts = sorted(set(offsets))
+        counts = [bisect_right(offsets, start) - bisect_left(offsets, start) for start in starts]
+        ends = [self.boundaries[bisect_right(self.boundaries, start)] for start in starts]
+        data = read_extent(self.source, base, ends[-1])
+        if not self.header.compressed:
+            pieces = [Piece(a - base, b - base, n) for a, b, n in zip(starts, ends, counts, strict=True)]
+            return data, pieces, base
+        return self._decompressed(data, base, starts, ends, counts)
+
+    def _decompressed(
+        self, data: Bytes, base: int, starts: list[int], ends: list[int], counts: list[int]
+    ) -> tuple[Bytes, list[Piece], int]:
+        places = {0: 0}
+        content = 0
+        for begin, end, size in snappy.scan_chunks(memoryview(data), self.source.path, base):
+            places.setdefault(begin, content)
+            content += size
+            places[end] = content
+        out = np.empty(content, np.uint8)
+        snappy.decompress_chunks(memoryview(data), out, self.source.path, base)
+        pieces = []
+        for start, end, count in zip(starts, ends, counts, strict=True):
+            if start - base not in places or end - base not in places:
+                raise CorruptStateError(
+                    "an element of compressed operator state does not begin with a chunk",
+                    path=self.source.path,
+                    offset=start,
+                    remedy="the snapshot is damaged: take it from its origin again",
+                )
+            pieces.append(Piece(places[start - base], places[end - base], count))
+        return out, pieces, base
+
+    def cursors(
+        self, buffer: Bytes, pieces: Sequence[Piece], base: int, state: str, options: DecodeOptions
+    ) -> tuple[Cursors, Longs]:
+        """Cursors at pieces, and how many elements each has."""
+        compressed = self.header.compressed
+        origin = Origin(self.source.path, 0 if compressed else base, None, state, compressed)
+        start = np.array([piece.start for piece in pieces], np.int64)
+        end = np.array([piece.end for piece in pieces], np.int64)
+        counts = np.array([piece.count for piece in pieces], np.int64)
+        return Cursors(buffer, start, end, origin, options), counts
