@@ -1,0 +1,132 @@
+"""Arrow schemas and Spark schemas.
+
+A table knows its Arrow schema. Spark is told the :class:`StructType` of it, and then accepts only batches of exactly
+the Arrow schema that *it* derives from that: the same layout under other labels (names of list elements, nullability,
+metadata, which tells a VARIANT from a struct). So batches are relabelled on the way out, without touching a byte.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
+
+from pyspark_savepoint.formats.errors import OptionError, ValueRangeError, did_you_mean
+
+COMMENT = b"comment"
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """Spark's schema of a table: every column nullable, with its comment."""
+    return StructType([_spark_field(field) for field in schema])
+
+
+def _spark_field(field: pa.Field) -> StructField:
+    comment = (field.metadata or {}).get(COMMENT)
+    metadata = {"comment": comment.decode()} if comment else None
+    return StructField(field.name, from_arrow_type(field.type, prefer_timestamp_ntz=True), True, metadata)
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """The Arrow schema that Spark derives from its own; timestamps are UTC in every version."""
+    if "timezone" in inspect.signature(to_arrow_schema).parameters:
+        return to_arrow_schema(schema, timezone="UTC")
+    return to_arrow_schema(schema)  # PySpark 4.0 and 4.1
+
+
+# -- batches as Spark wants them ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Relabelled:
+    """A batch that says of itself that it has another schema, by Arrow's protocol of C structures."""
+
+    batch: pa.RecordBatch
+    schema: pa.Schema
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        _, array = self.batch.__arrow_c_array__()
+        return self.schema.__arrow_c_schema__(), array
+
+
+def relabel(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The same batch with Spark's schema; no byte is copied, and a null where Spark was told of none is an error."""
+    if batch.schema.equals(schema, check_metadata=True):
+        return batch
+    for column, field in zip(batch.columns, schema, strict=True):
+        if column.null_count and not field.nullable:
+            raise ValueRangeError(
+                f"column {field.name!r} has NULLs, but the schema that was given says NOT NULL",
+                remedy="leave NOT NULL out of the schema",
+            )
+    return pa.record_batch(_Relabelled(batch, schema))
+
+
+# -- a schema that the user gives ---------------------------------------------------------------------------
+
+
+def choose_columns(table: pa.Schema, wanted: StructType) -> list[str]:
+    """The names of the table's columns that a user's schema selects, in its order; it must have their types."""
+    columns = [_column(table, field.name) for field in wanted]
+    known = {field.name: field.dataType for field in spark_schema(table)}
+    problems = []
+    for column, field in zip(columns, wanted, strict=True):
+        if column is None:
+            problems.append(f"there is no column {field.name!r}: {did_you_mean(field.name, known)}")
+        else:
+            problems += differences(field.name, known[column], field.dataType)
+    names = [column for column in columns if column is not None]
+    problems += [f"column {name!r} is there twice" for name in dict.fromkeys(names) if names.count(name) > 1]
+    if problems:
+        raise OptionError(
+            "\n".join(["the schema that was given is not that of the table:", *(f"  {p}" for p in problems)]),
+            remedy="leave the schema out to see all columns with their types, then select and reorder",
+        )
+    return names
+
+
+def _column(table: pa.Schema, name: str) -> str | None:
+    """The column of that name: exactly, or as Spark compares names, in any case."""
+    if name in table.names:
+        return name
+    folded = [known for known in table.names if known.casefold() == name.casefold()]
+    return folded[0] if len(folded) == 1 else None
+
+
+def differences(path: str, table: DataType, wanted: DataType) -> Iterator[str]:
+    """Where two types differ, one sentence for each place."""
+    if isinstance(table, StructType) and isinstance(wanted, StructType):
+        yield from _field_differences(path, table, wanted)
+    elif isinstance(table, ArrayType) and isinstance(wanted, ArrayType):
+        yield from _not_null(path, "elements", wanted.containsNull)
+        yield from differences(f"{path}[]", table.elementType, wanted.elementType)
+    elif isinstance(table, MapType) and isinstance(wanted, MapType):
+        yield from _not_null(path, "values", wanted.valueContainsNull)
+        yield from differences(f"{path}.key", table.keyType, wanted.keyType)
+        yield from differences(f"{path}.value", table.valueType, wanted.valueType)
+    elif table != wanted:
+        yield f"{path}: the table has {table.simpleString()}, the schema says {wanted.simpleString()}"
+
+
+def _field_differences(path: str, table: StructType, wanted: StructType) -> Iterator[str]:
+    missing = [name for name in table.names if name not in wanted.names]
+    unknown = [name for name in wanted.names if name not in table.names]
+    yield from (f"{path}: no field {name!r} in the table: {did_you_mean(name, table.names)}" for name in unknown)
+    yield from (
+        f"{path}: field {name!r} ({table[name].dataType.simpleString()}) is not in the schema" for name in missing
+    )
+    if not missing and not unknown and table.names != wanted.names:
+        yield f"{path}: the fields are {', '.join(table.names)}, in this order"
+    for field in wanted:
+        if field.name in table.names:
+            yield from _not_null(path, f"field {field.name!r}", field.nullable)
+            yield from differences(f"{path}.{field.name}", table[field.name].dataType, field.dataType)
+
+
+def _not_null(path: str, what: str, nullable: bool) -> Iterator[str]:
+    if not nullable:
+        yield f"{path}: NOT NULL cannot be promised for {what}"
