@@ -273,6 +273,22 @@ def generate(case: Case, folder: Path, staging: Path | None = None) -> Generated
     return Generated.load(folder)
 
 
+def restore(
+    version: str, job: str, snapshot: Path, folder: Path, *, backend: str = "hashmap", parallelism: int = 2
+) -> dict[str, dict[str, list[Any]]]:
+    """What a job of tables (types, keys, kryo) finds when Flink starts it from a snapshot: entries by uid and state.
+
+    Flink refuses a snapshot that has operators or serializers that do not fit, so that a result means that all fits.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    arguments = [f"--job={job}", f"--out={folder.resolve()}", f"--snapshot={snapshot.resolve().as_uri()}"]
+    arguments += [f"--parallelism={parallelism}"]
+    arguments += [f"--conf={key}={value}" for key, value in BACKENDS[backend].items()]
+    run(version, "oracle.Restore", arguments)
+    found: dict[str, dict[str, list[Any]]] = json.loads((folder / "found.json").read_text("utf-8"))
+    return found
+
+
 SavepointOf = Callable[..., Generated]
 """What the fixture `savepoint_of` is: the fields of a `Case` in, Flink's snapshot out."""
 

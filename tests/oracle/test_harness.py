@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import struct
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from oracle.flink import FlinkError, Oracle, SavepointOf, run
+from oracle.compare import differences
+from oracle.flink import FlinkError, Oracle, SavepointOf, restore, run
 from pyspark_savepoint.formats.java import string_hash
 from pyspark_savepoint.formats.key_groups import key_group_for_hash
 from pyspark_savepoint.formats.savepoint import Savepoint
 
 pytestmark = pytest.mark.flink
 
-CASES = [
+SNAPSHOTS: list[dict[str, Any]] = [
     {"job": "shop"},
     {"job": "types"},
     {"job": "types", "backend": "rocksdb"},
@@ -33,7 +36,7 @@ def snapshot(class_name: str, version: int, body: bytes = b"") -> bytes:
 LONG = snapshot("org.apache.flink.api.common.typeutils.base.LongSerializer$LongSerializerSnapshot", 3)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(map(str, case.values())))
+@pytest.mark.parametrize("case", SNAPSHOTS, ids=lambda case: "-".join(map(str, case.values())))
 def test_generated_snapshots_open(
     flink_version: str, savepoint_of: SavepointOf, case: dict[str, object]
 ) -> None:
@@ -51,6 +54,22 @@ def test_generated_snapshots_open(
             assert found[operator_id].parallelism == operator["parallelism"]
             assert found[operator_id].max_parallelism == meta["maxParallelism"]
             assert found[operator_id].state_size > 0
+
+
+RESTORED = [case for case in SNAPSHOTS if case["job"] != "shop"]
+
+
+@pytest.mark.parametrize("case", RESTORED, ids=lambda case: "-".join(map(str, case.values())))
+def test_flink_finds_what_is_expected(
+    flink_version: str, savepoint_of: SavepointOf, tmp_path: Path, case: dict[str, Any]
+) -> None:
+    generated = savepoint_of(flink_version, **case)
+
+    found = restore(
+        flink_version, case["job"], generated.path, tmp_path, backend=case.get("backend", "hashmap")
+    )
+
+    assert differences(generated.expected, found) == []
 
 
 def test_keys_of_all_types_are_written(flink_version: str, savepoint_of: SavepointOf) -> None:

@@ -1,14 +1,10 @@
 package oracle;
 
-import java.io.File;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
-import java.util.Comparator;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
-import java.util.stream.Stream;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.runtime.util.EnvironmentInformation;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
@@ -23,13 +19,7 @@ public final class Generate {
     public static void main(String[] arguments) throws Exception {
         Options options = Options.parse(arguments);
         Configuration configuration = options.configuration();
-        StreamExecutionEnvironment env = StreamExecutionEnvironment.getExecutionEnvironment(configuration);
-        env.setParallelism(options.number("parallelism"));
-        env.setMaxParallelism(options.number("max-parallelism"));
-        env.getConfig().setUseSnapshotCompression(Boolean.parseBoolean(options.get("compressed")));
-        if (options.isCheckpoint()) {
-            env.enableCheckpointing(3_600_000);
-        }
+        StreamExecutionEnvironment env = environment(configuration, options);
         Job job = job(options.get("job"));
         List<Object> operators = job.build(env, options);
         StreamGraph graph = env.getStreamGraph(false);
@@ -49,9 +39,20 @@ public final class Generate {
                 "writtenBetween", List.of(before, System.currentTimeMillis()));
         Json.write(options.out().resolve("expected.json"),
                 Json.object("meta", meta, "operatorIds", identifiers, "operators", operators));
-        delete(options.out().resolve("tmp"));
+        options.deleteTemporary();
         // Some of Flink's threads are no daemons.
         System.exit(0);
+    }
+
+    private static StreamExecutionEnvironment environment(Configuration configuration, Options options) {
+        StreamExecutionEnvironment env = StreamExecutionEnvironment.getExecutionEnvironment(configuration);
+        env.setParallelism(options.number("parallelism"));
+        env.setMaxParallelism(options.number("max-parallelism"));
+        env.getConfig().setUseSnapshotCompression(Boolean.parseBoolean(options.get("compressed")));
+        if (options.isCheckpoint()) {
+            env.enableCheckpointing(3_600_000);
+        }
+        return env;
     }
 
     /** A job adds its operators to an environment and returns what must be found in their state. */
@@ -62,10 +63,7 @@ public final class Generate {
     private static Job job(String name) {
         return switch (name) {
             case "shop" -> new ShopJob();
-            case "types" -> new TypesJob();
-            case "keys" -> new KeysJob();
-            case "kryo" -> new KryoJob();
-            default -> throw new IllegalArgumentException("no job " + name + "; there are shop, types, keys, kryo");
+            default -> TableJob.named(name);
         };
     }
 
@@ -81,11 +79,5 @@ public final class Generate {
                     "parallelism", node.getParallelism()));
         }
         return all;
-    }
-
-    private static void delete(Path folder) throws Exception {
-        try (Stream<Path> below = Files.walk(folder)) {
-            below.sorted(Comparator.reverseOrder()).map(Path::toFile).forEach(File::delete);
-        }
     }
 }

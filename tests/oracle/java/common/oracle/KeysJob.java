@@ -16,49 +16,34 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.function.IntFunction;
 import java.util.stream.IntStream;
-import org.apache.flink.api.common.ExecutionConfig;
-import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.api.common.typeinfo.BasicTypeInfo;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.api.java.tuple.Tuple1;
 import org.apache.flink.api.java.tuple.Tuple2;
 import org.apache.flink.api.java.tuple.Tuple3;
-import org.apache.flink.streaming.api.datastream.DataStream;
-import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.types.Either;
 import org.apache.flink.types.Row;
 import org.apache.flink.types.RowKind;
 
 /** A keyed operator for every type that can be a key, to see where Java's hash codes put each of them. */
-final class KeysJob implements Generate.Job {
+final class KeysJob extends TableJob {
     /** From one to three and four units of the length prefix, all sizes of UTF-16 units, and pairs of them. */
     static final List<String> STRINGS = List.of(
             "", "a", "\0", "\u007f", "\u0080", "\u00e9", "\u07ff", "\u0800", "\u3fff", "\u4000", "\u7fff", "\u8000",
             "\ud7ff", "\ue000", "\uffff", "\ud83d\ude00", "a\ud83d\ude00z", "\udbff\udfff", "line\nbreak\ttab", "\"\\/",
             "x".repeat(126), "x".repeat(127), "x".repeat(128), "\u4e2d".repeat(200), "long ".repeat(3300));
 
-    private final List<KeyedTable> tables = new ArrayList<>();
-    private ExecutionConfig config;
-
     @Override
-    public List<Object> build(StreamExecutionEnvironment env, Options options) {
-        config = env.getConfig();
+    void define() {
         addBasic();
         addBig();
         addTimes();
         addComposite();
-        int most = tables.stream().mapToInt(KeyedTable::size).max().orElseThrow();
-        DataStream<Integer> indexes = env.fromSource(
-                        new CountingSource("keys", most), WatermarkStrategy.noWatermarks(), "source", Types.INT)
-                .uid("source")
-                .setParallelism(1);
-        tables.forEach(table -> table.attach(indexes));
-        return tables.stream().map(table -> (Object) table.expected(options.number("max-parallelism"))).toList();
     }
 
     private <K> void add(String uid, TypeInformation<K> type, List<? extends K> keys) {
-        tables.add(new KeyedTable(uid, config, type, keys).value("index", Types.INT, i -> i));
+        table(uid, type, keys).value("index", Types.INT, i -> i);
     }
 
     private <K> void add(String uid, TypeInformation<K> type, IntFunction<K> keys) {

@@ -35,48 +35,33 @@ import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.IntStream;
-import org.apache.flink.api.common.ExecutionConfig;
-import org.apache.flink.api.common.eventtime.WatermarkStrategy;
+import java.util.stream.LongStream;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.api.common.typeutils.TypeSerializer;
 import org.apache.flink.api.java.typeutils.GenericTypeInfo;
 import org.apache.flink.core.memory.DataInputDeserializer;
 import org.apache.flink.core.memory.DataOutputSerializer;
-import org.apache.flink.streaming.api.datastream.DataStream;
-import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 
 /**
  * What people keep in state without a serializer of Flink's: Kryo 2 writes it in Flink 1.x, Kryo 5 in 2.x. What a
  * version cannot write and read again is left out; the expected file names it under {@code leftOut}.
  */
-final class KryoJob implements Generate.Job {
+final class KryoJob extends TableJob {
     private final Map<String, List<?>> candidates = new LinkedHashMap<>();
 
     @Override
-    public List<Object> build(StreamExecutionEnvironment env, Options options) {
-        Compat.registerKryo(env.getConfig(), Model.Leaf.class);
+    void define() {
+        Compat.registerKryo(config, Model.Leaf.class);
         addCollections();
         addImmutables();
         addValues();
-        Map<String, String> leftOut = new LinkedHashMap<>();
-        KeyedTable table = new KeyedTable("kryo", env.getConfig(), Types.LONG,
-                IntStream.range(0, 8).mapToObj(i -> (long) i).toList());
-        candidates.forEach((name, samples) -> addIfPossible(table, env.getConfig(), name, samples, leftOut));
-
-        DataStream<Integer> indexes = env.fromSource(
-                        new CountingSource("kryo", table.size()), WatermarkStrategy.noWatermarks(), "source", Types.INT)
-                .uid("source")
-                .setParallelism(1);
-        table.attach(indexes);
-        Map<String, Object> expected = table.expected(options.number("max-parallelism"));
-        expected.put("leftOut", leftOut);
-        return List.of(expected);
+        KeyedTable table = table("kryo", Types.LONG, LongStream.range(0, 8).boxed().toList());
+        candidates.forEach((name, samples) -> addIfPossible(table, name, samples));
     }
 
     @SuppressWarnings("unchecked")
-    private static void addIfPossible(
-            KeyedTable table, ExecutionConfig config, String name, List<?> samples, Map<String, String> leftOut) {
+    private void addIfPossible(KeyedTable table, String name, List<?> samples) {
         Class<Object> type = (Class<Object>) samples.get(0).getClass();
         TypeInformation<Object> info = new GenericTypeInfo<>(name.contains("object") ? Object.class : type);
         try {
@@ -92,7 +77,7 @@ final class KryoJob implements Generate.Job {
             }
             table.samples(name, info, (List<Object>) samples);
         } catch (Exception | LinkageError e) {
-            leftOut.put(name, e.toString().split("\n")[0]);
+            table.leaveOut(name, e.toString().split("\n")[0]);
         }
     }
 

@@ -64,47 +64,96 @@ final class OperatorTable {
         return this;
     }
 
-    void attach(DataStream<Integer> indexes) {
+    void attachWriter(DataStream<Integer> indexes) {
         indexes.rebalance().map(new Fill(uid)).returns(Types.INT).uid(uid).name(uid);
     }
 
-    private static final class Fill extends RichMapFunction<Integer, Integer> implements CheckpointedFunction {
-        private static final long serialVersionUID = 1;
-        private final String uid;
+    void attachReader(DataStream<Integer> indexes) {
+        indexes.rebalance().map(new Read(uid)).returns(Types.INT).uid(uid).name(uid);
+    }
 
-        Fill(String uid) {
+    private abstract static class TableFunction extends RichMapFunction<Integer, Integer>
+            implements CheckpointedFunction {
+        private static final long serialVersionUID = 1;
+        final String uid;
+
+        TableFunction(String uid) {
             this.uid = uid;
         }
 
+        abstract void visit(Lists lists, ListState<Object> state) throws Exception;
+
+        abstract void visit(Broadcasts broadcasts, BroadcastState<Object, Object> state) throws Exception;
+
         @Override
-        public Integer map(Integer index) {
+        public final void initializeState(FunctionInitializationContext context) throws Exception {
+            OperatorStateStore store = context.getOperatorStateStore();
+            for (Lists lists : BY_UID.get(uid).lists) {
+                visit(lists, lists.union
+                        ? store.getUnionListState(lists.descriptor)
+                        : store.getListState(lists.descriptor));
+            }
+            for (Broadcasts broadcasts : BY_UID.get(uid).broadcasts) {
+                visit(broadcasts, store.getBroadcastState(broadcasts.descriptor));
+            }
+        }
+
+        @Override
+        public final void snapshotState(FunctionSnapshotContext context) {}
+
+        @Override
+        public final Integer map(Integer index) {
             return index;
         }
+    }
+
+    private static final class Fill extends TableFunction {
+        private static final long serialVersionUID = 1;
+
+        Fill(String uid) {
+            super(uid);
+        }
 
         @Override
-        public void initializeState(FunctionInitializationContext context) throws Exception {
-            OperatorStateStore store = context.getOperatorStateStore();
-            OperatorTable table = BY_UID.get(uid);
-            int subtask = Compat.subtask(getRuntimeContext());
-            int parallelism = Compat.parallelism(getRuntimeContext());
-            for (Lists lists : table.lists) {
-                ListState<Object> state = lists.union
-                        ? store.getUnionListState(lists.descriptor)
-                        : store.getListState(lists.descriptor);
-                for (int i = subtask; i < lists.values.size(); i += parallelism) {
-                    state.add(lists.values.get(i));
-                }
-            }
-            for (Broadcasts broadcasts : table.broadcasts) {
-                BroadcastState<Object, Object> state = store.getBroadcastState(broadcasts.descriptor);
-                for (Map.Entry<?, ?> entry : broadcasts.values.entrySet()) {
-                    state.put(entry.getKey(), entry.getValue());
-                }
+        void visit(Lists lists, ListState<Object> state) throws Exception {
+            int step = Compat.parallelism(getRuntimeContext());
+            for (int i = Compat.subtask(getRuntimeContext()); i < lists.values.size(); i += step) {
+                state.add(lists.values.get(i));
             }
         }
 
         @Override
-        public void snapshotState(FunctionSnapshotContext context) {}
+        void visit(Broadcasts broadcasts, BroadcastState<Object, Object> state) throws Exception {
+            for (Map.Entry<?, ?> entry : broadcasts.values.entrySet()) {
+                state.put(entry.getKey(), entry.getValue());
+            }
+        }
+    }
+
+    /** Union and broadcast states are the same in all subtasks: only the first says what it finds there. */
+    private static final class Read extends TableFunction {
+        private static final long serialVersionUID = 1;
+
+        Read(String uid) {
+            super(uid);
+        }
+
+        @Override
+        void visit(Lists lists, ListState<Object> state) throws Exception {
+            List<Object> entries = new ArrayList<>();
+            state.get().forEach(value -> entries.add(Json.of(value)));
+            boolean told = !lists.union || Compat.subtask(getRuntimeContext()) == 0;
+            Found.add(uid, lists.descriptor.getName(), told ? entries : List.of());
+        }
+
+        @Override
+        void visit(Broadcasts broadcasts, BroadcastState<Object, Object> state) throws Exception {
+            List<Object> entries = new ArrayList<>();
+            state.immutableEntries().forEach(
+                    entry -> entries.add(Arrays.asList(Json.of(entry.getKey()), Json.of(entry.getValue()))));
+            boolean told = Compat.subtask(getRuntimeContext()) == 0;
+            Found.add(uid, broadcasts.descriptor.getName(), told ? entries : List.of());
+        }
     }
 
     Map<String, Object> expected() {

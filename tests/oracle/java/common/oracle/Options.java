@@ -1,8 +1,13 @@
 package oracle;
 
+import java.io.File;
+import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Comparator;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.stream.Stream;
 import org.apache.flink.configuration.Configuration;
 
 /** The command line: {@code --name=value}, and any number of {@code --conf=key=value} for Flink itself. */
@@ -42,6 +47,13 @@ record Options(Map<String, String> named, Map<String, String> flink) {
 
     boolean isCheckpoint() {
         return get("format").equals("checkpoint");
+    }
+
+    /** Removes what Flink leaves behind. */
+    void deleteTemporary() throws IOException {
+        try (Stream<Path> below = Files.walk(out().resolve("tmp"))) {
+            below.sorted(Comparator.reverseOrder()).map(Path::toFile).forEach(File::delete);
+        }
     }
 
     /** A small local cluster that keeps everything it writes under {@link #out()}. */

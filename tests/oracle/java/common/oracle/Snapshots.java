@@ -15,14 +15,24 @@ import org.apache.flink.runtime.jobgraph.JobGraph;
 import org.apache.flink.runtime.minicluster.MiniCluster;
 import org.apache.flink.runtime.minicluster.MiniClusterConfiguration;
 
-/** Runs a job on a cluster inside this JVM until its sources are used up, and takes a snapshot of it. */
+/** Runs a job on a cluster inside this JVM until its sources are used up, and may take a snapshot of it. */
 final class Snapshots {
     private static final long TIME_LIMIT_SECONDS = 90;
 
     private Snapshots() {}
 
-    /** The path of the snapshot: {@code OUT/savepoint}, or {@code OUT/checkpoints/JOB/chk-1}. */
+    /** What is done with a job once it runs and its input is used up. */
+    interface Action<T> {
+        T apply(MiniCluster cluster, JobID id) throws Exception;
+    }
+
+    /** The path of the snapshot: {@code OUT/savepoint}, or {@code OUT/checkpoints/JOB/chk-N}. */
     static Path take(JobGraph job, Configuration configuration, Options options) throws Exception {
+        return whileRunning(job, configuration, options, (cluster, id) -> trigger(cluster, id, options));
+    }
+
+    static <T> T whileRunning(JobGraph job, Configuration configuration, Options options, Action<T> action)
+            throws Exception {
         Files.createDirectories(options.out().resolve("tmp"));
         MiniClusterConfiguration size = new MiniClusterConfiguration.Builder()
                 .setConfiguration(configuration)
@@ -33,10 +43,10 @@ final class Snapshots {
             cluster.start();
             JobID id = cluster.submitJob(job).get().getJobID();
             awaitEndOfInput(cluster, id);
-            Path path = trigger(cluster, id, options);
+            T result = action.apply(cluster, id);
             cluster.cancelJob(id).get();
             cluster.requestJobResult(id).get();
-            return path;
+            return result;
         }
     }
 

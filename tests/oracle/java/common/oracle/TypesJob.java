@@ -18,8 +18,6 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.UUID;
 import java.util.stream.IntStream;
-import org.apache.flink.api.common.ExecutionConfig;
-import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.api.common.typeinfo.BasicArrayTypeInfo;
 import org.apache.flink.api.common.typeinfo.PrimitiveArrayTypeInfo;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
@@ -32,22 +30,16 @@ import org.apache.flink.api.java.tuple.Tuple1;
 import org.apache.flink.api.java.tuple.Tuple2;
 import org.apache.flink.api.java.tuple.Tuple25;
 import org.apache.flink.api.java.typeutils.runtime.NullableSerializer;
-import org.apache.flink.streaming.api.datastream.DataStream;
-import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.types.Either;
 import org.apache.flink.types.Row;
 import org.apache.flink.types.RowKind;
 
 /** Every built-in serializer with values at its edges, nested in one another; and namespaces that are no windows. */
-final class TypesJob implements Generate.Job {
+final class TypesJob extends TableJob {
     private static final int KEYS = 24;
 
-    private ExecutionConfig config;
-    private final List<KeyedTable> tables = new ArrayList<>();
-
     @Override
-    public List<Object> build(StreamExecutionEnvironment env, Options options) {
-        config = env.getConfig();
+    void define() {
         Compat.registerPojo(config, Model.Cat.class);
         addTimes();
         addNumbers();
@@ -59,24 +51,11 @@ final class TypesJob implements Generate.Job {
         addTuples();
         addCollections();
         addNamespaces();
-        OperatorTable operator = operatorStates();
-
-        DataStream<Integer> indexes = env.fromSource(
-                        new CountingSource("types", KEYS), WatermarkStrategy.noWatermarks(), "source", Types.INT)
-                .uid("source")
-                .setParallelism(1);
-        tables.forEach(table -> table.attach(indexes));
-        operator.attach(indexes);
-        List<Object> expected = new ArrayList<>();
-        tables.forEach(table -> expected.add(table.expected(options.number("max-parallelism"))));
-        expected.add(operator.expected());
-        return expected;
+        addOperatorStates();
     }
 
     private KeyedTable table(String uid) {
-        KeyedTable table = new KeyedTable(uid, config, Types.INT, IntStream.range(0, KEYS).boxed().toList());
-        tables.add(table);
-        return table;
+        return table(uid, Types.INT, IntStream.range(0, KEYS).boxed().toList());
     }
 
     // ------------------------------------------------------------------------------------------ single values
@@ -406,9 +385,9 @@ final class TypesJob implements Generate.Job {
                         new KeyedTable.Timer(org.apache.flink.runtime.state.VoidNamespace.INSTANCE, far - i, true)));
     }
 
-    private OperatorTable operatorStates() {
+    private void addOperatorStates() {
         List<Model.Animal> animals = IntStream.range(0, 9).mapToObj(TypesJob::animal).toList();
-        return new OperatorTable("operator-states", config)
+        operatorTable("operator-states")
                 .list("rows", Types.ROW(Types.STRING, Types.INT),
                         IntStream.range(0, 7).mapToObj(i -> Row.of(i % 2 == 0 ? null : "r" + i, i)).toList())
                 .list("nothing", Types.LONG, List.of())
