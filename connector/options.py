@@ -16,10 +16,8 @@ from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import OptionError, nearest
 from pyspark_savepoint.formats.key_groups import UPPER_BOUND_MAX_PARALLELISM
 from pyspark_savepoint.statebackends.request import DEFAULT_BATCH_ROWS, DEFAULT_MEMORY, TableRequest
+from pyspark_savepoint.statebackends.tables import KEYED_TABLES, TABLES
 
-TABLES = ("keyed_state", "window_state", "timers", "metadata", "states", "snapshots")
-#: Tables whose rows have no key.
-UNKEYED_TABLES = ("metadata", "states", "snapshots")
 MAX_BATCH_ROWS = 1 << 20
 MIN_MEMORY, MAX_MEMORY = 1 << 20, 1 << 40
 MAX_DECIMAL_PRECISION = 38
@@ -76,10 +74,6 @@ def _names(value: str) -> tuple[str, ...]:
     if not names:
         raise RefusedError("names with commas between them")
     return names
-
-
-def _state(value: str) -> str:
-    return ",".join(_names(value))
 
 
 def _size(value: str) -> int:
@@ -157,11 +151,11 @@ class SavepointReadOptions:
     operator_name: str | None = _option(_text, "the operator, by the name that the snapshot records")
     table: str | None = _option(
         _choice(*TABLES),
-        "`keyed_state`, `window_state`, `timers`, `metadata`, `states`, or `snapshots`",
+        ", ".join(f"`{name}`" for name in TABLES),
         shown="`states`, or what the operator or state named has",
     )
     state: str | None = _option(
-        _state, "an operator state by name; of keyed tables the states to read, with commas between them", shown="all"
+        _text, "an operator state by name; of keyed tables the states to read, with commas between them", shown="all"
     )
     flatten: bool = _option(_flag, "a list or map state as one row per element", False, "false")
     parallelism: int | None = _option(
@@ -316,7 +310,7 @@ def _conflicts(values: Mapping[str, Any]) -> list[str]:
     if len(operators) > 1:
         problems.append(f"options {_listed(operators)} each name the operator: give one of them")
     table = values.get("table")
-    if table in UNKEYED_TABLES:
+    if table is not None and table not in KEYED_TABLES:
         useless = [name for name in named if name in ("keys", "keyGroups", "flatten") and values.get(name) is not False]
         if useless:
             problems.append(f"table '{table}' has no keys, so {_listed(useless)} cannot apply to it")

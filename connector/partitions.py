@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
 
+from pyspark_savepoint.formats.key_groups import UPPER_BOUND_MAX_PARALLELISM
+
 if TYPE_CHECKING:
     from pyspark_savepoint.statebackends.request import TablePartition
 
@@ -33,7 +35,7 @@ def default_parallelism(state_bytes: int, max_parallelism: int | None) -> int:
     """
     by_cpus = min(cpus(), -(-state_bytes // MIN_BYTES_PER_PARTITION))
     wanted = max(1, by_cpus, -(-state_bytes // BYTES_PER_PARTITION))
-    return wanted if max_parallelism is None else min(wanted, max_parallelism)
+    return min(wanted, max_parallelism or UPPER_BOUND_MAX_PARALLELISM)
 
 
 def cpus() -> int:

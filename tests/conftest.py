@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 CORPUS = Path(__file__).parents[1].parent / "shared" / "corpus"
 
@@ -14,3 +21,26 @@ def corpus() -> Path:
     """Files that real Flink wrote; their absence is a failure."""
     assert CORPUS.is_dir(), f"the corpus of real snapshots is not at {CORPUS}"
     return CORPUS
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """One session for all tests, in which Spark finds the installed package by itself."""
+    from pyspark.sql import SparkSession
+
+    # Spark would take the python3 of PATH, which need not be the one that has this package.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    conf = {
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.log.level": "ERROR",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    builder = SparkSession.builder.master("local[2]").appName("pyspark-savepoint tests")
+    session = builder.config(map=conf).getOrCreate()
+    yield session
+    session.stop()
