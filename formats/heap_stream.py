@@ -67,6 +67,8 @@ class HeapKeyedStream:
         if waiting:
             yield self._block(waiting, selected, namespaced)
 
+    rows_or_blocks = blocks
+
     def _content(self, extents: Sequence[Extent]) -> tuple[Bytes, Longs, Longs, Origin]:
         """Buffer, start and end of every key group behind its number, and where that is in the file."""
         compressed = self.header.compressed

@@ -56,6 +56,29 @@ class KeyedBlock:
         return np.flatnonzero(self.state == state)
 
 
+@dataclass(slots=True)
+class SortedRows:
+    """Rows of some key groups whose states are sorted and have one entry per key: joined while they were read.
+
+    ``value_start[i]`` and ``value_end[i]`` are the spans of state ``columns[i]``, -1 in rows that lack it.
+    """
+
+    form: str
+    states: Sequence[StateMetaInfoSnapshot]
+    buffer: Bytes
+    origin: Origin
+    columns: Sequence[int]
+    key_group: Ints
+    key_start: Longs
+    key_end: Longs
+    namespace_end: Longs
+    value_start: Longs
+    value_end: Longs
+
+    def __len__(self) -> int:
+        return len(self.key_start)
+
+
 def runs_of(state: Ints, low: int, high: int) -> list[tuple[int, int]]:
     """The runs of equal state in [low, high)."""
     if low == high:

@@ -20,7 +20,7 @@ import numpy as np
 from pyspark_savepoint.formats.byte_source import ByteSource
 from pyspark_savepoint.formats.columns import Bytes, Cursors, Longs, Origin
 from pyspark_savepoint.formats.errors import CorruptStateError, UndecodableStateError
-from pyspark_savepoint.formats.keyed_block import FULL, KeyedBlock, runs_of
+from pyspark_savepoint.formats.keyed_block import FULL, KeyedBlock, SortedRows, runs_of
 from pyspark_savepoint.formats.keyed_content import Extent, KeyGroupContent, read_extent, whole_content
 from pyspark_savepoint.formats.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
@@ -47,12 +47,30 @@ class FullKeyedStream:
         self.extents = extents
         self.prefix = 2 if max_parallelism > 128 else 1
         self.origin = origin
+        self._sorted = True
 
     def blocks(self, key_groups: set[int], selected: set[int], namespaced: bool, window: int) -> Iterator[KeyedBlock]:
         """Entries of some key groups; ``namespaced`` rows are a key and a namespace.
 
         Key groups larger than ``window`` bytes come in several blocks that are not complete.
         """
+        for block in self._read(key_groups, selected, namespaced, window, rows=False):
+            assert isinstance(block, KeyedBlock)
+            yield block
+
+    def rows_or_blocks(
+        self, key_groups: set[int], selected: set[int], namespaced: bool, window: int
+    ) -> Iterator[KeyedBlock | SortedRows]:
+        """As :meth:`blocks`, but rows already joined where the file's order lets them be."""
+        rows = self._tail(selected) >= 0
+        for block in self._read(key_groups, selected, namespaced, window, rows):
+            # What one writer did not sort in one key group it will not have sorted in the next.
+            self._sorted = self._sorted and isinstance(block, SortedRows)
+            yield block
+
+    def _read(
+        self, key_groups: set[int], selected: set[int], namespaced: bool, window: int, rows: bool
+    ) -> Iterator[KeyedBlock | SortedRows]:
         # What is compressed takes four times its room, as a rule; the window bounds memory, not reading.
         limit = window // 4 if self.header.compressed else window
         waiting: list[Extent] = []
@@ -61,7 +79,7 @@ class FullKeyedStream:
             if extent.key_group not in key_groups:
                 continue
             if waiting and (size + extent.size > limit or waiting[-1].end != extent.start):
-                yield self._complete(waiting, selected, namespaced)
+                yield self._complete(waiting, selected, namespaced, rows)
                 waiting, size = [], 0
             if extent.size > limit:
                 yield from self._partial(extent, selected, namespaced, window)
@@ -69,9 +87,17 @@ class FullKeyedStream:
             waiting.append(extent)
             size += extent.size
         if waiting:
-            yield self._complete(waiting, selected, namespaced)
+            yield self._complete(waiting, selected, namespaced, rows)
 
-    def _complete(self, extents: list[Extent], selected: set[int], namespaced: bool) -> KeyedBlock:
+    def _tail(self, selected: set[int]) -> int:
+        """Bytes of the namespace, the same for all selected states, if each has one entry per key; else -1."""
+        metas = [self.header.states[state] for state in selected]
+        widths = {-1 if is_map(meta) else constant_width(meta.namespace_serializer) for meta in metas}
+        return widths.pop() if len(widths) == 1 else -1
+
+    def _complete(
+        self, extents: list[Extent], selected: set[int], namespaced: bool, rows: bool
+    ) -> KeyedBlock | SortedRows:
         first = extents[0].start
         if self.header.compressed:
             parts = [whole_content(self.source, extent.start, extent.end, True) for extent in extents]
@@ -80,8 +106,12 @@ class FullKeyedStream:
         else:
             buffer = read_extent(self.source, first, extents[-1].end)
             ends = [extent.end - first for extent in extents]
-        frames = _Frames(len(buffer) // MIN_FRAME + 1)
         origin = self._origin(0 if self.header.compressed else first)
+        if rows and self._sorted:
+            merged = self._merge(buffer, origin, extents, ends, sorted(selected), namespaced)
+            if merged is not None:
+                return merged
+        frames = _Frames(len(buffer) // MIN_FRAME + 1)
         bounds = [0]
         start = 0
         for extent, end in zip(extents, ends, strict=True):
@@ -91,6 +121,55 @@ class FullKeyedStream:
             bounds.append(frames.count)
             start = end
         return self._block(buffer, origin, frames, extents, bounds, selected, namespaced, complete=True)
+
+    def _merge(
+        self,
+        buffer: Bytes,
+        origin: Origin,
+        extents: list[Extent],
+        ends: list[int],
+        columns: list[int],
+        namespaced: bool,
+    ) -> SortedRows | None:
+        """Rows of whole key groups by one walk; None where the entries are not sorted."""
+        from pyspark_savepoint.formats.kernels import walk
+
+        tail = self._tail(set(columns))
+        place = {state: i for i, state in enumerate(columns)}
+        runs = np.empty((len(self.header.states), 4), np.int64)
+        found, capacity, start = [], 0, 0
+        # A copy, for the walk clears flag bits that the general way would look for.
+        flags = buffer.copy()
+        for extent, end in zip(extents, ends, strict=True):
+            why, position, count = walk.find_runs(
+                flags, start, end, extent.key_group, self.prefix, len(self.header.states), runs
+            )
+            chosen = runs[[i for i in range(count) if int(runs[i, walk.STATE]) in place]]
+            if why != 0 or position != end or len(set(chosen[:, walk.STATE].tolist())) != len(chosen):
+                return None
+            found.append(chosen)
+            capacity += int(chosen[:, walk.COUNT].sum())
+            start = end
+        rows = _RowSpans(capacity, len(columns))
+        for chosen in found:
+            before = rows.count
+            column = np.array([place[state] for state in chosen[:, walk.STATE].tolist()], np.int64)
+            after = walk.merge_runs(
+                flags, chosen[:, walk.START].copy(), chosen[:, walk.STOP].copy(), column, self.prefix,
+                0 if namespaced else tail, before, rows.key_start, rows.key_end, rows.value_start, rows.value_end,
+            )  # fmt: skip
+            if after < 0:
+                return None
+            for missing in place.keys() - set(chosen[:, walk.STATE].tolist()):
+                rows.value_start[place[missing], before:after] = -1
+            rows.bounds.append(after)
+        n = rows.count
+        key_group = np.repeat(np.array([extent.key_group for extent in extents], np.int32), np.diff(rows.bounds))
+        composite_end = rows.key_end[:n]
+        return SortedRows(
+            FULL, self.header.states, flags, origin, columns, key_group,
+            rows.key_start[:n], composite_end - tail, composite_end, rows.value_start[:, :n], rows.value_end[:, :n],
+        )  # fmt: skip
 
     def _partial(self, extent: Extent, selected: set[int], namespaced: bool, window: int) -> Iterator[KeyedBlock]:
         content = KeyGroupContent(self.source, extent.start, extent.end, self.header.compressed)
@@ -155,6 +234,21 @@ class FullKeyedStream:
         split_composite_keys(block, self.header.key_serializer, selected)
         block.span_end = block.namespace_end if namespaced else block.key_end
         return block
+
+
+class _RowSpans:
+    """The arrays that the merging kernel fills."""
+
+    def __init__(self, capacity: int, columns: int) -> None:
+        self.key_start, self.key_end = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
+        self.value_start = np.empty((columns, capacity), np.int64)
+        self.value_end = np.empty((columns, capacity), np.int64)
+        self.bounds = [0]
+
+    @property
+    def count(self) -> int:
+        """Rows so far."""
+        return self.bounds[-1]
 
 
 class _Frames:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from pyspark_savepoint.formats.columns import Longs, fixed_array
+from pyspark_savepoint.formats.columns import Longs
 from pyspark_savepoint.formats.errors import OptionError, UndecodableStateError
 from pyspark_savepoint.formats.keyed_block import FULL, KeyedBlock
 from pyspark_savepoint.formats.meta_info import KeyedBackendHeader
@@ -30,6 +30,7 @@ from pyspark_savepoint.statebackends.keyed_table import (
     KeyedPartition,
     KeyedTable,
     key_columns,
+    place_columns,
     shows_ttl,
 )
 from pyspark_savepoint.statebackends.request import TablePartition, TableRequest, choose_columns
@@ -132,7 +133,7 @@ class FlatPartition:
             entries = np.concatenate(chosen)
             entries = entries[block.state[entries] == state]
             if self.keyed.lookup is not None:
-                entries = entries[self.keyed.lookup.matches(block, entries, header)]
+                entries = entries[self.keyed.lookup.matches(block, block.key_start[entries], block.key_end[entries])]
             for low in range(0, len(entries), self.keyed.spec.batch_rows):
                 yield from self._batch(block, header, column, entries[low : low + self.keyed.spec.batch_rows])
 
@@ -146,11 +147,10 @@ class FlatPartition:
             name = MAP_VALUE if MAP_KEY in arrays else LIST_VALUE
             arrays[name], arrays[ELEMENT_LAST_ACCESS] = arrays[name].flatten()
         schema = self.keyed.schema
-        per_entry = key_columns(block, entries, header, column.meta.namespace_serializer, self.keyed.spec)
-        key_group = block.key_group[entries]
-        per_entry[KEY_GROUP] = fixed_array(pa.int32(), key_group)
-        subtask = key_group.astype(np.int64) * self.keyed.parallelism // self.keyed.max_parallelism
-        per_entry[SUBTASK] = fixed_array(pa.int32(), subtask.astype(np.int32))
+        keys = (block.key_start[entries], block.key_end[entries])
+        namespaces = (block.namespace_start[entries], block.namespace_end[entries])
+        per_entry = key_columns(block, keys, namespaces, header, column.meta.namespace_serializer, self.keyed.spec)
+        per_entry |= place_columns(block.key_group[entries], self.keyed)
         step = self.keyed.spec.batch_rows
         for low in range(0, total, step):
             index = pa.array(owner[low : low + step])
@@ -174,7 +174,7 @@ def _elements(block: KeyedBlock, column: StateColumn, entries: Longs) -> tuple[L
     if column.meta.state_type == "LIST" and block.form == FULL:
         counts, values = column.decode_list(block, block.value_start[entries], block.value_end[entries])
         return counts, {LIST_INDEX: repeat_index(counts), LIST_VALUE: values}
-    whole = column.decode_entries(block, entries)
+    whole = column.decode_values(block, block.value_start[entries], block.value_end[entries])
     offsets = np.asarray(whole.offsets, np.int64)
     counts = offsets[1:] - offsets[:-1]
     low, high = int(offsets[0]), int(offsets[-1])

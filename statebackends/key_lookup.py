@@ -19,12 +19,11 @@ import pyarrow.compute as pc
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Flags, Longs
 from pyspark_savepoint.formats.errors import OptionError, UndecodableStateError
 from pyspark_savepoint.formats.key_groups import key_group_for_hash
-from pyspark_savepoint.formats.keyed_block import KeyedBlock
-from pyspark_savepoint.formats.meta_info import KeyedBackendHeader
+from pyspark_savepoint.formats.keyed_block import KeyedBlock, SortedRows
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.statebackends.json_values import from_json
 from pyspark_savepoint.statebackends.keyed_plan import OperatorHeaders
-from pyspark_savepoint.statebackends.state_column import binary_spans
+from pyspark_savepoint.statebackends.state_column import binary_column
 
 MAX_KEYS = 100_000
 
@@ -62,9 +61,9 @@ class KeyLookup:
             return None
         return {key_group_for_hash(value, headers.operator.max_parallelism) for value in hashes.tolist()}
 
-    def matches(self, block: KeyedBlock, entries: Longs, header: KeyedBackendHeader) -> Flags:
-        """Which of some entries have a wanted key."""
-        keys = binary_spans(block, block.key_start[entries], block.key_end[entries])
+    def matches(self, block: KeyedBlock | SortedRows, start: Longs, end: Longs) -> Flags:
+        """Which of some keys, given as spans, are wanted."""
+        keys = binary_column(block.buffer, start, end)
         found: Any = pc.is_in(keys, value_set=self.encoded)
         return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
 

@@ -15,13 +15,13 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import StateNotFoundError, UndecodableStateError
 from pyspark_savepoint.formats.key_groups import KeyGroupRange, range_for_operator_index
-from pyspark_savepoint.formats.keyed_block import FULL, KeyedBlock
+from pyspark_savepoint.formats.keyed_block import FULL, KeyedBlock, SortedRows
 from pyspark_savepoint.formats.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.savepoint import Savepoint
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.statebackends.conform import unify
-from pyspark_savepoint.statebackends.keyed_sources import KeyedSource, keyed_sources
+from pyspark_savepoint.statebackends.keyed_sources import KeyedSource, KeyedStream, keyed_sources
 from pyspark_savepoint.statebackends.request import TableRequest, choose_states
 from pyspark_savepoint.statebackends.state_column import StateColumn
 
@@ -126,16 +126,24 @@ class KeyedSplit:
     key_groups: tuple[int, ...]
 
     def blocks(self, spec: KeyedSpec) -> Iterator[tuple[KeyedBlock, KeyedBackendHeader]]:
-        """The blocks of all sources, each with its file's header."""
-        wanted = set(self.key_groups)
+        """The entries of all sources, each block with its file's header."""
+        for stream, selected in self._streams(spec):
+            for block in stream.blocks(set(self.key_groups), selected, spec.namespaced, window_of(spec.memory)):
+                yield block, stream.header
+
+    def rows_or_blocks(self, spec: KeyedSpec) -> Iterator[tuple[KeyedBlock | SortedRows, KeyedBackendHeader]]:
+        """The same, but rows where they come out of the file joined."""
+        for stream, selected in self._streams(spec):
+            window = window_of(spec.memory)
+            for block in stream.rows_or_blocks(set(self.key_groups), selected, spec.namespaced, window):
+                yield block, stream.header
+
+    def _streams(self, spec: KeyedSpec) -> Iterator[tuple[KeyedStream, set[int]]]:
         for source in self.sources:
             with source.open() as stream:
-                bound = spec.bind(stream.header, stream.form)
-                selected = {state for state, _ in bound.values()}
-                if not selected:
-                    continue
-                for block in stream.blocks(wanted, selected, spec.namespaced, window_of(spec.memory)):
-                    yield block, stream.header
+                selected = {state for state, _ in spec.bind(stream.header, stream.form).values()}
+                if selected:
+                    yield stream, selected
 
 
 def window_of(memory: int) -> int:
@@ -182,7 +190,5 @@ def check_decodable(metas: Sequence[StateMetaInfoSnapshot], undecodable: str, op
 
 def key_type(serializers: Sequence[TypeSerializer], options: DecodeOptions) -> pa.DataType:
     """The type of the key column over all files; BINARY where nobody can decode keys."""
-    kinds = [
-        pa.binary() if serializer.opaque_parts() else serializer.arrow_type(options) for serializer in serializers
-    ]
+    kinds = [pa.binary() if serializer.opaque_parts() else serializer.arrow_type(options) for serializer in serializers]
     return unify(kinds, "key")

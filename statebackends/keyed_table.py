@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
-from pyspark_savepoint.formats.columns import Cursors, Longs, fixed_array
+from pyspark_savepoint.formats.columns import Cursors, Ints, Longs, fixed_array
 from pyspark_savepoint.formats.errors import UnsupportedStateError
-from pyspark_savepoint.formats.keyed_block import FULL, KeyedBlock
+from pyspark_savepoint.formats.keyed_block import FULL, KeyedBlock, SortedRows
 from pyspark_savepoint.formats.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.savepoint import Savepoint
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.statebackends.conform import conform, unify
 from pyspark_savepoint.statebackends.key_lookup import KeyLookup
 from pyspark_savepoint.statebackends.keyed_plan import (
@@ -32,12 +33,12 @@ from pyspark_savepoint.statebackends.keyed_plan import (
     vertices,
 )
 from pyspark_savepoint.statebackends.request import TablePartition, TableRequest, choose_columns
-from pyspark_savepoint.statebackends.rows import Rows, join
+from pyspark_savepoint.statebackends.rows import RowsOfBlock, rows_of
 from pyspark_savepoint.statebackends.spill import SpillJoin
 from pyspark_savepoint.statebackends.state_column import (
     LAST_ACCESS,
     StateColumn,
-    binary_spans,
+    binary_column,
     has_ttl,
     split_ttl,
     split_ttl_type,
@@ -93,7 +94,7 @@ class KeyedTable:
     def _shows_ttl(self, meta: StateMetaInfoSnapshot) -> bool:
         return shows_ttl(StateColumn(meta, FULL, self.spec.options, meta.name in self.spec.raw))
 
-    def _window_type(self, namespaces: dict[str, Any], operator: str) -> pa.DataType:
+    def _window_type(self, namespaces: dict[str, TypeSerializer], operator: str) -> pa.DataType:
         kinds = {name: serializer.arrow_type(self.spec.options) for name, serializer in namespaces.items()}
         if len({serializer.flink_type for serializer in namespaces.values()}) > 1:
             listed = ", ".join(f"{name} ({namespaces[name].flink_type})" for name in kinds)
@@ -148,37 +149,38 @@ class KeyedPartition:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Rows of the key groups, in batches."""
         spill: SpillJoin | None = None
-        for block, header in self.split.blocks(self.spec):
+        for block, header in self.split.rows_or_blocks(self.spec):
             if spill is not None and not spill.takes(block):
-                yield from self._spilled(spill, header)
+                yield from self._spilled(spill)
                 spill = None
-            if block.complete:
-                yield from self._rows(block, header)
-            else:
-                spill = spill or SpillJoin(block, self.spec.memory)
-                spill.add(block)
-            last = header
+            if isinstance(block, SortedRows) or block.complete:
+                yield from self._rows(rows_of(block), header)
+                continue
+            spill = spill or SpillJoin(block, header, self.spec.memory)
+            spill.add(block)
         if spill is not None:
-            yield from self._spilled(spill, last)
+            yield from self._spilled(spill)
 
-    def _spilled(self, spill: SpillJoin, header: KeyedBackendHeader) -> Iterator[pa.RecordBatch]:
+    def _spilled(self, spill: SpillJoin) -> Iterator[pa.RecordBatch]:
         with spill:
             for block in spill.blocks():
-                yield from self._rows(block, header)
+                yield from self._rows(rows_of(block), spill.header)
 
-    def _rows(self, block: KeyedBlock, header: KeyedBackendHeader) -> Iterator[pa.RecordBatch]:
-        rows = join(block)
+    def _rows(self, rows: RowsOfBlock, header: KeyedBackendHeader) -> Iterator[pa.RecordBatch]:
         if self.lookup is not None:
-            rows = rows.select(self.lookup.matches(block, rows.first, header))
+            rows = rows.select(self.lookup.matches(rows.block, *rows.keys(0, len(rows))))
         builder = _BatchBuilder(self, rows, header)
-        for low in range(0, len(rows), self.spec.batch_rows):
-            yield builder.build(low, min(len(rows), low + self.spec.batch_rows))
+        # Batches of one size, rather than a full one and a rest.
+        count = -(-len(rows) // self.spec.batch_rows)
+        bounds = [len(rows) * i // count for i in range(count + 1)] if count else []
+        for low, high in pairwise(bounds):
+            yield builder.build(low, high)
 
 
 class _BatchBuilder:
     """Columns of the rows of one block."""
 
-    def __init__(self, partition: KeyedPartition, rows: Rows, header: KeyedBackendHeader) -> None:
+    def __init__(self, partition: KeyedPartition, rows: RowsOfBlock, header: KeyedBackendHeader) -> None:
         self.partition = partition
         self.rows = rows
         self.header = header
@@ -195,10 +197,11 @@ class _BatchBuilder:
         """One batch: rows [low, high)."""
         arrays: dict[str, pa.Array] = {}
         schema = self.partition.schema
-        entries = self.rows.first[low:high]
         names = set(schema.names)
         if names & {KEY, WINDOW}:
-            arrays |= key_columns(self.rows.block, entries, self.header, self.namespace, self.partition.spec)
+            keys, namespaces = self.rows.keys(low, high), self.rows.namespaces(low, high)
+            spec = self.partition.spec
+            arrays |= key_columns(self.rows.block, keys, namespaces, self.header, self.namespace, spec)
         for name, (column, plan, state) in self.columns.items():
             array = column.decode(self.rows, state, plan, low, high)
             if shows_ttl(column):
@@ -206,38 +209,41 @@ class _BatchBuilder:
             else:
                 arrays[name] = array
         if KEY_GROUP in names or SUBTASK in names:
-            arrays |= self._places(entries)
+            arrays |= place_columns(self.rows.key_groups(low, high), self.partition)
         finished = [
             conform(arrays[field.name], field.type) if field.name in arrays else pa.nulls(high - low, field.type)
             for field in schema
         ]
         return pa.RecordBatch.from_arrays(finished, schema=schema)
 
-    def _places(self, entries: Longs) -> dict[str, pa.Array]:
-        key_group = self.rows.block.key_group[entries]
-        at = self.partition
-        subtask = key_group.astype(np.int64) * at.parallelism // at.max_parallelism
-        return {
-            KEY_GROUP: fixed_array(pa.int32(), key_group),
-            SUBTASK: fixed_array(pa.int32(), subtask.astype(np.int32)),
-        }
+
+def place_columns(key_group: Ints, partition: KeyedPartition) -> dict[str, pa.Array]:
+    """Key group, and the subtask that owns it at the snapshot's own parallelism."""
+    subtask = key_group.astype(np.int64) * partition.parallelism // partition.max_parallelism
+    return {
+        KEY_GROUP: fixed_array(pa.int32(), key_group),
+        SUBTASK: fixed_array(pa.int32(), subtask.astype(np.int32)),
+    }
 
 
 def key_columns(
-    block: KeyedBlock, entries: Longs, header: KeyedBackendHeader, namespace: Any, spec: KeyedSpec
+    block: KeyedBlock | SortedRows,
+    keys: tuple[Longs, Longs],
+    namespaces: tuple[Longs, Longs],
+    header: KeyedBackendHeader,
+    namespace: TypeSerializer,
+    spec: KeyedSpec,
 ) -> dict[str, pa.Array]:
-    """Key and window of some entries."""
-    start, end = block.key_start[entries], block.key_end[entries]
+    """Key and window, from their spans."""
     origin = replace(block.origin, state=KEY)
     if header.key_serializer.opaque_parts():
-        columns = {KEY: binary_spans(block, start, end)}
+        columns = {KEY: binary_column(block.buffer, *keys)}
     else:
-        at = Cursors(block.buffer, start.copy(), end, origin, spec.options)
+        at = Cursors(block.buffer, keys[0].copy(), keys[1], origin, spec.options)
         columns = {KEY: header.key_serializer.decode(at)}
         at.expect_end()
     if spec.namespaced:
-        start, end = block.namespace_start[entries], block.namespace_end[entries]
-        at = Cursors(block.buffer, start.copy(), end, replace(origin, state=WINDOW), spec.options)
+        at = Cursors(block.buffer, namespaces[0].copy(), namespaces[1], replace(origin, state=WINDOW), spec.options)
         columns[WINDOW] = namespace.decode(at)
         at.expect_end()
     return columns

@@ -7,27 +7,121 @@ hold the same keys in the same order, by merging where all are sorted (RocksDB),
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
 
 from pyspark_savepoint.formats.columns import Flags, Ints, Longs
 from pyspark_savepoint.formats.errors import CorruptStateError
-from pyspark_savepoint.formats.keyed_block import KeyedBlock
+from pyspark_savepoint.formats.keyed_block import KeyedBlock, SortedRows
 
 SEED = secrets.randbits(62)
 
 
+class RowsOfBlock(Protocol):
+    """Rows of a block: where the key, the namespace and each state's value of a row are."""
+
+    @property
+    def block(self) -> KeyedBlock | SortedRows:
+        """The buffer and what it came from."""
+
+    def __len__(self) -> int: ...
+
+    def keys(self, low: int, high: int) -> tuple[Longs, Longs]:
+        """Spans of the keys of rows [low, high)."""
+
+    def namespaces(self, low: int, high: int) -> tuple[Longs, Longs]:
+        """Spans of their namespaces."""
+
+    def key_groups(self, low: int, high: int) -> Ints:
+        """Their key groups."""
+
+    def values(self, state: int, low: int, high: int) -> tuple[Longs, Longs]:
+        """Spans of a state's values, of states with one entry per row; -1 where a row has none."""
+
+    def select(self, wanted: Flags) -> RowsOfBlock:
+        """Some of the rows."""
+
+
+@dataclass(slots=True)
+class MergedRows:
+    """Rows that were joined while they were read."""
+
+    block: SortedRows
+
+    def __len__(self) -> int:
+        return len(self.block)
+
+    def keys(self, low: int, high: int) -> tuple[Longs, Longs]:
+        """Spans of the keys."""
+        return self.block.key_start[low:high], self.block.key_end[low:high]
+
+    def namespaces(self, low: int, high: int) -> tuple[Longs, Longs]:
+        """Spans of the namespaces, which stand behind the keys."""
+        return self.block.key_end[low:high], self.block.namespace_end[low:high]
+
+    def key_groups(self, low: int, high: int) -> Ints:
+        """Their key groups."""
+        return self.block.key_group[low:high]
+
+    def values(self, state: int, low: int, high: int) -> tuple[Longs, Longs]:
+        """Spans of a state's values."""
+        column = self.block.columns.index(state)
+        return self.block.value_start[column, low:high], self.block.value_end[column, low:high]
+
+    def select(self, wanted: Flags) -> MergedRows:
+        """Some of the rows."""
+        block = self.block
+        return MergedRows(
+            replace(
+                block,
+                key_group=block.key_group[wanted],
+                key_start=block.key_start[wanted],
+                key_end=block.key_end[wanted],
+                namespace_end=block.namespace_end[wanted],
+                value_start=block.value_start[:, wanted],
+                value_end=block.value_end[:, wanted],
+            )
+        )
+
+
 @dataclass(slots=True)
 class Rows:
-    """The rows of a block: ``row_of`` is the row of every entry (-1 of those not joined), ``first`` one entry a row."""
+    """Rows joined from entries: ``row_of`` is the row of every entry (-1: none), ``first`` one entry of every row."""
 
     block: KeyedBlock
     row_of: Ints
     first: Longs
+    places: dict[int, Longs] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.first)
+
+    def keys(self, low: int, high: int) -> tuple[Longs, Longs]:
+        """Spans of the keys."""
+        entries = self.first[low:high]
+        return self.block.key_start[entries], self.block.key_end[entries]
+
+    def namespaces(self, low: int, high: int) -> tuple[Longs, Longs]:
+        """Spans of the namespaces."""
+        entries = self.first[low:high]
+        return self.block.namespace_start[entries], self.block.namespace_end[entries]
+
+    def key_groups(self, low: int, high: int) -> Ints:
+        """Their key groups."""
+        return self.block.key_group[self.first[low:high]]
+
+    def values(self, state: int, low: int, high: int) -> tuple[Longs, Longs]:
+        """Spans of a state's values."""
+        if state not in self.places:
+            self.places[state] = self.one_each(state)
+        entries = self.places[state][low:high]
+        there = entries >= 0
+        if there.all():
+            return self.block.value_start[entries], self.block.value_end[entries]
+        start = np.where(there, self.block.value_start[entries], -1)
+        return start, np.where(there, self.block.value_end[entries], -1)
 
     def _entries(self, state: int) -> tuple[Longs, Ints]:
         entries = self.block.entries_of(state)
@@ -66,6 +160,11 @@ class Rows:
         if np.any(rows[1:] < rows[:-1]):
             entries = entries[np.argsort(rows, kind="stable")]
         return entries, counts
+
+
+def rows_of(block: KeyedBlock | SortedRows) -> RowsOfBlock:
+    """The rows of a block."""
+    return MergedRows(block) if isinstance(block, SortedRows) else join(block)
 
 
 def join(block: KeyedBlock) -> Rows:

@@ -18,7 +18,8 @@ import pyarrow as pa
 import pyarrow.ipc as ipc
 
 from pyspark_savepoint.formats.columns import Longs, Origin, binary_parts
-from pyspark_savepoint.formats.keyed_block import KeyedBlock, runs_of
+from pyspark_savepoint.formats.keyed_block import KeyedBlock, SortedRows, runs_of
+from pyspark_savepoint.formats.meta_info import KeyedBackendHeader
 from pyspark_savepoint.statebackends.rows import SEED
 from pyspark_savepoint.statebackends.state_column import binary_spans
 
@@ -30,19 +31,22 @@ FANOUT = 64
 class SpillJoin:
     """The entries of one key group, which arrive in blocks, as complete blocks of bounded size. A context manager."""
 
-    def __init__(self, first: KeyedBlock, memory: int) -> None:
+    def __init__(self, first: KeyedBlock, header: KeyedBackendHeader, memory: int) -> None:
         self.key_group = first.groups[0][0]
         self.first = first
+        self.header = header
         self.memory = memory
         self.stack = ExitStack()
         self.files: list[Any] = []
         self.writers: list[Any] = []
         self.sizes = np.zeros(FANOUT, np.int64)
 
-    def takes(self, block: KeyedBlock) -> bool:
+    def takes(self, block: KeyedBlock | SortedRows) -> bool:
         """Whether a block belongs to the same key group of the same file."""
         same_file = block.origin.path == self.first.origin.path
-        return same_file and not block.complete and block.groups[0][0] == self.key_group
+        return (
+            same_file and isinstance(block, KeyedBlock) and not block.complete and block.groups[0][0] == self.key_group
+        )
 
     def __enter__(self) -> SpillJoin:
         return self

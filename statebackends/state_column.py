@@ -26,14 +26,15 @@ from pyspark_savepoint.formats.columns import (
     scatter,
 )
 from pyspark_savepoint.formats.errors import UndecodableStateError
-from pyspark_savepoint.formats.keyed_block import FULL, KeyedBlock
+from pyspark_savepoint.formats.keyed_block import FULL, KeyedBlock, SortedRows
 from pyspark_savepoint.formats.meta_info import BackendStateType, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.layout import count_until_end, decode_elements
 from pyspark_savepoint.formats.serializers.primitives import read_numbers
 from pyspark_savepoint.statebackends.conform import conform
-from pyspark_savepoint.statebackends.rows import Rows
+from pyspark_savepoint.statebackends.rows import Rows, RowsOfBlock
 
+Block = KeyedBlock | SortedRows
 #: Between two elements of a list in the full format.
 DELIMITER = 1
 LAST_ACCESS = "__last_access"
@@ -74,7 +75,7 @@ def has_ttl(meta: StateMetaInfoSnapshot) -> bool:
     return unit_serializers(meta)[-1].snapshot_class.endswith(TTL_SNAPSHOT)
 
 
-def binary_spans(block: KeyedBlock, start: Longs, end: Longs) -> pa.Array:
+def binary_spans(block: Block, start: Longs, end: Longs) -> pa.Array:
     """Spans of a block as BINARY."""
     return binary_column(block.buffer, start, end)
 
@@ -124,12 +125,12 @@ class StateColumn:
     def _as_bytes(self, unit: TypeSerializer) -> bool:
         return self.raw or bool(unit.opaque_parts())
 
-    def cursors(self, block: KeyedBlock, start: Longs, end: Longs) -> Cursors:
+    def cursors(self, block: Block, start: Longs, end: Longs) -> Cursors:
         """Cursors over spans of the block, which say in errors that they read this state."""
         origin = replace(block.origin, state=self.meta.name)
         return Cursors(block.buffer, start.astype(np.int64), end.astype(np.int64), origin, self.options)
 
-    def decode_spans(self, serializer: TypeSerializer, block: KeyedBlock, start: Longs, end: Longs) -> pa.Array:
+    def decode_spans(self, serializer: TypeSerializer, block: Block, start: Longs, end: Longs) -> pa.Array:
         """Values that fill their spans."""
         if self._as_bytes(serializer):
             return binary_spans(block, start, end)
@@ -138,12 +139,11 @@ class StateColumn:
         at.expect_end()
         return column
 
-    def decode_entries(self, block: KeyedBlock, entries: Longs) -> pa.Array:
-        """The column of entries that are one row each."""
-        start, end = block.value_start[entries], block.value_end[entries]
+    def decode_values(self, block: Block, start: Longs, end: Longs) -> pa.Array:
+        """The column of values that are one row each."""
         units = unit_serializers(self.meta)
         if any(self._as_bytes(unit) for unit in units):
-            return binary_spans(block, start, end)
+            return binary_column(block.buffer, start, end)
         if self.meta.state_type == "LIST" and self.form == FULL:
             counts, elements = self.decode_list(block, start, end)
             return list_array(self.arrow_type(), counts, elements)
@@ -151,7 +151,7 @@ class StateColumn:
         column = self.decode_spans(value, block, start, end)
         return column if column.type.equals(self.arrow_type()) else conform(column, self.arrow_type())
 
-    def decode_list(self, block: KeyedBlock, start: Longs, end: Longs) -> tuple[Longs, pa.Array]:
+    def decode_list(self, block: Block, start: Longs, end: Longs) -> tuple[Longs, pa.Array]:
         """Elements of lists in the full format, flat, and their number per list."""
         at = self.cursors(block, start, end)
         (element,) = unit_serializers(self.meta)
@@ -177,20 +177,23 @@ class StateColumn:
         values = self.decode_spans(value, block, at.position[there], at.end[there])
         return keys, scatter(values, ~null)
 
-    def decode(self, rows: Rows, state: int, plan: Any, low: int, high: int) -> pa.Array:
+    def decode(self, rows: RowsOfBlock, state: int, plan: Any, low: int, high: int) -> pa.Array:
         """The column of rows [low, high); ``plan`` is what :meth:`plan` said of the block."""
-        if not self.many:
-            place = plan[low:high]
-            there = place >= 0
-            return scatter(self.decode_entries(rows.block, place[there]), there)
+        if plan is None:
+            start, end = rows.values(state, low, high)
+            there = start >= 0
+            if there.all():
+                return self.decode_values(rows.block, start, end)
+            return scatter(self.decode_values(rows.block, start[there], end[there]), there)
         entries, counts, ends = plan
+        assert isinstance(rows.block, KeyedBlock)
         here = counts[low:high]
         first = int(ends[low] - counts[low]) if high > low else 0
         keys, values = self.decode_map_entries(rows.block, entries[first : first + int(here.sum())])
         self._refuse_null_keys(rows.block, keys)
         return map_array(self.arrow_type(), here, keys, values, here > 0)
 
-    def _refuse_null_keys(self, block: KeyedBlock, keys: pa.Array) -> None:
+    def _refuse_null_keys(self, block: Block, keys: pa.Array) -> None:
         if keys.null_count:
             at = self.cursors(block, np.zeros(1, np.int64), np.zeros(1, np.int64))
             at.out_of_range(
@@ -199,10 +202,11 @@ class StateColumn:
                 "option('flatten', 'true') reads its entries as rows",
             )
 
-    def plan(self, rows: Rows, state: int) -> Any:
-        """Which entries belong to which row, for the whole block."""
+    def plan(self, rows: RowsOfBlock, state: int) -> Any:
+        """Which entries belong to which row, for the whole block; None where a row has at most one."""
         if not self.many:
-            return rows.one_each(state)
+            return None
+        assert isinstance(rows, Rows), "entries of maps are never merged while they are read"
         entries, counts = rows.many_each(state)
         return entries, counts, np.cumsum(counts)
 

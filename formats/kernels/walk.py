@@ -1,0 +1,127 @@
+"""Rows straight from sorted key groups of the full format: states with one entry per key, merged while they are read.
+
+The general way (``kernels.frames``) writes down every entry and joins afterwards. Where runs are sorted, which RocksDB
+writes and whose check costs one comparison per row, the same rows come out of one walk over the bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pyspark_savepoint.formats.kernels._jit import kernel
+from pyspark_savepoint.formats.kernels.frames import DAMAGED, DONE, END_OF_KEY_GROUP, compare_spans
+from pyspark_savepoint.formats.kernels.load import be_i32, be_u16
+
+STATE, START, STOP, COUNT = 0, 1, 2, 3
+
+
+@kernel
+def find_runs(buf: Any, pos: int, end: int, key_group: int, prefix: int, states: int, runs: Any) -> Any:
+    """The runs of one whole key group into rows of ``runs`` (state, start, stop, entries): (why, position, runs).
+
+    Checks what ``split_frames`` checks, and clears the flag bits.
+    """
+    count = 0
+    while True:
+        if pos + 2 > end:
+            return DAMAGED, pos, count
+        state = be_u16(buf, pos)
+        if state == END_OF_KEY_GROUP:
+            return DONE, pos + 2, count
+        if state >= states or count >= runs.shape[0]:
+            return DAMAGED, pos, count
+        pos += 2
+        start = pos
+        entries = 0
+        last = False
+        while not last:
+            if pos + 8 > end:
+                return DAMAGED, pos, count
+            size = be_i32(buf, pos)
+            key = pos + 4
+            if size < prefix or size > end - key - 4:
+                return DAMAGED, pos, count
+            length = be_i32(buf, key + size)
+            if length < 0 or length > end - key - size - 4:
+                return DAMAGED, key + size, count
+            last = buf[key] >= 128
+            if last:
+                buf[key] &= 0x7F
+            found = np.int64(buf[key])
+            if prefix == 2:
+                found = (found << np.int64(8)) | np.int64(buf[key + 1])
+            if found != key_group:
+                return DAMAGED, key, count
+            pos = key + size + 4 + length
+            entries += 1
+        runs[count, STATE] = state
+        runs[count, START] = start
+        runs[count, STOP] = pos
+        runs[count, COUNT] = entries
+        count += 1
+
+
+@kernel
+def merge_runs(
+    buf: Any,
+    at: Any,
+    stop: Any,
+    column: Any,
+    prefix: int,
+    tail: int,
+    row: int,
+    key_start: Any,
+    key_end: Any,
+    value_start: Any,
+    value_end: Any,
+) -> int:
+    """Merge sorted runs into rows from ``row`` on: the next row, or -1 where the runs are not strictly sorted.
+
+    ``at`` and ``stop`` bound the runs, ``column`` is where each run's values go in ``value_start[column, row]`` (-1:
+    none). Keys are compared without their last ``tail`` bytes; key spans are without the prefix.
+    """
+    runs = at.shape[0]
+    # Runs whose next key is the least so far carry the current stamp; a smaller key takes a new stamp.
+    stamps = np.zeros(runs, np.int64)
+    stamp = np.int64(0)
+    previous = np.int64(-1)
+    previous_end = np.int64(-1)
+    while True:
+        best = np.int64(-1)
+        best_end = np.int64(-1)
+        for r in range(runs):
+            p = at[r]
+            if p >= stop[r]:
+                continue
+            a = p + 4 + prefix
+            a_end = p + 4 + be_i32(buf, p) - tail
+            order = np.int64(-1) if best < 0 else np.int64(compare_spans(buf, a, a_end, best, best_end))
+            if order < 0:
+                best = a
+                best_end = a_end
+                stamp += 1
+            if order <= 0:
+                stamps[r] = stamp
+        if best < 0:
+            return row
+        if best_end < best:
+            return -1
+        if previous >= 0 and compare_spans(buf, previous, previous_end, best, best_end) >= 0:
+            return -1
+        for r in range(runs):
+            if stamps[r] == stamp:
+                value = at[r] + 8 + be_i32(buf, at[r])
+                at[r] = value + be_i32(buf, value - 4)
+                value_start[column[r], row] = value
+                value_end[column[r], row] = at[r]
+                stamps[r] = -1
+            else:
+                value_start[column[r], row] = -1
+                value_end[column[r], row] = -1
+        key_start[row] = best
+        key_end[row] = best_end + tail
+        previous = best
+        previous_end = best_end
+        row += 1
