@@ -44,15 +44,7 @@ from pyspark_savepoint.formats.serializers.base import (
     write_nested,
 )
 from pyspark_savepoint.formats.serializers.checks import refuse_nulls
-from pyspark_savepoint.formats.serializers.layout import Layout, Part, decode_elements
-from pyspark_savepoint.formats.serializers.primitives import BASE, write_numbers
-from pyspark_savepoint.formats.serializers.registry import register
-from pyspark_savepoint.formats.serializers.shapes import (
-    Entries,
-    Fields,
-    Flagged,
-    Repeated,
-    ShapedSerializer,
+from pyspark_savepoint.formats.serializers.elements import (
     bounded_counts,
     encode_elements,
     hash_in_order,
@@ -62,6 +54,10 @@ from pyspark_savepoint.formats.serializers.shapes import (
     pick,
     sum_per_row,
 )
+from pyspark_savepoint.formats.serializers.layout import Layout, Part, decode_elements
+from pyspark_savepoint.formats.serializers.primitives import BASE, write_numbers
+from pyspark_savepoint.formats.serializers.registry import register
+from pyspark_savepoint.formats.serializers.shapes import Entries, Fields, Flagged, Repeated, ShapedSerializer
 
 TABLE = "org.apache.flink.table.runtime.typeutils."
 DATA_VIEW = "org.apache.flink.table.dataview."

@@ -5,12 +5,18 @@ from __future__ import annotations
 from importlib import import_module
 
 FAMILIES = (
+    "avro",
+    "cep",
     "collections",
     "local_time",
     "pojo",
     "primitives",
     "row",
+    "rowdata",
+    "runtime",
+    "stream_element",
     "strings",
+    "table_data",
     "temporal",
     "ttl",
     "tuples",

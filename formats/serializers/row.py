@@ -41,18 +41,18 @@ from pyspark_savepoint.formats.serializers.collections import (
     MapSerializer,
     mask_hashes,
 )
-from pyspark_savepoint.formats.serializers.layout import Layout
-from pyspark_savepoint.formats.serializers.primitives import BASE
-from pyspark_savepoint.formats.serializers.registry import register
-from pyspark_savepoint.formats.serializers.shapes import (
+from pyspark_savepoint.formats.serializers.elements import (
     hash_in_order,
     list_parts,
     map_parts,
     naming,
     pick,
-    struct_type,
     sum_per_row,
 )
+from pyspark_savepoint.formats.serializers.layout import Layout
+from pyspark_savepoint.formats.serializers.primitives import BASE
+from pyspark_savepoint.formats.serializers.registry import register
+from pyspark_savepoint.formats.serializers.shapes import struct_type
 from pyspark_savepoint.formats.serializers.strings import STRING, StringSerializer
 from pyspark_savepoint.formats.serializers.wrappers import RUNTIME, NullableSerializer
 

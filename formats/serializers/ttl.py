@@ -29,14 +29,14 @@ from pyspark_savepoint.formats.serializers.base import (
 )
 from pyspark_savepoint.formats.serializers.calendar import TIMESTAMP, millis_of, millis_to_micros, timestamps
 from pyspark_savepoint.formats.serializers.checks import refuse_nulls
+from pyspark_savepoint.formats.serializers.elements import naming
 from pyspark_savepoint.formats.serializers.layout import Layout
-from pyspark_savepoint.formats.serializers.primitives import NumberSerializer, read_numbers, write_numbers
+from pyspark_savepoint.formats.serializers.primitives import read_numbers, write_numbers
 from pyspark_savepoint.formats.serializers.registry import register
-from pyspark_savepoint.formats.serializers.shapes import naming
+from pyspark_savepoint.formats.serializers.shapes import LONG
 
 TTL = "org.apache.flink.runtime.state.ttl.TtlStateFactory$TtlSerializerSnapshot"
 ASYNC_TTL = "org.apache.flink.runtime.state.v2.ttl.TtlStateFactory$TtlSerializerSnapshot"
-LONG = "org.apache.flink.api.common.typeutils.base.LongSerializer$LongSerializerSnapshot"
 TTL_FIELDS = ("value", "last_access")
 
 
@@ -51,7 +51,7 @@ class TtlSerializer(CompositeSerializer):
     @classmethod
     def of(cls, value: TypeSerializer) -> TtlSerializer:
         """A TTL serializer as this package writes it."""
-        return cls(TTL, 3, 2, (NumberSerializer.of(LONG), value))
+        return cls(TTL, 3, 2, (LONG, value))
 
     @property
     def value(self) -> TypeSerializer:
