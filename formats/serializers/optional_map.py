@@ -31,7 +31,17 @@ def read_optional_map(view: DataInputView) -> list[tuple[str, DataInputView | No
         view.position -= 8
         view.fail(f"the magic number of an optional map {OPTIONAL_MAP_MAGIC:#018x}", f"{magic:#018x}")
     count = view.read_count("entries of an optional map", each=SMALLEST_ENTRY)
-    return [(view.read_utf("a name"), _read_frame(view, "key"), _read_frame(view, "value")) for _ in range(count)]
+    return [(_read_name(view), _read_frame(view, "key"), _read_frame(view, "value")) for _ in range(count)]
+
+
+def _read_name(view: DataInputView) -> str:
+    """A name that a column can have: Java knows lone surrogates, UTF-8 does not."""
+    at = view.position
+    name = view.read_utf("a name")
+    if any("\ud800" <= char <= "\udfff" for char in name):
+        view.position = at
+        view.fail("a name without lone surrogates")
+    return name
 
 
 def _read_frame(view: DataInputView, what: str) -> DataInputView | None:

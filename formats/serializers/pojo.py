@@ -29,12 +29,13 @@ from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.errors import UndecodableStateError, ValueRangeError
 from pyspark_savepoint.formats.java import decode_modified_utf8, encode_modified_utf8
 from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer, expect_version
+from pyspark_savepoint.formats.serializers.elements import naming
 from pyspark_savepoint.formats.serializers.layout import Layout
 from pyspark_savepoint.formats.serializers.optional_map import Member, read_members, write_members
 from pyspark_savepoint.formats.serializers.pojo_columns import CLASS_COLUMN, Branch, Column, Plan, simple_name
 from pyspark_savepoint.formats.serializers.primitives import read_numbers
 from pyspark_savepoint.formats.serializers.registry import register
-from pyspark_savepoint.formats.serializers.shapes import Flagged, naming
+from pyspark_savepoint.formats.serializers.shapes import Flagged
 
 NULL, NO_SUBCLASS, SUBCLASS, TAGGED_SUBCLASS = 1, 2, 4, 8
 OWN = 0  # the branch of the POJO's own fields; subclasses follow, the registered ones first

@@ -1,0 +1,27 @@
+"""Varints of at most five bytes, seven bits each, the least significant first: one a row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark_savepoint.formats.kernels._jit import kernel
+from pyspark_savepoint.formats.kernels.strings import put_varint, varint
+
+
+@kernel
+def read_varints(buf: Any, pos: Any, end: Any, out: Any) -> int:
+    """The varint at every cursor; the failing row or -1."""
+    for i in range(pos.shape[0]):
+        value, p = varint(buf, pos[i], end[i])
+        if p < 0:
+            return i
+        out[i] = value
+        pos[i] = p
+    return -1
+
+
+@kernel
+def write_varints(buf: Any, pos: Any, values: Any) -> None:
+    """One varint a row; the caller has sized the buffer."""
+    for i in range(pos.shape[0]):
+        pos[i] = put_varint(buf, pos[i], values[i])
