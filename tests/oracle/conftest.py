@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +27,24 @@ VERSIONS = [
 ]
 
 
+@contextmanager
+def failing_in_one_line() -> Iterator[None]:
+    """Without Java or network, tests fail and say so, without a traceback."""
+    reason = ""
+    try:
+        yield
+    except FlinkError as error:
+        reason = str(error)
+    if reason:
+        pytest.fail(reason, pytrace=False)
+
+
 @pytest.fixture(scope="session", params=VERSIONS)
 def flink_version(request: pytest.FixtureRequest) -> str:
-    """Each Flink version to test with, ready to run; without Java or network this fails in one line."""
-    try:
+    """Each Flink version to test with, ready to run."""
+    with failing_in_one_line():
         version = newest_version() if request.param == NEWEST else str(request.param)
         compile_harness(version)
-    except FlinkError as error:
-        pytest.fail(str(error), pytrace=False)
     return version
 
 
@@ -46,10 +57,8 @@ def savepoint_of(tmp_path_factory: pytest.TempPathFactory) -> SavepointOf:
     def savepoint_of(version: str, job: str, **other: Any) -> Generated:
         case = Case(version, job, **other)
         if case.name not in written:
-            try:
+            with failing_in_one_line():
                 written[case.name] = generate(case, folder / case.name)
-            except FlinkError as error:
-                pytest.fail(str(error), pytrace=False)
         return written[case.name]
 
     return savepoint_of
@@ -58,7 +67,9 @@ def savepoint_of(tmp_path_factory: pytest.TempPathFactory) -> SavepointOf:
 @pytest.fixture(scope="session")
 def flink_oracle(flink_version: str) -> Iterator[Oracle]:
     """A JVM with Flink's serializers, for questions."""
-    with Oracle(flink_version) as oracle:
+    with failing_in_one_line():
+        oracle = Oracle(flink_version)
+    with oracle:
         yield oracle
 
 

@@ -96,7 +96,8 @@ def _pip(*arguments: str) -> str:
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise FlinkError(f"pip {arguments[0]} failed: {done.stderr.strip().splitlines()[-1:]}")
+        reason = [line for line in done.stderr.splitlines() if line.strip()][-1:]
+        raise FlinkError(f"pip {arguments[0]} failed: {' '.join(reason)}")
     return done.stdout
 
 

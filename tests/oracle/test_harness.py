@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from oracle.compare import differences
+from oracle.compare import Found, differences
 from oracle.flink import FlinkError, Oracle, SavepointOf, restore, run
 from pyspark_savepoint.formats.java import string_hash
 from pyspark_savepoint.formats.key_groups import key_group_for_hash
@@ -65,11 +65,16 @@ def test_flink_finds_what_is_expected(
 ) -> None:
     generated = savepoint_of(flink_version, **case)
 
-    found = restore(
-        flink_version, case["job"], generated.path, tmp_path, backend=case.get("backend", "hashmap")
-    )
+    def find() -> Found:
+        backend = case.get("backend", "hashmap")
+        return restore(flink_version, case["job"], generated.path, tmp_path, backend=backend)
 
-    assert differences(generated.expected, found) == []
+    if flink_version.startswith("1.18") and case["job"] == "types" and case.get("compressed"):
+        # It writes the same offset for all elements of a compressed operator state, and then cannot read them.
+        with pytest.raises(FlinkError, match="Could not restore operator state backend"):
+            find()
+    else:
+        assert differences(generated.expected, find()) == []
 
 
 def test_keys_of_all_types_are_written(flink_version: str, savepoint_of: SavepointOf) -> None:
@@ -78,7 +83,7 @@ def test_keys_of_all_types_are_written(flink_version: str, savepoint_of: Savepoi
     key_types = {operator["uid"]: operator["keyType"] for operator in generated.expected["operators"]}
 
     assert len(key_types) >= 26
-    assert ("record" in key_types) == (not flink_version.startswith("1.16"))
+    assert ("record" in key_types) == (not flink_version.startswith(("1.16", "1.17", "1.18")))
     assert ("set" in key_types) == flink_version.startswith("2")
     strings = next(operator for operator in generated.expected["operators"] if operator["uid"] == "string")
     for text, group in strings["keyGroups"]:
