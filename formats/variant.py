@@ -1,0 +1,230 @@
+"""Spark's VARIANT: values whose type only the data tells.
+
+    metadata := u8 (1 | (w - 1) << 6)  n  offset[n + 1]  keys             each number of w bytes, little-endian
+    value    := u8 (id << 2)          payload                             null, true, false, numbers, dates, text ...
+              | u8 (length << 2 | 1)  utf8                                text of at most 63 bytes
+              | u8 (L << 6 | (i - 1) << 4 | (w - 1) << 2 | 2)  n  id[n]  offset[n + 1]  values       object
+              | u8 (L << 4 | (w - 1) << 2 | 3)                 n         offset[n + 1]  values       array
+
+n is one byte, four where L is set; ids have i bytes, offsets w. The fields of an object are sorted by key, in Java's
+order of strings, in which Spark searches them. Source: the variant encoding of Parquet and Spark, version 1.
+
+Python's values stand for themselves; a ``numpy.float32`` is a float of 32 bits, an int of more than 64 bits and a
+``Decimal`` are decimals of at most 38 digits, beyond that text.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+#: How a variant column arrives in Spark.
+VARIANT = pa.struct(
+    [
+        pa.field("value", pa.binary(), nullable=False),
+        pa.field("metadata", pa.binary(), nullable=False, metadata={b"variant": b"true"}),
+    ]
+)
+#: Spark 4.0 takes no larger ones.
+MAX_SIZE = (1 << 24) - 1
+MAX_DEPTH = 100
+MAX_DIGITS = 38
+SHORT_TEXT = 63
+
+PRIMITIVE, SHORT_STRING, OBJECT, ARRAY = 0, 1, 2, 3
+NULL, TRUE, FALSE, INT8, INT16, INT32, INT64, DOUBLE, DECIMAL4, DECIMAL8, DECIMAL16 = range(11)
+DATE, TIMESTAMP, TIMESTAMP_NTZ, FLOAT, BINARY, STRING = range(11, 17)
+
+
+class VariantError(ValueError):
+    """A value that no variant can hold: too large, too deep, or text that is not Unicode."""
+
+
+@dataclass(frozen=True, slots=True)
+class Date:
+    """Days since 1970."""
+
+    days: int
+
+
+@dataclass(frozen=True, slots=True)
+class Timestamp:
+    """Microseconds since 1970; ``zoned`` is TIMESTAMP, else TIMESTAMP_NTZ."""
+
+    micros: int
+    zoned: bool = True
+
+
+def variant_array(values: Sequence[Any]) -> pa.Array:
+    """A column of variants; None is a null row. VariantError names the row."""
+    pairs: list[tuple[bytes, bytes] | None] = []
+    for row, value in enumerate(values):
+        try:
+            pairs.append(None if value is None else encode_variant(value))
+        except VariantError as error:
+            error.add_note(f"row {row}")
+            raise
+    mask = pa.array([pair is None for pair in pairs], pa.bool_())
+    parts = [pa.array([pair[part] if pair else b"" for pair in pairs], pa.binary()) for part in (0, 1)]
+    return pa.StructArray.from_arrays(parts, fields=list(VARIANT), mask=mask)
+
+
+def encode_variant(value: Any) -> tuple[bytes, bytes]:
+    """Value and metadata."""
+    encoder = _Encoder()
+    data = encoder.encode(value, 0)
+    metadata = encoder.metadata()
+    if max(len(data), len(metadata)) > MAX_SIZE:
+        raise VariantError(f"a variant has at most {MAX_SIZE} bytes")
+    return data, metadata
+
+
+@dataclass
+class _Encoder:
+    """One variant: the ids of its keys, and what containers came to, for they may be shared."""
+
+    ids: dict[str, int] = field(default_factory=dict)
+    done: dict[int, bytes] = field(default_factory=dict)
+
+    def encode(self, value: Any, depth: int) -> bytes:
+        """Any value."""
+        if isinstance(value, (list, tuple, dict)):
+            return self._container(value, depth)
+        return _scalar(value)
+
+    def _container(self, value: Any, depth: int) -> bytes:
+        if depth >= MAX_DEPTH:
+            raise VariantError(f"a variant is nested at most {MAX_DEPTH} deep")
+        known = self.done.get(id(value))
+        if known is None:
+            known = self._object(value, depth) if isinstance(value, dict) else self._array(value, depth)
+            self.done[id(value)] = known
+        return known
+
+    def _array(self, values: Sequence[Any], depth: int) -> bytes:
+        offsets, body = self._join(values, depth)
+        large = len(values) > 255
+        width = _width(offsets[-1])
+        header = large << 4 | (width - 1) << 2 | ARRAY
+        return b"".join([bytes([header]), _number(len(values), 4 if large else 1), _numbers(offsets, width), body])
+
+    def _object(self, fields: Mapping[str, Any], depth: int) -> bytes:
+        keys = sorted(fields, key=_java_order)
+        ids = [self.ids.setdefault(key, len(self.ids)) for key in keys]
+        offsets, body = self._join([fields[key] for key in keys], depth)
+        large = len(keys) > 255
+        width, id_width = _width(offsets[-1]), _width(max(ids, default=0))
+        header = large << 6 | (id_width - 1) << 4 | (width - 1) << 2 | OBJECT
+        count = _number(len(keys), 4 if large else 1)
+        return b"".join([bytes([header]), count, _numbers(ids, id_width), _numbers(offsets, width), body])
+
+    def _join(self, values: Sequence[Any], depth: int) -> tuple[list[int], bytes]:
+        parts, offsets = [], [0]
+        for value in values:
+            parts.append(self.encode(value, depth + 1))
+            offsets.append(offsets[-1] + len(parts[-1]))
+            if offsets[-1] > MAX_SIZE:
+                raise VariantError(f"a variant has at most {MAX_SIZE} bytes")
+        return offsets, b"".join(parts)
+
+    def metadata(self) -> bytes:
+        """The keys, in the order of their ids."""
+        texts = [_utf8(key) for key in self.ids]
+        offsets = [0]
+        for text in texts:
+            offsets.append(offsets[-1] + len(text))
+        width = _width(max(offsets[-1], len(texts)))
+        header = bytes([1 | (width - 1) << 6])
+        return b"".join([header, _number(len(texts), width), _numbers(offsets, width), *texts])
+
+
+def _scalar(value: Any) -> bytes:
+    if isinstance(value, np.float32):
+        return struct.pack("<Bf", FLOAT << 2, float(value))
+    match value:
+        case None:
+            return bytes([NULL << 2])
+        case bool():
+            return bytes([(TRUE if value else FALSE) << 2])
+        case int():
+            return _integer(value)
+        case float():
+            return struct.pack("<Bd", DOUBLE << 2, value)
+        case str():
+            return _text(value)
+        case bytes():
+            return struct.pack("<BI", BINARY << 2, len(value)) + value
+        case Decimal():
+            return _decimal(value)
+        case Date():
+            return struct.pack("<Bi", DATE << 2, value.days)
+        case Timestamp():
+            return struct.pack("<Bq", (TIMESTAMP if value.zoned else TIMESTAMP_NTZ) << 2, value.micros)
+    raise TypeError(f"a {type(value).__name__} has no variant")
+
+
+def _integer(value: int) -> bytes:
+    for kind, code, bits in ((INT8, "<Bb", 7), (INT16, "<Bh", 15), (INT32, "<Bi", 31), (INT64, "<Bq", 63)):
+        if -(1 << bits) <= value < 1 << bits:
+            return struct.pack(code, kind << 2, value)
+    return _unscaled(value, 0) if abs(value) < 10**MAX_DIGITS else _text(_digits(value))
+
+
+def _decimal(value: Decimal) -> bytes:
+    sign, digits, exponent = value.as_tuple()
+    if not isinstance(exponent, int):
+        return _text(str(value))
+    if len(digits) <= MAX_DIGITS and -MAX_DIGITS <= exponent <= 0:
+        number = int("".join(map(str, digits)))
+        return _unscaled(-number if sign else number, -exponent)
+    if 0 < exponent <= MAX_DIGITS - len(digits):
+        return _integer(int(value))
+    return _text(str(value))
+
+
+def _unscaled(number: int, scale: int) -> bytes:
+    size = abs(number)
+    kind, width = (DECIMAL4, 4) if size < 10**9 else (DECIMAL8, 8) if size < 10**18 else (DECIMAL16, 16)
+    return bytes([kind << 2, scale]) + number.to_bytes(width, "little", signed=True)
+
+
+def _digits(number: int) -> str:
+    """Python refuses to print very long numbers at once."""
+    return f"{Decimal(number):f}"
+
+
+def _text(text: str) -> bytes:
+    data = _utf8(text)
+    if len(data) <= SHORT_TEXT:
+        return bytes([len(data) << 2 | SHORT_STRING]) + data
+    return struct.pack("<BI", STRING << 2, len(data)) + data
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise VariantError("a text with half of a surrogate pair has no UTF-8") from None
+
+
+def _java_order(key: str) -> bytes:
+    return key.encode("utf-16-be", "surrogatepass")
+
+
+def _width(number: int) -> int:
+    """Bytes that hold a number: 1 to 4."""
+    return max(1, (number.bit_length() + 7) // 8)
+
+
+def _number(number: int, width: int) -> bytes:
+    return number.to_bytes(width, "little")
+
+
+def _numbers(numbers: Sequence[int], width: int) -> bytes:
+    return b"".join(_number(number, width) for number in numbers)
