@@ -98,19 +98,13 @@ class FullKeyedStream:
     def _complete(
         self, extents: list[Extent], selected: set[int], namespaced: bool, rows: bool
     ) -> KeyedBlock | SortedRows:
-        first = extents[0].start
-        if self.header.compressed:
-            parts = [whole_content(self.source, extent.start, extent.end, True) for extent in extents]
-            buffer = np.concatenate(parts) if len(parts) > 1 else parts[0]
-            ends = np.cumsum([len(part) for part in parts]).tolist()
-        else:
-            buffer = read_extent(self.source, first, extents[-1].end)
-            ends = [extent.end - first for extent in extents]
-        origin = self._origin(0 if self.header.compressed else first)
+        buffer, ends, origin = self._content(extents)
         if rows and self._sorted:
             merged = self._merge(buffer, origin, extents, ends, sorted(selected), namespaced)
             if merged is not None:
                 return merged
+            # The walk has cleared flag bits that the general way looks for.
+            buffer, ends, origin = self._content(extents)
         frames = _Frames(len(buffer) // MIN_FRAME + 1)
         bounds = [0]
         start = 0
@@ -121,6 +115,16 @@ class FullKeyedStream:
             bounds.append(frames.count)
             start = end
         return self._block(buffer, origin, frames, extents, bounds, selected, namespaced, complete=True)
+
+    def _content(self, extents: list[Extent]) -> tuple[Bytes, list[int], Origin]:
+        """The content of contiguous key groups, the end of each, and where that is in the file."""
+        first = extents[0].start
+        if not self.header.compressed:
+            ends = [extent.end - first for extent in extents]
+            return read_extent(self.source, first, extents[-1].end), ends, self._origin(first)
+        parts = [whole_content(self.source, extent.start, extent.end, True) for extent in extents]
+        buffer = np.concatenate(parts) if len(parts) > 1 else parts[0]
+        return buffer, np.cumsum([len(part) for part in parts]).tolist(), self._origin(0)
 
     def _merge(
         self,
@@ -138,11 +142,9 @@ class FullKeyedStream:
         place = {state: i for i, state in enumerate(columns)}
         runs = np.empty((len(self.header.states), 4), np.int64)
         found, capacity, start = [], 0, 0
-        # A copy, for the walk clears flag bits that the general way would look for.
-        flags = buffer.copy()
         for extent, end in zip(extents, ends, strict=True):
             why, position, count = walk.find_runs(
-                flags, start, end, extent.key_group, self.prefix, len(self.header.states), runs
+                buffer, start, end, extent.key_group, self.prefix, len(self.header.states), runs
             )
             chosen = runs[[i for i in range(count) if int(runs[i, walk.STATE]) in place]]
             if why != 0 or position != end or len(set(chosen[:, walk.STATE].tolist())) != len(chosen):
@@ -155,7 +157,7 @@ class FullKeyedStream:
             before = rows.count
             column = np.array([place[state] for state in chosen[:, walk.STATE].tolist()], np.int64)
             after = walk.merge_runs(
-                flags, chosen[:, walk.START].copy(), chosen[:, walk.STOP].copy(), column, self.prefix,
+                buffer, chosen[:, walk.START].copy(), chosen[:, walk.STOP].copy(), column, self.prefix,
                 0 if namespaced else tail, before, rows.key_start, rows.key_end, rows.value_start, rows.value_end,
             )  # fmt: skip
             if after < 0:
@@ -167,7 +169,7 @@ class FullKeyedStream:
         key_group = np.repeat(np.array([extent.key_group for extent in extents], np.int32), np.diff(rows.bounds))
         composite_end = rows.key_end[:n]
         return SortedRows(
-            FULL, self.header.states, flags, origin, columns, key_group,
+            FULL, self.header.states, buffer, origin, columns, key_group,
             rows.key_start[:n], composite_end - tail, composite_end, rows.value_start[:, :n], rows.value_end[:, :n],
         )  # fmt: skip
 

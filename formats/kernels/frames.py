@@ -93,21 +93,44 @@ def compare_spans(buf: Any, a: Any, a_end: Any, b: Any, b_end: Any) -> Any:
     """Order of two spans by unsigned bytes: negative, 0, or positive."""
     order = (a_end - a) - (b_end - b)
     n = min(a_end - a, b_end - b)
-    i = 0
-    while i + 8 <= n:
-        x = be_u64(buf, a + i)
-        y = be_u64(buf, b + i)
-        if x != y:
-            order = -1 if x < y else 1
-            n = 0
-            break
-        i += 8
-    while i < n:
-        if buf[a + i] != buf[b + i]:
-            order = -1 if buf[a + i] < buf[b + i] else 1
-            break
-        i += 1
+    if n >= 8:
+        # Words; the last one may overlap the one before, whose bytes are equal then.
+        i = 0
+        while i < n:
+            i = min(i, n - 8)
+            x = be_u64(buf, a + i)
+            y = be_u64(buf, b + i)
+            if x != y:
+                order = -1 if x < y else 1
+                break
+            i += 8
+    else:
+        for i in range(n):
+            if buf[a + i] != buf[b + i]:
+                order = -1 if buf[a + i] < buf[b + i] else 1
+                break
     return order
+
+
+@inline
+def equal_spans(buf: Any, a: Any, a_end: Any, b: Any, b_end: Any) -> Any:
+    """Whether two spans hold the same bytes."""
+    n = a_end - a
+    same = n == b_end - b
+    if same and n >= 8:
+        i = 0
+        while i < n:
+            i = min(i, n - 8)
+            if be_u64(buf, a + i) != be_u64(buf, b + i):
+                same = False
+                break
+            i += 8
+    elif same:
+        for i in range(n):
+            if buf[a + i] != buf[b + i]:
+                same = False
+                break
+    return same
 
 
 @kernel
@@ -159,7 +182,7 @@ def zip_rows(buf: Any, start: Any, end: Any, low: Any, high: Any, row: int, row_
         a = low[0] + i
         for s in range(1, low.shape[0]):
             b = low[s] + i
-            if compare_spans(buf, start[a], end[a], start[b], end[b]) != 0:
+            if not equal_spans(buf, start[a], end[a], start[b], end[b]):
                 return -1
     for i in range(n):
         first[row + i] = low[0] + i
@@ -172,14 +195,17 @@ def zip_rows(buf: Any, start: Any, end: Any, low: Any, high: Any, row: int, row_
 def hash_span(buf: Any, p: Any, end: Any, seed: Any) -> Any:
     """A hash of a span for a table of one block; nobody outside sees it."""
     h = (np.uint64(end - p) ^ np.uint64(seed)) * HASH_MIX
-    while p + 8 <= end:
-        h = (h ^ be_u64(buf, p)) * HASH_MIX
-        h ^= h >> np.uint64(29)
-        p += 8
-    while p < end:
-        h = (h ^ np.uint64(buf[p])) * HASH_MIX
-        h ^= h >> np.uint64(29)
-        p += 1
+    if end - p >= 8:
+        while p < end:
+            p = min(p, end - 8)
+            h = (h ^ be_u64(buf, p)) * HASH_MIX
+            h ^= h >> np.uint64(29)
+            p += 8
+    else:
+        while p < end:
+            h = (h ^ np.uint64(buf[p])) * HASH_MIX
+            h ^= h >> np.uint64(29)
+            p += 1
     return h ^ (h >> np.uint64(32))
 
 
@@ -205,7 +231,7 @@ def hash_rows(
                     row_of[e] = row
                     row += 1
                     break
-                if compare_spans(buf, start[e], end[e], start[other], end[other]) == 0:
+                if equal_spans(buf, start[e], end[e], start[other], end[other]):
                     row_of[e] = row_of[other]
                     break
                 slot = (slot + np.uint64(1)) & mask

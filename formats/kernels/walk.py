@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from pyspark_savepoint.formats.kernels._jit import kernel
-from pyspark_savepoint.formats.kernels.frames import DAMAGED, DONE, END_OF_KEY_GROUP, compare_spans
-from pyspark_savepoint.formats.kernels.load import be_i32, be_u16
+from pyspark_savepoint.formats.kernels.frames import DAMAGED, DONE, END_OF_KEY_GROUP, compare_spans, equal_spans
+from pyspark_savepoint.formats.kernels.load import be_i32, be_u16, be_u64
 
 STATE, START, STOP, COUNT = 0, 1, 2, 3
 
@@ -36,6 +36,11 @@ def find_runs(buf: Any, pos: int, end: int, key_group: int, prefix: int, states:
         start = pos
         entries = 0
         last = False
+        # Entries are often of one size. To step by a size that is already known, where it is the same, lets the
+        # processor run ahead; to step by one that was just loaded makes it wait for every entry.
+        known_size = np.int64(-1)
+        known_length = np.int64(-1)
+        step = np.int64(0)
         while not last:
             if pos + 8 > end:
                 return DAMAGED, pos, count
@@ -54,7 +59,13 @@ def find_runs(buf: Any, pos: int, end: int, key_group: int, prefix: int, states:
                 found = (found << np.int64(8)) | np.int64(buf[key + 1])
             if found != key_group:
                 return DAMAGED, key, count
-            pos = key + size + 4 + length
+            if size == known_size and length == known_length:
+                pos += step
+            else:
+                known_size = size
+                known_length = length
+                step = size + 8 + length
+                pos = key + size + 4 + length
             entries += 1
         runs[count, STATE] = state
         runs[count, START] = start
@@ -86,9 +97,60 @@ def merge_runs(
     # Runs whose next key is the least so far carry the current stamp; a smaller key takes a new stamp.
     stamps = np.zeros(runs, np.int64)
     stamp = np.int64(0)
+    previous_size = np.int64(-1)
+    previous_word = np.uint64(0)
+    previous_last = np.uint64(0)
     previous = np.int64(-1)
     previous_end = np.int64(-1)
     while True:
+        best = np.int64(-1)
+        best_end = np.int64(-1)
+        # Mostly, all runs go on with the same key; up to 16 bytes of it are two words, which may overlap.
+        together = at[0] < stop[0]
+        if together:
+            size = be_i32(buf, at[0])
+            best = at[0] + 4 + prefix
+            best_end = at[0] + 4 + size - tail
+            if best_end < best:
+                return -1
+            two = 8 <= best_end - best <= 16
+            word = be_u64(buf, best) if two else np.uint64(0)
+            last = be_u64(buf, best_end - 8) if two else np.uint64(0)
+            for r in range(1, runs):
+                p = at[r]
+                if p >= stop[r] or be_i32(buf, p) != size:
+                    together = False
+                    break
+                a = p + 4 + prefix
+                a_end = p + 4 + size - tail
+                if two:
+                    together = be_u64(buf, a) == word and be_u64(buf, a_end - 8) == last
+                else:
+                    together = equal_spans(buf, a, a_end, best, best_end)
+                if not together:
+                    break
+        if together:
+            if two and size == previous_size:
+                if word < previous_word or (word == previous_word and last <= previous_last):
+                    return -1
+            elif previous >= 0 and compare_spans(buf, previous, previous_end, best, best_end) >= 0:
+                return -1
+            previous_size = size if two else np.int64(-1)
+            previous_word = word
+            previous_last = last
+            for r in range(runs):
+                value = at[r] + 8 + size
+                after = value + be_i32(buf, value - 4)
+                value_start[column[r], row] = value
+                value_end[column[r], row] = after
+                at[r] = after
+            key_start[row] = best
+            key_end[row] = best_end + tail
+            previous = best
+            previous_end = best_end
+            row += 1
+            continue
+        previous_size = np.int64(-1)
         best = np.int64(-1)
         best_end = np.int64(-1)
         for r in range(runs):
