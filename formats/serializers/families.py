@@ -6,6 +6,7 @@ from importlib import import_module
 
 FAMILIES = (
     "avro",
+    "bigs",
     "cep",
     "collections",
     "local_time",
