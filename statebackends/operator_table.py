@@ -214,7 +214,8 @@ class OperatorPartition:
                 path=stream.source.path,
                 remedy="the snapshot is damaged: take it from its origin again",
             )
-        # Whole runs of equal offsets are read, and what belongs to other vertices is cut off.
+        # Whole runs of equal offsets are read, and what belongs to other vertices is cut off. (The one element of a
+        # broadcast state is all of its entries.)
         start = offsets.index(offsets[first])
         stop = first + count
         while stop < len(offsets) and offsets[stop] == offsets[stop - 1]:
@@ -222,10 +223,11 @@ class OperatorPartition:
         skip, left = first - start, count
         for buffer, pieces, base in stream.windows(offsets[start:stop], max(1 << 16, self.request.memory // 8)):
             for columns in self._columns(stream, meta, buffer, pieces, base):
-                rows = len(columns[VALUE])
-                low, high = min(skip, rows), min(rows, skip + left)
-                skip, left = skip - low, left - (high - low)
-                columns = {name: column.slice(low, high - low) for name, column in columns.items()}
+                if self.mode != "BROADCAST":
+                    rows = len(columns[VALUE])
+                    low, high = min(skip, rows), min(rows, skip + left)
+                    skip, left = skip - low, left - (high - low)
+                    columns = {name: column.slice(low, high - low) for name, column in columns.items()}
                 yield from self._batches(columns, source.subtask)
 
     def _columns(

@@ -1,0 +1,1 @@
+"""Tests over files that real Flink wrote, and what they must yield."""
