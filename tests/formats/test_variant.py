@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql.variant_utils import VariantUtils
 
@@ -82,6 +82,7 @@ json_like = st.recursive(
 )
 
 
+@settings(deadline=None, max_examples=50)
 @given(json_like)
 def test_anything_nested(value: Any) -> None:
     assert read(value) == value

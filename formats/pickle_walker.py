@@ -1,0 +1,333 @@
+"""PyFlink's pickled values, as far as they are plain data: read by walking opcodes, never by unpickling.
+
+A pickle is a program: opcodes push values on a stack, gather what lies above a mark, and remember values in a memo.
+Only opcodes that build None, booleans, numbers, texts, bytes, tuples, lists, dicts and sets are walked, of the
+protocols 0 to 5 as CPython writes them. Whatever names a class or calls one (GLOBAL, REDUCE, BUILD, INST, OBJ,
+NEWOBJ, persistent ids, extensions) is refused, so nothing is ever imported or called.
+
+Tuples and sets become arrays; a dict becomes an object, or an array of ``{"key", "value"}`` where a key is no text.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import pyarrow as pa
+
+from pyspark_savepoint.formats.errors import CorruptStateError, UndecodableStateError, ValueRangeError
+from pyspark_savepoint.formats.variant import MAX_DEPTH, VariantError, variant_array
+
+MAX_PROTOCOL = 5
+#: Bytes of one whole number.
+MAX_NUMBER = 4096
+RAW = 'read the state as bytes: option("raw", "<state>")'
+DECIMAL_FLOAT = re.compile(rb"-?(inf|nan|[0-9]+(\.[0-9]*)?(e[-+]?[0-9]+)?)")
+
+
+class _Mark:
+    """Where a group on the stack begins."""
+
+
+@dataclass(eq=False)
+class _Dict:
+    """The items of a dict: keys need no hash."""
+
+    items: list[tuple[Any, Any]] = field(default_factory=list)
+
+
+def decode_pickled(column: pa.Array) -> pa.Array:
+    """A column of variants from a column of pickles, one each."""
+    values = [None if data is None else read_pickle(data, row) for row, data in enumerate(column.to_pylist())]
+    try:
+        return variant_array(values)
+    except VariantError as error:
+        raise ValueRangeError(
+            f"a pickled value is no VARIANT: {error}", found=", ".join(error.__notes__), remedy=RAW
+        ) from None
+
+
+def read_pickle(data: bytes, row: int = 0) -> Any:
+    """The plain value of one pickle; ``row`` is for errors."""
+    walker = _Walker(data, row)
+    value = walker.run()
+    return _plain(value, 0, {}, walker)
+
+
+@dataclass
+class _Walker:
+    data: bytes
+    row: int
+    position: int = 0
+    stack: list[Any] = field(default_factory=list)
+    memo: dict[int, Any] = field(default_factory=dict)
+
+    def fail(self, expected: str, found: object = None) -> NoReturn:
+        """Raise a CorruptStateError for this position."""
+        raise CorruptStateError(
+            "the bytes are not a pickle that CPython writes",
+            expected=expected,
+            found=found,
+            offset=f"{self.position} of the value in row {self.row}",
+            remedy="the file is damaged, or the state holds something else: " + RAW,
+        )
+
+    def run(self) -> Any:
+        """Walk to STOP, which is the last byte."""
+        while True:
+            code = self.take(1)
+            if code == b".":
+                break
+            step = STEPS.get(code)
+            if step is None:
+                self._refuse(code)
+            step(self)
+        if self.position != len(self.data) or len(self.stack) != 1 or self.stack[0] is _Mark:
+            self.fail("one value and the end of the bytes")
+        return self.stack[0]
+
+    def _refuse(self, code: bytes) -> NoReturn:
+        raise UndecodableStateError(
+            "a pickled value is not plain data: it names a class or calls one",
+            expected="None, booleans, numbers, texts, bytes, tuples, lists, dicts, sets",
+            found=f"opcode {code.hex()} at byte {self.position - 1} of the value in row {self.row}",
+            remedy=RAW,
+        )
+
+    def take(self, count: int) -> bytes:
+        """The next bytes."""
+        end = self.position + count
+        if end > len(self.data):
+            self.fail(f"{count} more bytes", f"{len(self.data) - self.position} bytes until the end")
+        self.position = end
+        return self.data[end - count : end]
+
+    def number(self, width: int) -> int:
+        """A little-endian number without sign."""
+        return int.from_bytes(self.take(width), "little")
+
+    def line(self) -> bytes:
+        """The bytes up to a line feed, which the text protocol 0 writes."""
+        end = self.data.find(b"\n", self.position)
+        if end < 0:
+            self.fail("the end of a line")
+        return self.take(end + 1 - self.position)[:-1]
+
+    def line_number(self, suffix: bytes = b"") -> int:
+        """A line of decimal digits."""
+        text = self.line().removesuffix(suffix)
+        if not re.fullmatch(rb"-?[0-9]+", text) or len(text) > MAX_NUMBER:
+            self.fail("a whole number", text[:40])
+        return int(text)
+
+    def pop(self) -> Any:
+        """The topmost value."""
+        if not self.stack or self.stack[-1] is _Mark:
+            self.fail("a value on the stack")
+        return self.stack.pop()
+
+    def top(self, kind: type, what: str) -> Any:
+        """The topmost value, which must be of a kind."""
+        if not self.stack or type(self.stack[-1]) is not kind:
+            self.fail(f"{what} on the stack")
+        return self.stack[-1]
+
+    def group(self) -> list[Any]:
+        """The values above the topmost mark, which goes too."""
+        start = len(self.stack) - 1
+        while start >= 0 and self.stack[start] is not _Mark:
+            start -= 1
+        if start < 0:
+            self.fail("a mark on the stack")
+        values = self.stack[start + 1 :]
+        del self.stack[start:]
+        return values
+
+    def pairs(self) -> list[tuple[Any, Any]]:
+        """The values above the mark as keys and values."""
+        values = self.group()
+        if len(values) % 2:
+            self.fail("as many keys as values")
+        return list(zip(values[::2], values[1::2], strict=True))
+
+    def text(self, size: int) -> str:
+        """That many bytes of UTF-8; half surrogate pairs stay."""
+        data = self.take(size)
+        try:
+            return data.decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError:
+            self.fail("a text in UTF-8", data[:40])
+
+    def remember(self, index: int) -> None:
+        """Put the topmost value into the memo."""
+        if not self.stack or self.stack[-1] is _Mark:
+            self.fail("a value on the stack")
+        self.memo[index] = self.stack[-1]
+
+    def recall(self, index: int) -> Any:
+        """A value of the memo."""
+        if index not in self.memo:
+            self.fail("a value that was remembered", index)
+        return self.memo[index]
+
+
+def _push(read: Callable[[_Walker], Any]) -> Callable[[_Walker], None]:
+    """A step that pushes what it reads."""
+    return lambda walker: walker.stack.append(read(walker))
+
+
+def _make(new: Callable[[], Any]) -> Callable[[_Walker], None]:
+    """A step that pushes something new."""
+    return lambda walker: walker.stack.append(new())
+
+
+def _whole(walker: _Walker, width: int) -> int:
+    size = walker.number(width)
+    if size > MAX_NUMBER:
+        walker.fail(f"a number of at most {MAX_NUMBER} bytes", size)
+    return int.from_bytes(walker.take(size), "little", signed=True)
+
+
+def _int_line(walker: _Walker) -> int | bool:
+    """``I``: a number, or a boolean as 00 or 01."""
+    if walker.data[walker.position : walker.position + 3] in (b"00\n", b"01\n"):
+        return walker.line() == b"01"
+    return walker.line_number()
+
+
+def _float_line(walker: _Walker) -> float:
+    text = walker.line()
+    if not DECIMAL_FLOAT.fullmatch(text):
+        walker.fail("a number", text[:40])
+    return float(text)
+
+
+def _float(walker: _Walker) -> float:
+    (value,) = struct.unpack(">d", walker.take(8))
+    return float(value)
+
+
+def _unicode_line(walker: _Walker) -> str:
+    line = walker.line()
+    try:
+        return line.decode("raw-unicode-escape")
+    except UnicodeDecodeError:
+        walker.fail("a text in escaped Unicode", line[:40])
+
+
+def _tuple(size: int) -> Callable[[_Walker], tuple[Any, ...]]:
+    return lambda walker: tuple([walker.pop() for _ in range(size)][::-1])
+
+
+def _protocol(walker: _Walker) -> None:
+    protocol = walker.number(1)
+    if protocol > MAX_PROTOCOL:
+        walker.fail(f"a protocol from 0 to {MAX_PROTOCOL}", protocol)
+
+
+def _frame(walker: _Walker) -> None:
+    size = walker.number(8)
+    if size > len(walker.data) - walker.position:
+        walker.fail("a frame inside the value", f"{size} bytes")
+
+
+def _pop(walker: _Walker) -> None:
+    walker.pop()
+
+
+def _append(walker: _Walker) -> None:
+    value = walker.pop()
+    walker.top(list, "a list").append(value)
+
+
+def _appends(walker: _Walker) -> None:
+    values = walker.group()
+    walker.top(list, "a list or set").extend(values)
+
+
+def _set_item(walker: _Walker) -> None:
+    value, key = walker.pop(), walker.pop()
+    walker.top(_Dict, "a dict").items.append((key, value))
+
+
+def _set_items(walker: _Walker) -> None:
+    pairs = walker.pairs()
+    walker.top(_Dict, "a dict").items.extend(pairs)
+
+
+STEPS: Mapping[bytes, Callable[[_Walker], None]] = {
+    b"\x80": _protocol,
+    b"\x95": _frame,
+    b"(": _make(lambda: _Mark),
+    b"0": _pop,
+    b"1": lambda walker: walker.group().clear(),
+    b"N": _make(lambda: None),
+    b"\x88": _make(lambda: True),
+    b"\x89": _make(lambda: False),
+    b"I": _push(_int_line),
+    b"J": _push(lambda walker: int.from_bytes(walker.take(4), "little", signed=True)),
+    b"K": _push(lambda walker: walker.number(1)),
+    b"M": _push(lambda walker: walker.number(2)),
+    b"L": _push(lambda walker: walker.line_number(b"L")),
+    b"\x8a": _push(lambda walker: _whole(walker, 1)),
+    b"\x8b": _push(lambda walker: _whole(walker, 4)),
+    b"F": _push(_float_line),
+    b"G": _push(_float),
+    b"V": _push(_unicode_line),
+    b"X": _push(lambda walker: walker.text(walker.number(4))),
+    b"\x8c": _push(lambda walker: walker.text(walker.number(1))),
+    b"\x8d": _push(lambda walker: walker.text(walker.number(8))),
+    b"B": _push(lambda walker: walker.take(walker.number(4))),
+    b"C": _push(lambda walker: walker.take(walker.number(1))),
+    b"\x8e": _push(lambda walker: walker.take(walker.number(8))),
+    b"\x96": _push(lambda walker: walker.take(walker.number(8))),
+    b")": _push(_tuple(0)),
+    b"\x85": _push(_tuple(1)),
+    b"\x86": _push(_tuple(2)),
+    b"\x87": _push(_tuple(3)),
+    b"t": _push(lambda walker: tuple(walker.group())),
+    b"]": _make(list),
+    b"l": _push(lambda walker: walker.group()),
+    b"a": _append,
+    b"e": _appends,
+    b"}": _make(_Dict),
+    b"d": _push(lambda walker: _Dict(walker.pairs())),
+    b"s": _set_item,
+    b"u": _set_items,
+    b"\x8f": _make(list),
+    b"\x90": _appends,
+    b"\x91": _push(lambda walker: walker.group()),
+    b"p": lambda walker: walker.remember(walker.line_number()),
+    b"q": lambda walker: walker.remember(walker.number(1)),
+    b"r": lambda walker: walker.remember(walker.number(4)),
+    b"\x94": lambda walker: walker.remember(len(walker.memo)),
+    b"g": _push(lambda walker: walker.recall(walker.line_number())),
+    b"h": _push(lambda walker: walker.recall(walker.number(1))),
+    b"j": _push(lambda walker: walker.recall(walker.number(4))),
+}
+
+
+def _plain(value: Any, depth: int, done: dict[int, Any], walker: _Walker) -> Any:
+    """Lists and dicts of Python; what is shared stays shared."""
+    if not isinstance(value, (list, tuple, _Dict)):
+        return value
+    if id(value) in done:
+        return done[id(value)]
+    if depth > MAX_DEPTH:
+        raise ValueRangeError(
+            f"a pickled value is nested deeper than {MAX_DEPTH}, or contains itself",
+            found=f"row {walker.row}",
+            remedy=RAW,
+        )
+    plain: Any
+    if isinstance(value, _Dict):
+        pairs = [tuple(_plain(part, depth + 1, done, walker) for part in pair) for pair in value.items]
+        texts = all(isinstance(key, str) for key, _ in pairs)
+        plain = dict(pairs) if texts else [{"key": key, "value": item} for key, item in pairs]
+    else:
+        plain = [_plain(item, depth + 1, done, walker) for item in value]
+    done[id(value)] = plain
+    return plain

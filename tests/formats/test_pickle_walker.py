@@ -1,0 +1,209 @@
+"""Pickles of plain values, as CPython writes them; everything else is refused without being run."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import pickle
+from collections import OrderedDict
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql.variant_utils import VariantUtils
+
+from pyspark_savepoint.formats.errors import (
+    CorruptStateError,
+    SavepointError,
+    UndecodableStateError,
+    ValueRangeError,
+)
+from pyspark_savepoint.formats.pickle_walker import decode_pickled, read_pickle
+
+SHARED = ["x"]
+VALUES = [
+    None,
+    True,
+    False,
+    0,
+    -1,
+    255,
+    256,
+    65536,
+    -(2**31),
+    2**31,
+    2**63,
+    -(2**100),
+    2**2100,
+    0.0,
+    -2.25,
+    1e300,
+    float("inf"),
+    "",
+    "text",
+    "hé\n\\u😀",
+    "x" * 300,
+    "y" * 70_000,
+    [],
+    {},
+    [1, [2, ["a"]], None],
+    {"a": 1, "b": {"c": []}},
+    list(range(2500)),
+    {str(i): i for i in range(2500)},
+    [SHARED, SHARED],
+]
+
+
+@pytest.mark.parametrize("protocol", range(6))
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: repr(value)[:20])
+def test_plain_values(value: Any, protocol: int) -> None:
+    assert read_pickle(pickle.dumps(value, protocol)) == value
+
+
+@pytest.mark.parametrize("protocol", range(6))
+def test_tuples_are_lists(protocol: int) -> None:
+    value = ((), (1,), (1, 2), (1, 2, 3), (1, 2, 3, (4,)))
+    assert read_pickle(pickle.dumps(value, protocol)) == [[], [1], [1, 2], [1, 2, 3], [1, 2, 3, [4]]]
+
+
+@pytest.mark.parametrize("protocol", range(3, 6))
+def test_bytes_and_sets(protocol: int) -> None:
+    assert read_pickle(pickle.dumps([b"", b"\0\xff", b"z" * 300], protocol)) == [b"", b"\0\xff", b"z" * 300]
+    if protocol > 3:
+        assert sorted(read_pickle(pickle.dumps({1, 2}, protocol))) == [1, 2]
+        assert read_pickle(pickle.dumps(frozenset([3]), protocol)) == [3]
+    if protocol > 4:
+        assert read_pickle(pickle.dumps(bytearray(b"ab"), protocol)) == b"ab"
+
+
+def test_keys_that_are_no_texts() -> None:
+    assert read_pickle(pickle.dumps({1: "a", (2, "b"): None})) == [
+        {"key": 1, "value": "a"},
+        {"key": [2, "b"], "value": None},
+    ]
+
+
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text() | st.binary() | st.floats(allow_nan=False),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@settings(deadline=None, max_examples=50)
+@given(plain, st.integers(3, 5))
+def test_anything_plain(value: Any, protocol: int) -> None:
+    assert read_pickle(pickle.dumps(value, protocol)) == value
+
+
+@settings(deadline=None, max_examples=50)
+@given(plain, st.data())
+def test_damaged_pickles(value: Any, data: st.DataObject) -> None:
+    content = bytearray(pickle.dumps(value))
+    place = data.draw(st.integers(0, len(content) - 1))
+    content[place] ^= data.draw(st.integers(1, 255))
+    for damaged in (bytes(content[:place]), bytes(content)):
+        try:
+            decode_pickled(pa.array([damaged]))
+        except SavepointError:
+            continue
+
+
+class Custom:
+    """A class of somebody."""
+
+    ran = False
+
+    def __setstate__(self, state: Any) -> None:
+        Custom.ran = True
+
+
+@pytest.mark.parametrize("protocol", range(6))
+@pytest.mark.parametrize(
+    "value",
+    [
+        Custom(),
+        datetime.datetime(2020, 1, 1),
+        decimal.Decimal(1),
+        OrderedDict(a=1),
+        print,
+        1j,
+        [1, {"a": Custom()}],
+    ],
+    ids=repr,
+)
+def test_objects_are_refused(value: Any, protocol: int) -> None:
+    Custom.ran = False
+    with pytest.raises(UndecodableStateError, match="opcode"):
+        read_pickle(pickle.dumps(value, protocol))
+    assert not Custom.ran
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"cos\nsystem\n(S'false'\ntR.", b"Pid\n.", b"\x82\1.", b"(ios\nsystem\n.", b"S'a'\n.", b"\x97.", b"2."],
+)
+def test_other_opcodes_are_refused(data: bytes) -> None:
+    with pytest.raises(UndecodableStateError):
+        read_pickle(data)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b".",
+        b"N",
+        b"NN.",
+        b"N.N",
+        b"(.",
+        b"\x80\x06N.",
+        b"\x95\xff\xff\xff\xff\xff\xff\xff\xffN.",
+        b"X\xff\xff\xff\xff.",
+        b"\x8d\xff\xff\xff\xff\xff\xff\xff\xff.",
+        b"\x8c\1\xff.",
+        b"\x8b\xff\xff\xff\x7f.",
+        b"I1_0\n.",
+        b"Inan\n.",
+        b"F0x1\n.",
+        b"L" + b"9" * 5000 + b"L\n.",
+        b"V\\ud8\n.",
+        b"I1",
+        b"h\0.",
+        b"q\0.",
+        b"(q\0.",
+        b"e.",
+        b"a.",
+        b"Na.",
+        b"NNa.",
+        b"(Nd.",
+        b"(Nu.",
+        b"](Nu.",
+        b"](NNu.",
+        b"1.",
+        b"0.",
+        b"\x87.",
+    ],
+)
+def test_what_cpython_does_not_write(data: bytes) -> None:
+    with pytest.raises(CorruptStateError):
+        read_pickle(data)
+
+
+def test_values_without_end() -> None:
+    inside_itself: list[Any] = []
+    inside_itself.append(inside_itself)
+    with pytest.raises(ValueRangeError, match="contains itself"):
+        read_pickle(pickle.dumps(inside_itself))
+    laughs = b"]q\0"
+    for level in range(60):
+        laughs += b"]q" + bytes([level + 1]) + b"(h" + bytes([level]) + b"h" + bytes([level]) + b"e"
+    with pytest.raises(ValueRangeError, match="VARIANT"):
+        decode_pickled(pa.array([b"(" + laughs + b"l."]))
+
+
+def test_columns() -> None:
+    column = decode_pickled(pa.array([pickle.dumps({"a": 1}), None, pickle.dumps("x")], pa.binary()))
+    values = [row and VariantUtils.to_python(row["value"], row["metadata"]) for row in column.to_pylist()]
+    assert values == [{"a": 1}, None, "x"]
