@@ -1,0 +1,25 @@
+# The checks of a change. Needs the test extra: pip install -e ".[test]" --config-settings editable_mode=strict
+PYTHON ?= python
+
+.PHONY: check format lint types layers test fix
+
+check: format lint types layers test
+
+format:
+	$(PYTHON) -m ruff format --check .
+
+lint:
+	$(PYTHON) -m ruff check .
+
+types:
+	$(PYTHON) -m mypy -p pyspark_savepoint
+
+layers:
+	$(PYTHON) -c "from importlinter.cli import lint_imports_command; lint_imports_command()"
+
+test:
+	$(PYTHON) -m pytest
+
+fix:
+	$(PYTHON) -m ruff check --fix .
+	$(PYTHON) -m ruff format .
