@@ -299,7 +299,9 @@ def split_composite_keys(block: KeyedBlock, key: TypeSerializer, selected: set[i
     if easy:
         block.namespace_end = block.key_end
         block.key_end = block.namespace_start = block.key_end - widths.pop()
-        _check_order(block, block.key_start, block.key_end)
+        # Entries of other states may have shorter namespaces; their keys are not looked at.
+        short = np.flatnonzero(block.key_end < block.key_start)
+        _check_order(block, short[np.isin(block.state[short], list(selected))])
         return
     composite_end = block.key_end
     block.key_end, block.namespace_start = composite_end.copy(), composite_end.copy()
@@ -335,9 +337,9 @@ def _split_state(block: KeyedBlock, rows: Longs, key: TypeSerializer, meta: Stat
         if not is_map(meta):
             at.expect_end()
         user = at.position
-    _check_order(block, start, key_end)
     block.key_end[rows], block.namespace_start[rows] = key_end, namespace_start
     block.namespace_end[rows], block.user_start[rows] = namespace_end, user
+    _check_order(block, rows[key_end < start])
 
 
 def _require_delimited(
@@ -371,11 +373,11 @@ def _skip_length(at: Cursors, lengths: Longs) -> None:
     at.position += digits
 
 
-def _check_order(block: KeyedBlock, start: Longs, end: Longs) -> None:
-    short = np.flatnonzero(end < start)
+def _check_order(block: KeyedBlock, short: Longs) -> None:
+    """Refuse the first of the entries whose keys are shorter than their namespaces."""
     if len(short):
         raise CorruptStateError(
             "a key is shorter than its namespace",
             remedy="the file is truncated or damaged: take it from its origin again",
-            **block.origin.facts(int(start[short[0]])),
+            **block.origin.facts(int(block.key_start[short[0]])),
         )

@@ -101,18 +101,18 @@ class Keyed:
     key_groups: dict[Any, int] = field(default_factory=dict)
     rows: list[Any] = field(default_factory=list)
 
-    def add(self, table: pa.Table) -> None:
-        """The rows of a table, with the columns `key_group` and `subtask`."""
+    def add(self, table: pa.Table, namespace: Kind) -> None:
+        """The rows of a table with the columns `key_group` and `subtask`; windows that are all one have no column."""
         names = [name for name in table.schema.names if name not in ("key", "window", "key_group", "subtask")]
         names = [name for name in names if not name.endswith(LAST_ACCESS)]
         for name in names:
             self.entries.setdefault(name, [])
             self.kinds[name] = kind_of(table.schema.field(name))
         _, key_kind = kind_of(table.schema.field("key"))
-        windowed = "window" in table.schema.names
-        space_kind = kind_of(table.schema.field("window"))[1] if windowed else Kind("VOID")
+        if "window" in table.schema.names:
+            assert str(kind_of(table.schema.field("window"))[1]) == str(namespace)
         for row in table.to_pylist():
-            key, space = written(key_kind, row["key"]), written(space_kind, row.get("window"))
+            key, space = written(key_kind, row["key"]), written(namespace, row.get("window"))
             self.rows.append(comparable([key, space]))
             self.key_groups[comparable(key)] = row["key_group"]
             for name in names:
@@ -138,7 +138,7 @@ def read_keyed(snapshot: Snapshot, operator: Json) -> Keyed:
         table = "keyed_state" if space == "VOID" else "window_state"
         options = {"table": table, "include_ttl": True, "include_key_group": True}
         try:
-            found.add(snapshot.table(operator, state=",".join(names), **options))
+            found.add(snapshot.table(operator, state=",".join(names), **options), parse(space))
         except StateNotFoundError:
             assert not any(state["entries"] for state in operator["states"] if state["name"] in names)
     return found
