@@ -1,6 +1,9 @@
 """State of complex event processing: the shared buffer of events and the states of the automaton.
 
-    snapshot   := Composite 1, nested as named below; NFAState: outer version 2, outside: bool supportsPreviousTimestamp
+    snapshot   := Composite 1, nested as named below; EventId and Dewey are of the simple family;
+                  NFAState: outer version 2, outside: bool supportsPreviousTimestamp
+    EventId    := i32 id  i64 timestamp
+    Dewey      := i32 n  i32[n]
     NodeId     := u8 isPresent  EventId  STRING page
     Edge       := NodeId target  Dewey version
     Lockable   := i32 refCount  element
@@ -8,8 +11,9 @@
     NFAState   := partial matches  completed matches, each i32 n  computation[n]
     computation := STRING state  NodeId  Dewey  i64 start  [i64 previous]  u8 hasStartEvent  EventId
 
-Twins: ``NodeId.NodeIdSerializer``, ``SharedBufferEdge.SharedBufferEdgeSerializer``,
-``Lockable.LockableTypeSerializer``, ``SharedBufferNodeSerializer``, ``NFAStateSerializer``.
+Twins: ``EventId.EventIdSerializer``, ``DeweyNumber.DeweyNumberSerializer``, ``NodeId.NodeIdSerializer``,
+``SharedBufferEdge.SharedBufferEdgeSerializer``, ``Lockable.LockableTypeSerializer``, ``SharedBufferNodeSerializer``,
+``NFAStateSerializer``.
 """
 
 from __future__ import annotations
@@ -20,12 +24,44 @@ from typing import Any, ClassVar
 from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer
 from pyspark_savepoint.formats.serializers.layout import Part
+from pyspark_savepoint.formats.serializers.primitives import SimpleSerializer
 from pyspark_savepoint.formats.serializers.registry import register
-from pyspark_savepoint.formats.serializers.shapes import INT, LONG, Fields, Flagged, Repeated, ShapedSerializer
+from pyspark_savepoint.formats.serializers.shapes import INT, LONG, Fields, Flagged, Repeated, Shaped, ShapedSerializer
 from pyspark_savepoint.formats.serializers.strings import STRING, StringSerializer
 
 NFA = "org.apache.flink.cep.nfa."
 TEXT = StringSerializer.of(STRING)
+
+
+@register(NFA + "sharedbuffer.EventId$EventIdSerializer$EventIdSerializerSnapshot")
+@dataclass(frozen=True)
+class EventIdSerializer(Shaped, SimpleSerializer):
+    """EVENT_ID: the timestamp of an event, and its number among those of that time."""
+
+    flink_type: ClassVar[str] = "EVENT_ID"
+
+    @property
+    def length(self) -> int:
+        """12."""
+        return 12
+
+    @property
+    def shape(self) -> Part:
+        """Two numbers."""
+        return Fields(("id", "timestamp"), (INT, LONG))
+
+
+@register(NFA + "DeweyNumber$DeweyNumberSerializer$DeweyNumberSerializerSnapshot")
+@dataclass(frozen=True)
+class DeweyNumberSerializer(Shaped, SimpleSerializer):
+    """DEWEY_NUMBER: the version of a match, 1.0.2."""
+
+    flink_type: ClassVar[str] = "DEWEY_NUMBER"
+
+    @property
+    def shape(self) -> Part:
+        """Its digits."""
+        return Repeated(INT)
 
 
 @register(NFA + "sharedbuffer.NodeId$NodeIdSerializer$NodeIdSerializerSnapshot")

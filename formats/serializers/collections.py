@@ -181,6 +181,11 @@ class SortedMapSerializer(MapSerializer):
 
     comparator: bytes = b""
 
+    @property
+    def flink_type(self) -> str:
+        """SORTED_MAP<K, V>."""
+        return f"SORTED_{super().flink_type}"
+
     @classmethod
     def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
         """Comparator, then the nested serializers."""

@@ -152,6 +152,7 @@ class RowSerializer(CompositeSerializer):
     def sizes(self, column: pa.Array) -> Longs:
         """The mask and the fields that are not null."""
         refuse_nulls(column, self.flink_type)
+        row_kinds(self, column)
         sizes = np.full(len(column), self.mask_bytes, np.int64)
         for index, field in enumerate(self.nested):
             part = column.field(index)

@@ -7,7 +7,7 @@
     Choice    := u8 tag  the part of that tag            struct of which one field is set
 
 A shape is no serializer: it has no snapshot. Composite serializers of many names share them
-(:class:`ShapedSerializer`), and they nest: the values of a ``MapSerializer`` are ``Entries(key, Flagged(value))``.
+(:class:`Shaped`), and they nest: the values of a ``MapSerializer`` are ``Entries(key, Flagged(value))``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pyspark_savepoint.formats.columns import (
     valid_rows,
 )
 from pyspark_savepoint.formats.errors import ValueRangeError
-from pyspark_savepoint.formats.serializers.base import CompositeSerializer
+from pyspark_savepoint.formats.serializers.base import CompositeSerializer, TypeSerializer
 from pyspark_savepoint.formats.serializers.checks import refuse_nulls
 from pyspark_savepoint.formats.serializers.elements import (
     encode_elements,
@@ -55,8 +55,8 @@ BOOLEAN, INT, LONG = (
 
 
 @dataclass(frozen=True)
-class ShapedSerializer(CompositeSerializer):
-    """A composite serializer whose values have a shape: it is all that a subclass says about them."""
+class Shaped(TypeSerializer):
+    """A serializer whose values have a shape: it is all that a subclass says about them."""
 
     @property
     @abstractmethod
@@ -82,6 +82,11 @@ class ShapedSerializer(CompositeSerializer):
     def encode(self, column: pa.Array, at: Cursors) -> None:
         """As the shape says."""
         self.shape.encode(column, at)
+
+
+@dataclass(frozen=True)
+class ShapedSerializer(Shaped, CompositeSerializer):
+    """A composite serializer whose values have a shape."""
 
 
 @dataclass(frozen=True)
@@ -200,7 +205,8 @@ class Entries:
         """All keys and all values of all rows as two columns."""
         parts = [self.key, self.value]
         counts = read_counts(self, parts, at)
-        starts, stops = locate(parts, at, counts)
+        with at.inside("entry"):
+            starts, stops = locate(parts, at, counts)
         columns = []
         for name, part, start, stop in zip(("key", "value"), parts, starts, stops, strict=True):
             cursors = at.at(start, stop)

@@ -30,10 +30,10 @@ from pyspark_savepoint.formats.serializers.base import (
 from pyspark_savepoint.formats.serializers.calendar import TIMESTAMP, millis_of, millis_to_micros, timestamps
 from pyspark_savepoint.formats.serializers.checks import refuse_nulls
 from pyspark_savepoint.formats.serializers.elements import naming
-from pyspark_savepoint.formats.serializers.layout import Layout
+from pyspark_savepoint.formats.serializers.layout import Layout, Part
 from pyspark_savepoint.formats.serializers.primitives import read_numbers, write_numbers
 from pyspark_savepoint.formats.serializers.registry import register
-from pyspark_savepoint.formats.serializers.shapes import LONG
+from pyspark_savepoint.formats.serializers.shapes import LONG, Shaped
 
 TTL = "org.apache.flink.runtime.state.ttl.TtlStateFactory$TtlSerializerSnapshot"
 ASYNC_TTL = "org.apache.flink.runtime.state.v2.ttl.TtlStateFactory$TtlSerializerSnapshot"
@@ -131,7 +131,7 @@ def _is_ttl_struct(kind: pa.DataType) -> bool:
 
 @register("org.apache.flink.runtime.state.ttl.TtlAwareSerializerSnapshot")
 @dataclass(frozen=True)
-class TtlAwareSerializer(TypeSerializer):
+class TtlAwareSerializer(Shaped):
     """The serializer inside, in all but the snapshot."""
 
     is_ttl: bool
@@ -163,25 +163,10 @@ class TtlAwareSerializer(TypeSerializer):
         """As inside."""
         return self.inner.length
 
-    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+    @property
+    def shape(self) -> Part:
         """As inside."""
-        return self.inner.arrow_type(options)
-
-    def layout(self, layout: Layout) -> int:
-        """As inside."""
-        return self.inner.layout(layout)
-
-    def decode(self, at: Cursors) -> pa.Array:
-        """As inside."""
-        return self.inner.decode(at)
-
-    def sizes(self, column: pa.Array) -> Longs:
-        """As inside."""
-        return self.inner.sizes(column)
-
-    def encode(self, column: pa.Array, at: Cursors) -> None:
-        """As inside."""
-        self.inner.encode(column, at)
+        return self.inner
 
     def java_hash(self, column: pa.Array) -> Ints:
         """As inside."""
