@@ -30,7 +30,7 @@ POJO = 10  # flags; a = number of fields; b = number of tagged subclasses; the r
 NAME = 11  # only below POJO: a, b = start and length of a class name in names
 AVRO_BLOCKS = 12  # blocks of (varlong n, n times the parts), ended by 0
 VARINT_BLOCK = 13  # Hadoop vint-free: varint n, then n bytes
-EXTENT = 14  # i32 n, i32 size, then size bytes
+EXTENT = 14  # i32 n, i32 size, then size bytes; a = 1: size + n bytes
 
 MAX_DEPTH = 64
 # Values of no bytes at all may be counted without bound; no real list of nothing is longer than this.
@@ -159,7 +159,10 @@ def skip(nodes: Any, children: Any, names: Any, node: int, buf: Any, p: int, end
         if q + 4 > end:
             return -1 - p
         size = be_i32(buf, q)
-        return q + 4 + size if 0 <= size <= end - q - 4 else -1 - p
+        if size < 0:
+            return -1 - p
+        size += n * a
+        return q + 4 + size if size <= end - q - 4 else -1 - p
     if op == BIG_INTEGER:
         if n == 0:
             return q

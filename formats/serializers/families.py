@@ -5,8 +5,10 @@ from __future__ import annotations
 from importlib import import_module
 
 FAMILIES = (
+    "arrays",
     "avro",
     "bigs",
+    "blobs",
     "cep",
     "collections",
     "local_time",
