@@ -27,7 +27,8 @@ from pyspark_savepoint.formats.columns import (
     fixed_values,
     valid_rows,
 )
-from pyspark_savepoint.formats.serializers.binary_slots import check_utf8, copy_spans, decimal_halves, wide_decimals
+from pyspark_savepoint.formats.serializers.binary_numbers import decimal_halves, wide_decimals
+from pyspark_savepoint.formats.serializers.binary_texts import check_utf8, copy_spans
 from pyspark_savepoint.formats.serializers.calendar import (
     MAX_DAYS,
     MIN_DAYS,

@@ -31,8 +31,11 @@ from pyspark_savepoint.formats.columns import (
     valid_rows,
 )
 from pyspark_savepoint.formats.errors import ValueRangeError
-from pyspark_savepoint.formats.serializers.binary_slots import SCALARS, Rows, SlotCodec, Slots, Target
+from pyspark_savepoint.formats.serializers.binary_numbers import BooleanCodec, DecimalCodec, NullCodec, NumberCodec
+from pyspark_savepoint.formats.serializers.binary_texts import BytesCodec, VariantCodec
+from pyspark_savepoint.formats.serializers.binary_times import DayTimeIntervalCodec, TimestampCodec
 from pyspark_savepoint.formats.serializers.logical_types import LogicalType, arrow_type
+from pyspark_savepoint.formats.serializers.slots import Rows, SlotCodec, Slots, Target, Wide, first_row
 
 RAW_STATE = 'read the state as bytes: option("raw", "<state>")'
 COUNT = LogicalType("INTEGER", nullable=False)
@@ -197,8 +200,7 @@ def _sums(values: Longs, counts: Longs) -> Longs:
 
 
 def _check(at: Cursors, bad: Flags, expected: str) -> None:
-    rows = np.flatnonzero(bad)
-    at.check(int(rows[0]) if len(rows) else -1, expected)
+    at.check(first_row(bad), expected)
 
 
 @contextmanager
@@ -212,12 +214,8 @@ def _naming(name: str) -> Iterator[None]:
         raise
 
 
-class Container(ABC):
+class Container(Wide, ABC):
     """A container in the variable part of another: its slot holds its length and offset."""
-
-    def width(self, kind: LogicalType) -> int:
-        """Eight."""
-        return 8
 
     def read(self, kind: LogicalType, slots: Slots) -> pa.Array:
         """The column of the containers that the slots point to."""
@@ -378,6 +376,30 @@ def _pick(entries: pa.Array, first: int, kept: Flags) -> pa.Array:
     return part if kept.all() else part.filter(pa.array(kept))
 
 
+SCALARS: Mapping[str, SlotCodec] = {
+    "BOOLEAN": BooleanCodec(),
+    "TINYINT": NumberCodec(np.int8),
+    "SMALLINT": NumberCodec(np.int16),
+    "INTEGER": NumberCodec(np.int32),
+    "BIGINT": NumberCodec(np.int64),
+    "FLOAT": NumberCodec(np.float32),
+    "DOUBLE": NumberCodec(np.float64),
+    "DATE": NumberCodec(np.int32),
+    "TIME_WITHOUT_TIME_ZONE": NumberCodec(np.int32),
+    "INTERVAL_YEAR_MONTH": NumberCodec(np.int32),
+    "INTERVAL_DAY_TIME": DayTimeIntervalCodec(),
+    "TIMESTAMP_WITHOUT_TIME_ZONE": TimestampCodec(),
+    "TIMESTAMP_WITH_LOCAL_TIME_ZONE": TimestampCodec(),
+    "DECIMAL": DecimalCodec(),
+    "CHAR": BytesCodec(text=True),
+    "VARCHAR": BytesCodec(text=True),
+    "BINARY": BytesCodec(),
+    "VARBINARY": BytesCodec(),
+    "RAW": BytesCodec(in_place=False),
+    "BITMAP": BytesCodec(in_place=False),
+    "VARIANT": VariantCodec(),
+    "NULL": NullCodec(),
+}
 CONTAINERS: Mapping[str, Container] = {
     "ROW": RowCodec(),
     "STRUCTURED_TYPE": RowCodec(),

@@ -11,6 +11,8 @@ FAMILIES = (
     "blobs",
     "cep",
     "collections",
+    "constants",
+    "enums",
     "local_time",
     "pojo",
     "primitives",
@@ -20,9 +22,11 @@ FAMILIES = (
     "stream_element",
     "strings",
     "table_data",
+    "table_wrappers",
     "temporal",
     "ttl",
     "tuples",
+    "windows",
     "wrappers",
 )
 

@@ -65,6 +65,7 @@ KINDS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "RawType": ("RAW", {}),
     "NullType": ("NULL", {}),
     "VariantType": ("VARIANT", {}),
+    "BitmapType": ("BITMAP", {}),
 }
 
 STRINGS = ("CHAR", "VARCHAR")
@@ -91,6 +92,7 @@ ARROW: Mapping[str, pa.DataType] = {
     "TIME_WITHOUT_TIME_ZONE": pa.int32(),
     "INTERVAL_YEAR_MONTH": pa.int32(),
     "RAW": pa.binary(),
+    "BITMAP": pa.binary(),
     "NULL": pa.null(),
     "VARIANT": pa.struct([("value", pa.binary()), ("metadata", pa.binary())]),
 }

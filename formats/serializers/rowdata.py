@@ -43,7 +43,7 @@ from pyspark_savepoint.formats.serializers.binary_data import (
     row_sizes,
     write_fields,
 )
-from pyspark_savepoint.formats.serializers.binary_slots import copy_spans
+from pyspark_savepoint.formats.serializers.binary_texts import copy_spans
 from pyspark_savepoint.formats.serializers.checks import refuse_nulls, refuse_where
 from pyspark_savepoint.formats.serializers.layout import Layout
 from pyspark_savepoint.formats.serializers.logical_types import EmbeddedType, LogicalType, arrow_type

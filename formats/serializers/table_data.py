@@ -1,51 +1,44 @@
-"""The other values of SQL state: texts, decimals, timestamps, raw values, and wrappers around rows.
+"""Values of SQL outside of rows: texts, decimals, timestamps, raw values.
 
     StringDataSerializer      -                         i32 n, UTF-8
     DecimalDataSerializer 3   i32 precision, i32 scale  precision <= 18: i64 unscaled; else i32 n, big-endian number
     TimestampDataSerializer 1 i32 precision             precision <= 3: i64 millis; else also i32 nanos of it
     RawValueDataSerializer    composite 0, one nested   i32 n, bytes of the nested serializer
-    WindowKeySerializer       composite 1, key          i64 window, key
-    ExternalSerializer        composite 1, data type stream, bool; nested internal serializer    as that serializer
-    NodeSerializer ..         composite 0, parts        the parts in order
-    RowDataKeySerializer 0    twice i32 n, stream (equaliser, hash function); serializer         as that serializer
 
 Twins: the classes of these names in ``org.apache.flink.table.runtime``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Flags, Ints, Longs, binary_parts, valid_rows
+from pyspark_savepoint.formats.columns import (
+    Cursors,
+    DecodeOptions,
+    Flags,
+    Ints,
+    Longs,
+    binary_parts,
+    valid_rows,
+)
 from pyspark_savepoint.formats.data_view import DataOutputView
-from pyspark_savepoint.formats.java_stream import skip_java_object
 from pyspark_savepoint.formats.serializers.base import (
     CompositeSerializer,
     SnapshotReader,
     TypeSerializer,
     expect_version,
-    write_versioned,
 )
-from pyspark_savepoint.formats.serializers.binary_slots import (
-    check_utf8,
-    compact_decimals,
-    copy_spans,
-    decimal_halves,
-    timestamp_parts,
-    timestamps,
-    wide_decimals,
-)
+from pyspark_savepoint.formats.serializers.binary_numbers import compact_decimals, decimal_halves, wide_decimals
+from pyspark_savepoint.formats.serializers.binary_texts import check_utf8, copy_spans
+from pyspark_savepoint.formats.serializers.binary_times import timestamp_parts, timestamps
 from pyspark_savepoint.formats.serializers.checks import refuse_nulls
-from pyspark_savepoint.formats.serializers.layout import Layout, Part
+from pyspark_savepoint.formats.serializers.layout import Layout
 from pyspark_savepoint.formats.serializers.logical_types import LogicalType, arrow_type
 from pyspark_savepoint.formats.serializers.primitives import (
-    BASE,
-    NumberSerializer,
     SimpleSerializer,
     fold_long,
     read_numbers,
@@ -59,14 +52,11 @@ from pyspark_savepoint.formats.serializers.rowdata import (
     hash_blobs,
     write_blobs,
 )
-from pyspark_savepoint.formats.serializers.shapes import Fields, ShapedSerializer
 from pyspark_savepoint.formats.serializers.strings import expect_utf8
 
-LINKED = "org.apache.flink.table.runtime.sequencedmultisetstate.linked."
 STRING_DATA = TYPEUTILS + "StringDataSerializer$StringDataSerializerSnapshot"
 DECIMAL_DATA = TYPEUTILS + "DecimalDataSerializer$DecimalSerializerSnapshot"
 TIMESTAMP_DATA = TYPEUTILS + "TimestampDataSerializer$TimestampDataSerializerSnapshot"
-LONG: TypeSerializer = NumberSerializer(f"{BASE}LongSerializer$LongSerializerSnapshot", 3)
 
 
 def _blob_sizes(column: pa.Array, flink_type: str) -> Longs:
@@ -291,154 +281,3 @@ class RawValueDataSerializer(SizedSerializer, CompositeSerializer):
     def encode(self, column: pa.Array, at: Cursors) -> None:
         """The mirror of :meth:`decode`."""
         write_blobs(column, at)
-
-
-@register(TYPEUTILS + "WindowKeySerializer$WindowKeySerializerSnapshot")
-@dataclass(frozen=True)
-class WindowKeySerializer(ShapedSerializer):
-    """WINDOW_KEY: a window (its end or its start, in milliseconds) and the key of a row."""
-
-    @property
-    def flink_type(self) -> str:
-        """WINDOW_KEY<...>."""
-        return f"WINDOW_KEY<{self.nested[0].flink_type}>"
-
-    @property
-    def shape(self) -> Part:
-        """A long and the key."""
-        return Fields(("window", "key"), (LONG, self.nested[0]))
-
-
-#: Type and fields of the composites of a sequenced multiset, by snapshot class.
-LINKED_PARTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    f"{LINKED}NodeSerializer$NodeSerializerSnapshot": (
-        "NODE",
-        ("row", "sqn", "prev_sqn", "next_sqn", "next_sqn_for_record", "timestamp"),
-    ),
-    f"{LINKED}RowSqnInfoSerializer$RowSqnInfoSerializerSnapshot": ("ROW_SQN_INFO", ("first_sqn", "last_sqn")),
-    f"{LINKED}MetaSqnInfoSerializer$MetaSqnInfoSerializerSnapshot": ("META_SQN_INFO", ("high_sqn", "size")),
-}
-
-
-@register(*LINKED_PARTS)
-@dataclass(frozen=True)
-class LinkedPartSerializer(ShapedSerializer):
-    """NODE, ROW_SQN_INFO, META_SQN_INFO: how 2.2 keeps rows in order for upserts."""
-
-    outer_versions: ClassVar[tuple[int, ...]] = (0,)
-    arity: ClassVar[int | None] = None
-
-    @classmethod
-    def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
-        """As many parts as the class has."""
-        serializer = super().read_snapshot(name, version, reader)
-        count = len(LINKED_PARTS[name][1])
-        if len(serializer.children) != count:
-            reader.view.fail(f"{count} nested serializers", len(serializer.children))
-        return serializer
-
-    @property
-    def flink_type(self) -> str:
-        """The class and its parts."""
-        title, names = LINKED_PARTS[self.snapshot_class]
-        fields = (f"{name} {part.flink_type}" for name, part in zip(names, self.nested, strict=True))
-        return f"{title}<{', '.join(fields)}>"
-
-    @property
-    def length(self) -> int:
-        """The sum, where all parts have one."""
-        lengths = [part.length for part in self.nested]
-        return -1 if min(lengths) < 0 else sum(lengths)
-
-    @property
-    def shape(self) -> Part:
-        """The parts in order."""
-        return Fields(LINKED_PARTS[self.snapshot_class][1], self.nested)
-
-
-@dataclass(frozen=True)
-class WrappingSerializer(TypeSerializer):
-    """A serializer around another one, whose bytes are the other's."""
-
-    @property
-    def inner(self) -> TypeSerializer:
-        """The other one."""
-        return self.children[0]
-
-    @property
-    def flink_type(self) -> str:
-        """The other's."""
-        return self.inner.flink_type
-
-    @property
-    def length(self) -> int:
-        """The other's."""
-        return self.inner.length
-
-    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """The other's."""
-        return self.inner.arrow_type(options)
-
-    def layout(self, layout: Layout) -> int:
-        """The other's."""
-        return self.inner.layout(layout)
-
-    def decode(self, at: Cursors) -> pa.Array:
-        """By the other."""
-        return self.inner.decode(at)
-
-    def sizes(self, column: pa.Array) -> Longs:
-        """The other's."""
-        return self.inner.sizes(column)
-
-    def encode(self, column: pa.Array, at: Cursors) -> None:
-        """By the other."""
-        self.inner.encode(column, at)
-
-
-@register(TYPEUTILS + "ExternalSerializer$ExternalSerializerSnapshot")
-@dataclass(frozen=True)
-class ExternalSerializer(WrappingSerializer, CompositeSerializer):
-    """Objects of a user's class that are stored as SQL's own data, which the nested serializer describes."""
-
-    data_type: bytes = b""
-    internal_input: bool = False
-
-    @classmethod
-    def read_outer(cls, outer_version: int, reader: SnapshotReader) -> dict[str, Any]:
-        """The data type, kept as a stream, and whether the input is internal already."""
-        stream = skip_java_object(reader.view)
-        return {"data_type": stream, "internal_input": reader.view.read_bool("isInternalInput")}
-
-    def write_outer(self, view: DataOutputView) -> None:
-        """The mirror of :meth:`read_outer`."""
-        view.write(self.data_type)
-        view.write_bool(self.internal_input)
-
-
-@register(LINKED + "RowDataKeySerializerSnapshot")
-@dataclass(frozen=True)
-class RowDataKeySerializer(WrappingSerializer):
-    """A row as key of a map, with generated code for its equality and hash, which is kept and never run."""
-
-    equaliser: bytes
-    hash_function: bytes
-    row: TypeSerializer
-
-    @classmethod
-    def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
-        """Two objects behind their lengths, and the serializer of the row."""
-        expect_version(name, version, (0,), reader)
-        view = reader.view
-        return cls(name, version, view.read_blob("an equaliser"), view.read_blob("a hash"), reader.versioned())
-
-    def write_payload(self, view: DataOutputView) -> None:
-        """The mirror of :meth:`read_snapshot`."""
-        view.write_blob(self.equaliser)
-        view.write_blob(self.hash_function)
-        write_versioned(self.row, view)
-
-    @property
-    def children(self) -> tuple[TypeSerializer, ...]:
-        """The serializer of the row."""
-        return (self.row,)

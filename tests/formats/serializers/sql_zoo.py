@@ -1,4 +1,4 @@
-"""Snapshots, values and types of SQL state that Flink 2.2.1 wrote, for the tests of rows.
+"""Snapshots, values and types of SQL state that Flink 2.2.1 wrote (bitmaps, sorted longs: 2.3.0).
 
 ``sql_zoo.jsonl`` has two kinds of lines: a type (as Flink prints it) with its Java object stream, and a serializer
 with its snapshot, ``getLength()``, values and hash codes (of rows as the serializer writes them).

@@ -106,8 +106,8 @@ def test_arrow_types(notation: str, options: dict[str, str], expected: pa.DataTy
 def test_types_that_rows_do_not_hold() -> None:
     assert read(sql_zoo.types()["ROW<`x` INT, `y z` STRING>"]).stored
     assert not read(sql_zoo.types()["TIMESTAMP(3) WITH TIME ZONE"]).stored
-    newer = convert(java_type("BitmapType", "BITMAP"))
-    assert str(newer) == "BITMAP"
+    newer = convert(java_type("TensorType", "TENSOR"))
+    assert str(newer) == "TENSOR"
     assert not LogicalType("ARRAY", children=(newer,)).stored
     assert str(convert(java_type("OddType", "{0.__class__}"))) == "{0.__class__}"
 

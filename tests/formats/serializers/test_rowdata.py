@@ -80,7 +80,7 @@ def test_values_of_real_flink(name: str) -> None:
             check_prefixes(serializer, value, timestamps="raw")
 
 
-@pytest.mark.parametrize("name", ["simple", "none", "generated", "binaryrow", "variant row"])
+@pytest.mark.parametrize("name", ["simple", "none", "generated", "binaryrow", "variant row", "bitmap row"])
 def test_hash_codes_of_real_flink(name: str) -> None:
     exhibit = sql_zoo.exhibits()[name]
     column = decode(exhibit.serializer, *exhibit.values, row_kind=True)
@@ -283,9 +283,9 @@ def test_row_kinds() -> None:
 
 
 def test_types_of_newer_releases() -> None:
-    serializer = rows_of(array_of(LogicalType("BITMAP", class_name="org.apache.flink.table.types.logical.BitmapType")))
+    serializer = rows_of(array_of(LogicalType("TENSOR", class_name="org.apache.flink.table.types.logical.TensorType")))
     assert serializer.opaque_parts() == [serializer]
-    with pytest.raises(UndecodableStateError, match="BITMAP"):
+    with pytest.raises(UndecodableStateError, match="TENSOR"):
         decode(serializer, row(1, 0))
 
 

@@ -165,7 +165,13 @@ def test_impossible_parameters(name: str, numbers: tuple[int, ...]) -> None:
 
 
 def test_nulls_and_text_that_is_none() -> None:
-    for serializer in (STRINGDATA, decimal(5, 2), decimal(38, 0), timestamp(3)):
+    for serializer in (
+        STRINGDATA,
+        sql_zoo.exhibits()["sorted long"].serializer,
+        decimal(5, 2),
+        decimal(38, 0),
+        timestamp(3),
+    ):
         with pytest.raises(ValueRangeError, match="cannot be null"):
             encode(serializer, pa.nulls(1, serializer.arrow_type(DecodeOptions())))
     bad = pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\1\0\0\0"), pa.py_buffer(b"\xff")])
