@@ -13,6 +13,7 @@ FAMILIES = (
     "collections",
     "constants",
     "enums",
+    "generic",
     "local_time",
     "pojo",
     "primitives",

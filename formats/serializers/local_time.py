@@ -55,11 +55,12 @@ Dates = tuple[Longs, Longs, Longs]
 
 
 def _read_dates(at: Cursors, what: str) -> tuple[Dates, Flags]:
+    start = at.at(at.position.copy(), at.end)
     years = read_numbers(at, "read_i32", np.int32, what).astype(np.int64)
     months = read_numbers(at, "read_i8", np.int8, what).astype(np.int64)
     days = read_numbers(at, "read_i8", np.int8, what).astype(np.int64)
     valid = years != -(2**31)
-    _expect(at, ~valid | _dates_exist(years, months, days), "a day of the calendar")
+    _expect(start, ~valid | _dates_exist(years, months, days), "a day of the calendar")
     return (years, months, days), valid
 
 
@@ -68,11 +69,12 @@ def _dates_exist(years: Longs, months: Longs, days: Longs) -> Flags:
 
 
 def _read_times(at: Cursors, what: str) -> tuple[Longs, Flags]:
+    start = at.at(at.position.copy(), at.end)
     hours, minutes, seconds = (read_numbers(at, "read_i8", np.int8, what).astype(np.int64) for _ in range(3))
     nanos = read_numbers(at, "read_i32", np.int32, what).astype(np.int64)
     valid = hours != -128
     sound = (hours >= 0) & (hours < 24) & (minutes >= 0) & (minutes < 60) & (seconds >= 0) & (seconds < 60)
-    _expect(at, ~valid | sound & (nanos >= 0) & (nanos < NANOS_PER_SECOND), "a time of the day")
+    _expect(start, ~valid | sound & (nanos >= 0) & (nanos < NANOS_PER_SECOND), "a time of the day")
     return np.where(valid, (hours * 3600 + minutes * 60 + seconds) * NANOS_PER_SECOND + nanos, 0), valid
 
 
@@ -138,11 +140,12 @@ class LocalDateSerializer(FixedWidthSerializer):
 
     def decode(self, at: Cursors) -> pa.Array:
         """One date a row."""
+        start = at.at(at.position.copy(), at.end)
         dates, valid = _read_dates(at, self.flink_type)
         if at.options.timestamps == "raw":
             return struct_array(DATE_PARTS, _date_columns(dates, valid), len(at), valid)
         days = np.where(valid, days_of_dates(*dates), 0)
-        refuse_beyond(at, (days < MIN_DAYS) | (days > MAX_DAYS), "days since 1970", days)
+        refuse_beyond(start, (days < MIN_DAYS) | (days > MAX_DAYS), "days since 1970", days)
         return fixed_array(pa.date32(), days.astype(np.int32), valid)
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
@@ -218,13 +221,14 @@ class LocalDateTimeSerializer(FixedWidthSerializer):
 
     def decode(self, at: Cursors) -> pa.Array:
         """One date and time a row."""
+        start = at.at(at.position.copy(), at.end)
         dates, valid = _read_dates(at, self.flink_type)
         nanos, timed = _read_times(at, self.flink_type)
-        _expect(at, valid == timed, "a date and a time, or none of both")
+        _expect(start, valid == timed, "a date and a time, or none of both")
         if at.options.timestamps == "raw":
             columns = [*_date_columns(dates, valid), fixed_array(pa.int64(), nanos, valid)]
             return struct_array(DATE_TIME_PARTS, columns, len(at), valid)
-        return timestamps(days_to_micros(at, days_of_dates(*dates), nanos, valid), valid, TIMESTAMP_NTZ)
+        return timestamps(days_to_micros(start, days_of_dates(*dates), nanos, valid), valid, TIMESTAMP_NTZ)
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
         """One date and time a row."""

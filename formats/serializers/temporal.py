@@ -77,10 +77,11 @@ class DateSerializer(FixedWidthSerializer):
 
     def decode(self, at: Cursors) -> pa.Array:
         """One moment a row."""
+        start = at.at(at.position.copy(), at.end)
         millis = read_numbers(at, "read_i64", np.int64, self.flink_type)
         valid = millis != NULL
         if self.arrow_type(at.options) == TIMESTAMP:
-            return timestamps(millis_to_micros(at, millis, valid), valid)
+            return timestamps(millis_to_micros(start, millis, valid), valid)
         return fixed_array(pa.int64(), millis, valid)
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
@@ -114,18 +115,19 @@ class MomentSerializer(FixedWidthSerializer):
 
     def decode(self, at: Cursors) -> pa.Array:
         """One moment a row."""
+        start = at.at(at.position.copy(), at.end)
         first = read_numbers(at, "read_i64", np.int64, self.flink_type)
         nanos = read_numbers(at, "read_i32", np.int32, self.flink_type)
         valid = first != NULL
         damaged = valid & ((nanos < 0) | (nanos >= NANOS_PER_SECOND))
         if damaged.any():
             row = int(damaged.argmax())
-            at.fail(row, "nanoseconds of a second", int(nanos[row]))
+            start.fail(row, "nanoseconds of a second", int(nanos[row]))
         seconds = first if self.snapshot_class == INSTANT else first // 1000
         if at.options.timestamps == "raw":
             parts = [fixed_array(pa.int64(), seconds, valid), fixed_array(pa.int32(), nanos, valid)]
             return struct_array(MOMENT, parts, len(at), valid)
-        return timestamps(seconds_to_micros(at, seconds, nanos.astype(np.int64), valid), valid)
+        return timestamps(seconds_to_micros(start, seconds, nanos.astype(np.int64), valid), valid)
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
         """One moment a row; a null has its own nanoseconds."""
