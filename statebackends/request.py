@@ -11,8 +11,9 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, did_you_mean
 
-DEFAULT_BATCH_ROWS = 20_000
-DEFAULT_MEMORY = 64 << 20
+DEFAULT_BATCH_ROWS = 32_768
+DEFAULT_MEMORY = 32 << 20
+MIN_WINDOW = 1 << 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,11 @@ class TableRequest:
         if self.state is None:
             return None
         return tuple(name.strip() for name in self.state.split(",") if name.strip())
+
+    @property
+    def window(self) -> int:
+        """Bytes of state in a block of entries: their spans, rows and columns take several times as much."""
+        return max(MIN_WINDOW, self.memory // 8)
 
     def wants(self, key_group: int) -> bool:
         """Whether ``key_groups`` lets a key group pass."""

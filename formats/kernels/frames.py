@@ -240,6 +240,10 @@ def hash_rows(
 
 @kernel
 def bucket_of(buf: Any, start: Any, end: Any, seed: int, buckets: int, out: Any) -> None:
-    """The bucket of every span, for a partition by key."""
+    """The bucket of every span, for a partition by key into a power of two of buckets.
+
+    By the highest bits: the lowest ones choose the slots of :func:`hash_rows`, and must not be alike in a bucket.
+    """
     for i in range(start.shape[0]):
-        out[i] = np.int64((hash_span(buf, start[i], end[i], seed) >> np.uint64(7)) % np.uint64(buckets))
+        high = hash_span(buf, start[i], end[i], seed) >> np.uint64(40)
+        out[i] = np.int64(high & np.uint64(buckets - 1))
