@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -21,10 +21,10 @@ from pyspark_savepoint.formats.byte_source import ByteSource
 from pyspark_savepoint.formats.columns import Bytes, Cursors, Longs, Origin
 from pyspark_savepoint.formats.errors import CorruptStateError, UndecodableStateError
 from pyspark_savepoint.formats.keyed_block import HEAP, KeyedBlock
-from pyspark_savepoint.formats.keyed_content import Extent, read_extent, whole_content
+from pyspark_savepoint.formats.keyed_content import Extent, KeyGroupContent, read_extent, whole_content
 from pyspark_savepoint.formats.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.formats.serializers.layout import locate
+from pyspark_savepoint.formats.serializers.layout import locate, locate_some
 from pyspark_savepoint.formats.serializers.primitives import read_numbers
 
 
@@ -53,15 +53,23 @@ class HeapKeyedStream:
         self.origin = origin
 
     def blocks(self, key_groups: set[int], selected: set[int], namespaced: bool, window: int) -> Iterator[KeyedBlock]:
-        """Entries of some key groups, as many at a time as ``window`` bytes hold, but never less than one."""
+        """Entries of some key groups, as many at a time as ``window`` bytes hold.
+
+        Key groups larger than that come in several blocks that are not complete.
+        """
+        # What is compressed takes four times its room, as a rule; the window bounds memory, not reading.
+        limit = window // 4 if self.header.compressed else window
         waiting: list[Extent] = []
         size = 0
         for extent in self.extents:
             if extent.key_group not in key_groups:
                 continue
-            if waiting and size + extent.size > window:
+            if waiting and size + extent.size > limit:
                 yield self._block(waiting, selected, namespaced)
                 waiting, size = [], 0
+            if extent.size > limit:
+                yield from self._partial(extent, selected, namespaced, window)
+                continue
             waiting.append(extent)
             size += extent.size
         if waiting:
@@ -74,17 +82,7 @@ class HeapKeyedStream:
         compressed = self.header.compressed
         parts = []
         for extent in extents:
-            head = self.source.read(extent.start, 4) if extent.size >= 4 else b""
-            if int.from_bytes(head, "big") != extent.key_group or len(head) < 4:
-                raise CorruptStateError(
-                    f"key group {extent.key_group} is damaged",
-                    path=self.source.path,
-                    offset=extent.start,
-                    operator=self.origin.operator,
-                    expected=f"the number of key group {extent.key_group}",
-                    found=head.hex(),
-                    remedy="the file is truncated or damaged: take it from its origin again",
-                )
+            self._check_number(extent)
             if compressed and self.header.states:
                 parts.append(whole_content(self.source, extent.start + 4, extent.end, True))
             else:
@@ -96,11 +94,48 @@ class HeapKeyedStream:
         origin = Origin(self.source.path, base, self.origin.operator, None, compressed or len(extents) > 1)
         return np.concatenate(parts), starts, ends, origin
 
+    def _check_number(self, extent: Extent) -> None:
+        head = self.source.read(extent.start, 4) if extent.size >= 4 else b""
+        if int.from_bytes(head, "big") != extent.key_group or len(head) < 4:
+            raise CorruptStateError(
+                f"key group {extent.key_group} is damaged",
+                path=self.source.path,
+                offset=extent.start,
+                operator=self.origin.operator,
+                expected=f"the number of key group {extent.key_group}",
+                found=head.hex(),
+                remedy="the file is truncated or damaged: take it from its origin again",
+            )
+
     def _block(self, extents: Sequence[Extent], selected: set[int], namespaced: bool) -> KeyedBlock:
         buffer, start, end, origin = self._content(extents)
         at = Cursors(buffer, start.astype(np.int64), end.astype(np.int64), origin)
         tables = self._tables(at, selected)
         return self._assemble(buffer, origin, extents, tables, namespaced)
+
+    def _partial(self, extent: Extent, selected: set[int], namespaced: bool, window: int) -> Iterator[KeyedBlock]:
+        """The tables of one key group, one after another, each in as many pieces as windows it reaches into."""
+        self._check_number(extent)
+        walk = _Walk(self, extent, window)
+        seen: set[int] = set()
+        for _ in self.header.states:
+            state, left = walk.head()
+            if state in seen:
+                walk.fail("every state once in a key group", f"state {state} twice")
+            seen.add(state)
+            parts, opaque = self._parts(self.header.states[state])
+            if opaque and left:
+                self._hidden(self.header.states[state], opaque[0], walk.cursors(state), selected)
+            while left:
+                starts, stops = walk.entries(state, parts, left)
+                left -= starts.shape[1]
+                if state in selected:
+                    table = _Table(state, np.zeros(1, np.int64), np.array([starts.shape[1]]), starts, stops)
+                    block = self._assemble(walk.buffer, walk.origin, [extent], [table], namespaced)
+                    yield replace(block, complete=False)
+            if selected <= seen and not self._strict:
+                return
+        walk.expect_end()
 
     def _tables(self, at: Cursors, selected: set[int]) -> list[_Table]:
         """Walk the tables of all key groups side by side: the first table of each, then the second, and so on."""
@@ -127,7 +162,7 @@ class HeapKeyedStream:
                 at.update(rows, here)
                 if state in selected:
                     tables.append(table)
-            if not selected - {int(state) for state in np.flatnonzero(seen.all(axis=0))} and not self._strict:
+            if selected <= set(np.flatnonzero(seen.all(axis=0)).tolist()) and not self._strict:
                 return tables
         at.expect_end()
         return tables
@@ -207,3 +242,70 @@ class HeapKeyedStream:
             [(extent.key_group, runs[i]) for i, extent in enumerate(extents)],
             namespaced=namespaced,
         )  # fmt: skip
+
+
+class _Walk:
+    """The content of one key group, walked forward: a window, and the position in it."""
+
+    def __init__(self, stream: HeapKeyedStream, extent: Extent, window: int) -> None:
+        self.stream = stream
+        self.compressed = stream.header.compressed
+        self.content = KeyGroupContent(stream.source, extent.start + 4, extent.end, self.compressed)
+        self.start = 0 if self.compressed else extent.start + 4
+        self.window = window
+        self.buffer = np.empty(0, np.uint8)
+        self.position = 0
+
+    @property
+    def origin(self) -> Origin:
+        """Where the window is."""
+        return Origin(self.stream.source.path, self.start, self.stream.origin.operator, None, self.compressed)
+
+    def cursors(self, state: int | None = None) -> Cursors:
+        """One cursor, from here to the end of the window."""
+        name = None if state is None else self.stream.header.states[state].name
+        end = np.array([len(self.buffer)], np.int64)
+        return Cursors(self.buffer, np.array([self.position], np.int64), end, replace(self.origin, state=name))
+
+    def more(self, size: int) -> None:
+        """Move the window: what is left of it, and about ``size`` more bytes."""
+        self.start += self.position
+        self.buffer = self.content.window(self.buffer[self.position :].copy(), size)
+        self.position = 0
+
+    def head(self) -> tuple[int, int]:
+        """State id and number of entries of a table."""
+        while len(self.buffer) - self.position < 6 and not self.content.exhausted:
+            self.more(self.window)
+        at = self.cursors()
+        state = int(read_numbers(at, "read_i16", np.int16, "a state id")[0])
+        count = int(read_numbers(at, "read_i32", np.int32, "a number of entries")[0])
+        if not 0 <= state < len(self.stream.header.states):
+            self.fail(f"a state id below {len(self.stream.header.states)}", state)
+        if count < 0:
+            self.fail("a number of entries", count)
+        self.position += 6
+        return state, count
+
+    def entries(self, state: int, parts: Sequence[TypeSerializer], most: int) -> tuple[Any, Any]:
+        """Spans of the next entries of a table: as many as are in the window, but at least one."""
+        size = self.window
+        while True:
+            at = self.cursors(state)
+            starts, stops = locate_some(parts, at, most)
+            if starts.shape[1]:
+                self.position = int(at.position[0])
+                return starts, stops
+            if self.content.exhausted:
+                locate(parts, at, np.ones(1, np.int64))
+            self.more(size)
+            size *= 2
+
+    def expect_end(self) -> None:
+        """Nothing is left."""
+        if self.position < len(self.buffer) or not self.content.exhausted:
+            self.fail("the end of the key group")
+
+    def fail(self, expected: str, found: object = None) -> NoReturn:
+        """Raise a CorruptStateError for the current position."""
+        self.cursors().fail(0, expected, found)

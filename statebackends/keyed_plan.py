@@ -107,7 +107,7 @@ class KeyedSpec:
     raw: frozenset[str]
     options: DecodeOptions
     batch_rows: int
-    memory: int
+    window: int
 
     def bind(self, header: KeyedBackendHeader, form: str) -> dict[str, tuple[int, StateColumn]]:
         """The states that a file has: id and column by name."""
@@ -128,14 +128,13 @@ class KeyedSplit:
     def blocks(self, spec: KeyedSpec) -> Iterator[tuple[KeyedBlock, KeyedBackendHeader]]:
         """The entries of all sources, each block with its file's header."""
         for stream, selected in self._streams(spec):
-            for block in stream.blocks(set(self.key_groups), selected, spec.namespaced, window_of(spec.memory)):
+            for block in stream.blocks(set(self.key_groups), selected, spec.namespaced, spec.window):
                 yield block, stream.header
 
     def rows_or_blocks(self, spec: KeyedSpec) -> Iterator[tuple[KeyedBlock | SortedRows, KeyedBackendHeader]]:
         """The same, but rows where they come out of the file joined."""
         for stream, selected in self._streams(spec):
-            window = window_of(spec.memory)
-            for block in stream.rows_or_blocks(set(self.key_groups), selected, spec.namespaced, window):
+            for block in stream.rows_or_blocks(set(self.key_groups), selected, spec.namespaced, spec.window):
                 yield block, stream.header
 
     def _streams(self, spec: KeyedSpec) -> Iterator[tuple[KeyedStream, set[int]]]:
@@ -144,11 +143,6 @@ class KeyedSplit:
                 selected = {state for state, _ in spec.bind(stream.header, stream.form).values()}
                 if selected:
                     yield stream, selected
-
-
-def window_of(memory: int) -> int:
-    """Bytes of a block: its spans, rows and columns take several times as much."""
-    return max(1 << 16, memory // 8)
 
 
 def vertices(

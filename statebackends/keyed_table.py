@@ -58,7 +58,7 @@ class KeyedTable:
         chosen = self.headers.choose(namespaced, request.states)
         options = replace(request.decode, ttl=request.include_ttl)
         self.spec = KeyedSpec(
-            tuple(chosen), namespaced, frozenset(request.raw), options, request.batch_rows, request.memory
+            tuple(chosen), namespaced, frozenset(request.raw), options, request.batch_rows, request.window
         )
         notes = [check_decodable(metas, request.undecodable, operator.label) for metas in chosen.values()]
         self.warnings = tuple(note for note in notes if note)
@@ -156,7 +156,7 @@ class KeyedPartition:
             if isinstance(block, SortedRows) or block.complete:
                 yield from self._rows(rows_of(block), header)
                 continue
-            spill = spill or SpillJoin(block, header, self.spec.memory)
+            spill = spill or SpillJoin(block, header, self.spec.window)
             spill.add(block)
         if spill is not None:
             yield from self._spilled(spill)
@@ -191,7 +191,7 @@ class _BatchBuilder:
             for name, (state, column) in bound.items()
             if name in names or name + LAST_ACCESS in names
         }
-        self.namespace = next(meta.namespace_serializer for meta in header.states if meta.name in bound)
+        self.namespace = next(column.meta.namespace_serializer for _, column in bound.values())
 
     def build(self, low: int, high: int) -> pa.RecordBatch:
         """One batch: rows [low, high)."""

@@ -221,7 +221,7 @@ class OperatorPartition:
         while stop < len(offsets) and offsets[stop] == offsets[stop - 1]:
             stop += 1
         skip, left = first - start, count
-        for buffer, pieces, base in stream.windows(offsets[start:stop], max(1 << 16, self.request.memory // 8)):
+        for buffer, pieces, base in stream.windows(offsets[start:stop], self.request.window):
             for columns in self._columns(stream, meta, buffer, pieces, base):
                 if self.mode != "BROADCAST":
                     rows = len(columns[VALUE])

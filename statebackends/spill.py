@@ -2,8 +2,8 @@
 
     part := Arrow IPC stream of (state, namespace, key, user key, value)        one temporary file per part
 
-All entries of a key fall into one part, so each part is a complete block of its own. A part that is one enormous key
-is as large as that row has to be anyway.
+All entries of a key fall into one part, so each part is a complete block of its own. A part that is still too large is
+partitioned again, by another hash, as often as that helps: one enormous key is as large as its row has to be anyway.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.ipc as ipc
 
 from pyspark_savepoint.formats.columns import Longs, Origin, binary_parts
@@ -26,16 +27,22 @@ from pyspark_savepoint.statebackends.state_column import binary_spans
 PARTS = ("namespace", "key", "user", "value")
 SCHEMA = pa.schema([pa.field("state", pa.int32()), *(pa.field(part, pa.binary()) for part in PARTS)])
 FANOUT = 64
+#: 64 to the fourth windows of 8 MB are more than any key group.
+MAX_DEPTH = 4
 
 
 class SpillJoin:
-    """The entries of one key group, which arrive in blocks, as complete blocks of bounded size. A context manager."""
+    """The entries of one key group, which arrive in blocks, as complete blocks of about ``window`` bytes.
 
-    def __init__(self, first: KeyedBlock, header: KeyedBackendHeader, memory: int) -> None:
+    A context manager, which removes its files.
+    """
+
+    def __init__(self, first: KeyedBlock, header: KeyedBackendHeader, window: int, depth: int = 0) -> None:
         self.key_group = first.groups[0][0]
         self.first = first
         self.header = header
-        self.memory = memory
+        self.window = window
+        self.depth = depth
         self.stack = ExitStack()
         self.files: list[Any] = []
         self.writers: list[Any] = []
@@ -43,10 +50,9 @@ class SpillJoin:
 
     def takes(self, block: KeyedBlock | SortedRows) -> bool:
         """Whether a block belongs to the same key group of the same file."""
-        same_file = block.origin.path == self.first.origin.path
-        return (
-            same_file and isinstance(block, KeyedBlock) and not block.complete and block.groups[0][0] == self.key_group
-        )
+        if isinstance(block, SortedRows) or block.complete:
+            return False
+        return block.origin.path == self.first.origin.path and block.groups[0][0] == self.key_group
 
     def __enter__(self) -> SpillJoin:
         return self
@@ -65,7 +71,8 @@ class SpillJoin:
             return
         entries = np.concatenate(chosen)
         part = np.empty(len(entries), np.int64)
-        frames.bucket_of(block.buffer, block.span_start[entries], block.span_end[entries], SEED, FANOUT, part)
+        seed = SEED + self.depth
+        frames.bucket_of(block.buffer, block.span_start[entries], block.span_end[entries], seed, FANOUT, part)
         order = np.argsort(part, kind="stable")
         bounds = np.searchsorted(part[order], np.arange(FANOUT + 1))
         for i in range(FANOUT):
@@ -85,21 +92,34 @@ class SpillJoin:
         """One complete block per part, or per some parts where they are small."""
         for writer in self.writers:
             writer.close()
-        waiting: list[pa.Table] = []
+        waiting: list[pa.RecordBatch] = []
         size = 0
         for file, part_size in zip(self.files, self.sizes.tolist(), strict=True):
-            if waiting and size + part_size > self.memory // 8:
-                yield self._block(pa.concat_tables(waiting))
+            if waiting and size + part_size > self.window:
+                yield self._block(waiting)
                 waiting, size = [], 0
-            if part_size:
-                file.seek(0)
-                with ipc.open_stream(file) as reader:
-                    waiting.append(reader.read_all())
+            if part_size > self.window and self.depth < MAX_DEPTH and np.count_nonzero(self.sizes) > 1:
+                yield from self._divided(file)
+            elif part_size:
+                waiting += _batches(file)
                 size += part_size
         if waiting:
-            yield self._block(pa.concat_tables(waiting))
+            yield self._block(waiting)
 
-    def _block(self, table: pa.Table) -> KeyedBlock:
+    def _divided(self, file: Any) -> Iterator[KeyedBlock]:
+        with SpillJoin(self.first, self.header, self.window, self.depth + 1) as parts:
+            waiting: list[pa.RecordBatch] = []
+            for batch in _batches(file):
+                waiting.append(batch)
+                if sum(each.nbytes for each in waiting) > self.window:
+                    parts.add(self._block(waiting))
+                    waiting = []
+            if waiting:
+                parts.add(self._block(waiting))
+            yield from parts.blocks()
+
+    def _block(self, batches: list[pa.RecordBatch]) -> KeyedBlock:
+        table = pa.Table.from_batches(batches)
         # Runs are entries of one state: bring them together, in the order they had.
         state = np.asarray(table.column("state"), np.int32)
         order = np.argsort(state, kind="stable")
@@ -140,13 +160,19 @@ def _join_spans(block: KeyedBlock) -> KeyedBlock:
     entries = np.arange(len(block))
     keys = binary_spans(block, block.key_start, block.key_end)
     namespaces = binary_spans(block, block.namespace_start, block.namespace_end)
-    joined = pa.compute.binary_join_element_wise(keys, namespaces, pa.scalar(b"", pa.binary()))
+    joined = pc.binary_join_element_wise(keys, namespaces, pa.scalar(b"", pa.binary()))
     offsets, data = binary_parts(joined)
     base = len(block.buffer)
     block.buffer = np.concatenate([block.buffer, data[: offsets[-1]]])
     block.span_start = base + offsets[entries]
     block.span_end = block.span_start + key_size + namespace_size
     return block
+
+
+def _batches(file: Any) -> Iterator[pa.RecordBatch]:
+    file.seek(0)
+    with ipc.open_stream(file) as reader:
+        yield from reader
 
 
 def _batch(block: KeyedBlock, entries: Longs) -> pa.RecordBatch:

@@ -9,6 +9,7 @@ from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.savepoint import Savepoint, find_snapshots
 from pyspark_savepoint.statebackends.catalog import SCHEMAS, CatalogTable
 from pyspark_savepoint.statebackends.flat_table import FlatTable
+from pyspark_savepoint.statebackends.keyed_plan import OperatorHeaders, is_key_value, is_namespaced
 from pyspark_savepoint.statebackends.keyed_table import KeyedTable
 from pyspark_savepoint.statebackends.operator_table import OperatorTable, operator_sources
 from pyspark_savepoint.statebackends.request import Table, TableRequest
@@ -66,7 +67,7 @@ def _default_table(savepoint: Savepoint, operator: OperatorState, request: Table
     if request.state is not None and request.state in names:
         return OPERATOR_STATE
     if any(subtask.managed_keyed_state is not None for subtask in operator.subtasks.values()):
-        return "keyed_state"
+        return _default_keyed_table(savepoint, operator)
     if names:
         return OPERATOR_STATE
     raise StateNotFoundError(
@@ -75,6 +76,15 @@ def _default_table(savepoint: Savepoint, operator: OperatorState, request: Table
         operator=operator.label,
         remedy="load the path without options to see what the snapshot has",
     )
+
+
+def _default_keyed_table(savepoint: Savepoint, operator: OperatorState) -> str:
+    """Keyed state; windows where there is nothing else; timers where there are only those."""
+    metas = [meta for header in OperatorHeaders.read(savepoint, operator).headers for meta in header.states]
+    namespaced = [is_namespaced(meta) for meta in metas if is_key_value(meta)]
+    if not namespaced:
+        return "timers"
+    return "window_state" if all(namespaced) else "keyed_state"
 
 
 def _one_state(savepoint: Savepoint, operator: OperatorState, request: TableRequest) -> str:

@@ -30,7 +30,6 @@ from pyspark_savepoint.statebackends.keyed_plan import (
     OperatorHeaders,
     meets,
     vertices,
-    window_of,
 )
 from pyspark_savepoint.statebackends.raw_timers import RawTimerSource, raw_timer_sources
 from pyspark_savepoint.statebackends.request import TablePartition, TableRequest, choose_columns, choose_states
@@ -124,7 +123,7 @@ class TimerPartition:
                 queues = {i: queue for i, queue in timer_queues(stream.header) if queue.service in self.services}
                 if not queues:
                     continue
-                for block in stream.blocks(wanted, set(queues), False, window_of(self.request.memory)):
+                for block in stream.blocks(wanted, set(queues), False, self.request.window):
                     for i, queue in queues.items():
                         yield from self._queue(block, block.entries_of(i), queue)
         for raw in self.raw:

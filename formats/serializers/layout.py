@@ -8,6 +8,7 @@ the first element of every row, then the second, each round one call of its ``de
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -15,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Longs
+from pyspark_savepoint.formats.errors import CorruptStateError
 from pyspark_savepoint.formats.java import encode_modified_utf8
 
 UNKNOWN = -1
@@ -190,6 +192,30 @@ def locate(serializers: Sequence[Part], at: Cursors, counts: Longs, gap: int = 0
     else:
         _locate_in_rounds(serializers, at, counts, gap, starts, stops)
     return starts, stops
+
+
+def locate_some(serializers: Sequence[Part], at: Cursors, most: int) -> tuple[Any, Any]:
+    """As :func:`locate` for one cursor: as many repetitions as end before its end, at most ``most``."""
+    from pyspark_savepoint.formats.kernels import skip
+
+    compiled = program(*serializers)
+    if min(compiled.widths) >= 0 and sum(compiled.widths) > 0:
+        fits = int(at.end[0] - at.position[0]) // sum(compiled.widths)
+        return _locate_fixed(compiled, at, np.array([min(most, fits)]), 0, min(most, fits))
+    most = min(most, int(at.end[0] - at.position[0]) + 1)
+    starts = np.full((len(serializers), most), -1, np.int64)
+    stops = np.full((len(serializers), most), -1, np.int64)
+    begin = int(at.position[0])
+    if compiled.known:
+        skip.locate_rows(
+            *compiled.tables, compiled.parts, at.buffer, at.position, at.end, np.array([most]), 0, starts, stops
+        )
+    else:
+        with suppress(CorruptStateError):
+            _locate_in_rounds(serializers, at, np.array([most]), 0, starts, stops)
+    done = int(np.count_nonzero(stops[-1] >= 0))
+    at.position[0] = stops[-1, done - 1] if done else begin
+    return starts[:, :done], stops[:, :done]
 
 
 def _locate_fixed(compiled: Program, at: Cursors, counts: Longs, gap: int, total: int) -> tuple[Any, Any]:

@@ -20,6 +20,7 @@ from pyspark_savepoint.statebackends.tables import open_table
 
 Json = Any
 LAST_ACCESS = "__last_access"
+STATE_KINDS = ("key", "VALUE", "LIST", "MAP", "REDUCING", "AGGREGATING", "UNION", "BROADCAST")
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,9 @@ def read(request: TableRequest, parallelism: int = 2) -> pa.Table:
 
 def kind_of(field: pa.Field) -> tuple[str, Kind]:
     """The kind of state (or `key`) and the type that a column's comment names."""
-    what, _, notation = field.metadata[b"comment"].decode().partition(" ")
-    return (what, parse(notation)) if notation else ("", parse(what))
+    comment = field.metadata[b"comment"].decode()
+    what, _, notation = comment.partition(" ")
+    return (what, parse(notation)) if what in STATE_KINDS else ("", parse(comment))
 
 
 def differences(snapshot: Snapshot) -> list[str]:
@@ -125,7 +127,7 @@ class Keyed:
 
     def opaque(self, name: str) -> bool:
         """Whether only the user's code could decode the state."""
-        return "UNKNOWN" in str(self.kinds[name][1]) or "KRYO" in str(self.kinds[name][1])
+        return "UNKNOWN" in repr(self.kinds[name][1]) or "KRYO" in repr(self.kinds[name][1])
 
 
 def read_keyed(snapshot: Snapshot, operator: Json) -> Keyed:
