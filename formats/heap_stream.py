@@ -28,6 +28,10 @@ from pyspark_savepoint.formats.serializers.layout import locate, locate_some
 from pyspark_savepoint.formats.serializers.primitives import read_numbers
 
 
+#: Entries of a window that are found at a time.
+MAX_ENTRIES = 1 << 16
+
+
 @dataclass(slots=True)
 class _Table:
     """The entries of one state in some key groups: spans per part, and the number per key group."""
@@ -122,87 +126,96 @@ class HeapKeyedStream:
             state, left = walk.head()
             if state in seen:
                 walk.fail("every state once in a key group", f"state {state} twice")
+            try:
+                while left:
+                    starts, stops = walk.entries(state, self._parts(state, walk.cursors(state)), left)
+                    left -= starts.shape[1]
+                    if state in selected:
+                        table = _Table(state, np.zeros(1, np.int64), np.array([starts.shape[1]]), starts, stops)
+                        block = self._assemble(walk.buffer, walk.origin, [extent], [table], namespaced)
+                        yield replace(block, complete=False)
+            except UndecodableStateError as error:
+                if selected <= seen:
+                    return  # what nobody asked for is not proved to end where it should
+                raise self._hidden(state, error, selected) from None
             seen.add(state)
-            parts, opaque = self._parts(self.header.states[state])
-            if opaque and left:
-                self._hidden(self.header.states[state], opaque[0], walk.cursors(state), selected)
-            while left:
-                starts, stops = walk.entries(state, parts, left)
-                left -= starts.shape[1]
-                if state in selected:
-                    table = _Table(state, np.zeros(1, np.int64), np.array([starts.shape[1]]), starts, stops)
-                    block = self._assemble(walk.buffer, walk.origin, [extent], [table], namespaced)
-                    yield replace(block, complete=False)
-            if selected <= seen and not self._strict:
-                return
         walk.expect_end()
 
     def _tables(self, at: Cursors, selected: set[int]) -> list[_Table]:
         """Walk the tables of all key groups side by side: the first table of each, then the second, and so on."""
-        states = self.header.states
-        seen = np.zeros((len(at), len(states)), np.bool_)
-        tables = []
-        for _ in states:
-            before = at.position.copy()
-            ids = read_numbers(at, "read_i16", np.int16, "a state id")
-            wrong = np.flatnonzero((ids < 0) | (ids >= len(states)))
-            if len(wrong):
-                at.position[:] = before
-                at.fail(int(wrong[0]), f"a state id below {len(states)}", int(ids[wrong[0]]))
-            again = np.flatnonzero(seen[np.arange(len(at)), ids])
-            if len(again):
-                at.position[:] = before
-                at.fail(int(again[0]), "every state once in a key group", f"state {int(ids[again[0]])} twice")
-            seen[np.arange(len(at)), ids] = True
+        seen = np.zeros((len(at), len(self.header.states)), np.bool_)
+        tables: list[_Table] = []
+        for _ in self.header.states:
+            passed = set(np.flatnonzero(seen.all(axis=0)).tolist())
+            ids = self._next_states(at, seen)
             for state in np.unique(ids).tolist():
                 rows = np.flatnonzero(ids == state)
                 here = at.select(rows)
-                here.origin = replace(at.origin, state=states[state].name)
-                table = self._table(here, state, rows, selected)
+                here.origin = replace(at.origin, state=self.header.states[state].name)
+                try:
+                    table = self._table(here, state, rows)
+                except UndecodableStateError as error:
+                    if selected <= passed:
+                        return tables  # what nobody asked for is not proved to end where it should
+                    raise self._hidden(state, error, selected) from None
                 at.update(rows, here)
                 if state in selected:
                     tables.append(table)
-            if selected <= set(np.flatnonzero(seen.all(axis=0)).tolist()) and not self._strict:
-                return tables
         at.expect_end()
         return tables
 
-    @property
-    def _strict(self) -> bool:
-        """Whether the rest of a key group can be walked too, to prove that it ends where it should."""
-        return not any(self._parts(meta)[1] for meta in self.header.states)
+    def _next_states(self, at: Cursors, seen: Any) -> Any:
+        """The id of the next table of every key group."""
+        before = at.position.copy()
+        ids = read_numbers(at, "read_i16", np.int16, "a state id")
+        wrong = np.flatnonzero((ids < 0) | (ids >= seen.shape[1]))
+        if len(wrong):
+            at.position[:] = before
+            at.fail(int(wrong[0]), f"a state id below {seen.shape[1]}", int(ids[wrong[0]]))
+        again = np.flatnonzero(seen[np.arange(len(at)), ids])
+        if len(again):
+            at.position[:] = before
+            at.fail(int(again[0]), "every state once in a key group", f"state {int(ids[again[0]])} twice")
+        seen[np.arange(len(at)), ids] = True
+        return ids
 
-    def _parts(self, meta: StateMetaInfoSnapshot) -> tuple[list[TypeSerializer], list[TypeSerializer]]:
-        """Serializers of a table's entries in order, and those among them that nobody can delimit."""
-        if meta.kind is BackendStateType.PRIORITY_QUEUE:
-            parts = [meta.value_serializer]
-        else:
-            parts = [meta.namespace_serializer, self.header.key_serializer, meta.value_serializer]
-        return parts, [opaque for part in parts for opaque in part.opaque_parts()]
-
-    def _table(self, at: Cursors, state: int, rows: Longs, selected: set[int]) -> _Table:
-        meta = self.header.states[state]
+    def _table(self, at: Cursors, state: int, rows: Longs) -> _Table:
         counts = read_numbers(at, "read_i32", np.int32, "a number of entries").astype(np.int64)
         wrong = np.flatnonzero((counts < 0) | (counts > at.end - at.position))
         if len(wrong):
             at.position -= 4
             at.fail(int(wrong[0]), "a number of entries that the key group has room for", int(counts[wrong[0]]))
-        parts, opaque = self._parts(meta)
-        if opaque and counts.any():
-            self._hidden(meta, opaque[0], at, selected)
-        starts, stops = locate(parts, at, counts)
+        if not counts.any():
+            nothing = np.empty((3, 0), np.int64)
+            return _Table(state, rows, counts, nothing, nothing)
+        starts, stops = locate(self._parts(state, at), at, counts)
         return _Table(state, rows, counts, starts, stops)
 
-    def _hidden(self, meta: StateMetaInfoSnapshot, opaque: TypeSerializer, at: Cursors, selected: set[int]) -> None:
-        wanted = ", ".join(self.header.states[state].name for state in sorted(selected))
-        raise UndecodableStateError(
-            f"state {meta.name!r} has values that only the user's code can delimit; in this format they hide what "
+    def _parts(self, state: int, at: Cursors) -> list[TypeSerializer]:
+        """Serializers of a table's entries in order; UndecodableStateError where nobody can delimit one of them."""
+        meta = self.header.states[state]
+        if meta.kind is BackendStateType.PRIORITY_QUEUE:
+            parts = [meta.value_serializer]
+        else:
+            parts = [meta.namespace_serializer, self.header.key_serializer, meta.value_serializer]
+        opaque = [each for part in parts for each in part.opaque_parts()]
+        if opaque:
+            facts = at.origin.facts(int(at.position[0]))
+            raise UndecodableStateError("", found=opaque[0].flink_type, **facts)
+        return parts
+
+    def _hidden(self, state: int, error: UndecodableStateError, selected: set[int]) -> UndecodableStateError:
+        name = self.header.states[state].name
+        wanted = ", ".join(self.header.states[other].name for other in sorted(selected))
+        facts = {key: error.facts.get(key) for key in ("path", "offset", "operator", "found")}
+        return UndecodableStateError(
+            f"state {name!r} has values that only the user's code can delimit; in this format they hide what "
             f"stands behind them, here states of {wanted}",
+            state=name,
             expected="values whose end their serializer tells",
-            found=opaque.flink_type,
             remedy="take a canonical savepoint (its entries have lengths), read only states that stand before it "
             "(option 'state'), or plug in a serializer (entry point group 'pyspark_savepoint.serializers')",
-            **at.origin.facts(int(at.position[0])),
+            **facts,
         )
 
     def _assemble(
@@ -292,7 +305,7 @@ class _Walk:
         size = self.window
         while True:
             at = self.cursors(state)
-            starts, stops = locate_some(parts, at, most)
+            starts, stops = locate_some(parts, at, min(most, MAX_ENTRIES))
             if starts.shape[1]:
                 self.position = int(at.position[0])
                 return starts, stops

@@ -17,14 +17,13 @@ from typing import Any
 import pyarrow as pa
 
 from pyspark_savepoint.formats.byte_source import ByteSource
-from pyspark_savepoint.formats.data_view import DataInputView
 from pyspark_savepoint.formats.errors import SavepointError
-from pyspark_savepoint.formats.keyed_handles import IncrementalRemoteKeyedStateHandle, KeyGroupsStateHandle
+from pyspark_savepoint.formats.keyed_handles import KeyGroupsStateHandle
 from pyspark_savepoint.formats.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.savepoint import Savepoint, find_snapshots
 from pyspark_savepoint.statebackends.keyed_plan import is_key_value, is_namespaced, key_type, state_type
-from pyspark_savepoint.statebackends.keyed_sources import keyed_sources
+from pyspark_savepoint.statebackends.keyed_sources import file_set_headers, keyed_sources
 from pyspark_savepoint.statebackends.operator_table import operator_sources
 from pyspark_savepoint.statebackends.raw_timers import raw_timer_sources
 from pyspark_savepoint.statebackends.request import TablePartition, TableRequest, choose_columns
@@ -122,15 +121,10 @@ def _states(savepoint: Savepoint, request: TableRequest) -> Iterator[Row]:
 
 def _headers(savepoint: Savepoint, operator: OperatorState) -> tuple[list[KeyedBackendHeader], str | None]:
     """The heads of the keyed streams; of files of RocksDB the meta stream, with a note that their rows are not read."""
-    handles = [subtask.managed_keyed_state for subtask in operator.subtasks.values()]
-    files = [handle for handle in handles if isinstance(handle, IncrementalRemoteKeyedStateHandle)]
-    if not files:
-        return [source.header() for source in keyed_sources(savepoint, operator)], None
-    found = []
-    for handle in files:
-        with savepoint.open_state(handle.meta_state, operator) as source:
-            found.append(KeyedBackendHeader.read(DataInputView(source.read(0, source.size), source.path)))
-    return found, "kept in files of RocksDB or ForSt, which are not read yet: take a canonical savepoint"
+    files = file_set_headers(savepoint, operator)
+    if files:
+        return files, "kept in files of RocksDB or ForSt, which are not read yet: take a canonical savepoint"
+    return [source.header() for source in keyed_sources(savepoint, operator)], None
 
 
 def _keyed(savepoint: Savepoint, operator: OperatorState, request: TableRequest) -> Iterator[Row]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
 
@@ -36,6 +37,7 @@ KeyedStream = FullKeyedStream | HeapKeyedStream
 # Headers are kilobytes; Kryo and Avro snapshots may take more. They are read in steps, up to this.
 FIRST_HEADER_READ = 1 << 16
 MAX_HEADER = 1 << 26
+FRAMING_WINDOW = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +57,11 @@ class KeyedSource:
 
     def header(self) -> KeyedBackendHeader:
         """The states in the stream."""
-        with self.location.open() as source:
-            return self._read_header(source)
+        try:
+            with self.location.open() as source:
+                return self._read_header(source)
+        except SavepointError as error:
+            raise error.with_facts(operator=self.operator) from None
 
     @contextmanager
     def open(self) -> Iterator[KeyedStream]:
@@ -66,10 +71,11 @@ class KeyedSource:
                 header = self._read_header(source)
                 extents = self._extents(source, header)
                 origin = Origin(source.path, 0, self.operator)
-                if not self.canonical and is_heap_format(source, header, extents, self.offsets):
+                full = FullKeyedStream(source, header, extents, self.max_parallelism, origin)
+                if not self.canonical and is_heap_format(full, self.offsets):
                     yield HeapKeyedStream(source, header, extents, origin)
                 else:
-                    yield FullKeyedStream(source, header, extents, self.max_parallelism, origin)
+                    yield full
         except SavepointError as error:
             raise error.with_facts(operator=self.operator) from None
 
@@ -81,9 +87,9 @@ class KeyedSource:
             view = DataInputView(source.read(0, size), source.path)
             try:
                 return KeyedBackendHeader.read(view)
-            except CorruptStateError as error:
+            except CorruptStateError:
                 if size >= most:
-                    raise error.with_facts(operator=self.operator) from None
+                    raise
             size = min(4 * size, most)
 
     def _extents(self, source: ByteSource, header: KeyedBackendHeader) -> list[Extent]:
@@ -106,28 +112,27 @@ class KeyedSource:
         return extents
 
 
-def is_heap_format(
-    source: ByteSource, header: KeyedBackendHeader, extents: list[Extent], offsets: KeyGroupRangeOffsets
-) -> bool:
+def is_heap_format(stream: FullKeyedStream, offsets: KeyGroupRangeOffsets) -> bool:
     """Whether key groups are in the heap format: each has an offset, and its number stands there.
 
-    Key group 0 alone proves nothing, for the full format may begin with four zeros as well; then the walk decides.
+    Key group 0 alone proves nothing, for the full format may begin with four zeros as well: then it is what the strict
+    framing of the full format cannot be.
     """
+    extents = stream.extents
     if len(extents) < len(offsets.offsets) or not extents:
         return False
     step = max(1, len(extents) // 8)
     for extent in [*extents[::step], extents[-1]]:
-        if extent.size < 4 or int.from_bytes(source.read(extent.start, 4), "big") != extent.key_group:
+        if extent.size < 4 or int.from_bytes(stream.source.read(extent.start, 4), "big") != extent.key_group:
             return False
     if any(extent.key_group for extent in extents):
         return True
-    stream = HeapKeyedStream(source, header, extents, Origin(source.path))
     try:
-        for _ in stream.blocks({0}, set(range(len(header.states))), False, 1 << 24):
+        for _ in stream.blocks({0}, set(), False, FRAMING_WINDOW):
             pass
     except CorruptStateError:
-        return False
-    return True
+        return True
+    return False
 
 
 def keyed_sources(savepoint: Savepoint, operator: OperatorState) -> list[KeyedSource]:
@@ -137,7 +142,35 @@ def keyed_sources(savepoint: Savepoint, operator: OperatorState) -> list[KeyedSo
         handle = operator.subtasks[index].managed_keyed_state
         if handle is not None:
             sources += _sources(savepoint, operator, handle)
-    return sorted(sources, key=lambda source: source.key_group_range.start)
+    sources.sort(key=lambda source: source.key_group_range.start)
+    refuse_overlaps(savepoint, operator, [source.key_group_range for source in sources])
+    return sources
+
+
+def refuse_overlaps(savepoint: Savepoint, operator: OperatorState, ranges: list[KeyGroupRange]) -> None:
+    """Every key group is in one handle: in two, its keys would be read twice."""
+    present = [key_groups for key_groups in ranges if key_groups]
+    for before, after in pairwise(sorted(present, key=lambda key_groups: key_groups.start)):
+        if after.start <= before.end:
+            raise CorruptStateError(
+                "two handles of the operator have the same key group",
+                path=savepoint.metadata_path,
+                operator=operator.label,
+                expected="every key group once",
+                found=f"{before} and {after}",
+                remedy="the snapshot is damaged: take it from its origin again",
+            )
+
+
+def file_set_headers(savepoint: Savepoint, operator: OperatorState) -> list[KeyedBackendHeader]:
+    """The states of an operator in files of RocksDB or ForSt, from the meta stream that every set of files has."""
+    handles = [operator.subtasks[index].managed_keyed_state for index in sorted(operator.subtasks)]
+    found = []
+    for handle in handles:
+        if isinstance(handle, IncrementalRemoteKeyedStateHandle):
+            with savepoint.open_state(handle.meta_state, operator) as source:
+                found.append(KeyedBackendHeader.read(DataInputView(source.read(0, source.size), source.path)))
+    return found
 
 
 def _sources(savepoint: Savepoint, operator: OperatorState, handle: Any) -> list[KeyedSource]:

@@ -44,18 +44,19 @@ class RawTimerSource:
     operator: str
 
     def _extents(self, size: int) -> list[Extent]:
+        """The key groups that have bytes: one that was begun may have none, in state that is not timers."""
         placed = sorted((offset, key_group) for key_group, offset in self.offsets if offset >= 0)
         ends = [offset for offset, _ in placed[1:]] + [size]
         extents = [Extent(group, start, end) for (start, group), end in zip(placed, ends, strict=True)]
         for extent in extents:
-            if not 0 <= extent.start < extent.end <= size:
+            if not extent.start <= extent.end <= size:
                 raise CorruptStateError(
                     f"key group {extent.key_group} of raw state cannot begin where its handle says",
                     offset=extent.start,
                     operator=self.operator,
                     remedy="the snapshot is damaged: take it from its origin again",
                 )
-        return extents
+        return [extent for extent in extents if extent.size]
 
     def holds_timers(self) -> bool:
         """Whether the raw state begins as timers do; without any key group there are none."""

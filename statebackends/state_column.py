@@ -25,18 +25,20 @@ from pyspark_savepoint.formats.columns import (
     map_array,
     scatter,
 )
-from pyspark_savepoint.formats.errors import UndecodableStateError
+from pyspark_savepoint.formats.errors import UndecodableStateError, ValueRangeError
 from pyspark_savepoint.formats.keyed_block import FULL, KeyedBlock, SortedRows
 from pyspark_savepoint.formats.meta_info import BackendStateType, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.formats.serializers.layout import count_until_end, decode_elements
+from pyspark_savepoint.formats.serializers.layout import count_until_end, decode_elements, locate
 from pyspark_savepoint.formats.serializers.primitives import read_numbers
+from pyspark_savepoint.formats.serializers.shapes import Flagged
 from pyspark_savepoint.statebackends.conform import conform
 from pyspark_savepoint.statebackends.rows import Rows, RowsOfBlock
 
 Block = KeyedBlock | SortedRows
 #: Between two elements of a list in the full format.
 DELIMITER = 1
+MAX_BINARY = (1 << 31) - 1
 LAST_ACCESS = "__last_access"
 TTL_SNAPSHOT = "TtlStateFactory$TtlSerializerSnapshot"
 TTL_AWARE_SNAPSHOT = "TtlAwareSerializerSnapshot"
@@ -86,6 +88,12 @@ def binary_column(buffer: Bytes, start: Longs, end: Longs) -> pa.Array:
 
     offsets = np.zeros(len(start) + 1, np.int64)
     np.cumsum(end - start, out=offsets[1:])
+    if offsets[-1] > MAX_BINARY:
+        raise ValueRangeError(
+            "a batch has more than 2 GiB of bytes in one column",
+            found=f"{offsets[-1]} bytes in {len(start)} rows",
+            remedy="option('batchSize', ...) with fewer rows",
+        )
     data = np.empty(int(offsets[-1]), np.uint8)
     fixed.copy_spans(buffer, np.ascontiguousarray(start), offsets, data)
     return binary_array(pa.binary(), offsets.astype(np.int32), data)
@@ -114,7 +122,7 @@ class StateColumn:
         """The column's type; TTL values as structs where ``options.ttl``."""
         units = unit_serializers(self.meta)
         types = [pa.binary() if self._as_bytes(unit) else unit.arrow_type(self.options) for unit in units]
-        if self.many:
+        if self.meta.state_type == "MAP" and (self.many or self.raw):
             return pa.map_(*types)
         if any(self._as_bytes(unit) for unit in units):
             return pa.binary()
@@ -142,6 +150,8 @@ class StateColumn:
     def decode_values(self, block: Block, start: Longs, end: Longs) -> pa.Array:
         """The column of values that are one row each."""
         units = unit_serializers(self.meta)
+        if self.raw and self.meta.state_type == "MAP":
+            return self._raw_maps(block, start, end)
         if any(self._as_bytes(unit) for unit in units):
             return binary_column(block.buffer, start, end)
         if self.meta.state_type == "LIST" and self.form == FULL:
@@ -150,6 +160,21 @@ class StateColumn:
         value = units[0] if self.meta.kind is BackendStateType.KEY_VALUE_V2 else unwrap(self.meta.value_serializer)
         column = self.decode_spans(value, block, start, end)
         return column if column.type.equals(self.arrow_type()) else conform(column, self.arrow_type())
+
+    def _raw_maps(self, block: Block, start: Longs, end: Longs) -> pa.Array:
+        """Whole maps as BINARY to BINARY, as the full format has them by its entries."""
+        key, value = unit_serializers(self.meta)
+        at = self.cursors(block, start, end)
+        counts = read_numbers(at, "read_i32", np.int32, "the number of a map's entries").astype(np.int64)
+        wrong = np.flatnonzero((counts < 0) | (counts > at.end - at.position))
+        if len(wrong):
+            at.fail(int(wrong[0]), "a number of entries that there is room for", int(counts[wrong[0]]))
+        starts, stops = locate([key, Flagged(value)], at, counts)
+        at.expect_end()
+        null = block.buffer[starts[1]] != 0
+        there = np.flatnonzero(~null)
+        values = scatter(binary_spans(block, starts[1][there] + 1, stops[1][there]), ~null)
+        return map_array(self.arrow_type(), counts, binary_spans(block, starts[0], stops[0]), values)
 
     def decode_list(self, block: Block, start: Longs, end: Longs) -> tuple[Longs, pa.Array]:
         """Elements of lists in the full format, flat, and their number per list."""

@@ -185,13 +185,29 @@ def locate(serializers: Sequence[Part], at: Cursors, counts: Longs, gap: int = 0
     starts = np.empty((len(serializers), total), np.int64)
     stops = np.empty((len(serializers), total), np.int64)
     if compiled.known:
+        begin = at.position.copy()
         row = skip.locate_rows(
             *compiled.tables, compiled.parts, at.buffer, at.position, at.end, counts, gap, starts, stops
         )
+        if row >= 0:
+            _explain(serializers, at.at(begin[row : row + 1], at.end[row : row + 1]), gap)
         at.check(row, "values of " + ", ".join(serializer.flink_type for serializer in serializers))
     else:
         _locate_in_rounds(serializers, at, counts, gap, starts, stops)
     return starts, stops
+
+
+def _explain(serializers: Sequence[Part], at: Cursors, gap: int) -> None:
+    """Decode up to the value that the walk could not pass: its own error knows more, a class of the user perhaps."""
+    while True:
+        for serializer in serializers:
+            here = at.position.copy()
+            try:
+                skip_rows(serializer, at)
+            except CorruptStateError:
+                serializer.decode(at.at(here, at.end))
+                return
+        at.position += gap
 
 
 def locate_some(serializers: Sequence[Part], at: Cursors, most: int) -> tuple[Any, Any]:
