@@ -95,7 +95,7 @@ class KeyedSource:
     def _extents(self, source: ByteSource, header: KeyedBackendHeader) -> list[Extent]:
         """Key groups that have bytes, in the order of the file; each ends where the next begins."""
         placed = sorted((offset, key_group) for key_group, offset in self.offsets if offset != 0)
-        ends = [offset for offset, _ in placed[1:]] + [source.size]
+        ends = [*(offset for offset, _ in placed), source.size][1:]
         extents = []
         for (start, key_group), end in zip(placed, ends, strict=True):
             if not header.size <= start < end:

@@ -94,6 +94,8 @@ def merge_runs(
     none). Keys are compared without their last ``tail`` bytes; key spans are without the prefix.
     """
     runs = at.shape[0]
+    if runs == 0:  # a key group without the chosen states
+        return row
     # Runs whose next key is the least so far carry the current stamp; a smaller key takes a new stamp.
     stamps = np.zeros(runs, np.int64)
     stamp = np.int64(0)
