@@ -14,6 +14,7 @@ FAMILIES = (
     "constants",
     "enums",
     "generic",
+    "kryo",
     "local_time",
     "pojo",
     "primitives",

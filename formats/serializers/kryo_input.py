@@ -1,0 +1,183 @@
+"""Numbers and texts as Kryo's ``Input`` reads them, and what can go wrong.
+
+    varint   1 to 5 bytes, varlong 1 to 9: seven bits each, least significant first; the ninth byte counts in full
+    signed   a varint whose lowest bit is the sign (zig-zag); other ints and longs are two's complement
+    fixed    Kryo 2 big-endian, Kryo 5 little-endian
+    text     ASCII of at least two characters, the last one with bit 80; else u8 (80 | 40 more follows | 6 bits), then
+             seven bits each: 0 null, else characters plus one; then one to three bytes per UTF-16 unit
+
+Twins: ``com.esotericsoftware.kryo.io.Input`` of Kryo 2.24 and 5.6.
+"""
+
+from __future__ import annotations
+
+import struct
+
+
+class DamagedError(Exception):
+    """The bytes are not what this Kryo writes: what was expected, what was found."""
+
+
+class ForeignError(Exception):
+    """A part whose bytes only the user's code (or another library's) can read: its class."""
+
+
+class BeyondError(Exception):
+    """A value that its column cannot hold: a message and a remedy."""
+
+
+class KryoInput:
+    """Reads forward in a buffer, never past ``end``."""
+
+    def __init__(self, data: memoryview, position: int, end: int, kryo: int) -> None:
+        self.data = data
+        self.position = position
+        self.end = end
+        self.order = ">" if kryo == 2 else "<"
+
+    @property
+    def remaining(self) -> int:
+        """Bytes that are left."""
+        return self.end - self.position
+
+    def take(self, count: int) -> bytes:
+        """The next bytes."""
+        if count > self.remaining:
+            raise DamagedError(f"{count} more bytes", f"{self.remaining} bytes until the end")
+        start = self.position
+        self.position += count
+        return bytes(self.data[start : self.position])
+
+    def byte(self) -> int:
+        """One byte, without sign."""
+        if self.position >= self.end:
+            raise DamagedError("one more byte", "the end")
+        self.position += 1
+        return self.data[self.position - 1]
+
+    def signed_byte(self) -> int:
+        """One byte with sign."""
+        byte = self.byte()
+        return byte - (byte >> 7 << 8)
+
+    def boolean(self) -> bool:
+        """One byte: 0 or 1."""
+        value = self.byte()
+        if value > 1:
+            raise DamagedError("a boolean: 0 or 1", value)
+        return value == 1
+
+    def fixed(self, code: str) -> int | float:
+        """A number of fixed width, by its ``struct`` code."""
+        value: int | float = struct.unpack(self.order + code, self.take(struct.calcsize("=" + code)))[0]
+        return value
+
+    def varint(self) -> int:
+        """An int without sign."""
+        return self._groups(self.byte(), 0, 5)
+
+    def _groups(self, byte: int, start: int, most: int) -> int:
+        """Groups of seven bits, of which the first is there already."""
+        value = byte & 0x7F
+        shift = 7
+        for _ in range(most - 1):
+            if byte < 0x80:
+                return value
+            byte = self.byte()
+            value |= (byte & 0x7F) << shift
+            shift += 7
+        if byte >= 0x80:
+            raise DamagedError(f"a varint of at most {most} bytes", "more")
+        return value
+
+    def integer(self) -> int:
+        """An int: two's complement in a varint."""
+        value = self.varint() & 0xFFFFFFFF
+        return value - (value >> 31 << 32)
+
+    def signed(self) -> int:
+        """An int: zig-zag."""
+        value = self.varint() & 0xFFFFFFFF
+        return value >> 1 ^ -(value & 1)
+
+    def varlong(self) -> int:
+        """A long without sign."""
+        value = 0
+        for shift in range(0, 56, 7):
+            byte = self.byte()
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+        return value | self.byte() << 56
+
+    def long(self) -> int:
+        """A long: two's complement in a varlong."""
+        value = self.varlong()
+        return value - (value >> 63 << 64)
+
+    def signed_long(self) -> int:
+        """A long: zig-zag."""
+        value = self.varlong()
+        return value >> 1 ^ -(value & 1)
+
+    def size(self, less: int = 0) -> int:
+        """A number of things of a byte at least; -1 for 0 where one is added to it (``less``)."""
+        return self.bounded(self.varint() - less)
+
+    def bounded(self, size: int) -> int:
+        """The size, if as many bytes are left."""
+        if size > self.remaining:
+            raise DamagedError(f"at most {self.remaining} elements", size)
+        return size
+
+    def flag_and_size(self) -> tuple[bool, int]:
+        """Kryo 5: a flag in bit 80 of the first byte, whose bit 40 says that more follow."""
+        first = self.byte()
+        value = first & 0x3F
+        if first & 0x40:
+            value |= self._groups(self.byte(), 6, 4) << 6
+        return first >= 0x80, value - 1
+
+    def text(self) -> str | None:
+        """A text or null."""
+        if self.position < self.end and self.data[self.position] < 0x80:
+            return self._ascii()
+        first = self.byte()
+        count = first & 0x3F
+        if first & 0x40:
+            count |= self._groups(self.byte(), 6, 4) << 6
+        return self._units(self.bounded(count - 1)) if count else None
+
+    def _ascii(self) -> str:
+        stop = self.position
+        while stop < self.end and self.data[stop] < 0x80:
+            stop += 1
+        data = bytearray(self.take(stop + 1 - self.position))
+        data[-1] &= 0x7F
+        return data.decode("ascii")
+
+    def _units(self, count: int) -> str:
+        data = bytes(self.data[self.position : self.position + count])
+        if data.isascii():
+            self.position += count
+            return data.decode("ascii")
+        units = bytearray()
+        for _ in range(count):
+            units += self._unit().to_bytes(2, "little")
+        return units.decode("utf-16-le", "surrogatepass")
+
+    def _unit(self) -> int:
+        first = self.byte()
+        if first < 0x80:
+            return first
+        if first >> 5 == 0b110:
+            return (first & 0x1F) << 6 | self._continuation()
+        if first >> 4 == 0b1110:
+            return (first & 0x0F) << 12 | self._continuation() << 6 | self._continuation()
+        raise DamagedError("a character in UTF-8", f"{first:#x}")
+
+    def _continuation(self) -> int:
+        byte = self.byte()
+        if byte >> 6 != 0b10:
+            raise DamagedError("a character in UTF-8", f"{byte:#x}")
+        return byte & 0x3F
