@@ -38,7 +38,7 @@ MAX_EMPTY = 1 << 20
 NULL, NO_SUBCLASS, SUBCLASS, TAGGED = 1, 2, 4, 8
 # The depth to begin with. A literal 0 would make a second version of the recursive kernel beside the one that it
 # calls, and numba crashes when it loads such a pair from its cache.
-TOP = np.int64(0)
+TOP: Any = np.int64(0)
 
 
 @kernel
