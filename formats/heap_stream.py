@@ -18,15 +18,14 @@ from typing import Any, NoReturn
 import numpy as np
 
 from pyspark_savepoint.formats.byte_source import ByteSource
-from pyspark_savepoint.formats.columns import Bytes, Cursors, Longs, Origin
+from pyspark_savepoint.formats.columns import Bytes, Cursors, DecodeOptions, Longs, Origin
 from pyspark_savepoint.formats.errors import CorruptStateError, UndecodableStateError
 from pyspark_savepoint.formats.keyed_block import HEAP, KeyedBlock
 from pyspark_savepoint.formats.keyed_content import Extent, KeyGroupContent, read_extent, whole_content
-from pyspark_savepoint.formats.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.meta_info import BackendStateType, KeyedBackendHeader
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.layout import locate, locate_some
 from pyspark_savepoint.formats.serializers.primitives import read_numbers
-
 
 #: Entries of a window that are found at a time.
 MAX_ENTRIES = 1 << 16
@@ -49,8 +48,14 @@ class HeapKeyedStream:
     form = HEAP
 
     def __init__(
-        self, source: ByteSource, header: KeyedBackendHeader, extents: Sequence[Extent], origin: Origin
+        self,
+        source: ByteSource,
+        header: KeyedBackendHeader,
+        extents: Sequence[Extent],
+        origin: Origin,
+        options: DecodeOptions,
     ) -> None:
+        self.options = options
         self.source = source
         self.header = header
         self.extents = extents
@@ -113,7 +118,7 @@ class HeapKeyedStream:
 
     def _block(self, extents: Sequence[Extent], selected: set[int], namespaced: bool) -> KeyedBlock:
         buffer, start, end, origin = self._content(extents)
-        at = Cursors(buffer, start.astype(np.int64), end.astype(np.int64), origin)
+        at = Cursors(buffer, start.astype(np.int64), end.astype(np.int64), origin, self.options)
         tables = self._tables(at, selected)
         return self._assemble(buffer, origin, extents, tables, namespaced)
 
@@ -278,7 +283,8 @@ class _Walk:
         """One cursor, from here to the end of the window."""
         name = None if state is None else self.stream.header.states[state].name
         end = np.array([len(self.buffer)], np.int64)
-        return Cursors(self.buffer, np.array([self.position], np.int64), end, replace(self.origin, state=name))
+        origin = replace(self.origin, state=name)
+        return Cursors(self.buffer, np.array([self.position], np.int64), end, origin, self.stream.options)
 
     def more(self, size: int) -> None:
         """Move the window: what is left of it, and about ``size`` more bytes."""

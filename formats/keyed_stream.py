@@ -18,7 +18,7 @@ from typing import NoReturn
 import numpy as np
 
 from pyspark_savepoint.formats.byte_source import ByteSource
-from pyspark_savepoint.formats.columns import Bytes, Cursors, Longs, Origin
+from pyspark_savepoint.formats.columns import Bytes, Cursors, DecodeOptions, Longs, Origin
 from pyspark_savepoint.formats.errors import CorruptStateError, UndecodableStateError
 from pyspark_savepoint.formats.keyed_block import FULL, KeyedBlock, SortedRows, runs_of
 from pyspark_savepoint.formats.keyed_content import Extent, KeyGroupContent, read_extent, whole_content
@@ -41,8 +41,10 @@ class FullKeyedStream:
         extents: Sequence[Extent],
         max_parallelism: int,
         origin: Origin,
+        options: DecodeOptions,
     ) -> None:
         self.source = source
+        self.options = options
         self.header = header
         self.extents = extents
         self.prefix = 2 if max_parallelism > 128 else 1
@@ -233,7 +235,7 @@ class FullKeyedStream:
             FULL, self.header.states, buffer, origin, state, key_group, key_start, end, end, end, end, end,
             frames.value_start[:n], frames.value_end[:n], key_start, end, groups, complete, namespaced,
         )  # fmt: skip
-        split_composite_keys(block, self.header.key_serializer, selected)
+        split_composite_keys(block, self.header.key_serializer, selected, self.options)
         block.span_end = block.namespace_end if namespaced else block.key_end
         return block
 
@@ -287,7 +289,7 @@ def is_map(meta: StateMetaInfoSnapshot) -> bool:
     return meta.kind is not BackendStateType.PRIORITY_QUEUE and meta.state_type == "MAP"
 
 
-def split_composite_keys(block: KeyedBlock, key: TypeSerializer, selected: set[int]) -> None:
+def split_composite_keys(block: KeyedBlock, key: TypeSerializer, selected: set[int], options: DecodeOptions) -> None:
     """Find the ends of key and namespace, and the start of the user key, of the selected states' entries."""
     metas = [
         (i, meta)
@@ -309,10 +311,17 @@ def split_composite_keys(block: KeyedBlock, key: TypeSerializer, selected: set[i
     for i, meta in metas:
         rows = block.entries_of(i)
         if len(rows):
-            _split_state(block, rows, key, meta, composite_end[rows])
+            _split_state(block, rows, key, meta, composite_end[rows], options)
 
 
-def _split_state(block: KeyedBlock, rows: Longs, key: TypeSerializer, meta: StateMetaInfoSnapshot, end: Longs) -> None:
+def _split_state(
+    block: KeyedBlock,
+    rows: Longs,
+    key: TypeSerializer,
+    meta: StateMetaInfoSnapshot,
+    end: Longs,
+    options: DecodeOptions,
+) -> None:
     namespace = meta.namespace_serializer
     width = constant_width(namespace)
     variable = key.length < 0 and namespace.length < 0
@@ -324,7 +333,7 @@ def _split_state(block: KeyedBlock, rows: Longs, key: TypeSerializer, meta: Stat
         namespace_end = end
     else:
         _require_delimited(key, namespace, meta, origin)
-        at = Cursors(block.buffer, start.copy(), end, origin)
+        at = Cursors(block.buffer, start.copy(), end, origin, options)
         skip_rows(key, at)
         key_end = at.position.copy()
         if variable:

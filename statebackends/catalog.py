@@ -180,7 +180,7 @@ def _timer(meta: StateMetaInfoSnapshot, request: TableRequest) -> Row:
 def _timers_on_the_heap(savepoint: Savepoint, operator: OperatorState, request: TableRequest) -> Iterator[Row]:
     seen = set()
     for source in raw_timer_sources(savepoint, operator):
-        for queue in source.queues():
+        for queue in source.queues(request.decode):
             if (queue.domain, queue.service) in seen:
                 continue
             seen.add((queue.domain, queue.service))
@@ -367,7 +367,7 @@ class CatalogPartition:
                 }
             return
         savepoint = Savepoint.open(self.request.path, allow_outside=self.request.allow_outside)
-        yield from READERS[self.name](savepoint, self.request)
+        yield from READERS[self.name](savepoint, self.request.of_version(savepoint.metadata.version))
 
     def _batch(self, rows: list[Row]) -> pa.RecordBatch:
         columns = []

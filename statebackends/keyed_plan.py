@@ -139,7 +139,7 @@ class KeyedSplit:
 
     def _streams(self, spec: KeyedSpec) -> Iterator[tuple[KeyedStream, set[int]]]:
         for source in self.sources:
-            with source.open() as stream:
+            with source.open(spec.options) as stream:
                 selected = {state for state, _ in spec.bind(stream.header, stream.form).values()}
                 if selected:
                     yield stream, selected

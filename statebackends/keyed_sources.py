@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
 
 from pyspark_savepoint.formats.byte_source import ByteSource, StateLocation
-from pyspark_savepoint.formats.columns import Origin
+from pyspark_savepoint.formats.columns import DecodeOptions, Origin
 from pyspark_savepoint.formats.data_view import DataInputView
 from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError, UnsupportedStateError
 from pyspark_savepoint.formats.heap_stream import HeapKeyedStream
@@ -64,16 +64,18 @@ class KeyedSource:
             raise error.with_facts(operator=self.operator) from None
 
     @contextmanager
-    def open(self) -> Iterator[KeyedStream]:
+    def open(self, options: DecodeOptions) -> Iterator[KeyedStream]:
         """The stream, open; errors that pass get the operator's name."""
+        # Values that are decoded only to find their ends need not fit a column.
+        options = replace(options, timestamps="raw", decimals="string")
         try:
             with self.location.open() as source:
                 header = self._read_header(source)
                 extents = self._extents(source, header)
                 origin = Origin(source.path, 0, self.operator)
-                full = FullKeyedStream(source, header, extents, self.max_parallelism, origin)
+                full = FullKeyedStream(source, header, extents, self.max_parallelism, origin, options)
                 if not self.canonical and is_heap_format(full, self.offsets):
-                    yield HeapKeyedStream(source, header, extents, origin)
+                    yield HeapKeyedStream(source, header, extents, origin, options)
                 else:
                     yield full
         except SavepointError as error:

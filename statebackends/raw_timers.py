@@ -64,11 +64,11 @@ class RawTimerSource:
             extents = self._extents(source.size)
             return bool(extents) and source.read(extents[0].start, min(4, extents[0].size)) == MAGIC
 
-    def queues(self) -> list[TimerQueue]:
+    def queues(self, options: DecodeOptions) -> list[TimerQueue]:
         """The timer queues of the first key group: every key group has the same services."""
         with self.location.open() as source:
             extent = self._extents(source.size)[0]
-            return [queue for queue, _, _ in self._walk(source, extent, DecodeOptions())]
+            return [queue for queue, _, _ in self._walk(source, extent, options)]
 
     def timers(self, key_groups: set[int], options: DecodeOptions) -> Iterator[tuple[TimerQueue, Cursors, int]]:
         """The timers of every wanted key group: cursors at key, namespace, timestamp."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import pyarrow as pa
@@ -14,6 +14,8 @@ from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, di
 DEFAULT_BATCH_ROWS = 32_768
 DEFAULT_MEMORY = 32 << 20
 MIN_WINDOW = 1 << 8
+#: Flink 2 has Kryo 5; earlier metadata is of Flink 1, with Kryo 2.
+FIRST_METADATA_OF_FLINK_2 = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,11 @@ class TableRequest:
     def window(self) -> int:
         """Bytes of state in a block of entries: their spans, rows and columns take several times as much."""
         return max(MIN_WINDOW, self.memory // 8)
+
+    def of_version(self, metadata_version: int) -> TableRequest:
+        """The request for a snapshot, whose version tells which Kryo wrote, unless the user does."""
+        kryo = self.kryo or (5 if metadata_version >= FIRST_METADATA_OF_FLINK_2 else 2)
+        return replace(self, decode=replace(self.decode, kryo=kryo))
 
     def wants(self, key_group: int) -> bool:
         """Whether ``key_groups`` lets a key group pass."""

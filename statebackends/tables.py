@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, did_you_mean
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.savepoint import Savepoint, find_snapshots
@@ -15,8 +13,6 @@ from pyspark_savepoint.statebackends.operator_table import OperatorTable, operat
 from pyspark_savepoint.statebackends.request import Table, TableRequest
 from pyspark_savepoint.statebackends.timers_table import TimersTable
 
-#: The first metadata version of Flink 2, which has Kryo 5. Earlier ones are Flink 1, with Kryo 2.
-FIRST_METADATA_OF_FLINK_2 = 5
 OPERATOR_STATE = "operator_state"
 KEYED_TABLES = ("keyed_state", "window_state", "timers")
 TABLES = (*KEYED_TABLES, OPERATOR_STATE, *SCHEMAS)
@@ -32,8 +28,7 @@ def open_table(request: TableRequest) -> Table:
     if not named:
         return _without_operator(request)
     savepoint = Savepoint.open(request.path, allow_outside=request.allow_outside)
-    kryo = request.kryo or (5 if savepoint.metadata.version >= FIRST_METADATA_OF_FLINK_2 else 2)
-    request = replace(request, decode=replace(request.decode, kryo=kryo))
+    request = request.of_version(savepoint.metadata.version)
     operator = savepoint.operator(uid=request.uid, uid_hash=request.uid_hash, name=request.operator_name)
     return _of_operator(savepoint, operator, request)
 

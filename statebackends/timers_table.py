@@ -52,7 +52,7 @@ class TimersTable:
         self.state_bytes = operator.state_size
         self.warnings: tuple[str, ...] = ()
         queues = [queue for header in self.headers.headers for _, queue in timer_queues(header)]
-        queues += [queue for source in self.raw for queue in source.queues()]
+        queues += [queue for source in self.raw for queue in source.queues(request.decode)]
         if not queues:
             raise StateNotFoundError(
                 "the operator has no timers",
@@ -127,7 +127,7 @@ class TimerPartition:
         """Timers, in the order of the files."""
         wanted = set(self.split.key_groups)
         for source in self.split.sources:
-            with source.open() as stream:
+            with source.open(self.request.decode) as stream:
                 queues = {i: queue for i, queue in timer_queues(stream.header) if queue.service in self.services}
                 if not queues:
                     continue

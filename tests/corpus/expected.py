@@ -131,7 +131,7 @@ class Keyed:
 
 
 def read_keyed(snapshot: Snapshot, operator: Json) -> Keyed:
-    """The keyed state of an operator from its tables: one of states without namespace, one for each kind of namespace."""
+    """The keyed state of an operator from its tables: one for each kind of namespace."""
     found = Keyed()
     spaces: dict[str, list[str]] = {}
     for state in operator["states"]:

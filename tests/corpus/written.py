@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pyspark.sql.types import VariantVal
+
 from pyspark_savepoint.formats.columns import DecodeOptions
 
 EXACT = DecodeOptions(timestamps="raw", decimals="string", row_kind=True)
@@ -185,6 +187,20 @@ def _sql_timestamp(_kind: Kind, value: dict[str, int]) -> dict[str, int]:
     return {"ms": value["seconds"] * 1000 + value["nanos"] // 1_000_000, "nanos": value["nanos"]}
 
 
+def _kryo(kind: Kind, value: Any) -> Any:
+    if kind.of == "java.util.BitSet":
+        return {"bits": value}
+    if isinstance(value, dict) and value.keys() == {"value", "metadata"}:
+        return _variant(VariantVal(value["value"], value["metadata"]).toPython())
+    return _plain(kind, value)
+
+
+def _variant(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {"map": [[key, _variant(item)] for key, item in value.items()]}
+    return [_variant(item) for item in value] if isinstance(value, list) else value
+
+
 WRITERS: Mapping[str, Callable[[Kind, Any], Any]] = {
     "ARRAY": _array,
     "BIG_DEC": lambda _, value: str(value),
@@ -193,6 +209,7 @@ WRITERS: Mapping[str, Callable[[Kind, Any], Any]] = {
     "EITHER": _either,
     "GLOBAL_WINDOW": lambda *_: "GLOBAL",
     "INSTANT": _instant,
+    "KRYO": _kryo,
     "LIST": _list,
     "LOCAL_DATE": _date,
     "LOCAL_DATE_TIME": _date_time,
