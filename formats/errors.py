@@ -35,15 +35,22 @@ class SavepointError(Exception):
         self.facts: dict[str, Any] = {name: value for name, value in facts.items() if value is not None}
 
     def with_facts(self, **facts: Any) -> Self:
-        """This error with more facts; those that it has already stay, for they were nearer to the problem."""
+        """The error with more facts; those that it has already stay, for they were nearer to the problem."""
         for name, value in facts.items():
             if value is not None:
                 self.facts.setdefault(name, value)
         return self
 
     def __str__(self) -> str:
-        lines = [f"  {LABELS[name]}: {self.facts[name]}" for name in FACTS if name in self.facts]
+        lines = [f"  {LABELS[name]}: {self._fact(name)}" for name in FACTS if name in self.facts]
         return "\n".join([self.message, *lines])
+
+    def _fact(self, name: str) -> str:
+        text = str(self.facts[name])
+        if name == "remedy" and "state" in self.facts:
+            # A remedy that names an option for the state is written where the state is not known yet.
+            return text.replace("<state>", str(self.facts["state"]).partition(".")[0])
+        return text
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.message, self.facts)
