@@ -9,8 +9,9 @@
                 08 TAGGED_SUBCLASS: u8 index, then the value of that registered subclass
 
 A subclass is mostly a POJO itself, so its value begins with flags of its own. A POJO with subclasses becomes a struct
-of the fields of all classes, with ``__class`` last: see ``pojo_columns.py``. Twins: ``PojoSerializer``,
-``PojoSerializerSnapshot``.
+of the fields of all classes, with ``__class`` last: see ``pojo_columns.py``. A subclass that is not registered stands
+in the snapshot only where the serializer met it before; the hashmap backend writes with copies of its serializers, so
+there it does not, and such a value cannot be read. Twins: ``PojoSerializer``, ``PojoSerializerSnapshot``.
 """
 
 from __future__ import annotations
@@ -178,7 +179,7 @@ class PojoSerializer(TypeSerializer):
         raise UndecodableStateError(
             f"a value of {self.class_name} is of a subclass that its snapshot does not describe",
             found=found,
-            expected=f"one of {', '.join(member.name for member in self.subclasses) or 'no subclasses'}",
+            expected=", ".join(branch.class_name for branch in self.plan.branches),
             remedy='read the state as bytes: option("raw", "<state>")',
         ).with_facts(**at.origin.facts(int(at.position[row])))
 
