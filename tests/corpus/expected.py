@@ -14,7 +14,7 @@ import pyarrow as pa
 from oracle.compare import comparable
 
 from corpus.written import EXACT, Kind, parse, written
-from pyspark_savepoint.formats.errors import StateNotFoundError
+from pyspark_savepoint.formats.errors import StateNotFoundError, UndecodableStateError
 from pyspark_savepoint.statebackends.request import TableRequest
 from pyspark_savepoint.statebackends.tables import open_table
 
@@ -25,11 +25,15 @@ STATE_KINDS = ("key", "VALUE", "LIST", "MAP", "REDUCING", "AGGREGATING", "UNION"
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A snapshot, and what is in it. ``options`` go into every request."""
+    """A snapshot, and what is in it. ``options`` go into every request.
+
+    ``undecodable`` gets, by operator and state, what only the user's code could have read.
+    """
 
     folder: Path
     options: dict[str, Any] = field(default_factory=dict)
     parallelism: int = 2
+    undecodable: dict[str, UndecodableStateError] = field(default_factory=dict)
 
     @cached_property
     def expected(self) -> Json:
@@ -101,7 +105,7 @@ class Keyed:
     kinds: dict[str, tuple[str, Kind]] = field(default_factory=dict)
     accesses: dict[str, list[Any]] = field(default_factory=dict)
     key_groups: dict[Any, int] = field(default_factory=dict)
-    rows: list[Any] = field(default_factory=list)
+    twice: list[Any] = field(default_factory=list)
 
     def add(self, table: pa.Table, namespace: Kind) -> None:
         """The rows of a table with the columns `key_group` and `subtask`; windows that are all one have no column."""
@@ -113,9 +117,12 @@ class Keyed:
         _, key_kind = kind_of(table.schema.field("key"))
         if "window" in table.schema.names:
             assert str(kind_of(table.schema.field("window"))[1]) == str(namespace)
+        seen = set()
         for row in table.to_pylist():
             key, space = written(key_kind, row["key"]), written(namespace, row.get("window"))
-            self.rows.append(comparable([key, space]))
+            place = comparable([key, space])
+            self.twice += [place] if place in seen else []
+            seen.add(place)
             self.key_groups[comparable(key)] = row["key_group"]
             for name in names:
                 if row[name] is not None:
@@ -133,33 +140,44 @@ class Keyed:
 def read_keyed(snapshot: Snapshot, operator: Json) -> Keyed:
     """The keyed state of an operator from its tables: one for each kind of namespace."""
     found = Keyed()
-    spaces: dict[str, list[str]] = {}
+    spaces: dict[str, list[Json]] = {}
     for state in operator["states"]:
-        spaces.setdefault(state.get("namespace") or "VOID", []).append(state["name"])
-    for space, names in spaces.items():
-        table = "keyed_state" if space == "VOID" else "window_state"
-        options = {"table": table, "include_ttl": True, "include_key_group": True}
+        spaces.setdefault(state.get("namespace") or "VOID", []).append(state)
+    for space, states in spaces.items():
         try:
-            found.add(snapshot.table(operator, state=",".join(names), **options), parse(space))
+            found.add(_states_of(snapshot, operator, space, states), parse(space))
+        except UndecodableStateError:
+            for state in states:
+                try:
+                    found.add(_states_of(snapshot, operator, space, [state]), parse(space))
+                except UndecodableStateError as error:
+                    snapshot.undecodable[f"{operator['uid']}/{state['name']}"] = error
         except StateNotFoundError:
-            assert not any(state["entries"] for state in operator["states"] if state["name"] in names)
+            assert not any(state["entries"] for state in states)
     return found
+
+
+def _states_of(snapshot: Snapshot, operator: Json, space: str, states: list[Json]) -> pa.Table:
+    table = "keyed_state" if space == "VOID" else "window_state"
+    chosen = ",".join(state["name"] for state in states)
+    return snapshot.table(operator, state=chosen, table=table, include_ttl=True, include_key_group=True)
 
 
 def keyed_differences(snapshot: Snapshot, operator: Json) -> list[str]:
     """Differences of one operator's keyed states, their types, times of last access and key groups."""
     found = read_keyed(snapshot, operator)
     lines = []
-    if len(set(found.rows)) != len(found.rows):
-        lines.append(f"{operator['uid']}: a key comes twice")
+    if found.twice:
+        lines.append(f"{operator['uid']}: a key comes twice: {found.twice[0]}")
     for state in operator["states"]:
-        if "entries" in state:
-            label = f"{operator['uid']}/{state['name']}"
+        label = f"{operator['uid']}/{state['name']}"
+        if "entries" in state and label not in snapshot.undecodable:
             lines += state_differences(label, state, found)
             lines += access_differences(label, state, found, snapshot.expected["meta"]["writtenBetween"])
     for key, key_group in operator.get("keyGroups", ()):
-        if found.key_groups.get(comparable(key), key_group) != key_group:
-            lines.append(f"{operator['uid']}: key {key} in key group {found.key_groups[comparable(key)]}")
+        place = found.key_groups.get(comparable(key), key_group)
+        if place != key_group:
+            lines.append(f"{operator['uid']}: key {key} is in key group {place}")
     return lines
 
 
@@ -242,7 +260,11 @@ def timer_differences(snapshot: Snapshot, operator: Json) -> list[str]:
     services = operator.get("timers") or []
     if not any(service["eventTime"] or service["processingTime"] for service in services):
         return []
-    table = snapshot.table(operator, table="timers")
+    try:
+        table = snapshot.table(operator, table="timers")
+    except UndecodableStateError as error:
+        snapshot.undecodable[f"{operator['uid']}/timers"] = error
+        return []
     _, key_kind = kind_of(table.schema.field("key"))
     rows = table.to_pylist()
     lines: list[str] = []
