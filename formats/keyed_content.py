@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,8 +41,9 @@ class KeyGroupContent:
         self.position = start
         self.end = end
         self.compressed = compressed
-        #: Content bytes before the current window.
-        self.before = 0
+        #: How much content was read, and at which places (content, file) reading may start again.
+        self.content = 0
+        self.checkpoints = [(0, start)]
 
     @property
     def exhausted(self) -> bool:
@@ -51,7 +53,19 @@ class KeyGroupContent:
     def window(self, rest: Bytes, size: int) -> Bytes:
         """The rest of the last window and about ``size`` more bytes of content."""
         fresh = self._compressed(size) if self.compressed else self._plain(size)
+        self.content += len(fresh)
+        self.checkpoints.append((self.content, self.position))
         return np.concatenate([rest, fresh]) if len(rest) else fresh
+
+    def from_content(self, offset: int) -> tuple[KeyGroupContent, Bytes]:
+        """A reader at some content that was read before, and what its first window gave beyond that."""
+        at = bisect_right(self.checkpoints, (offset, self.end)) - 1
+        content, position = self.checkpoints[at]
+        again = KeyGroupContent(self.source, position, self.end, self.compressed)
+        rest = again.window(np.empty(0, np.uint8), offset - content) if offset > content else np.empty(0, np.uint8)
+        while len(rest) < offset - content:
+            rest = again.window(rest, offset - content - len(rest))
+        return again, rest[offset - content :]
 
     def _plain(self, size: int) -> Bytes:
         stop = min(self.end, self.position + size)

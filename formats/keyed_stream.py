@@ -22,6 +22,7 @@ from pyspark_savepoint.formats.columns import Bytes, Cursors, DecodeOptions, Lon
 from pyspark_savepoint.formats.errors import CorruptStateError, UndecodableStateError
 from pyspark_savepoint.formats.keyed_block import FULL, KeyedBlock, SortedRows, runs_of
 from pyspark_savepoint.formats.keyed_content import Extent, KeyGroupContent, read_extent, whole_content
+from pyspark_savepoint.formats.large_key_group import merge_large_key_group
 from pyspark_savepoint.formats.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.layout import program, skip_rows
@@ -56,7 +57,7 @@ class FullKeyedStream:
 
         Key groups larger than ``window`` bytes come in several blocks that are not complete.
         """
-        for block in self._read(key_groups, selected, namespaced, window, rows=False):
+        for block in self._read(key_groups, selected, namespaced, window, join=False):
             assert isinstance(block, KeyedBlock)
             yield block
 
@@ -64,15 +65,12 @@ class FullKeyedStream:
         self, key_groups: set[int], selected: set[int], namespaced: bool, window: int
     ) -> Iterator[KeyedBlock | SortedRows]:
         """As :meth:`blocks`, but rows already joined where the file's order lets them be."""
-        rows = self._tail(selected) >= 0
-        for block in self._read(key_groups, selected, namespaced, window, rows):
-            # What one writer did not sort in one key group it will not have sorted in the next.
-            self._sorted = self._sorted and isinstance(block, SortedRows)
-            yield block
+        yield from self._read(key_groups, selected, namespaced, window, join=True)
 
     def _read(
-        self, key_groups: set[int], selected: set[int], namespaced: bool, window: int, rows: bool
+        self, key_groups: set[int], selected: set[int], namespaced: bool, window: int, join: bool
     ) -> Iterator[KeyedBlock | SortedRows]:
+        rows = join and self._tail(selected) >= 0
         # What is compressed takes four times its room, as a rule; the window bounds memory, not reading.
         limit = window // 4 if self.header.compressed else window
         waiting: list[Extent] = []
@@ -84,7 +82,9 @@ class FullKeyedStream:
                 yield self._complete(waiting, selected, namespaced, rows)
                 waiting, size = [], 0
             if extent.size > limit:
-                yield from self._partial(extent, selected, namespaced, window)
+                wanted = (selected, namespaced, window)
+                merged = merge_large_key_group(self, extent, wanted) if join else None
+                yield from merged or self._partial(extent, *wanted)
                 continue
             waiting.append(extent)
             size += extent.size
@@ -105,6 +105,8 @@ class FullKeyedStream:
             merged = self._merge(buffer, origin, extents, ends, sorted(selected), namespaced)
             if merged is not None:
                 return merged
+            # What one writer did not sort in one key group it will not have sorted in the next.
+            self._sorted = False
             # The walk has cleared flag bits that the general way looks for.
             buffer, ends, origin = self._content(extents)
         frames = _Frames(len(buffer) // MIN_FRAME + 1)
@@ -176,26 +178,57 @@ class FullKeyedStream:
         )  # fmt: skip
 
     def _partial(self, extent: Extent, selected: set[int], namespaced: bool, window: int) -> Iterator[KeyedBlock]:
-        content = KeyGroupContent(self.source, extent.start, extent.end, self.header.compressed)
-        rest = np.empty(0, np.uint8)
-        state, size, before = -1, window, 0
-        while True:
+        content = self.content_of(extent)
+        for block, _ in self.windows(content, extent, (selected, namespaced, window)):
+            yield block
+
+    def content_of(self, extent: Extent) -> KeyGroupContent:
+        """A reader of one key group."""
+        return KeyGroupContent(self.source, extent.start, extent.end, self.header.compressed)
+
+    def windows(
+        self,
+        content: KeyGroupContent,
+        extent: Extent,
+        wanted: tuple[set[int], bool, int],
+        run: tuple[int, int, int] | None = None,
+        rest: Bytes | None = None,
+    ) -> Iterator[tuple[KeyedBlock, int]]:
+        """Blocks of a key group that is read in windows, each with the content offset of its buffer.
+
+        ``wanted``: states, whether spans cover namespaces, bytes of a window. ``run``: only the entries of one state,
+        from one content offset to another; then ``rest`` is what the reader has of it already.
+        """
+        selected, namespaced, window = wanted
+        state, before, stop = run if run is not None else (-1, 0, None)
+        rest = np.empty(0, np.uint8) if rest is None else rest
+        size = window
+        while stop is None or before < stop:
             buffer = content.window(rest, size)
             origin = self._origin(before if self.header.compressed else extent.start + before)
-            frames = _Frames(len(buffer) // MIN_FRAME + 1)
-            why, position, state = frames.split(self, buffer, 0, len(buffer), extent.key_group, state)
-            if why == frames.done and (position != len(buffer) or not content.exhausted):
-                self._damaged(origin, position, extent.key_group, why, frames)
-            if why not in (frames.done, frames.more) or (why == frames.more and content.exhausted):
+            # The two bytes behind a run belong to its last entry, which is flagged.
+            end = len(buffer) if stop is None else min(len(buffer), stop + 2 - before)
+            frames = _Frames(end // MIN_FRAME + 1)
+            why, position, state = frames.split(self, buffer, 0, end, extent.key_group, state)
+            if not self._goes_on(content, why, frames, position, len(buffer), stop is not None):
                 self._damaged(origin, position, extent.key_group, why, frames)
             if frames.count:
                 bounds = [0, frames.count]
-                yield self._block(buffer, origin, frames, [extent], bounds, selected, namespaced, complete=False)
+                block = self._block(buffer, origin, frames, [extent], bounds, selected, namespaced, complete=False)
+                yield block, before
             if why == frames.done:
                 return
             size = window if frames.count else 2 * size
             before += position
             rest = buffer[position:].copy()
+
+    def _goes_on(
+        self, content: KeyGroupContent, why: int, frames: _Frames, position: int, size: int, part: bool
+    ) -> bool:
+        """Whether a window ended as it may: within an entry, or with the end mark at the very end."""
+        if why == frames.more:
+            return not content.exhausted or (part and frames.count > 0)
+        return why == frames.done and (part or (position == size and content.exhausted))
 
     def _origin(self, base: int) -> Origin:
         return Origin(self.source.path, base, self.origin.operator, None, self.header.compressed)

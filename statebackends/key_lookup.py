@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyspark_savepoint.formats.block_parts import binary_column
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Flags, Longs
 from pyspark_savepoint.formats.errors import OptionError, UndecodableStateError
 from pyspark_savepoint.formats.key_groups import key_group_for_hash
@@ -23,7 +24,6 @@ from pyspark_savepoint.formats.keyed_block import KeyedBlock, SortedRows
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.statebackends.json_values import from_json
 from pyspark_savepoint.statebackends.keyed_plan import OperatorHeaders
-from pyspark_savepoint.statebackends.state_column import binary_column
 
 MAX_KEYS = 100_000
 

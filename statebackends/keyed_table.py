@@ -14,6 +14,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
+from pyspark_savepoint.formats.block_parts import binary_column
 from pyspark_savepoint.formats.columns import Cursors, Ints, Longs, fixed_array
 from pyspark_savepoint.formats.errors import UnsupportedStateError
 from pyspark_savepoint.formats.keyed_block import FULL, KeyedBlock, SortedRows
@@ -38,7 +39,6 @@ from pyspark_savepoint.statebackends.spill import SpillJoin
 from pyspark_savepoint.statebackends.state_column import (
     LAST_ACCESS,
     StateColumn,
-    binary_column,
     has_ttl,
     split_ttl,
     split_ttl_type,

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from pyspark_savepoint.formats.block_parts import binary_column
 from pyspark_savepoint.formats.byte_source import StateLocation
 from pyspark_savepoint.formats.columns import Bytes, Cursors, Longs, fixed_array
 from pyspark_savepoint.formats.errors import (
@@ -33,7 +34,6 @@ from pyspark_savepoint.formats.stream_handles import ByteStreamStateHandle
 from pyspark_savepoint.statebackends.assignment import repartition_state
 from pyspark_savepoint.statebackends.conform import conform, unify
 from pyspark_savepoint.statebackends.request import TablePartition, TableRequest, choose_columns, choose_states
-from pyspark_savepoint.statebackends.state_column import binary_column
 
 KEY, VALUE, SUBTASK = "key", "value", "subtask"
 NOWHERE = ByteStreamStateHandle("", b"")

@@ -14,21 +14,21 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pyspark_savepoint.formats.block_parts import binary_column
 from pyspark_savepoint.formats.columns import (
-    Bytes,
     Cursors,
     DecodeOptions,
     Longs,
-    binary_array,
     fixed_array,
     list_array,
     map_array,
     scatter,
 )
-from pyspark_savepoint.formats.errors import UndecodableStateError, ValueRangeError
+from pyspark_savepoint.formats.errors import UndecodableStateError
 from pyspark_savepoint.formats.keyed_block import FULL, KeyedBlock, SortedRows
 from pyspark_savepoint.formats.meta_info import BackendStateType, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.kryo import KryoSerializer
 from pyspark_savepoint.formats.serializers.layout import count_until_end, decode_elements, locate
 from pyspark_savepoint.formats.serializers.primitives import read_numbers
 from pyspark_savepoint.formats.serializers.shapes import Flagged
@@ -82,21 +82,11 @@ def binary_spans(block: Block, start: Longs, end: Longs) -> pa.Array:
     return binary_column(block.buffer, start, end)
 
 
-def binary_column(buffer: Bytes, start: Longs, end: Longs) -> pa.Array:
-    """Bytes as they are."""
-    from pyspark_savepoint.formats.kernels import fixed
-
-    offsets = np.zeros(len(start) + 1, np.int64)
-    np.cumsum(end - start, out=offsets[1:])
-    if offsets[-1] > MAX_BINARY:
-        raise ValueRangeError(
-            "a batch has more than 2 GiB of bytes in one column",
-            found=f"{offsets[-1]} bytes in {len(start)} rows",
-            remedy="option('batchSize', ...) with fewer rows",
-        )
-    data = np.empty(int(offsets[-1]), np.uint8)
-    fixed.copy_spans(buffer, np.ascontiguousarray(start), offsets, data)
-    return binary_array(pa.binary(), offsets.astype(np.int32), data)
+def decode_whole(serializer: TypeSerializer, at: Cursors) -> pa.Array:
+    """Values that end where their cursors do: then Kryo passes on as bytes what only the user's code reads."""
+    if isinstance(serializer, KryoSerializer):
+        return serializer.decode(at, whole=True)
+    return serializer.decode(at)
 
 
 @dataclass(frozen=True)
@@ -143,7 +133,7 @@ class StateColumn:
         if self._as_bytes(serializer):
             return binary_spans(block, start, end)
         at = self.cursors(block, start, end)
-        column = serializer.decode(at)
+        column = decode_whole(serializer, at)
         at.expect_end()
         return column
 
