@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+
 from pyspark_savepoint.formats.errors import CorruptStateError, ValueRangeError
 
 Bytes = npt.NDArray[np.uint8]

@@ -76,7 +76,7 @@ class KeyGroupContent:
     def _compressed(self, size: int) -> Bytes:
         # Chunks of 64 KiB compress to at most MAX_CHUNK bytes: always enough for one.
         physical = min(self.end - self.position, max(size, 2 * snappy.MAX_CHUNK))
-        data = memoryview(read_extent(self.source, self.position, self.position + physical))
+        data = read_extent(self.source, self.position, self.position + physical).data
         content = used = 0
         partial = self.position + physical < self.end
         for _, end, length in snappy.scan_chunks(data, self.source.path, self.position, partial):
@@ -94,4 +94,4 @@ class KeyGroupContent:
 def whole_content(source: ByteSource, start: int, end: int, compressed: bool) -> Bytes:
     """All content of an extent."""
     data = read_extent(source, start, end)
-    return snappy.decompress(memoryview(data), source.path, start) if compressed else data
+    return snappy.decompress(data.data, source.path, start) if compressed else data

@@ -96,12 +96,12 @@ class OperatorStream:
     ) -> tuple[Bytes, list[Piece], int]:
         places = {0: 0}
         content = 0
-        for begin, end, size in snappy.scan_chunks(memoryview(data), self.source.path, base):
+        for begin, end, size in snappy.scan_chunks(data.data, self.source.path, base):
             places.setdefault(begin, content)
             content += size
             places[end] = content
         out = np.empty(content, np.uint8)
-        snappy.decompress_chunks(memoryview(data), out, self.source.path, base)
+        snappy.decompress_chunks(data.data, out, self.source.path, base)
         pieces = []
         for start, end, count in zip(starts, ends, counts, strict=True):
             if start - base not in places or end - base not in places:

@@ -77,7 +77,7 @@ def decompress_chunks(data: memoryview, out: Bytes, path: str | None, base: int)
     """Decompress framed chunks into an array of exactly their content; checksums are verified."""
     framed = data if bytes(data[:10]) == IDENTIFIER else IDENTIFIER + bytes(data)
     try:
-        written = cramjam.snappy.decompress_into(framed, out) if len(out) else 0
+        written = cramjam.snappy.decompress_into(framed, out.data) if len(out) else 0
     except cramjam.DecompressionError as error:
         raise _damaged(path, base, "snappy chunks with right checksums", str(error)) from None
     if written != len(out):

@@ -43,7 +43,9 @@ def test_serializers_are_those_of_the_registry() -> None:
 def test_python_examples_run(spark: Any) -> None:
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
     assert len(blocks) == 2
-    code = "\n".join(blocks).replace("/savepoints/savepoint-2f1a3c", str(SHOP)).replace("/checkpoints/7d2e.../", str(SHOP))
+    code = "\n".join(blocks)
+    for path in ("/savepoints/savepoint-2f1a3c", "/checkpoints/7d2e.../"):
+        code = code.replace(path, str(SHOP))
     names: dict[str, Any] = {"spark": spark, "path": str(SHOP)}
     exec(code, names)
     assert names["accounts"].where("profile.tier = 'GOLD'").count() > 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+
 from pyspark_savepoint.formats.kernels._jit import kernel
 from pyspark_savepoint.formats.kernels.load import be_i64, be_u32, put_be
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+
 from pyspark_savepoint.formats.kernels._jit import inline
 
 U8, U16, U24, U32 = np.uint64(8), np.uint64(16), np.uint64(24), np.uint64(32)

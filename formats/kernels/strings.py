@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+
 from pyspark_savepoint.formats.kernels._jit import inline, kernel
 from pyspark_savepoint.formats.kernels.load import be_u64
 

@@ -18,7 +18,7 @@ STATE, START, STOP, COUNT = 0, 1, 2, 3
 
 
 @kernel
-def find_runs(buf: Any, pos: int, end: int, key_group: int, prefix: int, states: int, runs: Any) -> Any:
+def find_runs(buf: Any, pos: Any, end: int, key_group: int, prefix: int, states: int, runs: Any) -> Any:
     """The runs of one whole key group into rows of ``runs`` (state, start, stop, entries): (why, position, runs).
 
     Checks what ``split_frames`` checks, and clears the flag bits.

@@ -17,6 +17,7 @@ from importlib.metadata import entry_points
 from typing import ClassVar, TypeVar
 
 import pyarrow as pa
+
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import CorruptStateError

@@ -99,7 +99,9 @@ def write_savepoint(
     for index in range(parallelism):
         owned = range_for_operator_index(max_parallelism, parallelism, index)
         name = f"state-{index}"
-        offsets, size = _write_stream(path / name, kind, keys, groups, owned, max_parallelism, shuffle if not ordered else None)
+        offsets, size = _write_stream(
+            path / name, kind, keys, groups, owned, max_parallelism, shuffle if not ordered else None
+        )
         handle = KeyGroupsSavepointStateHandle(
             KeyGroupRangeOffsets(owned, tuple(offsets)), RelativeFileStateHandle(name, size)
         )

@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.data import UID, write_savepoint
 
+from benchmarks.data import UID, write_savepoint
 from pyspark_savepoint.statebackends.request import TableRequest
 from pyspark_savepoint.statebackends.tables import open_table
 

@@ -46,7 +46,5 @@ def differences(expected: Mapping[str, Any], found: Found) -> list[str]:
         wanted, seen = Counter(map(comparable, entries)), Counter(map(comparable, got))
         missing, extra = list((wanted - seen).elements()), list((seen - wanted).elements())
         if missing or extra:
-            lines.append(
-                f"{uid}/{state}: missing {len(missing)} {missing[:1]}, unexpected {len(extra)} {extra[:1]}"
-            )
+            lines.append(f"{uid}/{state}: missing {len(missing)} {missing[:1]}, unexpected {len(extra)} {extra[:1]}")
     return lines

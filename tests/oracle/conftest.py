@@ -22,9 +22,7 @@ from oracle.flink import (
 )
 
 NEWEST = "newest"
-VERSIONS = [
-    version for version in os.environ.get("FLINK_VERSIONS", f"1.16.3,1.20.5,{NEWEST}").split(",") if version
-]
+VERSIONS = [version for version in os.environ.get("FLINK_VERSIONS", f"1.16.3,1.20.5,{NEWEST}").split(",") if version]
 
 
 @contextmanager

@@ -147,9 +147,7 @@ def fetch(version: str) -> list[Path]:
 def _tool(name: str) -> str:
     found = shutil.which(name)
     if found is None:
-        raise FlinkError(
-            f"`{name}` is not on the PATH: the tests with real Flink need a JDK of Java 17 or newer"
-        )
+        raise FlinkError(f"`{name}` is not on the PATH: the tests with real Flink need a JDK of Java 17 or newer")
     return found
 
 
@@ -206,9 +204,7 @@ def run(
     """Runs a main class of the harness to its end; returns what it printed."""
     command = command_line(version, main, arguments, heap)
     try:
-        done = subprocess.run(
-            command, input=given, capture_output=True, encoding="utf-8", timeout=timeout, check=False
-        )
+        done = subprocess.run(command, input=given, capture_output=True, encoding="utf-8", timeout=timeout, check=False)
     except subprocess.TimeoutExpired as expired:
         raise FlinkError(f"{main} on Flink {version} took longer than {timeout} s") from expired
     if done.returncode:
@@ -335,9 +331,7 @@ class Oracle:
         answer = self.ask({"type": type_name, "value": value, "maxParallelism": max_parallelism})
         return answer["hash"], answer["keyGroup"]
 
-    def serializer(
-        self, snapshot: bytes, values: Iterable[bytes], max_parallelism: int = 128
-    ) -> dict[str, Any]:
+    def serializer(self, snapshot: bytes, values: Iterable[bytes], max_parallelism: int = 128) -> dict[str, Any]:
         """What Flink makes of a serializer snapshot (as in a state's meta info) and of values written with it.
 
         The answer has the `snapshot` as Flink writes it again, and for every value: its bytes written `again`, its
@@ -354,9 +348,7 @@ class Oracle:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.oracle.flink", description="Real Flink, for the tests."
-    )
+    parser = argparse.ArgumentParser(prog="python -m tests.oracle.flink", description="Real Flink, for the tests.")
     commands = parser.add_subparsers(dest="command", required=True)
     for name in ("fetch", "compile"):
         commands.add_parser(name).add_argument("version", nargs="+")

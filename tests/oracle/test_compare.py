@@ -47,9 +47,7 @@ def test_what_differs_in_java_differs(one: object, other: object) -> None:
 
 
 def test_nothing_differs() -> None:
-    found = {
-        "counts": {"n": [["b", None, 2], ["a", None, 1], ["b", None, 2]], "user-timers/eventTime": [["a", 5]]}
-    }
+    found = {"counts": {"n": [["b", None, 2], ["a", None, 1], ["b", None, 2]], "user-timers/eventTime": [["a", 5]]}}
 
     assert differences(EXPECTED, found) == []
 

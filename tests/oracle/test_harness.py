@@ -37,9 +37,7 @@ LONG = snapshot("org.apache.flink.api.common.typeutils.base.LongSerializer$LongS
 
 
 @pytest.mark.parametrize("case", SNAPSHOTS, ids=lambda case: "-".join(map(str, case.values())))
-def test_generated_snapshots_open(
-    flink_version: str, savepoint_of: SavepointOf, case: dict[str, object]
-) -> None:
+def test_generated_snapshots_open(flink_version: str, savepoint_of: SavepointOf, case: dict[str, object]) -> None:
     generated = savepoint_of(flink_version, **case)
     savepoint = Savepoint.open(str(generated.path))
 
@@ -90,9 +88,7 @@ def test_keys_of_all_types_are_written(flink_version: str, savepoint_of: Savepoi
         assert key_group_for_hash(string_hash(text), 1000) == group
 
 
-def test_kryo_leaves_out_only_what_it_cannot_read_again(
-    flink_version: str, savepoint_of: SavepointOf
-) -> None:
+def test_kryo_leaves_out_only_what_it_cannot_read_again(flink_version: str, savepoint_of: SavepointOf) -> None:
     (operator,) = savepoint_of(flink_version, "kryo").expected["operators"]
 
     written = {state["name"] for state in operator["states"]}
@@ -139,9 +135,7 @@ def test_the_oracle_reads_and_writes_with_a_serializer_that_it_was_given(flink_o
         (snapshot("no.such.Snapshot", 1), b"", "no.such.Snapshot"),
     ],
 )
-def test_the_oracle_says_why_flink_refuses(
-    flink_oracle: Oracle, serializer: bytes, value: bytes, reason: str
-) -> None:
+def test_the_oracle_says_why_flink_refuses(flink_oracle: Oracle, serializer: bytes, value: bytes, reason: str) -> None:
     with pytest.raises(FlinkError, match=reason):
         flink_oracle.serializer(serializer, [value])
 
