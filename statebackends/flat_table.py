@@ -34,7 +34,7 @@ from pyspark_savepoint.statebackends.keyed_table import (
     shows_ttl,
 )
 from pyspark_savepoint.statebackends.request import TablePartition, TableRequest, choose_columns
-from pyspark_savepoint.statebackends.state_column import StateColumn, repeat_index
+from pyspark_savepoint.statebackends.state_column import LAST_ACCESS, StateColumn, repeat_index
 
 LIST_INDEX, LIST_VALUE, MAP_KEY, MAP_VALUE = "list_index", "list_value", "map_key", "map_value"
 ELEMENT_LAST_ACCESS = "last_access"
@@ -74,7 +74,8 @@ class FlatTable:
                 "(entry point group 'pyspark_savepoint.serializers')",
             )
         if shows_ttl(self.column):
-            yield pa.field(ELEMENT_LAST_ACCESS, pa.timestamp("us", tz="UTC"))
+            times = self.keyed.schema.field(state + LAST_ACCESS).type
+            yield pa.field(ELEMENT_LAST_ACCESS, times.item_type if pa.types.is_map(times) else times.value_type)
         for field in self.keyed.schema:
             if field.name in (KEY_GROUP, SUBTASK):
                 yield field
