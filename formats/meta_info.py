@@ -92,10 +92,11 @@ def read_state_meta(view: DataInputView) -> StateMetaInfoSnapshot:
         key = view.read_utf("the role of a serializer")
         serializers[key] = SnapshotReader(view).enveloped()
     meta = StateMetaInfoSnapshot(name, BackendStateType(kind), options, serializers)
-    for known, required in zip((options, serializers), REQUIRED[meta.kind], strict=True):
-        missing = [role for role in required if role not in known]
-        if missing:
-            view.fail(f"{missing[0]} of state {name!r}")
+    needed_options, needed_serializers = REQUIRED[meta.kind]
+    missing = [role for role in needed_options if role not in options]
+    missing += [role for role in needed_serializers if role not in serializers]
+    if missing:
+        view.fail(f"{missing[0]} of state {name!r}")
     return meta
 
 

@@ -196,7 +196,7 @@ def test_errors_name_the_place() -> None:
     serializer = MapSerializer.of(STRING, array(LONG))
     with pytest.raises(CorruptStateError) as caught:
         decode(serializer, bytes.fromhex("000000010261000000000105"))
-    assert caught.value.facts["state"] == "value.entry"
+    assert caught.value.facts["state"] == "value.entry.element"
     with pytest.raises(CorruptStateError) as caught:
         decode(array(ListSerializer.of(LONG)), bytes.fromhex("00000001010000000500"))
     assert caught.value.facts["state"] == "value.element"
