@@ -84,12 +84,17 @@ class OperatorStream:
         base = offsets[0]
         starts = sorted(set(offsets))
         counts = [bisect_right(offsets, start) - bisect_left(offsets, start) for start in starts]
-        ends = [self.boundaries[bisect_right(self.boundaries, start)] for start in starts]
+        ends = [self._end_of(start) for start in starts]
         data = read_extent(self.source, base, ends[-1])
         if not self.header.compressed:
             pieces = [Piece(a - base, b - base, n) for a, b, n in zip(starts, ends, counts, strict=True)]
             return data, pieces, base
         return self._decompressed(data, base, starts, ends, counts)
+
+    def _end_of(self, start: int) -> int:
+        # What begins at the end of the stream has no bytes.
+        behind = bisect_right(self.boundaries, start)
+        return self.boundaries[behind] if behind < len(self.boundaries) else start
 
     def _decompressed(
         self, data: Bytes, base: int, starts: list[int], ends: list[int], counts: list[int]

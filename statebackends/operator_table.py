@@ -135,7 +135,7 @@ class OperatorTable:
     def partitions(self, parallelism: int | None) -> list[TablePartition]:
         """List state as the vertices restore it; union state a subtask's part each; broadcast state once."""
         if self.mode == "BROADCAST":
-            shares = [[(self._with_state()[0], 0, 1)]]
+            shares = [[(source, 0, 1)] for source in self._with_state()[:1]]
         elif self.mode == "UNION":
             shares = [[(source, 0, len(source.offsets(self.state)))] for source in self._with_state()]
         else:
