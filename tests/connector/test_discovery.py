@@ -94,5 +94,5 @@ def test_a_session_of_its_own(master: str, shop: Path, shop_states: dict[str, An
     assert found["orders"] == len(shop_states["pending_orders"])
     assert found["partitions"] == 2
     assert found["totals"] == sum(value for _, _, value in shop_states["total"])
-    # Once for one load, however often it is queried.
-    assert said.count("WARNING savepoint: ") == 1
+    # Once for one load, however often it is queried; Connect may analyse each query anew (PySpark 4.0 does).
+    assert 1 <= said.count("WARNING savepoint: ") <= (2 if master == "connect" else 1)
