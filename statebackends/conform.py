@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import list_array, map_array, struct_array, valid_rows
-from pyspark_savepoint.formats.errors import UnsupportedStateError
+from pyspark_savepoint.formats.errors import CorruptStateError, UnsupportedStateError
 
 
 def unify(types: Sequence[pa.DataType], state: str) -> pa.DataType:
@@ -56,6 +56,13 @@ def conform(array: pa.Array, target: pa.DataType) -> pa.Array:
     """The array with the target's type: a union, made by :func:`unify`, of the array's type and others."""
     if array.type.equals(target):
         return array
+    if not any(same(array.type) and same(target) for same in (pa.types.is_struct, pa.types.is_map, pa.types.is_list)):
+        raise CorruptStateError(
+            "a part of the snapshot holds values of another type than its header says",
+            expected=str(target),
+            found=str(array.type),
+            remedy="the snapshot is damaged: take it from its origin again",
+        )
     valid = valid_rows(array) if array.null_count else None
     if pa.types.is_struct(target):
         columns = []

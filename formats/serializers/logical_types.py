@@ -201,7 +201,9 @@ class _Reader:
         nullable = self.field(value, "isNullable", bool)
         known, attributes = KINDS.get(value.class_name.removeprefix(PACKAGE), ("", {}))
         if not known:
-            return LogicalType(root, nullable, class_name=value.class_name)
+            # A class that is not known may call itself by the root of one that is (LegacyTypeInformationType).
+            name = value.class_name.removeprefix(PACKAGE)
+            return LogicalType(name if root in STORED else root, nullable, class_name=value.class_name)
         if root != known:
             self.fail(f"{value.class_name} to be {known}", root)
         found: dict[str, Any] = {ours: self.attribute(value, theirs) for theirs, ours in attributes.items()}
