@@ -17,7 +17,12 @@ from enum import IntEnum
 
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import UnsupportedVersionError
-from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer, write_enveloped
+from pyspark_savepoint.formats.serializers.base import (
+    SnapshotReader,
+    TypeSerializer,
+    UnknownPayloads,
+    write_enveloped,
+)
 
 KEYED_VERSION = 6
 OPERATOR_VERSIONS = (5, 6)
@@ -76,7 +81,7 @@ REQUIRED: Mapping[BackendStateType, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 
 
-def read_state_meta(view: DataInputView) -> StateMetaInfoSnapshot:
+def read_state_meta(view: DataInputView, unknown: UnknownPayloads | None = None) -> StateMetaInfoSnapshot:
     """One StateMeta."""
     name = view.read_utf("a state name")
     kind = view.read_i32("the kind of a state")
@@ -90,7 +95,7 @@ def read_state_meta(view: DataInputView) -> StateMetaInfoSnapshot:
     serializers = {}
     for _ in range(view.read_count("state serializers", each=12)):
         key = view.read_utf("the role of a serializer")
-        serializers[key] = SnapshotReader(view).enveloped()
+        serializers[key] = SnapshotReader(view, unknown=unknown).enveloped()
     meta = StateMetaInfoSnapshot(name, BackendStateType(kind), options, serializers)
     needed_options, needed_serializers = REQUIRED[meta.kind]
     missing = [role for role in needed_options if role not in options]
@@ -114,12 +119,12 @@ def write_state_meta(meta: StateMetaInfoSnapshot, view: DataOutputView) -> None:
         write_enveloped(serializer, view)
 
 
-def _read_metas(view: DataInputView) -> tuple[StateMetaInfoSnapshot, ...]:
+def _read_metas(view: DataInputView, unknown: UnknownPayloads | None) -> tuple[StateMetaInfoSnapshot, ...]:
     count = view.read_i16("the number of states")
     if count < 0 or count > view.remaining // 14:
         view.position -= 2
         view.fail(f"a number of states from 0 to {min(MAX_STATES, view.remaining // 14)}", count)
-    return tuple(read_state_meta(view) for _ in range(count))
+    return tuple(read_state_meta(view, unknown) for _ in range(count))
 
 
 def _write_metas(metas: tuple[StateMetaInfoSnapshot, ...], view: DataOutputView) -> None:
@@ -153,13 +158,13 @@ class KeyedBackendHeader:
     size: int = 0
 
     @classmethod
-    def read(cls, view: DataInputView) -> KeyedBackendHeader:
+    def read(cls, view: DataInputView, unknown: UnknownPayloads | None = None) -> KeyedBackendHeader:
         """From the start of a stream; what follows stays in the view."""
         start = view.position
         _version(view, (KEYED_VERSION,), "a keyed state stream")
         compressed = view.read_bool("the compression flag")
-        key_serializer = SnapshotReader(view).enveloped()
-        states = _read_metas(view)
+        key_serializer = SnapshotReader(view, unknown=unknown).enveloped()
+        states = _read_metas(view, unknown)
         return cls(compressed, key_serializer, states, view.position - start)
 
     def write(self, view: DataOutputView) -> None:
@@ -186,12 +191,12 @@ class OperatorBackendHeader:
         return self.list_states + self.broadcast_states
 
     @classmethod
-    def read(cls, view: DataInputView) -> OperatorBackendHeader:
+    def read(cls, view: DataInputView, unknown: UnknownPayloads | None = None) -> OperatorBackendHeader:
         """From the start of a stream; what follows stays in the view."""
         start = view.position
         version = _version(view, OPERATOR_VERSIONS, "an operator state stream")
         compressed = view.read_bool("the compression flag") if version >= 6 else False
-        lists, broadcasts = _read_metas(view), _read_metas(view)
+        lists, broadcasts = _read_metas(view, unknown), _read_metas(view, unknown)
         return cls(version, compressed, lists, broadcasts, view.position - start)
 
     def write(self, view: DataOutputView) -> None:

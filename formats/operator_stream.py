@@ -21,27 +21,9 @@ import numpy as np
 from pyspark_savepoint.formats import snappy
 from pyspark_savepoint.formats.byte_source import ByteSource
 from pyspark_savepoint.formats.columns import Bytes, Cursors, DecodeOptions, Longs, Origin
-from pyspark_savepoint.formats.data_view import DataInputView
 from pyspark_savepoint.formats.errors import CorruptStateError
 from pyspark_savepoint.formats.keyed_content import read_extent
 from pyspark_savepoint.formats.meta_info import OperatorBackendHeader
-
-FIRST_HEADER_READ = 1 << 16
-MAX_HEADER = 1 << 26
-
-
-def read_operator_header(source: ByteSource, offsets: Sequence[int]) -> OperatorBackendHeader:
-    """The head of a stream whose elements begin at some offsets."""
-    most = min(min(offsets, default=source.size), source.size, MAX_HEADER)
-    size = min(FIRST_HEADER_READ, most)
-    while True:
-        view = DataInputView(source.read(0, size), source.path)
-        try:
-            return OperatorBackendHeader.read(view)
-        except CorruptStateError:
-            if size >= most:
-                raise
-        size = min(4 * size, most)
 
 
 @dataclass(frozen=True, slots=True)

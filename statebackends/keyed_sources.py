@@ -15,8 +15,8 @@ from typing import Any
 
 from pyspark_savepoint.formats.byte_source import ByteSource, StateLocation
 from pyspark_savepoint.formats.columns import DecodeOptions, Origin
-from pyspark_savepoint.formats.data_view import DataInputView
 from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError, UnsupportedStateError
+from pyspark_savepoint.formats.headers import read_header
 from pyspark_savepoint.formats.heap_stream import HeapKeyedStream
 from pyspark_savepoint.formats.key_groups import KeyGroupRange, KeyGroupRangeOffsets
 from pyspark_savepoint.formats.keyed_content import Extent
@@ -34,9 +34,6 @@ from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.savepoint import Savepoint
 
 KeyedStream = FullKeyedStream | HeapKeyedStream
-# Headers are kilobytes; Kryo and Avro snapshots may take more. They are read in steps, up to this.
-FIRST_HEADER_READ = 1 << 16
-MAX_HEADER = 1 << 26
 FRAMING_WINDOW = 1 << 24
 
 
@@ -83,16 +80,7 @@ class KeyedSource:
 
     def _read_header(self, source: ByteSource) -> KeyedBackendHeader:
         first = min((offset for offset in self.offsets.offsets if offset > 0), default=source.size)
-        most = min(first, source.size, MAX_HEADER)
-        size = min(FIRST_HEADER_READ, most)
-        while True:
-            view = DataInputView(source.read(0, size), source.path)
-            try:
-                return KeyedBackendHeader.read(view)
-            except CorruptStateError:
-                if size >= most:
-                    raise
-            size = min(4 * size, most)
+        return read_header(KeyedBackendHeader, source, first)
 
     def _extents(self, source: ByteSource, header: KeyedBackendHeader) -> list[Extent]:
         """Key groups that have bytes, in the order of the file; each ends where the next begins."""
@@ -171,7 +159,7 @@ def file_set_headers(savepoint: Savepoint, operator: OperatorState) -> list[Keye
     for handle in handles:
         if isinstance(handle, IncrementalRemoteKeyedStateHandle):
             with savepoint.open_state(handle.meta_state, operator) as source:
-                found.append(KeyedBackendHeader.read(DataInputView(source.read(0, source.size), source.path)))
+                found.append(read_header(KeyedBackendHeader, source, source.size))
     return found
 
 

@@ -22,10 +22,11 @@ from pyspark_savepoint.formats.errors import (
     SavepointError,
     UndecodableStateError,
 )
+from pyspark_savepoint.formats.headers import read_header
 from pyspark_savepoint.formats.meta_info import OperatorBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.operator_handles import OperatorStreamStateHandle, StateMetaInfo
-from pyspark_savepoint.formats.operator_stream import OperatorStream, Piece, read_operator_header
+from pyspark_savepoint.formats.operator_stream import OperatorStream, Piece
 from pyspark_savepoint.formats.savepoint import Savepoint
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.layout import decode_elements, locate
@@ -52,7 +53,7 @@ class OperatorSource:
         """The states in the stream."""
         try:
             with self.location.open() as source:
-                return read_operator_header(source, self._boundaries())
+                return read_header(OperatorBackendHeader, source, min(self._boundaries(), default=source.size))
         except SavepointError as error:
             raise error.with_facts(operator=self.operator) from None
 
@@ -191,7 +192,8 @@ class OperatorPartition:
             try:
                 with source.location.open() as opened:
                     boundaries = [offset for state in source.states for offset in state.offsets]
-                    stream = OperatorStream(opened, read_operator_header(opened, boundaries), boundaries)
+                    header = read_header(OperatorBackendHeader, opened, min(boundaries, default=opened.size))
+                    stream = OperatorStream(opened, header, boundaries)
                     yield from self._source(stream, source, first, count)
             except SavepointError as error:
                 raise error.with_facts(operator=source.operator, state=self.state) from None

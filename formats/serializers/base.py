@@ -14,7 +14,7 @@ Twins: ``TypeSerializer``, ``TypeSerializerSnapshot``, ``TypeSerializerSnapshotS
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -112,12 +112,21 @@ class TypeSerializer(ABC):
         return found
 
 
+@dataclass
+class UnknownPayloads:
+    """Payloads of snapshot classes that nobody knows, by position: those that were met, and lengths to try."""
+
+    lengths: dict[int, int] = field(default_factory=dict)
+    met: dict[int, str] = field(default_factory=dict)
+
+
 class SnapshotReader:
     """Reads serializer snapshots off a view; the depth of nesting is bounded."""
 
-    def __init__(self, view: DataInputView, depth: int = 0) -> None:
+    def __init__(self, view: DataInputView, depth: int = 0, unknown: UnknownPayloads | None = None) -> None:
         self.view = view
         self.depth = depth
+        self.unknown = unknown or UnknownPayloads()
 
     def enveloped(self) -> TypeSerializer:
         """A snapshot at the top level of state metadata."""
@@ -140,7 +149,7 @@ class SnapshotReader:
 
         if self.depth >= MAX_NESTING:
             self.view.fail(f"serializers nested at most {MAX_NESTING} deep")
-        return read_versioned(SnapshotReader(self.view, self.depth + 1))
+        return read_versioned(SnapshotReader(self.view, self.depth + 1, self.unknown))
 
     def over(self, view: DataInputView) -> SnapshotReader:
         """The same depth over a part of the bytes."""

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
-from pyspark_savepoint.formats.errors import CorruptStateError
+from pyspark_savepoint.formats.errors import SavepointError, UndecodableStateError
 from pyspark_savepoint.formats.serializers.base import COMPOSITE_MAGIC, SnapshotReader, TypeSerializer
 
 ENTRY_POINT_GROUP = "pyspark_savepoint.serializers"
@@ -79,7 +79,8 @@ class OpaqueSerializer(TypeSerializer):
     """A snapshot class that is not known: its payload is kept as bytes, its values stay BINARY.
 
     The end of the payload follows from the family: composite (version 3, magic number), simple (version 3, nothing),
-    generic and early simple (version 2, one class name).
+    generic and early simple (version 2, one class name). Where that cannot be, whoever knows where the whole header
+    ends tries lengths (``meta_info.read_header``).
     """
 
     payload: bytes = b""
@@ -88,22 +89,21 @@ class OpaqueSerializer(TypeSerializer):
 
     @classmethod
     def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
-        """Delimit the payload by its family; CorruptStateError where that is not possible."""
+        """Delimit the payload by its family; UndecodableStateError where that is not possible."""
         view = reader.view
         start = view.position
         detail = ""
-        if version == 3 and _peek_i32(view) == COMPOSITE_MAGIC:
-            _skip_composite(reader)
+        reader.unknown.met[start] = name
+        if start in reader.unknown.lengths:
+            view.read(reader.unknown.lengths[start], f"the snapshot of {name}")
+        elif version == 3 and _peek_i32(view) == COMPOSITE_MAGIC:
+            _skip_composite(reader, name)
         elif version == 2:
             detail = view.read_utf(f"a class name in the snapshot of {name}")
             if not detail or any(ch.isspace() for ch in detail):
-                view.position = start
-                view.fail(f"a payload of the unknown serializer snapshot {name} that can be delimited")
+                raise _endless(view, start, name)
         elif version != 3:
-            view.fail(
-                f"a payload of the unknown serializer snapshot {name} that can be delimited",
-                f"version {version}",
-            )
+            raise _endless(view, start, name)
         return cls(name, version, bytes(view.data[start : view.position]), detail)
 
     def write_payload(self, view: DataOutputView) -> None:
@@ -133,7 +133,18 @@ def _peek_i32(view: DataInputView) -> int | None:
     return value
 
 
-def _skip_composite(reader: SnapshotReader) -> None:
+def _endless(view: DataInputView, start: int, name: str) -> UndecodableStateError:
+    return UndecodableStateError(
+        "a serializer snapshot is of a class of the user's own, and where its bytes end cannot be told",
+        path=view.path,
+        offset=view.base + start,
+        expected="snapshots of Flink's classes, or of classes that are plugged in",
+        found=name,
+        remedy="plug in a serializer (entry point group 'pyspark_savepoint.serializers')",
+    )
+
+
+def _skip_composite(reader: SnapshotReader, name: str) -> None:
     """Find the nested serializers behind an outer part of unknown length: the first place where they parse."""
     view = reader.view
     view.position += 8
@@ -145,9 +156,8 @@ def _skip_composite(reader: SnapshotReader) -> None:
         view.position = start + found
         try:
             reader.nested()
-        except CorruptStateError:
+        except SavepointError:
             found = data.find(magic, found + 1)
         else:
             return
-    view.position = start
-    view.fail("nested serializers of an unknown composite serializer")
+    raise _endless(view, start - 8, name)
