@@ -12,8 +12,9 @@ Twins: ``FullSnapshotAsyncWriter``, ``FullSnapshotRestoreOperation``, ``Composit
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -28,6 +29,8 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.layout import program, skip_rows
 
 MIN_FRAME = 9
+#: Of hash tables: nobody can write keys that all collide.
+SEED = secrets.randbits(62)
 
 
 class FullKeyedStream:
@@ -101,12 +104,10 @@ class FullKeyedStream:
         self, extents: list[Extent], selected: set[int], namespaced: bool, rows: bool
     ) -> KeyedBlock | SortedRows:
         buffer, ends, origin = self._content(extents)
-        if rows and self._sorted:
+        if rows:
             merged = self._merge(buffer, origin, extents, ends, sorted(selected), namespaced)
             if merged is not None:
                 return merged
-            # What one writer did not sort in one key group it will not have sorted in the next.
-            self._sorted = False
             # The walk has cleared flag bits that the general way looks for.
             buffer, ends, origin = self._content(extents)
         frames = _Frames(len(buffer) // MIN_FRAME + 1)
@@ -139,7 +140,7 @@ class FullKeyedStream:
         columns: list[int],
         namespaced: bool,
     ) -> SortedRows | None:
-        """Rows of whole key groups by one walk; None where the entries are not sorted."""
+        """Rows of whole key groups by one walk; None where something is wrong, for the general way says what."""
         from pyspark_savepoint.formats.kernels import walk
 
         tail = self._tail(set(columns))
@@ -160,10 +161,7 @@ class FullKeyedStream:
         for chosen in found:
             before = rows.count
             column = np.array([place[state] for state in chosen[:, walk.STATE].tolist()], np.int64)
-            after = walk.merge_runs(
-                buffer, chosen[:, walk.START].copy(), chosen[:, walk.STOP].copy(), column, self.prefix,
-                0 if namespaced else tail, before, rows.key_start, rows.key_end, rows.value_start, rows.value_end,
-            )  # fmt: skip
+            after = self._join(buffer, chosen, column, 0 if namespaced else tail, rows)
             if after < 0:
                 return None
             for missing in place.keys() - set(chosen[:, walk.STATE].tolist()):
@@ -176,6 +174,23 @@ class FullKeyedStream:
             FULL, self.header.states, buffer, origin, columns, key_group,
             rows.key_start[:n], composite_end - tail, composite_end, rows.value_start[:, :n], rows.value_end[:, :n],
         )  # fmt: skip
+
+    def _join(self, buffer: Bytes, runs: Any, column: Longs, tail: int, rows: _RowSpans) -> int:
+        """Rows of one key group behind those that there are: how many there are then, or -1."""
+        from pyspark_savepoint.formats.kernels import walk
+
+        spans = (rows.key_start, rows.key_end, rows.value_start, rows.value_end)
+        start, stop = runs[:, walk.START].copy(), runs[:, walk.STOP].copy()
+        after = -1
+        if self._sorted:
+            after = walk.merge_runs(buffer, start.copy(), stop, column, self.prefix, tail, rows.count, *spans)
+            # What one writer did not sort in one key group it will not have sorted in the next.
+            self._sorted = after >= 0
+        if after < 0:
+            entries = int(runs[:, walk.COUNT].sum())
+            table = np.empty(1 << (2 * entries).bit_length(), np.int32)
+            after = walk.hash_runs(buffer, start, stop, column, self.prefix, tail, rows.count, *spans, table, SEED)
+        return int(after)
 
     def _partial(self, extent: Extent, selected: set[int], namespaced: bool, window: int) -> Iterator[KeyedBlock]:
         content = self.content_of(extent)

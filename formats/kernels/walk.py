@@ -1,7 +1,8 @@
-"""Rows straight from sorted key groups of the full format: states with one entry per key, merged while they are read.
+"""Rows straight from key groups of the full format: states with one entry per key, joined while they are read.
 
-The general way (``kernels.frames``) writes down every entry and joins afterwards. Where runs are sorted, which RocksDB
-writes and whose check costs one comparison per row, the same rows come out of one walk over the bytes.
+The general way (``kernels.frames``) writes down every entry and joins afterwards. Where runs are sorted, as RocksDB
+writes them, the same rows come out of one walk over the bytes, which checks the order at the cost of one comparison per
+row; where they are not, as the hashmap writes them, keys go through a hash table.
 """
 
 from __future__ import annotations
@@ -11,7 +12,14 @@ from typing import Any
 import numpy as np
 
 from pyspark_savepoint.formats.kernels._jit import kernel
-from pyspark_savepoint.formats.kernels.frames import DAMAGED, DONE, END_OF_KEY_GROUP, compare_spans, equal_spans
+from pyspark_savepoint.formats.kernels.frames import (
+    DAMAGED,
+    DONE,
+    END_OF_KEY_GROUP,
+    compare_spans,
+    equal_spans,
+    hash_span,
+)
 from pyspark_savepoint.formats.kernels.load import be_i32, be_u16, be_u64
 
 STATE, START, STOP, COUNT = 0, 1, 2, 3
@@ -189,3 +197,68 @@ def merge_runs(
         previous = best
         previous_end = best_end
         row += 1
+
+
+@kernel
+def hash_runs(
+    buf: Any,
+    start: Any,
+    stop: Any,
+    column: Any,
+    prefix: int,
+    tail: int,
+    first: int,
+    key_start: Any,
+    key_end: Any,
+    value_start: Any,
+    value_end: Any,
+    table: Any,
+    seed: int,
+) -> int:
+    """As :func:`merge_runs` for runs in any order: rows in order of first appearance; -1 where a key comes twice.
+
+    ``table`` is scratch, a power of two larger than the number of entries.
+    """
+    mask = np.uint64(table.shape[0] - 1)
+    table[:] = -1
+    row = first
+    columns = value_start.shape[0]
+    for r in range(start.shape[0]):
+        c = column[r]
+        p = start[r]
+        # Two states of the same keys are often in the same order: the row behind the last one is tried first.
+        guess = np.int64(first)
+        while p < stop[r]:
+            a = p + 4 + prefix
+            a_end = p + 4 + be_i32(buf, p)
+            value = a_end + 4
+            p = value + be_i32(buf, a_end)
+            end = a_end - tail
+            if end < a:
+                return -1
+            at = np.int64(-1)
+            if guess < row and r > 0 and equal_spans(buf, a, end, key_start[guess], key_end[guess] - tail):
+                at = guess
+            else:
+                slot = hash_span(buf, a, end, seed) & mask
+                while at < 0:
+                    other = np.int64(table[slot])
+                    if other < 0:
+                        table[slot] = row
+                        key_start[row] = a
+                        key_end[row] = a_end
+                        for k in range(columns):
+                            value_start[k, row] = -1
+                            value_end[k, row] = -1
+                        at = np.int64(row)
+                        row += 1
+                    elif equal_spans(buf, a, end, key_start[other], key_end[other] - tail):
+                        at = other
+                    else:
+                        slot = (slot + np.uint64(1)) & mask
+            if value_start[c, at] >= 0:
+                return -1
+            value_start[c, at] = value
+            value_end[c, at] = p
+            guess = at + 1
+    return row
