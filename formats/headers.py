@@ -71,7 +71,7 @@ class _Fit(Generic[H]):
         if start is None:
             return None
         for length in range(min(MAX_PAYLOAD, self.end - start) + 1):
-            attempt = UnknownPayloads({**unknown.lengths, start: length})
+            attempt = unknown.with_length(start, length)
             found = self._attempt(attempt) or self.fit(attempt)
             if found is not None or self.tries <= 0:
                 return found

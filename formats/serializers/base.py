@@ -14,8 +14,9 @@ Twins: ``TypeSerializer``, ``TypeSerializerSnapshot``, ``TypeSerializerSnapshotS
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +26,7 @@ from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import UndecodableStateError, UnsupportedVersionError
 from pyspark_savepoint.formats.serializers.layout import UNKNOWN, Layout
 
+T = TypeVar("T")
 COMPOSITE_MAGIC = 911108
 NESTED_MAGIC = 1333245
 MAX_NESTING = 48
@@ -114,10 +116,20 @@ class TypeSerializer(ABC):
 
 @dataclass
 class UnknownPayloads:
-    """Payloads of snapshot classes that nobody knows, by position: those that were met, and lengths to try."""
+    """Payloads of snapshot classes that nobody knows, by position: those that were met, and lengths to try.
+
+    To try is to parse the same bytes again and again. ``parsed`` are parts with their ends that hold nothing unknown,
+    so that they stay what they are with other lengths; ``failed`` are positions where no snapshot begins.
+    """
 
     lengths: dict[int, int] = field(default_factory=dict)
     met: dict[int, str] = field(default_factory=dict)
+    parsed: dict[int, tuple[Any, int]] = field(default_factory=dict)
+    failed: set[int] = field(default_factory=set)
+
+    def with_length(self, start: int, length: int) -> UnknownPayloads:
+        """The same with a length to try."""
+        return UnknownPayloads({**self.lengths, start: length}, parsed=self.parsed)
 
 
 class SnapshotReader:
@@ -150,6 +162,15 @@ class SnapshotReader:
         if self.depth >= MAX_NESTING:
             self.view.fail(f"serializers nested at most {MAX_NESTING} deep")
         return read_versioned(SnapshotReader(self.view, self.depth + 1, self.unknown))
+
+    def once(self, read: Callable[[DataInputView], T]) -> T:
+        """What a function reads here; what it read here before, where lengths are tried."""
+        start, parsed = self.view.position, self.unknown.parsed
+        if start not in parsed:
+            parsed[start] = read(self.view), self.view.position
+        found: T
+        found, self.view.position = parsed[start]
+        return found
 
     def over(self, view: DataInputView) -> SnapshotReader:
         """The same depth over a part of the bytes."""

@@ -190,7 +190,7 @@ class SortedMapSerializer(MapSerializer):
     def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
         """Comparator, then the nested serializers."""
         expect_version(name, version, (3,), reader)
-        comparator = skip_java_object(reader.view)
+        comparator = reader.once(skip_java_object)
         return cls(name, version, 0, reader.nested(cls.arity), comparator)
 
     def write_payload(self, view: DataOutputView) -> None:

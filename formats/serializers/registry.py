@@ -56,14 +56,30 @@ def known_serializers() -> dict[str, type[TypeSerializer]]:
 
 
 def read_versioned(reader: SnapshotReader) -> TypeSerializer:
-    """``utf snapshotClass  i32 version  payload``."""
+    """``utf snapshotClass  i32 version  payload``; what was parsed already at this place is not parsed again."""
+    start, unknown = reader.view.position, reader.unknown
+    if start in unknown.parsed:
+        serializer, reader.view.position = unknown.parsed[start]
+        return serializer
+    if start in unknown.failed:
+        reader.view.fail("a serializer snapshot")
+    met = len(unknown.met)
+    try:
+        serializer = _read_versioned(reader)
+    except SavepointError:
+        unknown.failed.add(start)
+        raise
+    if len(unknown.met) == met:
+        unknown.parsed[start] = serializer, reader.view.position
+    return serializer
+
+
+def _read_versioned(reader: SnapshotReader) -> TypeSerializer:
     view = reader.view
     name = view.read_utf("a serializer snapshot class")
     version = view.read_i32("the version of a serializer snapshot")
-    known = known_serializers().get(name)
-    if known is not None:
-        return known.read_snapshot(name, version, reader)
-    return OpaqueSerializer.read_snapshot(name, version, reader)
+    known = known_serializers().get(name, OpaqueSerializer)
+    return known.read_snapshot(name, version, reader)
 
 
 def read_serializer(data: bytes, path: str | None = None) -> TypeSerializer:

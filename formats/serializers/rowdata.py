@@ -122,7 +122,7 @@ class RowDataSerializer(SizedSerializer):
         """Streams, then nested serializers."""
         expect_version(name, version, (3,), reader)
         count = reader.view.read_count("fields of a row", each=5)
-        fields = tuple(EmbeddedType.read(reader.view) for _ in range(count))
+        fields = tuple(reader.once(EmbeddedType.read) for _ in range(count))
         return cls(name, version, fields, reader.nested(count))
 
     def write_payload(self, view: DataOutputView) -> None:
@@ -290,8 +290,8 @@ class CollectionDataSerializer(SizedSerializer):
         """Types, then serializers, all of them streams."""
         expect_version(name, version, (3,), reader)
         count = 2 if name == MAP_DATA else 1
-        kinds = tuple(EmbeddedType.read(reader.view) for _ in range(count))
-        return cls(name, version, kinds, tuple(skip_java_object(reader.view) for _ in range(count)))
+        kinds = tuple(reader.once(EmbeddedType.read) for _ in range(count))
+        return cls(name, version, kinds, tuple(reader.once(skip_java_object) for _ in range(count)))
 
     def write_payload(self, view: DataOutputView) -> None:
         """The mirror of :meth:`read_snapshot`."""

@@ -150,7 +150,7 @@ class ExternalSerializer(WrappingSerializer, CompositeSerializer):
     @classmethod
     def read_outer(cls, outer_version: int, reader: SnapshotReader) -> dict[str, Any]:
         """The data type, kept as a stream, and whether the input is internal already."""
-        stream = skip_java_object(reader.view)
+        stream = reader.once(skip_java_object)
         return {"data_type": stream, "internal_input": reader.view.read_bool("isInternalInput")}
 
     def write_outer(self, view: DataOutputView) -> None:

@@ -1,0 +1,59 @@
+"""A process of its own, for an audit hook cannot be taken away: reads snapshots twice and reports the second time."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from typing import Any
+
+from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.savepoint import Savepoint
+from pyspark_savepoint.statebackends.request import TableRequest
+from pyspark_savepoint.statebackends.tables import open_table
+
+
+def read_all(path: str) -> int:
+    """All rows of all default tables, timers and lists of a snapshot."""
+    requests = [TableRequest(path)]
+    for operator in Savepoint.open(path).operators:
+        for table in (None, "window_state", "timers"):
+            requests.append(TableRequest(path, uid_hash=operator.operator_id.hex, table=table))
+    return sum(map(read, requests))
+
+
+def read(request: TableRequest) -> int:
+    """All rows of a table, up to where it cannot be read (tables that an operator does not have, user classes)."""
+    rows = 0
+    try:
+        for partition in open_table(request).partitions(1):
+            for batch in partition.batches():
+                rows += batch.num_rows
+    except SavepointError:
+        return rows
+    return rows
+
+
+def main() -> None:
+    """Once to load what is loaded when it is first needed, and once under watch."""
+    events: Counter[str] = Counter()
+    opened: set[str] = set()
+    watching = False
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        if watching:
+            events[event] += 1
+            if event == "open" and isinstance(arguments[0], str):
+                opened.add(arguments[0])
+
+    for path in sys.argv[1:]:
+        read_all(path)
+    sys.addaudithook(hook)
+    watching = True
+    rows = sum(read_all(path) for path in sys.argv[1:])
+    watching = False
+    print(json.dumps({"rows": rows, "events": events, "opened": sorted(opened)}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Damaged snapshots: real ones, changed at random, must read as sound rows or fail with a SavepointError."""

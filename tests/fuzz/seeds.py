@@ -1,0 +1,55 @@
+"""What is damaged: every operator of the real snapshots as a snapshot of its own, with all its bytes in one file.
+
+State streams are moved into ``_metadata``, so that a case is one small file that can be kept and read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, OperatorSubtaskState
+from pyspark_savepoint.formats.savepoint import Savepoint
+from pyspark_savepoint.formats.stream_handles import ByteStreamStateHandle
+
+ROOT = Path(__file__).parents[2]
+CORPUS = ROOT.parent / "shared" / "corpus"
+SHOP = ROOT / "tests" / "oracle" / "savepoints" / "shop"
+MANAGED = ("managed_operator_state", "managed_keyed_state", "raw_keyed_state", "raw_operator_state")
+#: Larger operators only repeat what is in smaller ones.
+MAX_STATE = 1 << 20
+
+
+def snapshot_paths() -> list[Path]:
+    """All real snapshots, in a fixed order."""
+    return sorted(path.parent for root in (CORPUS, SHOP) for path in root.rglob("_metadata"))
+
+
+def seeds_of(path: Path) -> Iterator[CheckpointMetadata]:
+    """The operators of a snapshot, each alone, with their state inline."""
+    savepoint = Savepoint.open(str(path))
+    for operator in savepoint.operators:
+        if operator.state_size > MAX_STATE:
+            continue
+        try:
+            subtasks = {
+                index: _inline_subtask(savepoint, operator, subtask) for index, subtask in operator.subtasks.items()
+            }
+        except SavepointError:
+            continue  # files of other backends
+        alone = replace(operator, subtasks=subtasks)
+        yield replace(savepoint.metadata, operators=(alone,))
+
+
+def _inline_subtask(savepoint: Savepoint, operator: OperatorState, subtask: OperatorSubtaskState) -> Any:
+    inlined = {}
+    for name in MANAGED:
+        handle: Any = getattr(subtask, name)
+        if handle is not None and hasattr(handle, "delegate"):
+            with savepoint.open_state(handle.delegate, operator) as source:
+                data = source.read(0, source.size)
+            inlined[name] = replace(handle, delegate=ByteStreamStateHandle("state", data))
+    return replace(subtask, **inlined)

@@ -1,0 +1,18 @@
+"""A fixed number of damaged snapshots, always the same ones. Many more: ``python -m tests.fuzz --hours 2``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.fuzz.runner import run
+
+CASES = 600
+
+
+def test_damaged_snapshots_give_sound_rows_or_our_errors(corpus: Path, tmp_path: Path) -> None:
+    findings = run(seed=20, first=0, count=CASES, snapshots=60, keep=tmp_path / "findings")
+    assert not findings.problems, findings.report()
+    assert findings.cases == CASES
+    # Damage that nothing notices, or that hides all tables, would show nothing.
+    assert findings.read > CASES
+    assert findings.refused > CASES

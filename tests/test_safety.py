@@ -1,0 +1,149 @@
+"""Nothing in a snapshot is ever run, unpickled, imported or opened by its name: shown in the source and by hooks."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = {"connector": "pyspark_savepoint", "formats": "formats", "statebackends": "statebackends"}
+
+#: Modules that run, load or unpickle things.
+FORBIDDEN_MODULES = {
+    "builtins", "cffi", "cloudpickle", "code", "codeop", "copyreg", "ctypes", "dill", "imp", "joblib", "marshal",
+    "multiprocessing", "pickle", "pickletools", "pkgutil", "pty", "runpy", "shelve", "socket", "subprocess", "urllib",
+    "yaml", "zipimport",
+}  # fmt: skip
+FORBIDDEN_CALLS = {"__import__", "breakpoint", "compile", "eval", "exec", "globals", "input", "locals", "vars"}
+FORBIDDEN_ATTRIBUTES = {
+    "execv", "execve", "fork", "popen", "posix_spawn", "startfile", "system",
+    "__globals__", "__builtins__", "__subclasses__", "load_module", "exec_module", "find_class",
+}  # fmt: skip
+#: Where a module is imported by a name that is not written in the import: the names are constants of the module.
+IMPORTS_BY_NAME = {"connector/__init__.py": 1, "formats/serializers/families.py": 1}
+#: Where an attribute's name is a variable: each takes it from literals of its own callers.
+ATTRIBUTES_BY_NAME = {
+    "connector/__init__.py": 1,  # the lazy public names
+    "formats/block_parts.py": 2,  # the parts of an entry
+    "formats/heap_stream.py": 1,  # starts or stops
+    "formats/serializers/logical_streams.py": 1,  # fields of a logical type
+    "formats/serializers/primitives.py": 1,  # the kernel of a width
+}
+#: Where plug-ins are loaded: entry points of installed packages, by the names that those packages registered.
+ENTRY_POINTS = {"formats/serializers/registry.py"}
+
+
+def modules() -> list[str]:
+    """All modules of the package, as paths below the repository."""
+    return sorted(str(path.relative_to(ROOT)) for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
+
+
+def walk(module: str) -> Iterator[ast.AST]:
+    return ast.walk(ast.parse((ROOT / module).read_text(), module))
+
+
+def imported(module: str) -> Iterator[str]:
+    """The full names of all that a module imports."""
+    for node in walk(module):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module}: a relative import"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def calls(module: str, *names: str) -> list[ast.Call]:
+    """Calls of functions of these names, however they are reached."""
+    found = []
+    for node in walk(module):
+        if isinstance(node, ast.Call):
+            function = node.func
+            name = function.id if isinstance(function, ast.Name) else getattr(function, "attr", None)
+            if name in names:
+                found.append(node)
+    return found
+
+
+def test_the_package_was_found() -> None:
+    assert len(modules()) > 80
+
+
+@pytest.mark.parametrize("module", modules())
+def test_nothing_is_run_or_unpickled(module: str) -> None:
+    roots = {name.split(".")[0] for name in imported(module)}
+    assert not roots & FORBIDDEN_MODULES
+    for node in walk(module):
+        if isinstance(node, ast.Name):
+            # Also where it is only handed on: eval = a name for it.
+            assert node.id not in FORBIDDEN_CALLS, f"{module}:{node.lineno}"
+        if isinstance(node, ast.Attribute):
+            assert node.attr not in FORBIDDEN_ATTRIBUTES, f"{module}:{node.lineno}"
+
+
+@pytest.mark.parametrize("module", modules())
+def test_no_error_is_swallowed(module: str) -> None:
+    for node in walk(module):
+        if isinstance(node, ast.ExceptHandler):
+            caught = ast.unparse(node.type) if node.type is not None else "everything"
+            assert not {"everything", "Exception", "BaseException"} & set(caught.strip("()").split(", ")), module
+    for call in calls(module, "suppress"):
+        assert not {"Exception", "BaseException"} & {ast.unparse(argument) for argument in call.args}
+
+
+def test_modules_are_imported_by_constant_names_only() -> None:
+    found = Counter({module: len(calls(module, "import_module")) for module in modules()})
+    assert {module: count for module, count in found.items() if count} == IMPORTS_BY_NAME
+
+
+def test_attributes_have_names_that_stand_in_the_source() -> None:
+    found = Counter(
+        module
+        for module in modules()
+        for call in calls(module, "getattr", "setattr", "delattr", "methodcaller", "attrgetter")
+        if not all(isinstance(argument, ast.Constant) for argument in call.args[1:2])
+    )
+    assert found == ATTRIBUTES_BY_NAME
+
+
+def test_plug_ins_come_from_installed_packages_only() -> None:
+    assert {module for module in modules() if calls(module, "entry_points")} == ENTRY_POINTS
+    assert {module for module in modules() if any("importlib.metadata" in name for name in imported(module))} <= {
+        *ENTRY_POINTS,
+        "connector/__init__.py",
+    }
+
+
+@pytest.mark.parametrize("module", modules())
+def test_layers_of_what_runs_code(module: str) -> None:
+    roots = {name.split(".")[0] for name in imported(module)}
+    if module != "formats/kernels/_jit.py":
+        assert not roots & {"numba", "llvmlite"}
+    if not module.startswith("connector/"):
+        assert not roots & {"pyspark", "py4j"}
+
+
+def test_reading_opens_nothing_but_the_snapshot(corpus: Path) -> None:
+    """With everything loaded, a second read of snapshots imports, unpickles, compiles and runs nothing.
+
+    What audit hooks report is more than the source shows: it includes the libraries that this package calls.
+    """
+    names = ("2.3.0-hashmap-canonical-compressed", "1.20.5-hashmap-native", "2.2.1-hashmap-canonical-sql")
+    snapshots = [path.parent for name in names for path in (corpus / "lab" / name).rglob("_metadata")]
+    snapshots.append(ROOT / "tests" / "oracle" / "savepoints" / "shop" / "savepoint")
+    command = [sys.executable, str(ROOT / "tests" / "audited_read.py"), *map(str, snapshots)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    seen = json.loads(done.stdout)
+    assert seen["rows"] > 1000
+    # Listing a folder, opening a file and what belongs to it: nothing else.
+    assert set(seen["events"]) <= {"open", "os.scandir", "os.listdir", "builtins.id"}
+    allowed = tuple(str(snapshot.resolve()) for snapshot in snapshots)
+    assert all(path.startswith(allowed) for path in seen["opened"]), seen["opened"]
+    assert len(seen["opened"]) > len(snapshots)
