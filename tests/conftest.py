@@ -9,9 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+# An example that is the first to call a kernel waits for its compilation.
+settings.register_profile("project", deadline=None)
+settings.load_profile("project")
 
 CORPUS = Path(__file__).parents[2] / "shared" / "corpus"
 
