@@ -12,7 +12,7 @@ from pyspark_savepoint.formats.kernels.load import be_i64, be_u32, put_be
 
 @kernel
 def read_i8(buf: Any, pos: Any, end: Any, out: Any) -> int:
-    """One byte a row into an int8 or uint8 array."""
+    """One byte a row into a uint8 array."""
     for i in range(pos.shape[0]):
         p = pos[i]
         if p + 1 > end[i]:
@@ -24,7 +24,7 @@ def read_i8(buf: Any, pos: Any, end: Any, out: Any) -> int:
 
 @kernel
 def read_i16(buf: Any, pos: Any, end: Any, out: Any) -> int:
-    """Two bytes a row into an int16 or uint16 array."""
+    """Two bytes a row into a uint16 array."""
     for i in range(pos.shape[0]):
         p = pos[i]
         if p + 2 > end[i]:
@@ -36,7 +36,7 @@ def read_i16(buf: Any, pos: Any, end: Any, out: Any) -> int:
 
 @kernel
 def read_i32(buf: Any, pos: Any, end: Any, out: Any) -> int:
-    """Four bytes a row into an int32 or uint32 array."""
+    """Four bytes a row into a uint32 array."""
     for i in range(pos.shape[0]):
         p = pos[i]
         if p + 4 > end[i]:

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Cursors, Flags, Longs, binary_array, binary_parts, struct_array
 from pyspark_savepoint.formats.serializers.logical_types import LogicalType, arrow_type
+from pyspark_savepoint.formats.serializers.primitives import read_numbers
 from pyspark_savepoint.formats.serializers.slots import Rows, Slots, Target, Wide, first_row
 from pyspark_savepoint.formats.serializers.strings import expect_utf8, refuse_size
 
@@ -95,13 +96,10 @@ class VariantCodec(Wide):
 
     def read(self, kind: LogicalType, slots: Slots) -> pa.Array:
         """A struct of both parts."""
-        from pyspark_savepoint.formats.kernels import fixed
-
         starts, stops = slots.extents()
         spans = slots.at.at(starts, stops)
         inner = spans.select(slots.valid)
-        sizes = np.zeros(len(inner), np.int32)
-        inner.check(fixed.read_i32(inner.buffer, inner.position, inner.end, sizes), "a variant")
+        sizes = read_numbers(inner, "read_i32", np.int32, "a variant")
         inner.check(first_row((sizes < 0) | (sizes > inner.end - inner.position)), "the metadata of a variant")
         middle = stops.copy()
         middle[slots.valid] = inner.position + sizes

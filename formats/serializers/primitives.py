@@ -134,7 +134,8 @@ def read_numbers(at: Cursors, kernel: str, dtype: Any, what: str) -> npt.NDArray
     from pyspark_savepoint.formats.kernels import fixed
 
     out = np.empty(len(at), dtype)
-    bits = out.view(f"i{out.itemsize}") if out.dtype.kind == "f" else out
+    # Kernels store bits, whose sign is the dtype's affair.
+    bits = out if out.dtype.kind == "b" else out.view("i8" if out.itemsize == 8 else f"u{out.itemsize}")
     row = getattr(fixed, kernel)(at.buffer, at.position, at.end, bits)
     at.check(row, what)
     return out

@@ -1,0 +1,35 @@
+"""Kernels are plain Python too: with ``NUMBA_DISABLE_JIT=1`` everything reads the same, for those who debug."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+MODULES = ("arrays", "bigs", "collections", "pojo", "rowdata", "strings", "temporal", "windows")
+
+
+def run(jit: bool, *arguments: str) -> str:
+    """What a process of its own prints; it must end well."""
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "0" if jit else "1"}
+    command = [sys.executable, *arguments]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+    return done.stdout
+
+
+def test_serializers() -> None:
+    tests = [f"tests/formats/serializers/test_{module}.py" for module in MODULES]
+    run(False, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests)
+
+
+def test_tables(corpus: Path) -> None:
+    snapshots = [ROOT / "tests" / "oracle" / "savepoints" / "shop" / "savepoint"]
+    for name in ("2.3.0-hashmap-canonical-compressed", "1.20.5-hashmap-native", "2.2.1-hashmap-canonical-sql"):
+        snapshots += [path.parent for path in (corpus / "lab" / name).rglob("_metadata")]
+    command = [str(ROOT / "tests" / "table_digests.py"), *map(str, snapshots)]
+    compiled = run(True, *command)
+    assert len(compiled.splitlines()) > 20
+    assert run(False, *command) == compiled
