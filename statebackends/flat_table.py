@@ -29,6 +29,7 @@ from pyspark_savepoint.statebackends.keyed_table import (
     WINDOW,
     KeyedPartition,
     KeyedTable,
+    column_names,
     key_columns,
     place_columns,
     shows_ttl,
@@ -52,12 +53,12 @@ class FlatTable:
         (state,) = self.keyed.spec.states
         metas = self.keyed.headers.metas()[state, False]
         self.column = StateColumn(metas[0], FULL, self.keyed.spec.options, state in request.raw)
-        self.schema = pa.schema(list(self._fields(state)))
+        self.schema = pa.schema(list(self._fields(column_names((state,), namespaced)[state])))
 
-    def _fields(self, state: str) -> Iterator[pa.Field]:
-        column = self.keyed.schema.field(state)
+    def _fields(self, name: str) -> Iterator[pa.Field]:
+        column = self.keyed.schema.field(name)
         for field in self.keyed.schema:
-            if field.name in (KEY, WINDOW):
+            if field.name in (KEY, WINDOW) and field.name != name:
                 yield field
         if pa.types.is_map(column.type):
             yield pa.field(MAP_KEY, column.type.key_type, metadata=column.metadata)
@@ -67,14 +68,14 @@ class FlatTable:
             yield pa.field(LIST_VALUE, column.type.value_type)
         else:
             raise UndecodableStateError(
-                f"the elements of state {state!r} cannot be told apart without the user's code",
+                f"the elements of state {self.column.meta.name!r} cannot be told apart without the user's code",
                 operator=self.keyed.headers.operator.label,
-                state=state,
+                state=self.column.meta.name,
                 remedy="read it without 'flatten', as BINARY, or plug in a serializer "
                 "(entry point group 'pyspark_savepoint.serializers')",
             )
         if shows_ttl(self.column):
-            times = self.keyed.schema.field(state + LAST_ACCESS).type
+            times = self.keyed.schema.field(name + LAST_ACCESS).type
             yield pa.field(ELEMENT_LAST_ACCESS, times.item_type if pa.types.is_map(times) else times.value_type)
         for field in self.keyed.schema:
             if field.name in (KEY_GROUP, SUBTASK):

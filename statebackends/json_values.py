@@ -30,6 +30,8 @@ def from_json(value: Any, kind: pa.DataType, where: str) -> Any:
         return None
     try:
         return _convert(value, kind, where)
+    except OptionError:
+        raise  # it is a ValueError too, and says more
     except (ValueError, TypeError, OverflowError, decimal.InvalidOperation):
         raise _refuse(value, kind, where) from None
 

@@ -50,7 +50,10 @@ class KeyLookup:
                 remedy="""for example '[1, 2]' or '["a"]'""",
             )
         kind = serializer.arrow_type(DecodeOptions())
-        column = pa.array([from_json(value, kind, "key") for value in wanted], kind)
+        try:
+            column = pa.array([from_json(value, kind, "key") for value in wanted], kind)
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise OptionError(f"option 'keys' has a key that {kind} cannot hold", found=str(error)) from None
         return cls(encode(serializer, column), cls._key_groups(serializer, column, headers))
 
     @staticmethod

@@ -3,6 +3,9 @@
 keyed_state    key, state...                    every key once, NULL where it lacks a state
 window_state   key, window, state...            every key and namespace once
 extra          <state>__last_access (TTL), key_group, subtask
+
+Spark does not tell names apart by case: a state whose name is taken (by one of these columns, or by a state before it)
+has a column of another name, ``state_key`` for ``key``, and the table says so in a warning.
 """
 
 from __future__ import annotations
@@ -47,6 +50,30 @@ from pyspark_savepoint.statebackends.state_column import (
 KEY, WINDOW, KEY_GROUP, SUBTASK = "key", "window", "key_group", "subtask"
 
 
+def column_names(states: Sequence[str], namespaced: bool) -> dict[str, str]:
+    """A column of its own for every state: its name, or where that is taken ``state_NAME``.
+
+    >>> column_names(["key", "total", "Total", "window"], namespaced=False)
+    {'total': 'total', 'window': 'window', 'key': 'state_key', 'Total': 'state_Total'}
+    """
+    taken = {KEY, KEY_GROUP, SUBTASK, *([WINDOW] if namespaced else [])}
+
+    def take(name: str) -> bool:
+        mine = {name.lower(), (name + LAST_ACCESS).lower()}
+        free = not taken & mine
+        taken.update(mine if free else ())
+        return free
+
+    # Whoever can have its own name has it; only then names are made up.
+    names = {state: state for state in states if take(state)}
+    for state in states:
+        if state not in names:
+            names[state] = f"state_{state}"
+            while not take(names[state]):
+                names[state] += "_"
+    return names
+
+
 class KeyedTable:
     """``keyed_state`` or, where ``namespaced``, ``window_state`` of an operator."""
 
@@ -61,11 +88,15 @@ class KeyedTable:
             tuple(chosen), namespaced, frozenset(request.raw), options, request.batch_rows, request.window
         )
         notes = [check_decodable(metas, request.undecodable, operator.label) for metas in chosen.values()]
+        names = column_names(self.spec.states, namespaced)
+        for state, name in names.items():
+            if state != name:
+                notes.append(f"state {state!r} is column {name!r}, for its own name is taken")
         self.warnings = tuple(note for note in notes if note)
-        self.schema = pa.schema(list(self._fields(chosen)))
+        self.schema = pa.schema(list(self._fields(chosen, names)))
         self.lookup = KeyLookup.of(request.keys, self.headers) if request.keys is not None else None
 
-    def _fields(self, chosen: dict[str, list[StateMetaInfoSnapshot]]) -> Iterator[pa.Field]:
+    def _fields(self, chosen: dict[str, list[StateMetaInfoSnapshot]], names: dict[str, str]) -> Iterator[pa.Field]:
         operator = self.headers.operator.label
         options = self.spec.options
         yield pa.field(KEY, key_type(self.headers.key_serializers, options), metadata=_comment(self._key_comment()))
@@ -75,13 +106,14 @@ class KeyedTable:
             if not pa.types.is_null(kind):
                 first = next(iter(namespaces.values()))
                 yield pa.field(WINDOW, kind, metadata=_comment(first.flink_type))
-        for name, metas in chosen.items():
-            kind = state_type(metas, options, name in self.spec.raw)
+        for state, metas in chosen.items():
+            name = names[state]
+            kind = state_type(metas, options, state in self.spec.raw)
             comment = _comment(f"{metas[0].state_type} {metas[0].value_serializer.flink_type}")
             if self._shows_ttl(metas[0]):
                 kind, time = split_ttl_type(kind)
                 yield pa.field(name, kind, metadata=comment)
-                yield pa.field(name + LAST_ACCESS, time, metadata=_comment(f"last access of {name}"))
+                yield pa.field(name + LAST_ACCESS, time, metadata=_comment(f"last access of {state}"))
             else:
                 yield pa.field(name, kind, metadata=comment)
         if self.request.include_key_group:
@@ -186,10 +218,11 @@ class _BatchBuilder:
         self.header = header
         bound = partition.spec.bind(header, rows.block.form)
         names = set(partition.schema.names)
+        columns = column_names(partition.spec.states, partition.spec.namespaced)
         self.columns = {
-            name: (column, column.plan(rows, state), state)
+            columns[name]: (column, column.plan(rows, state), state)
             for name, (state, column) in bound.items()
-            if name in names or name + LAST_ACCESS in names
+            if columns[name] in names or columns[name] + LAST_ACCESS in names
         }
         self.namespace = next(column.meta.namespace_serializer for _, column in bound.values())
 
