@@ -59,6 +59,7 @@ def read_versioned(reader: SnapshotReader) -> TypeSerializer:
     """``utf snapshotClass  i32 version  payload``; what was parsed already at this place is not parsed again."""
     start, unknown = reader.view.position, reader.unknown
     if start in unknown.parsed:
+        serializer: TypeSerializer
         serializer, reader.view.position = unknown.parsed[start]
         return serializer
     if start in unknown.failed:
