@@ -14,8 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyspark_savepoint.formats.columns import Bytes, Longs, Origin, binary_array, binary_parts
+from pyspark_savepoint.formats.errors import ValueRangeError
 from pyspark_savepoint.formats.keyed_block import KeyedBlock, runs_of
 
+#: What the 32-bit offsets of a column can reach.
+MAX_BINARY = (1 << 31) - 1
 PARTS = ("namespace", "key", "user", "value")
 SCHEMA = pa.schema(
     [pa.field("state", pa.int32()), pa.field("key_group", pa.int32()), *(pa.field(part, pa.binary()) for part in PARTS)]
@@ -28,6 +31,12 @@ def binary_column(buffer: Bytes, start: Longs, end: Longs) -> pa.Array:
 
     offsets = np.zeros(len(start) + 1, np.int64)
     np.cumsum(end - start, out=offsets[1:])
+    if offsets[-1] > MAX_BINARY:
+        raise ValueRangeError(
+            "a batch has more than 2 GiB of bytes in one column",
+            found=f"{offsets[-1]} bytes in {len(start)} rows",
+            remedy="option('batchSize', ...) with fewer rows",
+        )
     data = np.empty(int(offsets[-1]), np.uint8)
     fixed.copy_spans(buffer, np.ascontiguousarray(start), offsets, data)
     return binary_array(pa.binary(), offsets.astype(np.int32), data)

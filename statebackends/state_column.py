@@ -38,7 +38,6 @@ from pyspark_savepoint.statebackends.rows import Rows, RowsOfBlock
 Block = KeyedBlock | SortedRows
 #: Between two elements of a list in the full format.
 DELIMITER = 1
-MAX_BINARY = (1 << 31) - 1
 LAST_ACCESS = "__last_access"
 TTL_SNAPSHOT = "TtlStateFactory$TtlSerializerSnapshot"
 TTL_AWARE_SNAPSHOT = "TtlAwareSerializerSnapshot"
