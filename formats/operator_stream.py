@@ -87,6 +87,8 @@ class OperatorStream:
             places.setdefault(begin, content)
             content += size
             places[end] = content
+        # 1.18.1 begins a stream for every state: the identifier of the next may stand before the end.
+        places[len(data)] = content
         out = np.empty(content, np.uint8)
         snappy.decompress_chunks(data.data, out, self.source.path, base)
         pieces = []
