@@ -350,6 +350,18 @@ def test_what_is_asked_for_wrongly_is_answered_with_what_there_is(case: Snapshot
         table_of(case, uid="kv-long", flatten=True)
 
 
+def test_raw_operator_states_are_the_bytes_of_elements(case: Snapshot) -> None:
+    ints = table_of(case, uid="op-list", state="op-ints").column("value").to_pylist()
+    raw = table_of(case, uid="op-list", state="op-ints", raw=("op-ints",)).column("value").to_pylist()
+    assert sorted(raw) == sorted(value.to_bytes(4, "big", signed=True) for value in ints)
+
+    entries = table_of(case, uid="op-broadcast").to_pylist()
+    found = table_of(case, uid="op-broadcast", raw=("bc",)).to_pylist()
+    assert {"".join(_characters(row["key"][1:])): int.from_bytes(row["value"], "big") for row in found} == {
+        row["key"]: row["value"] for row in entries
+    }
+
+
 # -- files of a database -------------------------------------------------------------------------------------------
 
 
