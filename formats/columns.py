@@ -23,6 +23,8 @@ Bytes = npt.NDArray[np.uint8]
 Longs = npt.NDArray[np.int64]
 Ints = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
+#: What the 32-bit offsets of a column can reach.
+MAX_OFFSET = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +136,7 @@ class Cursors:
 
     def out_of_range(self, row: int, message: str, remedy: str) -> NoReturn:
         """Raise a ValueRangeError for a row: the value is sound, but its column cannot hold it."""
+        remedy = remedy.replace("<state>", self.origin.state or "<state>")
         raise ValueRangeError(message, remedy=remedy, **self._facts(row))
 
     def expect_end(self) -> None:
@@ -163,18 +166,31 @@ def bool_array(values: Flags, valid: Flags | None = None) -> pa.Array:
     return pa.Array.from_buffers(pa.bool_(), len(values), [bitmap, bits])
 
 
-def binary_array(kind: pa.DataType, offsets: Ints, data: Bytes, valid: Flags | None = None) -> pa.Array:
-    """A utf8 or binary array from int32 offsets and bytes."""
+def short_offsets(offsets: Longs) -> Ints:
+    """Offsets as Arrow has them: 32 bits. A batch with more than these reach is refused, never wrapped."""
+    if offsets[-1] > MAX_OFFSET:
+        raise ValueRangeError(
+            "a column of one batch would be larger than Arrow's columns can be",
+            expected=f"at most {MAX_OFFSET} bytes or elements",
+            found=f"{offsets[-1]} in {len(offsets) - 1} rows",
+            remedy="read with a smaller batch: option('batchSize', ...)",
+        )
+    return offsets.astype(np.int32)
+
+
+def binary_array(kind: pa.DataType, offsets: Ints | Longs, data: Bytes, valid: Flags | None = None) -> pa.Array:
+    """A utf8 or binary array from offsets and bytes."""
+    places = offsets if offsets.dtype == np.int32 else short_offsets(offsets)
     bitmap = validity_buffer(valid) if valid is not None else None
-    return pa.Array.from_buffers(kind, len(offsets) - 1, [bitmap, pa.py_buffer(offsets), pa.py_buffer(data)])
+    return pa.Array.from_buffers(kind, len(offsets) - 1, [bitmap, pa.py_buffer(places), pa.py_buffer(data)])
 
 
 def list_array(kind: pa.DataType, counts: Longs, items: pa.Array, valid: Flags | None = None) -> pa.Array:
     """A list array (or, with a struct of key and value as items, a map array) of the given lengths."""
-    offsets = np.zeros(len(counts) + 1, np.int32)
+    offsets = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=offsets[1:])
     bitmap = validity_buffer(valid) if valid is not None else None
-    return pa.Array.from_buffers(kind, len(counts), [bitmap, pa.py_buffer(offsets)], children=[items])
+    return pa.Array.from_buffers(kind, len(counts), [bitmap, pa.py_buffer(short_offsets(offsets))], children=[items])
 
 
 def struct_array(kind: pa.DataType, columns: Sequence[pa.Array], rows: int, valid: Flags | None = None) -> pa.Array:

@@ -27,7 +27,7 @@ def unify(types: Sequence[pa.DataType], state: str) -> pa.DataType:
 def _unify(a: pa.DataType, b: pa.DataType, state: str) -> pa.DataType:
     if a.equals(b):
         return a
-    if pa.types.is_struct(a) and pa.types.is_struct(b):
+    if pa.types.is_struct(a) and pa.types.is_struct(b) and _distinct(a) and _distinct(b):
         names = list(dict.fromkeys([field.name for field in a] + [field.name for field in b]))
         # The class of a POJO is the last field, also where one file adds fields.
         names.sort(key=lambda name: name == "__class")
@@ -43,6 +43,11 @@ def _unify(a: pa.DataType, b: pa.DataType, state: str) -> pa.DataType:
         found=str(b),
         remedy=f"option('raw', '{state}') reads it as BINARY",
     )
+
+
+def _distinct(struct: pa.StructType) -> bool:
+    """Whether fields can be found by their names."""
+    return len({field.name for field in struct}) == struct.num_fields
 
 
 def _field(name: str, a: pa.StructType, b: pa.StructType, state: str) -> pa.Field:

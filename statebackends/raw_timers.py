@@ -46,7 +46,7 @@ class RawTimerSource:
     def _extents(self, size: int) -> list[Extent]:
         """The key groups that have bytes: one that was begun may have none, in state that is not timers."""
         placed = sorted((offset, key_group) for key_group, offset in self.offsets if offset >= 0)
-        ends = [offset for offset, _ in placed[1:]] + [size]
+        ends = [*(offset for offset, _ in placed), size][1:]
         extents = [Extent(group, start, end) for (start, group), end in zip(placed, ends, strict=True)]
         for extent in extents:
             if not extent.start <= extent.end <= size:

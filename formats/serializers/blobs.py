@@ -50,7 +50,7 @@ VARIANT = pa.struct([("value", pa.binary()), ("metadata", pa.binary())])
 def read_blocks(at: Cursors, sizes: Longs) -> pa.Array:
     """That many bytes at every cursor as BINARY."""
     offsets, block = gather_blocks(at, sizes)
-    return binary_array(pa.binary(), offsets.astype(np.int32), block)
+    return binary_array(pa.binary(), offsets, block)
 
 
 def write_blocks(column: pa.Array, at: Cursors) -> None:

@@ -71,3 +71,10 @@ def test_what_needs_nothing_is_not_copied() -> None:
 def test_another_type_than_the_header_has_is_damage() -> None:
     with pytest.raises(CorruptStateError, match="another type"):
         conform(pa.array([1]), pa.string())
+
+
+def test_fields_of_one_name_are_never_mixed_up() -> None:
+    twice = pa.struct([("a", pa.int64()), ("a", pa.string())])
+    assert unify([twice, twice], "state") == twice
+    with pytest.raises(UnsupportedStateError, match="different types"):
+        unify([twice, pa.struct([("a", pa.int64())])], "state")
