@@ -166,7 +166,7 @@ def bool_array(values: Flags, valid: Flags | None = None) -> pa.Array:
     return pa.Array.from_buffers(pa.bool_(), len(values), [bitmap, bits])
 
 
-def short_offsets(offsets: Longs) -> Ints:
+def short_offsets(offsets: Ints | Longs) -> Ints:
     """Offsets as Arrow has them: 32 bits. A batch with more than these reach is refused, never wrapped."""
     if offsets[-1] > MAX_OFFSET:
         raise ValueRangeError(

@@ -47,7 +47,8 @@ def _unify(a: pa.DataType, b: pa.DataType, state: str) -> pa.DataType:
 
 def _distinct(struct: pa.StructType) -> bool:
     """Whether fields can be found by their names."""
-    return len({field.name for field in struct}) == struct.num_fields
+    names = [field.name for field in struct]
+    return len(set(names)) == len(names)
 
 
 def _field(name: str, a: pa.StructType, b: pa.StructType, state: str) -> pa.Field:
