@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import pytest
 
@@ -40,7 +42,7 @@ def test_types_that_really_differ_are_refused_with_a_remedy() -> None:
 @pytest.mark.parametrize("low", [0, 1, 2])
 def test_values_are_brought_to_the_union(low: int) -> None:
     kind = pa.map_(pa.string(), pa.list_(pa.field("element", SHAPE)))
-    rows = [
+    rows: list[Any] = [
         [("a", [{"label": "x", "__class": "Shape"}, None])],
         None,
         [],

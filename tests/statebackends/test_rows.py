@@ -65,9 +65,11 @@ def block_of(groups: list[list[list[bytes]]]) -> KeyedBlock:
     buffer = np.frombuffer(bytearray(b"".join(flat)), np.uint8)
     key_group = np.repeat(np.arange(len(groups)), [sum(map(len, group)) for group in groups]).astype(np.int32)
     bounds = [0, *np.cumsum([sum(map(len, group)) for group in groups]).tolist()]
-    spans = [starts, ends] * 5
     chosen = [(i, runs_of(state, low, high)) for i, (low, high) in enumerate(pairwise(bounds))]
-    return KeyedBlock(FULL, (), buffer, Origin(), state, key_group, *spans, chosen)  # type: ignore[arg-type]
+    return KeyedBlock(
+        FULL, (), buffer, Origin(), state, key_group,
+        starts, ends, starts, ends, starts, ends, starts, ends, starts, ends, chosen,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("order", ["sorted", "same", "any"])

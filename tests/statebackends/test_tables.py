@@ -138,7 +138,13 @@ def test_an_operator_without_such_a_table(lab: str) -> None:
 
 
 def test_columns_are_chosen_by_name(lab: str) -> None:
-    for options in ({"uid": "kv-long"}, {"uid": "op-union"}, {"uid": "kv-long", "table": "timers"}, {}):
+    requests: list[dict[str, Any]] = [
+        {"uid": "kv-long"},
+        {"uid": "op-union"},
+        {"uid": "kv-long", "table": "timers"},
+        {},
+    ]
+    for options in requests:
         with pytest.raises(OptionError, match="there is no column 'vale'"):
             open_table(TableRequest(lab, **options)).select(["vale"])
 
