@@ -38,7 +38,7 @@ from pyspark_savepoint.formats.serializers.elements import (
     pick,
     sum_per_row,
 )
-from pyspark_savepoint.formats.serializers.layout import UNKNOWN, Layout, Part, locate, program, skip_rows
+from pyspark_savepoint.formats.serializers.layout import UNKNOWN, Layout, Part, expect_room, locate, program, skip_rows
 from pyspark_savepoint.formats.serializers.primitives import read_numbers, write_numbers
 from pyspark_savepoint.formats.serializers.shapes import Fields
 
@@ -211,6 +211,7 @@ class AvroBlocks:
     def decode(self, at: Cursors) -> pa.Array:
         """Find all items of all rows, then decode them as columns."""
         counts, starts, stops = self._locate(at)
+        expect_room(self.parts, at, int(counts.sum()))
         columns = []
         for name, part, start, stop in zip(("key", "value")[-len(starts) :], self.parts, starts, stops, strict=True):
             cursors = at.at(start, stop)

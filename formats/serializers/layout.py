@@ -20,6 +20,10 @@ from pyspark_savepoint.formats.errors import CorruptStateError
 from pyspark_savepoint.formats.java import encode_modified_utf8
 
 UNKNOWN = -1
+# Values of a column that a batch may have, whatever its bytes; more only in proportion to the bytes.
+MAX_CELLS = 1 << 26
+CELLS_PER_BYTE = 32
+FEW_ELEMENTS = 1 << 12
 
 
 class Part(Protocol):
@@ -268,8 +272,28 @@ def _locate_in_rounds(
         rows = rows[counts[rows] > done]
 
 
+def expect_room(parts: Sequence[Part], at: Cursors, total: int) -> None:
+    """Refuse elements that are few bytes and a huge column: a null of one byte may be a struct of a thousand fields."""
+    if total <= FEW_ELEMENTS:
+        return
+    cells = total * sum(leaves(part.arrow_type(at.options)) for part in parts)
+    if cells > MAX_CELLS and cells > CELLS_PER_BYTE * len(at.buffer):
+        at.out_of_range(
+            0,
+            f"{total} elements of {', '.join(part.flink_type for part in parts)} would take {cells} cells of a column, "
+            f"out of {len(at.buffer)} bytes",
+            "read with a smaller batch: option('batchSize', ...); or as bytes: option('raw', '<state>')",
+        )
+
+
+def leaves(kind: pa.DataType) -> int:
+    """Arrays that a column consists of."""
+    return 1 + sum(leaves(kind.field(i).type) for i in range(kind.num_fields))
+
+
 def decode_elements(serializer: Part, at: Cursors, counts: Longs, gap: int = 0) -> Any:
     """``counts`` values at every cursor, as one flat column in row order; the cursors move behind them."""
+    expect_room([serializer], at, int(counts.sum()))
     starts, stops = locate([serializer], at, counts, gap)
     elements = at.at(starts[0], stops[0])
     column = serializer.decode(elements)

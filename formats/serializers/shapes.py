@@ -43,7 +43,7 @@ from pyspark_savepoint.formats.serializers.elements import (
     sum_per_row,
     write_zeros,
 )
-from pyspark_savepoint.formats.serializers.layout import Layout, Part, decode_elements, locate
+from pyspark_savepoint.formats.serializers.layout import Layout, Part, decode_elements, expect_room, locate
 from pyspark_savepoint.formats.serializers.primitives import BY_SNAPSHOT, NumberSerializer, read_numbers, write_numbers
 from pyspark_savepoint.formats.serializers.strings import RAW
 
@@ -205,6 +205,7 @@ class Entries:
         """All keys and all values of all rows as two columns."""
         parts = [self.key, self.value]
         counts = read_counts(self, parts, at)
+        expect_room(parts, at, int(counts.sum()))
         with at.inside("entry"):
             starts, stops = locate(parts, at, counts)
         columns = []

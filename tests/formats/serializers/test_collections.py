@@ -25,6 +25,7 @@ from pyspark_savepoint.formats.serializers.collections import (
     SetSerializer,
     SortedMapSerializer,
 )
+from pyspark_savepoint.formats.serializers.pojo import Member, PojoSerializer
 
 LONG, STRING, INT = base("Long"), base("String"), base("Int")
 TABLE = "org.apache.flink.table.runtime.typeutils."
@@ -213,3 +214,13 @@ def test_unknown_elements_are_refused_as_a_whole() -> None:
     serializer = ListSerializer.of(simple("com.shop.MysterySerializer$Snapshot"))
     assert [part.flink_type for part in serializer.opaque_parts()] == ["UNKNOWN<com.shop.MysterySerializer>"]
     assert values_of("list")[0].opaque_parts() == []
+
+
+def test_nulls_of_wide_structs_are_bounded() -> None:
+    wide = PojoSerializer("pojo", 3, "com.example.Wide", tuple(Member(f"f{i}", None, base("Long")) for i in range(500)))
+    values = ListSerializer("list", 3, 1, (wide,))
+    few = (1000).to_bytes(4, "big") + b"\x01" * 1000
+    assert decode(values, few).to_pylist() == [[None] * 1000]
+    many = (300_000).to_bytes(4, "big") + b"\x01" * 300_000
+    with pytest.raises(ValueRangeError, match="batchSize"):
+        decode(values, many)
