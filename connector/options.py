@@ -190,7 +190,12 @@ class SavepointReadOptions:
         "auto",
         "auto",
     )
-    raw: tuple[str, ...] = _option(_names, "states to show as BINARY, undecoded, with commas between them", (), "none")
+    raw: tuple[str, ...] = _option(
+        _names,
+        "states to show as BINARY, undecoded, with commas between them; also `key`, `window`, and timers' `namespace`",
+        (),
+        "none",
+    )
     kryo: int | None = _option(
         _kryo, "the version of Kryo that wrote: 2 (Flink 1), 5 (Flink 2), or `auto`", shown="auto"
     )

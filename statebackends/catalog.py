@@ -138,7 +138,9 @@ def _keyed(savepoint: Savepoint, operator: OperatorState, request: TableRequest)
         row = {
             "state": name,
             "key_type": key.flink_type,
-            "spark_key_type": spark_type(key_type([h.key_serializer for h in headers], request.decode)),
+            "spark_key_type": spark_type(
+                key_type([h.key_serializer for h in headers], request.decode, "key" in request.raw)
+            ),
             "kind": registered[0].state_type,
             "note": note,
         }

@@ -3,7 +3,7 @@
 number, string, boolean   as they are; longs and decimals may also be strings
 timestamp, date           ISO 8601 text
 binary                    text of hexadecimal digits
-struct                    an object by field names, or a list in field order
+struct                    an object by field names, or a list in field order; without a row kind it is +I
 list, map                 a list; an object, or a list of [key, value]
 """
 
@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean
+from pyspark_savepoint.formats.serializers.row import ROW_KIND, ROW_KINDS
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
@@ -75,12 +76,13 @@ def _convert(value: Any, kind: pa.DataType, where: str) -> Any:
 
 def _struct(value: Any, kind: pa.StructType, where: str) -> dict[str, Any]:
     fields = list(kind)
-    if isinstance(value, list) and len(value) == len(fields):
-        value = dict(zip((field.name for field in fields), value, strict=True))
+    names = [field.name for field in fields]
+    if isinstance(value, list) and len(value) in (len(names), len([name for name in names if name != ROW_KIND])):
+        value = dict(zip(names, value, strict=False))
     if not isinstance(value, dict):
         raise _refuse(value, kind, where)
-    names = [field.name for field in fields]
     for name in value:
         if name not in names:
             raise OptionError(f"{where} has no field {name!r}", remedy=did_you_mean(name, names))
+    value = {ROW_KIND: ROW_KINDS[0], **value}
     return {field.name: from_json(value.get(field.name), field.type, f"{where}.{field.name}") for field in fields}

@@ -1,14 +1,14 @@
 """Look-up of keys without a scan: option ``keys``.
 
-The keys of the JSON list become a column of the key's type, their Java hashes name the key groups to open, and their
-serialized bytes are what the entries are compared with. Where only the user's code knows the hash (POJO, Kryo), every
-key group is read; where a key cannot be given as JSON at all, that is said.
+The keys of the JSON list, as the table shows them, become a column of the key's type, their Java hashes name the key
+groups to open, and their serialized bytes are what the entries are compared with. Where only the user's code knows
+the hash (POJO, Kryo), every key group is read; where a key cannot be given as JSON at all, that is said.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -36,8 +36,8 @@ class KeyLookup:
     key_groups: set[int] | None
 
     @classmethod
-    def of(cls, text: str, headers: OperatorHeaders) -> KeyLookup:
-        """From the option's text."""
+    def of(cls, text: str, headers: OperatorHeaders, options: DecodeOptions) -> KeyLookup:
+        """From the option's text: keys as the table shows them, but big numbers with all their digits."""
         serializer = headers.headers[0].key_serializer
         try:
             wanted = json.loads(text)
@@ -49,7 +49,8 @@ class KeyLookup:
                 found=text[:200],
                 remedy="""for example '[1, 2]' or '["a"]'""",
             )
-        kind = serializer.arrow_type(DecodeOptions())
+        exact = options.decimals if options.decimals in ("auto", "string") else "auto"
+        kind = serializer.arrow_type(replace(options, decimals=exact))
         try:
             column = pa.array([from_json(value, kind, "key") for value in wanted], kind)
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:

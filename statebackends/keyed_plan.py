@@ -182,7 +182,8 @@ def check_decodable(metas: Sequence[StateMetaInfoSnapshot], undecodable: str, op
     return f"{what}, which only the user's code can decode: it is BINARY. To do: {remedy}."
 
 
-def key_type(serializers: Sequence[TypeSerializer], options: DecodeOptions) -> pa.DataType:
-    """The type of the key column over all files; BINARY where nobody can decode keys."""
-    kinds = [pa.binary() if serializer.opaque_parts() else serializer.arrow_type(options) for serializer in serializers]
-    return unify(kinds, "key")
+def key_type(serializers: Sequence[TypeSerializer], options: DecodeOptions, raw: bool = False) -> pa.DataType:
+    """The type of the key column over all files; BINARY where the user wants, or nobody can decode keys."""
+    if raw or any(serializer.opaque_parts() for serializer in serializers):
+        return pa.binary()
+    return unify([serializer.arrow_type(options) for serializer in serializers], "key")

@@ -94,12 +94,13 @@ class KeyedTable:
                 notes.append(f"state {state!r} is column {name!r}, for its own name is taken")
         self.warnings = tuple(note for note in notes if note)
         self.schema = pa.schema(list(self._fields(chosen, names)))
-        self.lookup = KeyLookup.of(request.keys, self.headers) if request.keys is not None else None
+        self.lookup = KeyLookup.of(request.keys, self.headers, options) if request.keys is not None else None
 
     def _fields(self, chosen: dict[str, list[StateMetaInfoSnapshot]], names: dict[str, str]) -> Iterator[pa.Field]:
         operator = self.headers.operator.label
         options = self.spec.options
-        yield pa.field(KEY, key_type(self.headers.key_serializers, options), metadata=_comment(self._key_comment()))
+        kind = key_type(self.headers.key_serializers, options, KEY in self.spec.raw)
+        yield pa.field(KEY, kind, metadata=_comment(self._key_comment()))
         if self.spec.namespaced:
             namespaces = {name: metas[0].namespace_serializer for name, metas in chosen.items()}
             kind = self._window_type(namespaces, operator)
@@ -136,7 +137,7 @@ class KeyedTable:
                 found=listed,
                 remedy="name those that go together with option 'state'",
             )
-        return unify(list(kinds.values()), WINDOW)
+        return pa.binary() if WINDOW in self.spec.raw else unify(list(kinds.values()), WINDOW)
 
     def select(self, columns: Sequence[str]) -> KeyedTable:
         """The same table with some of its columns."""
@@ -268,15 +269,18 @@ def key_columns(
     spec: KeyedSpec,
 ) -> dict[str, pa.Array]:
     """Key and window, from their spans."""
-    origin = replace(block.origin, state=KEY)
-    if header.key_serializer.opaque_parts():
-        columns = {KEY: binary_column(block.buffer, *keys)}
-    else:
-        at = Cursors(block.buffer, keys[0].copy(), keys[1], origin, spec.options)
-        columns = {KEY: header.key_serializer.decode(at)}
-        at.expect_end()
+    columns = {KEY: _column(block, keys, header.key_serializer, spec, KEY)}
     if spec.namespaced:
-        at = Cursors(block.buffer, namespaces[0].copy(), namespaces[1], replace(origin, state=WINDOW), spec.options)
-        columns[WINDOW] = namespace.decode(at)
-        at.expect_end()
+        columns[WINDOW] = _column(block, namespaces, namespace, spec, WINDOW)
     return columns
+
+
+def _column(
+    block: KeyedBlock | SortedRows, spans: tuple[Longs, Longs], serializer: TypeSerializer, spec: KeyedSpec, name: str
+) -> pa.Array:
+    if name in spec.raw or (name == KEY and serializer.opaque_parts()):
+        return binary_column(block.buffer, *spans)
+    at = Cursors(block.buffer, spans[0].copy(), spans[1], replace(block.origin, state=name), spec.options)
+    column = serializer.decode(at)
+    at.expect_end()
+    return column

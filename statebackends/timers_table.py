@@ -17,12 +17,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pyspark_savepoint.formats.block_parts import binary_column
 from pyspark_savepoint.formats.columns import Cursors, Longs, fixed_array
 from pyspark_savepoint.formats.errors import StateNotFoundError
 from pyspark_savepoint.formats.keyed_block import KeyedBlock
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.savepoint import Savepoint
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.layout import skip_rows
 from pyspark_savepoint.formats.serializers.primitives import read_numbers
 from pyspark_savepoint.statebackends.conform import conform, unify
 from pyspark_savepoint.statebackends.keyed_plan import (
@@ -71,9 +73,9 @@ class TimersTable:
         return OperatorHeaders.read(savepoint, operator)
 
     def _fields(self, queues: list[TimerQueue]) -> Iterator[pa.Field]:
-        kinds = [_type(queue.key, self.request) for queue in queues]
+        kinds = [_type(queue.key, self.request, KEY) for queue in queues]
         yield pa.field(KEY, unify(kinds, KEY), metadata={b"comment": queues[0].key.flink_type.encode()})
-        spaces = {queue.service: _type(queue.namespace, self.request) for queue in queues}
+        spaces = {queue.service: _type(queue.namespace, self.request, NAMESPACE) for queue in queues}
         distinct = list(dict.fromkeys(kind for kind in spaces.values() if not pa.types.is_null(kind)))
         if len(distinct) == 1:
             yield pa.field(NAMESPACE, distinct[0])
@@ -108,8 +110,9 @@ class TimersTable:
         return found
 
 
-def _type(serializer: TypeSerializer, request: TableRequest) -> pa.DataType:
-    return serializer.arrow_type(request.decode)
+def _type(serializer: TypeSerializer, request: TableRequest, name: str) -> pa.DataType:
+    kind = serializer.arrow_type(request.decode)
+    return pa.binary() if name in request.raw and not pa.types.is_null(kind) else kind
 
 
 @dataclass(frozen=True)
@@ -155,8 +158,7 @@ class TimerPartition:
     def _batch(self, queue: TimerQueue, at: Cursors, key_group: Any, last: bool) -> pa.RecordBatch:
         """``last``: the timestamp stands last and plain (raw keyed state), else first and with its sign flipped."""
         time = None if last else read_numbers(at, "read_i64", np.int64, "a timestamp") ^ SIGN
-        key = queue.key.decode(at)
-        namespace = queue.namespace.decode(at)
+        key, namespace = self._part(queue.key, at, KEY), self._part(queue.namespace, at, NAMESPACE)
         if time is None:
             time = read_numbers(at, "read_i64", np.int64, "a timestamp")
         at.expect_end()
@@ -174,6 +176,16 @@ class TimerPartition:
         return pa.RecordBatch.from_arrays(
             [conform(columns[field.name], field.type) for field in self.schema], schema=self.schema
         )
+
+    def _part(self, serializer: TypeSerializer, at: Cursors, name: str) -> pa.Array:
+        # Errors name what option 'raw' takes.
+        at = replace(at, origin=replace(at.origin, state=name))
+        kind = _type(serializer, self.request, name)
+        if kind == serializer.arrow_type(self.request.decode):
+            return serializer.decode(at)
+        start = at.position.copy()
+        skip_rows(serializer, at)
+        return binary_column(at.buffer, start, at.position)
 
     def _namespace(self, queue: TimerQueue, column: pa.Array) -> pa.Array:
         if self.schema.get_field_index(NAMESPACE) < 0:

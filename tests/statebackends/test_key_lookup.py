@@ -14,6 +14,8 @@ from pyspark_savepoint.statebackends.json_values import from_json
 from pyspark_savepoint.statebackends.request import TableRequest
 from pyspark_savepoint.statebackends.tables import open_table
 
+ROW = pa.struct([("x", pa.int8()), ("__row_kind", pa.string())])
+
 
 @pytest.fixture
 def lab(corpus: Path) -> str:
@@ -93,6 +95,9 @@ def test_an_unknown_field_is_answered_with_the_nearest(lab: str) -> None:
         ([[1, "b"]], pa.map_(pa.int8(), pa.string()), "[(1, 'b')]"),
         ([1], pa.struct([("x", pa.int8())]), "{'x': 1}"),
         ({}, pa.struct([("x", pa.int8())]), "{'x': None}"),
+        ([1], ROW, "{'x': 1, '__row_kind': '+I'}"),
+        ([1, "-D"], ROW, "{'x': 1, '__row_kind': '-D'}"),
+        ({"x": 1}, ROW, "{'x': 1, '__row_kind': '+I'}"),
     ],
 )
 def test_json_becomes_values(value: Any, kind: pa.DataType, expected: object) -> None:
