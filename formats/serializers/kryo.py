@@ -45,6 +45,7 @@ from pyspark_savepoint.formats.serializers.registry import register
 from pyspark_savepoint.formats.serializers.temporal import MOMENT
 from pyspark_savepoint.formats.variant import MAX_DIGITS, VARIANT, Date, Timestamp, VariantError, encode_variant
 
+KRYO_NULL = 0
 RAW = 'read the state as bytes: option("raw", "<state>")'
 #: Variants may be larger than the bytes they come from, for objects that are shared are repeated.
 MAX_GROWTH, FREE_GROWTH = 64, 1 << 26
@@ -274,8 +275,8 @@ class _Rows:
                 self._refuse(row, error)
             value = bytes(self.data[start:end])
             self.at.position[row] = end
-        if value is None:
-            return None
+        if value is None and self.data[start] == KRYO_NULL:
+            return None  # an empty Optional is there, and a VARIANT's own null
         try:
             pair = encode_variant(value)
         except VariantError as error:

@@ -106,6 +106,7 @@ class Keyed:
     accesses: dict[str, list[Any]] = field(default_factory=dict)
     key_groups: dict[Any, int] = field(default_factory=dict)
     twice: list[Any] = field(default_factory=list)
+    opaque: set[str] = field(default_factory=set)
 
     def add(self, table: pa.Table, namespace: Kind) -> None:
         """The rows of a table with the columns `key_group` and `subtask`; windows that are all one have no column."""
@@ -114,6 +115,8 @@ class Keyed:
         for name in names:
             self.entries.setdefault(name, [])
             self.kinds[name] = kind_of(table.schema.field(name))
+            if is_opaque(table.schema.field(name)):
+                self.opaque.add(name)
         _, key_kind = kind_of(table.schema.field("key"))
         if "window" in table.schema.names:
             assert str(kind_of(table.schema.field("window"))[1]) == str(namespace)
@@ -130,11 +133,13 @@ class Keyed:
                     self.accesses.setdefault(name, []).append(row.get(name + LAST_ACCESS))
 
     def _value(self, name: str, value: Any) -> Json:
-        return value if isinstance(value, bytes) and self.opaque(name) else written(self.kinds[name][1], value)
+        return value if name in self.opaque else written(self.kinds[name][1], value)
 
-    def opaque(self, name: str) -> bool:
-        """Whether only the user's code could decode the state."""
-        return "UNKNOWN" in repr(self.kinds[name][1]) or "KRYO" in repr(self.kinds[name][1])
+
+def is_opaque(column: pa.Field) -> bool:
+    """Whether a column is the bytes of values that only the user's code could decode."""
+    kind = kind_of(column)[1]
+    return bool(pa.types.is_binary(column.type)) and str(kind) != "PRIM<BYTE>"
 
 
 def read_keyed(snapshot: Snapshot, operator: Json) -> Keyed:
@@ -199,14 +204,19 @@ def state_differences(label: str, state: Json, found: Keyed) -> Iterator[str]:
     yield from multiset_differences(label, expected, got)
 
 
-def same_type(state: Json, kind: Kind) -> bool:
-    """Whether a type is the one that the state was declared with; `AUTO` leaves it to Flink."""
+def is_declared(state: Json, kind: Kind) -> bool:
+    """Whether a type is the one that values were declared with; `AUTO` leaves it to Flink."""
     declared = parse(state["type"])
+    return declared.name == "AUTO" or str(declared) == str(kind)
+
+
+def same_type(state: Json, kind: Kind) -> bool:
+    """Whether the type of a keyed state is the one that it was declared with."""
     if state["kind"] in ("list", "map"):
         kind = kind if kind.name in ("LIST", "MAP") else Kind("", (kind,))
         keys = (parse(state["keyType"]),) if state["kind"] == "map" else ()
-        return [str(part) for part in kind.parts] == [str(part) for part in (*keys, declared)]
-    return declared.name == "AUTO" or str(declared) == str(kind)
+        return [str(part) for part in kind.parts] == [str(part) for part in (*keys, parse(state["type"]))]
+    return is_declared(state, kind)
 
 
 def access_differences(label: str, state: Json, found: Keyed, between: Sequence[int]) -> Iterator[str]:
@@ -283,10 +293,18 @@ def timer_differences(snapshot: Snapshot, operator: Json) -> list[str]:
 def operator_differences(snapshot: Snapshot, operator: Json, state: Json) -> list[str]:
     """Differences of one operator state: elements in any order, for they are dealt out; broadcast entries once."""
     label = f"{operator['uid']}/{state['name']}"
-    table = snapshot.table(operator, state=state["name"])
+    try:
+        table = snapshot.table(operator, state=state["name"])
+    except UndecodableStateError as error:
+        snapshot.undecodable[label] = error
+        return []
     what, kind = kind_of(table.schema.field("value"))
     lines = [] if what.lower() == state["kind"] else [f"{label}: is {what}"]
-    values = [written(kind, value) for value in table.column("value").to_pylist()]
+    lines += [] if is_declared(state, kind) else [f"{label}: has type {kind}"]
+    values = table.column("value").to_pylist()
+    if is_opaque(table.schema.field("value")):
+        return [*lines, *multiset_differences(label, [bytes] * len(state["entries"]), list(map(type, values)))]
+    values = [written(kind, value) for value in values]
     if state["kind"] == "broadcast":
         _, key_kind = kind_of(table.schema.field("key"))
         keys = [written(key_kind, key) for key in table.column("key").to_pylist()]

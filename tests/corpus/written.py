@@ -183,16 +183,36 @@ def _days(year: int) -> int:
     return 366 if year % 4 == 0 and (year % 100 or year % 400 == 0) else 365
 
 
+def _duration(kind: Kind, value: dict[str, int]) -> dict[str, str]:
+    minutes, seconds = divmod(value["seconds"], 60)
+    assert 0 < minutes < 60, "this is all that the jobs have"
+    fraction = f".{value['nanos']:09d}".rstrip("0") if value["nanos"] else ""
+    return {"class": kind.of, "text": f"PT{minutes}M{seconds}{fraction}S"}
+
+
+def _text(kind: Kind, value: str) -> dict[str, str]:
+    return {"class": kind.of, "text": value}
+
+
 def _sql_timestamp(_kind: Kind, value: dict[str, int]) -> dict[str, int]:
     return {"ms": value["seconds"] * 1000 + value["nanos"] // 1_000_000, "nanos": value["nanos"]}
 
 
 def _kryo(kind: Kind, value: Any) -> Any:
-    if kind.of == "java.util.BitSet":
-        return {"bits": value}
-    if isinstance(value, dict) and value.keys() == {"value", "metadata"}:
-        return _variant(VariantVal(value["value"], value["metadata"]).toPython())
-    return _plain(kind, value)
+    if is_variant(value):
+        value = _variant(from_variant(value))
+    writer = KRYO_WRITERS.get(kind.of, _plain)
+    return writer(kind, value)
+
+
+def is_variant(value: Any) -> bool:
+    """Whether a value is what Arrow has of a VARIANT."""
+    return isinstance(value, dict) and value.keys() == {"value", "metadata"}
+
+
+def from_variant(value: dict[str, bytes]) -> Any:
+    """A VARIANT as Spark gives it to Python."""
+    return VariantVal(value["value"], value["metadata"]).toPython()
 
 
 def _variant(value: Any) -> Any:
@@ -201,6 +221,19 @@ def _variant(value: Any) -> Any:
     return [_variant(item) for item in value] if isinstance(value, list) else value
 
 
+KRYO_WRITERS: Mapping[str, Callable[[Kind, Any], Any]] = {
+    "java.lang.StringBuilder": _text,
+    "java.time.Duration": _duration,
+    "java.time.Instant": _instant,
+    "java.time.LocalDate": _date,
+    "java.time.LocalDateTime": _date_time,
+    "java.time.LocalTime": lambda _, value: _clock(value),
+    "java.util.BitSet": lambda _, value: {"bits": value},
+    "java.util.Currency": _text,
+    "java.util.Date": lambda _, value: {"ms": value},
+    "java.util.Set": lambda _, value: {"set": value},
+    "java.util.Optional": lambda kind, value: {"class": kind.of, "fields": {"value": value}},
+}
 WRITERS: Mapping[str, Callable[[Kind, Any], Any]] = {
     "ARRAY": _array,
     "BIG_DEC": lambda _, value: str(value),

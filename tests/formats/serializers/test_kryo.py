@@ -196,6 +196,12 @@ def test_classes_of_the_user_inside() -> None:
     assert decode(serializer, data, b"\0", bytes([87, 1, 1]), whole=True, kryo=5) == [data, None, []]
 
 
+def test_an_empty_optional_is_there_and_null() -> None:
+    column = kryo("java.util.Optional").decode(Cursors.over([b"\x57\1\0", b"\0"]))
+    assert column.is_valid().to_pylist() == [True, False]
+    assert column[0].as_py()["value"] == b"\0"
+
+
 def test_errors_name_state_and_field() -> None:
     at = Cursors.over([b"\x57\1\x02\x03\1a"], origin=Origin("/sp/x", 100, "op", "names"))
     serializer = kryo(LIST)

@@ -11,7 +11,7 @@ from codec_checks import base, check_column, check_corpus, check_prefixes, check
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyspark_savepoint.formats.columns import Cursors
+from pyspark_savepoint.formats.columns import Cursors, Origin
 from pyspark_savepoint.formats.errors import CorruptStateError, ValueRangeError
 from pyspark_savepoint.formats.java import string_hash
 
@@ -106,6 +106,12 @@ def test_half_a_surrogate_pair_is_refused(stem: str, data: str) -> None:
         decode(base(stem), bytes.fromhex("0100") if stem == "Char" else b"\x01", bytes.fromhex(data))
     assert 'option("raw", "<state>")' in str(caught.value)
     assert caught.value.facts["offset"] == (2 if stem == "Char" else 1)
+
+
+def test_the_way_out_of_an_error_names_the_whole_state() -> None:
+    at = Cursors.over([bytes.fromhex("0280b003")], origin=Origin(state="a.b"))
+    with pytest.raises(ValueRangeError, match=r'option\("raw", "a\.b"\)'), at.inside("field"):
+        base("String").decode(at)
 
 
 @pytest.mark.parametrize("data", ["8080808080", "ffffffffff7f", "02808004", "028080808001", "ffffffff0f41"])
