@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from corpus.expected import Snapshot, differences
 
 from oracle.flink import Generated
 from pyspark_savepoint.formats.savepoint import Savepoint
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def test_its_metadata_names_the_operators_that_it_was_made_of(shop: Generated) -> None:
@@ -43,3 +52,45 @@ def test_it_holds_no_path_of_a_machine(shop: Generated) -> None:
     paths = set(re.findall(rb"file:[\w./-]+?/savepoint-", metadata))
 
     assert paths == {b"file:/dev/shm/savepoints/savepoint-"}
+
+
+# -- through Spark -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ThroughSpark(Snapshot):
+    """A snapshot whose tables Spark reads."""
+
+    spark: Any = None
+
+    def table(self, operator: Any, **options: Any) -> pa.Table:
+        named = {_camel(name): _option(value) for name, value in (self.name(operator) | options).items()}
+        exact = {"timestamps": "raw", "decimals": "string", "includeRowKind": "true"}
+        frame = self.spark.read.format("savepoint").options(**exact, **named).load(self.path)
+        table = frame.toArrow()
+        comments = [field.metadata.get("comment", "") for field in frame.schema.fields]
+        return table.cast(
+            pa.schema([field.with_metadata({"comment": c}) for field, c in zip(table.schema, comments, strict=True)])
+        )
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.title() for word in rest)
+
+
+def _option(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@pytest.mark.spark
+def test_spark_reads_exactly_what_the_job_put_in(spark: SparkSession, shop: Generated) -> None:
+    snapshot = ThroughSpark(shop.path.parent, spark=spark)
+
+    assert differences(snapshot) == []
+
+    assert not snapshot.undecodable
+
+
+def test_it_reads_exactly_without_spark_too(shop: Generated) -> None:
+    assert differences(Snapshot(shop.path.parent)) == []
