@@ -18,10 +18,17 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 
-from pyspark_savepoint.formats.errors import CorruptStateError, UndecodableStateError, ValueRangeError
-from pyspark_savepoint.formats.variant import MAX_DEPTH, VariantError, variant_array
+from pyspark_savepoint.formats.errors import (
+    CorruptStateError,
+    SavepointError,
+    UndecodableStateError,
+    ValueRangeError,
+)
+from pyspark_savepoint.formats.variant import MAX_DEPTH, VariantError, encode_variant, variant_array
 
 MAX_PROTOCOL = 5
+#: The first opcode of every pickle since protocol 2.
+PROTO = b"\x80"
 #: Bytes of one whole number.
 MAX_NUMBER = 4096
 RAW = 'read the state as bytes: option("raw", "<state>")'
@@ -48,6 +55,39 @@ def decode_pickled(column: pa.Array) -> pa.Array:
         raise ValueRangeError(
             f"a pickled value is no VARIANT: {error}", found=", ".join(error.__notes__), remedy=RAW
         ) from None
+
+
+def decode_pyflink(column: pa.Array) -> pa.Array:
+    """A column of variants from PyFlink's byte[] values; what is no plain pickle stays bytes, as a variant of BINARY.
+
+    PyFlink writes ``i32 length  pickle``, and where it flushes a batch several of them: those become an array.
+    """
+    rows = []
+    for data in column.to_pylist():
+        value = None if data is None else _unframed(data)
+        try:
+            encode_variant(value)
+        except VariantError:
+            value = data
+        rows.append(value)
+    return variant_array(rows)
+
+
+def _unframed(data: bytes) -> Any:
+    """The pickled value or values in some bytes, or the bytes."""
+    values, at = [], 0
+    try:
+        if data[:1] == PROTO:
+            return read_pickle(data)
+        while at < len(data):
+            end = at + 4 + int.from_bytes(data[at : at + 4], "big")
+            if data[at + 4 : at + 5] != PROTO or end > len(data):
+                return data
+            values.append(read_pickle(data[at + 4 : end]))
+            at = end
+    except SavepointError:
+        return data
+    return values[0] if len(values) == 1 else values or data
 
 
 def read_pickle(data: bytes, row: int = 0) -> Any:

@@ -18,6 +18,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
+from pyspark_savepoint.formats import variant
 from pyspark_savepoint.formats.columns import (
     Cursors,
     DecodeOptions,
@@ -28,6 +29,7 @@ from pyspark_savepoint.formats.columns import (
     struct_array,
     valid_rows,
 )
+from pyspark_savepoint.formats.pickle_walker import decode_pyflink
 from pyspark_savepoint.formats.serializers.arrays import gather_blocks, primitive_array, value_array
 from pyspark_savepoint.formats.serializers.checks import refuse_nulls
 from pyspark_savepoint.formats.serializers.elements import bounded_counts, hash_in_order
@@ -76,8 +78,11 @@ class BytesSerializer(SimpleSerializer):
         return BLOCKS[self.snapshot_class]
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """BINARY."""
-        return pa.binary()
+        """BINARY; VARIANT where PyFlink's pickles are to be decoded."""
+        return variant.VARIANT if self._pickled(options) else pa.binary()
+
+    def _pickled(self, options: DecodeOptions) -> bool:
+        return options.pickle and self.snapshot_class == BYTES
 
     def layout(self, layout: Layout) -> int:
         """A block."""
@@ -87,7 +92,8 @@ class BytesSerializer(SimpleSerializer):
 
     def decode(self, at: Cursors) -> pa.Array:
         """One block a row."""
-        return read_blocks(at, bounded_counts(self, "bytes", at, lambda room: room))
+        column = read_blocks(at, bounded_counts(self, "bytes", at, lambda room: room))
+        return decode_pyflink(column) if self._pickled(at.options) else column
 
     def sizes(self, column: pa.Array) -> Longs:
         """The length and the bytes."""

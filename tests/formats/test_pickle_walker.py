@@ -14,13 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql.variant_utils import VariantUtils
 
+from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.errors import (
     CorruptStateError,
     SavepointError,
     UndecodableStateError,
     ValueRangeError,
 )
-from pyspark_savepoint.formats.pickle_walker import decode_pickled, read_pickle
+from pyspark_savepoint.formats.pickle_walker import decode_pickled, decode_pyflink, read_pickle
+from pyspark_savepoint.formats.serializers.blobs import BYTES, BytesSerializer
 
 SHARED = ["x"]
 VALUES = [
@@ -207,3 +209,34 @@ def test_columns() -> None:
     column = decode_pickled(pa.array([pickle.dumps({"a": 1}), None, pickle.dumps("x")], pa.binary()))
     values = [row and VariantUtils.to_python(row["value"], row["metadata"]) for row in column.to_pylist()]
     assert values == [{"a": 1}, None, "x"]
+
+
+def framed(*values: Any) -> bytes:
+    """Values as PyFlink's coder writes them: a length and a pickle each."""
+    pickles = [pickle.dumps(value) for value in values]
+    return b"".join(len(data).to_bytes(4, "big") + data for data in pickles)
+
+
+def test_pyflinks_values_are_decoded_and_other_bytes_stay() -> None:
+    rows = [
+        (framed({"a": [1, "x", None]}), {"a": [1, "x", None]}),
+        (framed(1, 2), [1, 2]),
+        (pickle.dumps("plain"), "plain"),
+        (None, None),
+        (b"\0\0\0\1", b"\0\0\0\1"),
+        (framed(datetime.date(2024, 1, 1)), framed(datetime.date(2024, 1, 1))),
+        (framed(5)[:-1], framed(5)[:-1]),
+    ]
+    found = decode_pyflink(pa.array([data for data, _ in rows], pa.binary())).to_pylist()
+    for (_, expected), variant in zip(rows, found, strict=True):
+        value = None if variant is None else VariantUtils.to_python(variant["value"], variant["metadata"])
+        assert value == expected
+
+
+def test_the_option_turns_bytes_of_states_into_variants() -> None:
+    serializer = BytesSerializer(BYTES, 3)
+    data = framed((1, 2.5))
+    at = Cursors.over([len(data).to_bytes(4, "big") + data], options=DecodeOptions(pickle=True))
+    (variant,) = serializer.decode(at).to_pylist()
+    assert VariantUtils.to_python(variant["value"], variant["metadata"]) == [1, 2.5]
+    assert serializer.arrow_type(DecodeOptions()) == pa.binary()
