@@ -271,7 +271,7 @@ def _raw_operator_state(savepoint: Savepoint, request: TableRequest) -> Iterator
         for source in operator_sources(savepoint, operator, raw=True):
             places = sorted((offset, state.name) for state in source.states for offset in state.offsets)
             with source.location.open() as opened:
-                for (start, name), end in zip(places, [*(p for p, _ in places[1:]), opened.size], strict=True):
+                for (start, name), end in zip(places, [*(p for p, _ in places), opened.size][1:], strict=True):
                     value = _piece(opened, start, end, operator)
                     yield {**_identity(operator), "subtask": source.subtask, "name": name, "value": value}
 
@@ -284,7 +284,7 @@ def _raw_keyed_state(savepoint: Savepoint, request: TableRequest) -> Iterator[Ro
                 continue
             places = sorted((offset, group) for group, offset in handle.offsets if offset >= 0)
             with savepoint.open_state(handle.delegate, operator) as opened:
-                for (start, group), end in zip(places, [*(p for p, _ in places[1:]), opened.size], strict=True):
+                for (start, group), end in zip(places, [*(p for p, _ in places), opened.size][1:], strict=True):
                     if request.wants(group):
                         value = _piece(opened, start, end, operator)
                         yield {**_identity(operator), "subtask": index, "key_group": group, "value": value}

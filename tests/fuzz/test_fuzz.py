@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.fuzz.runner import run
+from tests.fuzz.runner import run, run_worker
 
 CASES = 600
 
@@ -16,3 +16,11 @@ def test_damaged_snapshots_give_sound_rows_or_our_errors(corpus: Path, tmp_path:
     # Damage that nothing notices, or that hides all tables, would show nothing.
     assert findings.read > CASES
     assert findings.refused > CASES
+
+
+def test_what_was_found_before_is_not_found_again() -> None:
+    found = sorted(str(path) for path in (Path(__file__).parent / "found").iterdir())
+    findings, killed = run_worker(["--replay", *found], None)
+    assert not findings.problems, findings.report()
+    assert killed is None
+    assert findings.cases == len(found) > 5
