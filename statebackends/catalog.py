@@ -19,11 +19,11 @@ import pyarrow as pa
 from pyspark_savepoint.formats.byte_source import ByteSource
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.keyed_handles import KeyGroupsStateHandle
-from pyspark_savepoint.formats.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.savepoint import Savepoint, find_snapshots
 from pyspark_savepoint.statebackends.keyed_plan import is_key_value, is_namespaced, key_type, state_type
-from pyspark_savepoint.statebackends.keyed_sources import file_set_headers, keyed_sources
+from pyspark_savepoint.statebackends.keyed_sources import keyed_sources
 from pyspark_savepoint.statebackends.operator_table import operator_sources
 from pyspark_savepoint.statebackends.raw_timers import raw_timer_sources
 from pyspark_savepoint.statebackends.request import TablePartition, TableRequest, choose_columns
@@ -119,16 +119,8 @@ def _states(savepoint: Savepoint, request: TableRequest) -> Iterator[Row]:
         yield {"table": "master_state", "state": master.name, "kind": "MASTER", "options": {"table": "master_state"}}
 
 
-def _headers(savepoint: Savepoint, operator: OperatorState) -> tuple[list[KeyedBackendHeader], str | None]:
-    """The heads of the keyed streams; of files of RocksDB the meta stream, with a note that their rows are not read."""
-    files = file_set_headers(savepoint, operator)
-    if files:
-        return files, "kept in files of RocksDB or ForSt, which are not read yet: take a canonical savepoint"
-    return [source.header() for source in keyed_sources(savepoint, operator)], None
-
-
 def _keyed(savepoint: Savepoint, operator: OperatorState, request: TableRequest) -> Iterator[Row]:
-    headers, note = _headers(savepoint, operator)
+    headers = [source.header() for source in keyed_sources(savepoint, operator)]
     metas: dict[tuple[str, bool], list[StateMetaInfoSnapshot]] = {}
     for header in headers:
         for meta in header.states:
@@ -142,7 +134,6 @@ def _keyed(savepoint: Savepoint, operator: OperatorState, request: TableRequest)
                 key_type([h.key_serializer for h in headers], request.decode, "key" in request.raw)
             ),
             "kind": registered[0].state_type,
-            "note": note,
         }
         yield row | (_key_value(registered, request) if key_value else _timer(registered[0], request))
 

@@ -21,7 +21,7 @@ from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.savepoint import Savepoint
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.statebackends.conform import unify
-from pyspark_savepoint.statebackends.keyed_sources import KeyedSource, KeyedStream, keyed_sources
+from pyspark_savepoint.statebackends.keyed_sources import AnyKeyedSource, KeyedStream, keyed_sources
 from pyspark_savepoint.statebackends.request import TableRequest, choose_states
 from pyspark_savepoint.statebackends.state_column import StateColumn
 
@@ -43,7 +43,7 @@ class OperatorHeaders:
     """All headers of an operator's keyed state."""
 
     operator: OperatorState
-    sources: tuple[KeyedSource, ...]
+    sources: tuple[AnyKeyedSource, ...]
     headers: tuple[KeyedBackendHeader, ...]
 
     @classmethod
@@ -53,7 +53,7 @@ class OperatorHeaders:
         if len(sources) <= 1:
             return cls(operator, tuple(sources), tuple(source.header() for source in sources))
         with ThreadPoolExecutor(HEADER_READERS) as pool:
-            return cls(operator, tuple(sources), tuple(pool.map(KeyedSource.header, sources)))
+            return cls(operator, tuple(sources), tuple(pool.map(lambda source: source.header(), sources)))
 
     def metas(self) -> dict[tuple[str, bool], list[StateMetaInfoSnapshot]]:
         """The registrations of every state over all files, by name and whether it is a timer queue."""
@@ -122,7 +122,7 @@ class KeyedSpec:
 class KeyedSplit:
     """What one task reads: the sources that meet its key groups."""
 
-    sources: tuple[KeyedSource, ...]
+    sources: tuple[AnyKeyedSource, ...]
     key_groups: tuple[int, ...]
 
     def blocks(self, spec: KeyedSpec) -> Iterator[tuple[KeyedBlock, KeyedBackendHeader]]:

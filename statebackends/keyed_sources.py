@@ -31,9 +31,11 @@ from pyspark_savepoint.formats.keyed_handles import (
 from pyspark_savepoint.formats.keyed_stream import FullKeyedStream
 from pyspark_savepoint.formats.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
 from pyspark_savepoint.formats.savepoint import Savepoint
+from pyspark_savepoint.statebackends.rocksdb_source import RocksDBSource
 
-KeyedStream = FullKeyedStream | HeapKeyedStream
+KeyedStream = FullKeyedStream | HeapKeyedStream | RocksDBKeyedStream
 FRAMING_WINDOW = 1 << 24
 
 
@@ -125,9 +127,12 @@ def is_heap_format(stream: FullKeyedStream, offsets: KeyGroupRangeOffsets) -> bo
     return False
 
 
-def keyed_sources(savepoint: Savepoint, operator: OperatorState) -> list[KeyedSource]:
+AnyKeyedSource = KeyedSource | RocksDBSource
+
+
+def keyed_sources(savepoint: Savepoint, operator: OperatorState) -> list[AnyKeyedSource]:
     """The sources of an operator's managed keyed state, in order of key groups."""
-    sources: list[KeyedSource] = []
+    sources: list[AnyKeyedSource] = []
     for index in sorted(operator.subtasks):
         handle = operator.subtasks[index].managed_keyed_state
         if handle is not None:
@@ -152,30 +157,27 @@ def refuse_overlaps(savepoint: Savepoint, operator: OperatorState, ranges: list[
             )
 
 
-def file_set_headers(savepoint: Savepoint, operator: OperatorState) -> list[KeyedBackendHeader]:
-    """The states of an operator in files of RocksDB or ForSt, from the meta stream that every set of files has."""
-    handles = [operator.subtasks[index].managed_keyed_state for index in sorted(operator.subtasks)]
-    found = []
-    for handle in handles:
-        if isinstance(handle, IncrementalRemoteKeyedStateHandle):
-            with savepoint.open_state(handle.meta_state, operator) as source:
-                found.append(read_header(KeyedBackendHeader, source, source.size))
-    return found
-
-
-def _sources(savepoint: Savepoint, operator: OperatorState, handle: Any) -> list[KeyedSource]:
+def _sources(savepoint: Savepoint, operator: OperatorState, handle: Any) -> list[AnyKeyedSource]:
     return BACKENDS[type(handle)](savepoint, operator, handle)
 
 
 def _key_groups(
     savepoint: Savepoint, operator: OperatorState, handle: KeyGroupsStateHandle | KeyGroupsSavepointStateHandle
-) -> list[KeyedSource]:
+) -> list[AnyKeyedSource]:
     location = savepoint.resolve(handle.delegate, operator)
     canonical = isinstance(handle, KeyGroupsSavepointStateHandle)
     return [KeyedSource(location, handle.offsets, canonical, operator.max_parallelism, operator.label)]
 
 
-def _changelog(savepoint: Savepoint, operator: OperatorState, handle: ChangelogStateBackendHandle) -> list[KeyedSource]:
+def _files(
+    savepoint: Savepoint, operator: OperatorState, handle: IncrementalRemoteKeyedStateHandle
+) -> list[AnyKeyedSource]:
+    return [RocksDBSource.of(savepoint, operator, handle)]
+
+
+def _changelog(
+    savepoint: Savepoint, operator: OperatorState, handle: ChangelogStateBackendHandle
+) -> list[AnyKeyedSource]:
     # A native savepoint materializes everything: then what the changelog wraps is the whole state.
     if handle.non_materialized:
         _refuse(savepoint, operator, handle)
@@ -183,14 +185,13 @@ def _changelog(savepoint: Savepoint, operator: OperatorState, handle: ChangelogS
 
 
 WRITERS = {
-    IncrementalRemoteKeyedStateHandle: "files of RocksDB or ForSt",
     ChangelogStateBackendHandle: "a changelog",
     InMemoryChangelogStateHandle: "a changelog",
     ChangelogStateHandleStreamImpl: "a changelog",
 }
 
 
-def _refuse(savepoint: Savepoint, operator: OperatorState, handle: Any) -> list[KeyedSource]:
+def _refuse(savepoint: Savepoint, operator: OperatorState, handle: Any) -> list[AnyKeyedSource]:
     raise UnsupportedStateError(
         f"the keyed state of this operator is kept in {WRITERS[type(handle)]}, which is not read yet",
         path=savepoint.path,
@@ -201,12 +202,12 @@ def _refuse(savepoint: Savepoint, operator: OperatorState, handle: Any) -> list[
     )
 
 
-BACKENDS: Mapping[type, Callable[[Savepoint, OperatorState, Any], list[KeyedSource]]] = MappingProxyType(
+BACKENDS: Mapping[type, Callable[[Savepoint, OperatorState, Any], list[AnyKeyedSource]]] = MappingProxyType(
     {
         KeyGroupsStateHandle: _key_groups,
         KeyGroupsSavepointStateHandle: _key_groups,
         ChangelogStateBackendHandle: _changelog,
-        IncrementalRemoteKeyedStateHandle: _refuse,
+        IncrementalRemoteKeyedStateHandle: _files,
         InMemoryChangelogStateHandle: _refuse,
         ChangelogStateHandleStreamImpl: _refuse,
     }

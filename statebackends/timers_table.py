@@ -33,7 +33,6 @@ from pyspark_savepoint.statebackends.keyed_plan import (
     meets,
     vertices,
 )
-from pyspark_savepoint.statebackends.keyed_sources import file_set_headers
 from pyspark_savepoint.statebackends.raw_timers import RawTimerSource, raw_timer_sources
 from pyspark_savepoint.statebackends.request import TablePartition, TableRequest, choose_columns, choose_states
 from pyspark_savepoint.statebackends.timer_queue import TimerQueue, timer_queues
@@ -49,7 +48,7 @@ class TimersTable:
         self.request = request
         self.operator = operator
         self.raw = raw_timer_sources(savepoint, operator)
-        self.headers = self._managed(savepoint, operator)
+        self.headers = OperatorHeaders.read(savepoint, operator)
         self.max_parallelism: int | None = operator.max_parallelism
         self.state_bytes = operator.state_size
         self.warnings: tuple[str, ...] = ()
@@ -64,13 +63,6 @@ class TimersTable:
         services = list(dict.fromkeys(queue.service for queue in queues))
         self.services = frozenset(choose_states(services, request.states, "timer service", operator.label))
         self.schema = pa.schema(list(self._fields([queue for queue in queues if queue.service in self.services])))
-
-    def _managed(self, savepoint: Savepoint, operator: OperatorState) -> OperatorHeaders:
-        """Where timers are managed keyed state: nowhere, if all there is are files of a database without timers."""
-        files = file_set_headers(savepoint, operator)
-        if self.raw and files and not any(timer_queues(header) for header in files):
-            return OperatorHeaders(operator, (), ())
-        return OperatorHeaders.read(savepoint, operator)
 
     def _fields(self, queues: list[TimerQueue]) -> Iterator[pa.Field]:
         kinds = [_type(queue.key, self.request, KEY) for queue in queues]

@@ -86,15 +86,8 @@ CONTENTS: dict[str, dict[tuple[str, str], Rows]] = {
         ],
     },
 }
-#: Snapshots with files of RocksDB (those of 1.15 are in the full format) or a changelog.
-REFUSED = {
-    UDF: [
-        "1.17-hashmap-checkpoint",
-        *(f"{v}-rocksdb-{k}" for v in ("1.17", "1.20") for k in ("checkpoint", "savepoint-native")),
-    ],
-    BROADCAST: [f"{v}-rocksdb-{k}" for v in ("1.17", "1.20") for k in ("checkpoint", "savepoint-native")],
-    CUSTOM: ["1.16-rocksdb-checkpoint", "1.16-rocksdb-savepoint-native"],
-}
+#: A checkpoint with changes in a changelog.
+REFUSED = {UDF: ["1.17-hashmap-checkpoint"]}
 NUMBER = {UDF: 24, BROADCAST: 24, COMPLEX: 6, NON_KEYED: 6, CUSTOM: 3, SINK: 1}
 
 
@@ -174,12 +167,12 @@ def test_every_key_is_in_its_key_group(corpus: Path, job: str) -> None:
 
 @pytest.mark.parametrize("job", REFUSED)
 def test_what_is_refused_says_so(corpus: Path, job: str) -> None:
-    operators = {UDF: "d5c8b168c6cbfe8c507a10f88b325243", CUSTOM: "20ba6b65f97481d5570070de90e4e791"}
+    operator = "d5c8b168c6cbfe8c507a10f88b325243"
     for path in snapshots(corpus, job):
-        if is_refused(job, path) and job in operators:
+        if is_refused(job, path):
             with pytest.raises(UnsupportedStateError) as raised:
-                read(TableRequest(str(path), uid_hash=operators[job], table="keyed_state"))
-            assert operators[job] in raised.value.facts["operator"]
+                read(TableRequest(str(path), uid_hash=operator, table="keyed_state"))
+            assert operator in raised.value.facts["operator"]
             assert "canonical savepoint" in raised.value.facts["remedy"]
 
 

@@ -180,10 +180,10 @@ def test_key_groups_that_two_handles_have_are_refused(lab: str) -> None:
     assert raised.value.facts["found"] == "key groups 0 to 63 and key groups 63 to 127"
 
 
-def test_files_of_a_database_are_refused_when_the_table_is_opened(corpus: Path) -> None:
-    path = str(corpus / "lab" / "2.2.1-rocksdb-native" / "savepoint")
+def test_a_changelog_is_refused_when_the_table_is_opened(corpus: Path) -> None:
+    path = str(corpus / "datastream" / "new-stateful-udf-migration-itcase-flink1.17-hashmap-checkpoint")
 
-    text = text_of(UnsupportedStateError, path, uid="kv-long")
+    text = text_of(UnsupportedStateError, path, uid_hash="d5c8b168c6cbfe8c507a10f88b325243")
 
-    assert "files of RocksDB or ForSt" in text
+    assert "a changelog" in text
     assert "take a canonical savepoint" in text

@@ -1,0 +1,1 @@
+"""RocksDB's files, read where they lie: RocksDB and ForSt snapshots are the files of a database."""

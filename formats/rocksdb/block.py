@@ -1,0 +1,237 @@
+"""Blocks of a table file: read in one go, verified, decompressed.
+
+    stored block := content or compressed content  u8 compression  u32 checksum(of both, plus the file's own context)
+    compressed   := snappy: raw, with its own length in front; others: varint32 length of the content, data
+
+Twins: ``BlockFetcher``, ``UncompressBlockData``, ``util/compression.h``.
+"""
+
+from __future__ import annotations
+
+import bz2
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, NoReturn
+
+import cramjam
+import numpy as np
+
+from pyspark_savepoint.formats.byte_source import ByteSource
+from pyspark_savepoint.formats.columns import Bytes, Longs
+from pyspark_savepoint.formats.errors import CorruptStateError, UnsupportedStateError
+from pyspark_savepoint.formats.rocksdb.checksum import CHECKSUMS, NONE
+from pyspark_savepoint.formats.rocksdb.coding import REMEDY, Coding
+
+TRAILER = 5
+UNCOMPRESSED = 0
+#: JNI passes no larger values, and a block is hardly more than one.
+MAX_CONTENT = (1 << 31) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class BlockHandle:
+    """Where a block is; its trailer is not counted."""
+
+    offset: int
+    size: int
+
+    @classmethod
+    def read(cls, view: Coding) -> BlockHandle:
+        """Offset, size."""
+        return cls(view.varint("the offset of a block", 60), view.varint("the size of a block", 60))
+
+
+@dataclass(frozen=True, slots=True)
+class Protection:
+    """How the blocks of a file are checked: the kind of checksum, and what is added to it by place."""
+
+    kind: int
+    context: int = 0
+
+    def modifiers(self, offset: Longs) -> Any:
+        """What the checksums of blocks at some offsets have been increased by."""
+        if not self.context:
+            return np.zeros(len(offset), np.uint64)
+        at = offset.astype(np.uint64)
+        low = (at + (at >> np.uint64(32))) & np.uint64(0xFFFFFFFF)
+        return low ^ np.uint64(self.context)
+
+
+@dataclass(slots=True)
+class Blocks:
+    """Contents of blocks in one buffer."""
+
+    buffer: Bytes
+    start: Longs
+    end: Longs
+
+
+def read_block(source: ByteSource, handle: BlockHandle, protection: Protection) -> bytes:
+    """The content of one block."""
+    blocks = read_blocks(source, np.array([handle.offset]), np.array([handle.size]), protection)
+    return blocks.buffer[int(blocks.start[0]) : int(blocks.end[0])].tobytes()
+
+
+def read_blocks(source: ByteSource, offset: Longs, size: Longs, protection: Protection) -> Blocks:
+    """The contents of blocks that follow one another in the file, which are at least one."""
+    if np.any(offset[1:] < offset[:-1] + size[:-1] + TRAILER):
+        raise _damaged(source.path, int(offset[0]), "blocks one behind the other", "blocks that overlap")
+    base = int(offset[0])
+    total = int(offset[-1] + size[-1]) + TRAILER - base
+    if base + total > source.size:
+        raise _damaged(source.path, base, f"blocks within the file's {source.size} bytes", f"{total} bytes")
+    data = np.empty(total, np.uint8)
+    source.read_into(base, data)
+    start = offset - base
+    end = start + size
+    _verify(data, start, end, base, protection, source.path)
+    return _decompress(data, start, end, base, source.path)
+
+
+def _damaged(path: str, offset: int, expected: str, found: object) -> CorruptStateError:
+    return CorruptStateError(
+        "a block of a table file is damaged",
+        path=path,
+        offset=offset,
+        expected=expected,
+        found=found,
+        remedy=REMEDY,
+    )
+
+
+def _verify(data: Bytes, start: Longs, end: Longs, base: int, protection: Protection, path: str) -> None:
+    if protection.kind == NONE:
+        return
+    bytes_of = [data[end + 1 + i].astype(np.uint64) << np.uint64(8 * i) for i in range(4)]
+    stored = bytes_of[0] | bytes_of[1] | bytes_of[2] | bytes_of[3]
+    found = CHECKSUMS[protection.kind](data, start, end + 1) + protection.modifiers(start + base)
+    found &= np.uint64(0xFFFFFFFF)
+    wrong = np.flatnonzero(found != stored)
+    if len(wrong):
+        at = int(wrong[0])
+        raise _damaged(path, base + int(start[at]), f"checksum {int(stored[at]):#010x}", f"{int(found[at]):#010x}")
+
+
+def _decompress(data: Bytes, start: Longs, end: Longs, base: int, path: str) -> Blocks:
+    kinds = data[end]
+    packed = np.flatnonzero(kinds != UNCOMPRESSED)
+    if not len(packed):
+        return Blocks(data, start, end)
+    unknown = np.flatnonzero(~np.isin(kinds, [UNCOMPRESSED, *DECOMPRESSORS]))
+    if len(unknown):
+        _refuse(path, base + int(start[unknown[0]]), int(kinds[unknown[0]]))
+    sizes = end - start
+    body = start.copy()
+    sizes[packed], body[packed] = _content_sizes(data, start[packed], end[packed], kinds[packed], base, path)
+    stop = np.cumsum(sizes)
+    out = np.empty(int(stop[-1]), np.uint8)
+    source, target = data.data, out.data
+    rows = zip(kinds.tolist(), body.tolist(), end.tolist(), (stop - sizes).tolist(), stop.tolist(), strict=True)
+    for kind, low, high, first, last in rows:
+        if kind == UNCOMPRESSED:
+            target[first:last] = source[low:high]
+        elif not DECOMPRESSORS[kind](source[low:high], target[first:last]):
+            raise _damaged(path, base + low, f"{last - first} bytes of content", "what does not decompress to them")
+    return Blocks(out, stop - sizes, stop)
+
+
+def _content_sizes(data: Bytes, start: Longs, end: Longs, kinds: Bytes, base: int, path: str) -> tuple[Longs, Longs]:
+    """How large contents will be, and where the compressed bytes start."""
+    from pyspark_savepoint.formats.kernels import varints
+
+    sizes = np.empty(len(start), np.int64)
+    body = start.copy()
+    failing = varints.read_varints(data, body, end, sizes)
+    if failing < 0:
+        most = np.minimum((end - start) * RATIOS[kinds] + 64, MAX_CONTENT)
+        wrong = np.flatnonzero(sizes > most)
+        failing = int(wrong[0]) if len(wrong) else -1
+    if failing >= 0:
+        raise _damaged(path, base + int(start[failing]), "a size of its content that can be", int(sizes[failing]))
+    return sizes, np.where(kinds == SNAPPY, start, body)
+
+
+def _snappy(data: memoryview, out: memoryview) -> bool:
+    try:
+        return bool(cramjam.snappy.decompress_raw_into(data, out) == len(out))
+    except cramjam.DecompressionError:
+        return False
+
+
+def _zlib(data: memoryview, out: memoryview) -> bool:
+    inflater = zlib.decompressobj(-15)
+    try:
+        content = inflater.decompress(data, len(out) or 1)
+    except zlib.error:
+        return False
+    return _keep(content, out)
+
+
+def _bzip2(data: memoryview, out: memoryview) -> bool:
+    try:
+        content = bz2.BZ2Decompressor().decompress(data, len(out))
+    except (OSError, ValueError):
+        return False
+    return _keep(content, out)
+
+
+def _keep(content: bytes, out: memoryview) -> bool:
+    if len(content) != len(out):
+        return False
+    out[:] = content
+    return True
+
+
+def _lz4(data: memoryview, out: memoryview) -> bool:
+    try:
+        return bool(cramjam.lz4.decompress_block_into(data, out, output_len=len(out)) == len(out))
+    except cramjam.DecompressionError:
+        return False
+
+
+def _zstd(data: memoryview, out: memoryview) -> bool:
+    try:
+        return bool(cramjam.zstd.decompress_into(data, out) == len(out))
+    except cramjam.DecompressionError:
+        return False
+
+
+SNAPPY = 1
+DECOMPRESSORS: Mapping[int, Callable[[memoryview, memoryview], bool]] = MappingProxyType(
+    {SNAPPY: _snappy, 2: _zlib, 3: _bzip2, 4: _lz4, 5: _lz4, 7: _zstd, 64: _zstd}
+)
+#: How much larger than the compressed bytes contents can be at all; no bound is known of those that are not here.
+RATIOS = np.full(256, MAX_CONTENT, np.int64)
+RATIOS[[SNAPPY, 2, 4, 5]] = 64, 1100, 256, 256
+
+
+def _refuse(path: str, offset: int, kind: int) -> NoReturn:
+    raise UnsupportedStateError(
+        "a table file is compressed in a way that is not read",
+        path=path,
+        offset=offset,
+        expected="no compression, Snappy, zlib, bzip2, LZ4 or ZSTD",
+        found=f"compression type {kind}",
+        remedy="take a canonical savepoint of the job (flink savepoint --type canonical)",
+    )
+
+
+def small_entries(content: bytes, path: str, offset: int) -> Iterator[tuple[bytes, bytes]]:
+    """Keys and values of a block about the file, which has few entries."""
+    view = Coding(content, path, offset)
+    if len(content) < 8:
+        view.fail("a block of at least 8 bytes", len(content))
+    stop = len(content) - 4 - 4 * int.from_bytes(content[-4:], "little")
+    if stop < 0 or stop > len(content) - 8:
+        view.fail("a number of restarts that there is room for", content[-4:].hex())
+    view.data = content[:stop]
+    key = b""
+    while view.remaining:
+        shared, suffix = view.varint("a length", 32), view.varint("a length", 32)
+        length = view.varint("a length", 32)
+        if shared > len(key):
+            view.fail("a key that shares what the one before has", shared)
+        key = key[:shared] + view.read(suffix, "a key")
+        yield key, view.read(length, "a value")

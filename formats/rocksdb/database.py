@@ -1,0 +1,212 @@
+"""A database in the files of a snapshot: which they are, and the sorted entries of its column families.
+
+    CURRENT -> MANIFEST -> column family -> level 0: files that overlap; others: files that do not -> blocks
+
+Files are opened where they lie and only as long as they are needed; only blocks that meet the wanted key groups are
+read. Twins: ``RocksDBHandle``, ``Checkpoint``, ``VersionStorageInfo``.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from typing import Self
+
+import numpy as np
+
+from pyspark_savepoint.formats.byte_source import ByteSource, StateLocation
+from pyspark_savepoint.formats.columns import Longs
+from pyspark_savepoint.formats.errors import CorruptStateError, StateFileNotFoundError
+from pyspark_savepoint.formats.rocksdb.coding import REMEDY
+from pyspark_savepoint.formats.rocksdb.entries import DeletedRanges, Entries, concatenate, decode_entries, resolve
+from pyspark_savepoint.formats.rocksdb.manifest import ColumnFamily, FileMetaData, read_current, read_manifest
+from pyspark_savepoint.formats.rocksdb.sst import SstFile
+
+CURRENT = "CURRENT"
+MAX_OPEN = 64
+MAX_MANIFEST = 1 << 28
+#: Steps through a sorted run are not smaller than this.
+MIN_STEP = 1 << 12
+
+
+class Database:
+    """The files of a database by the names that it knows them by; a context manager."""
+
+    def __init__(self, files: Mapping[str, StateLocation], prefix: int) -> None:
+        self.files = files
+        self.prefix = prefix
+        self._open: OrderedDict[str, ByteSource] = OrderedDict()
+        current = self._whole(CURRENT)
+        manifest = self._whole(read_current(*current))
+        self.path = manifest[1]
+        self.families = read_manifest(*manifest)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        while self._open:
+            self._open.popitem()[1].close()
+
+    def _whole(self, name: str) -> tuple[bytes, str]:
+        with self._location(name).open() as source:
+            if source.size > MAX_MANIFEST:
+                raise CorruptStateError(
+                    f"the file {name} of a database is too large",
+                    path=source.path,
+                    expected=f"at most {MAX_MANIFEST} bytes",
+                    found=f"{source.size} bytes",
+                )
+            return source.read(0, source.size), source.path
+
+    def _location(self, name: str) -> StateLocation:
+        if name not in self.files:
+            raise StateFileNotFoundError(
+                f"the file {name} of a database is not among those that the snapshot lists",
+                found=", ".join(sorted(self.files)[:20]),
+                remedy="the snapshot is damaged: take it from its origin again",
+            )
+        return self.files[name]
+
+    def open(self, info: FileMetaData) -> ByteSource:
+        """The bytes of a table file; it stays open for a while."""
+        source = self._open.pop(info.name, None)
+        if source is None:
+            source = self._location(info.name).open()
+        self._open[info.name] = source
+        while len(self._open) > MAX_OPEN:
+            self._open.popitem(last=False)[1].close()
+        return source
+
+    def family(self, name: str, low: int, high: int) -> FamilyReader:
+        """A reader of a column family, for key groups from ``low`` to ``high``."""
+        if name not in self.families:
+            raise CorruptStateError(
+                f"the database has no column family {name!r}",
+                path=self.path,
+                state=name,
+                found=", ".join(map(repr, list(self.families)[:20])),
+                remedy=REMEDY,
+            )
+        return FamilyReader(self, self.families[name], low, high)
+
+
+class _Run:
+    """Table files that are sorted one behind the other."""
+
+    def __init__(self, database: Database, files: list[SstFile]) -> None:
+        self.database = database
+        self.files = files
+
+    def read(self, low: int, high: int) -> list[Entries]:
+        """All entries of key groups from ``low`` to ``high``, in parts."""
+        return list(self.steps(low, high, None))
+
+    def steps(self, low: int, high: int, step: int | None) -> Iterator[Entries]:
+        """The same in parts of about ``step`` bytes; parts may be empty."""
+        for file in self.files:
+            chosen = file.index.blocks_of(low, high)
+            for part in _cut(file, chosen, step):
+                blocks = file.read(self.database.open(file.info), part)
+                yield decode_entries(blocks, file, low, high)
+
+
+def _cut(file: SstFile, chosen: slice, step: int | None) -> Iterator[slice]:
+    """Some blocks in parts of about ``step`` bytes of content."""
+    ends = np.cumsum(file.index.size[chosen]) * file.properties.ratio
+    first = 0
+    while first < len(ends):
+        before = ends[first - 1] if first else 0
+        last = len(ends) if step is None else max(first + 1, int(np.searchsorted(ends, before + step, "right")))
+        yield slice(chosen.start + first, chosen.start + last)
+        first = last
+
+
+class _Pending:
+    """A run that is read in steps: what is at hand of it, and what comes next."""
+
+    def __init__(self, parts: Iterator[Entries]) -> None:
+        self.parts = parts
+        self.pieces: list[Entries] = []
+        self.ahead = self._next()
+
+    def _next(self) -> Entries | None:
+        return next((part for part in self.parts if len(part)), None)
+
+    def advance(self) -> None:
+        """Take the next part."""
+        if self.ahead is not None:
+            self.pieces.append(self.ahead)
+            self.ahead = self._next()
+
+    @property
+    def last(self) -> bytes:
+        """The last key at hand."""
+        return self.pieces[-1].key(len(self.pieces[-1]) - 1)
+
+    def take_before(self, boundary: bytes | None) -> list[Entries]:
+        """Remove the entries whose keys stand before a boundary, or all."""
+        taken, kept = [], []
+        for piece in self.pieces:
+            cut = len(piece) if boundary is None else piece.first_not_before(boundary)
+            taken += [piece.cut(0, cut)] if cut else []
+            kept += [piece.cut(cut, len(piece))] if cut < len(piece) else []
+        self.pieces = kept
+        return taken
+
+
+class FamilyReader:
+    """The entries of a column family whose keys begin with a number from ``low`` to ``high``."""
+
+    def __init__(self, database: Database, family: ColumnFamily, low: int, high: int) -> None:
+        self.path = database.path
+        first, behind = low.to_bytes(database.prefix, "big"), (high + 1).to_bytes(database.prefix + 1, "big")
+        runs = []
+        for infos in family.runs():
+            near = [
+                info for info in infos if info.largest.user_key >= first and b"\0" + info.smallest.user_key < behind
+            ]
+            files = [SstFile(database.open(info), info, database.prefix, low, high) for info in near]
+            runs.append(_Run(database, files))
+        self.runs = [run for run in runs if run.files]
+        self.deleted = DeletedRanges.of([t for run in self.runs for file in run.files for t in file.tombstones])
+
+    def sizes(self, low: int, high: int) -> Longs:
+        """Bytes of entries of every key group, about."""
+        sizes = np.zeros(high - low + 1)
+        numbers = np.arange(low, high + 2)
+        for run in self.runs:
+            for file in run.files:
+                before = np.concatenate([[0], np.cumsum(file.index.size)])
+                sizes += np.diff(before[np.searchsorted(file.index.number, numbers)]) * file.properties.ratio
+        return sizes.astype(np.int64)
+
+    def read(self, low: int, high: int) -> Entries | None:
+        """The values of key groups from ``low`` to ``high``, sorted; None where there are none."""
+        runs = [run.read(low, high) for run in self.runs]
+        return self._resolve(runs)
+
+    def steps(self, low: int, high: int, window: int) -> Iterator[Entries]:
+        """The same in parts of about ``window`` bytes: all versions of a key are in one part."""
+        step = max(MIN_STEP, window // max(1, len(self.runs)))
+        runs = [_Pending(run.steps(low, high, step)) for run in self.runs]
+        while True:
+            for run in runs:
+                if not run.pieces:
+                    run.advance()
+            live = [run for run in runs if run.pieces]
+            if not live:
+                return
+            boundary = min((run.last for run in live if run.ahead is not None), default=None)
+            found = self._resolve([run.take_before(boundary) for run in live])
+            if found is not None:
+                yield found
+                continue
+            for run in live:
+                if run.pieces and run.ahead is not None and run.last == boundary:
+                    run.advance()
+
+    def _resolve(self, runs: list[list[Entries]]) -> Entries | None:
+        present = [[part for part in parts if len(part)] for parts in runs]
+        sorted_runs = [concatenate(parts) for parts in present if parts]
+        return resolve(sorted_runs, self.deleted, self.path) if sorted_runs else None

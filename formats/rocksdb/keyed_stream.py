@@ -1,0 +1,151 @@
+"""Keyed state in a database of RocksDB or ForSt, as blocks of entries.
+
+    column family   one per state, of the state's name; timers too
+    key             as in the full format: prefix  key  [vlen]  namespace  [vlen]  [userKey]      timers: prefix  timer
+    value           as in the full format; parts of a list may still have to be joined
+
+Column families are sorted, so that key groups come in their order and rows are found by merging. Twins:
+``RocksDBKeyedStateBackend``, ``RocksIncrementalCheckpointRestoreOperation``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from pyspark_savepoint.formats.columns import DecodeOptions, Ints, Longs, Origin
+from pyspark_savepoint.formats.key_groups import KeyGroupRange
+from pyspark_savepoint.formats.keyed_block import FULL, KeyedBlock
+from pyspark_savepoint.formats.keyed_stream import split_composite_keys
+from pyspark_savepoint.formats.meta_info import KeyedBackendHeader
+from pyspark_savepoint.formats.rocksdb.database import Database, FamilyReader
+from pyspark_savepoint.formats.rocksdb.entries import Entries
+from pyspark_savepoint.formats.sorted_merge import merge_sorted
+
+#: Windows must hold a few entries; smaller ones only cost.
+MIN_WINDOW = 1 << 16
+
+
+class RocksDBKeyedStream:
+    """An open database. Of its keys, those outside of ``key_groups`` belong to other subtasks."""
+
+    form = FULL
+
+    def __init__(
+        self,
+        database: Database,
+        header: KeyedBackendHeader,
+        key_groups: KeyGroupRange,
+        origin: Origin,
+        options: DecodeOptions,
+    ) -> None:
+        self.database = database
+        self.header = header
+        self.key_groups = key_groups
+        self.origin = origin
+        self.options = options
+
+    def blocks(self, key_groups: set[int], selected: set[int], namespaced: bool, window: int) -> Iterator[KeyedBlock]:
+        """Entries of some key groups; ``namespaced`` rows are a key and a namespace.
+
+        Key groups larger than ``window`` bytes come in several blocks that are not complete.
+        """
+        yield from self._read(key_groups, selected, namespaced, window, join=False)
+
+    def rows_or_blocks(
+        self, key_groups: set[int], selected: set[int], namespaced: bool, window: int
+    ) -> Iterator[KeyedBlock]:
+        """As :meth:`blocks`, but key groups of any size in complete blocks where their order lets them be."""
+        yield from self._read(key_groups, selected, namespaced, window, join=True)
+
+    def _read(
+        self, key_groups: set[int], selected: set[int], namespaced: bool, window: int, join: bool
+    ) -> Iterator[KeyedBlock]:
+        wanted = sorted(group for group in key_groups if group in self.key_groups)
+        if not wanted:
+            return
+        families = {
+            state: self.database.family(self.header.states[state].name, wanted[0], wanted[-1])
+            for state in sorted(selected)
+        }
+        sizes = np.sum([family.sizes(wanted[0], wanted[-1]) for family in families.values()], axis=0)
+        for low, high, size in _batches(wanted, sizes, window):
+            if size <= window:
+                yield from self._complete(families, low, high, namespaced)
+                continue
+            share = max(MIN_WINDOW, window // len(families))
+            streams = [self._steps(families[state], state, low, namespaced, share) for state in families]
+            if join and self._in_order(namespaced):
+                yield from merge_sorted(streams)
+            else:
+                for stream in streams:
+                    yield from stream
+
+    def _in_order(self, namespaced: bool) -> bool:
+        """Whether spans are sorted because composite keys are: where the end of a key is read off its own bytes."""
+        return not (namespaced and self.header.key_serializer.opaque_parts())
+
+    def _complete(
+        self, families: dict[int, FamilyReader], low: int, high: int, namespaced: bool
+    ) -> Iterator[KeyedBlock]:
+        found = {state: family.read(low, high) for state, family in families.items()}
+        present = {state: entries for state, entries in found.items() if entries is not None and len(entries)}
+        if present:
+            yield self._block(list(present.items()), namespaced, complete=True)
+
+    def _steps(
+        self, family: FamilyReader, state: int, key_group: int, namespaced: bool, window: int
+    ) -> Iterator[KeyedBlock]:
+        for entries in family.steps(key_group, key_group, window):
+            if len(entries):
+                yield self._block([(state, entries)], namespaced, complete=False)
+
+    def _block(self, parts: Sequence[tuple[int, Entries]], namespaced: bool, complete: bool) -> KeyedBlock:
+        from pyspark_savepoint.formats.kernels import sst
+
+        prefix = self.database.prefix
+        base = np.cumsum([0, *(len(entries.buffer) for _, entries in parts)]).tolist()
+        buffer = np.concatenate([entries.buffer for _, entries in parts]) if len(parts) > 1 else parts[0][1].buffer
+        spans = [
+            np.concatenate([getattr(entries, name) + at for (_, entries), at in zip(parts, base[:-1], strict=True)])
+            for name in ("key_start", "key_end", "value_start", "value_end")
+        ]
+        key_start, end, value_start, value_end = spans
+        state = np.repeat(np.array([i for i, _ in parts], np.int32), [len(entries) for _, entries in parts])
+        number = np.empty(len(state), np.int64)
+        sst.prefix_numbers(buffer, key_start, end, prefix, number)
+        key_start = key_start + prefix
+        bounds = np.cumsum([0, *(len(entries) for _, entries in parts)]).tolist()
+        block = KeyedBlock(
+            FULL, self.header.states, buffer, self.origin, state, number.astype(np.int32),
+            key_start, end, end, end, end, end, value_start, value_end, key_start, end,
+            _groups(number, bounds), complete, namespaced,
+        )  # fmt: skip
+        split_composite_keys(block, self.header.key_serializer, set(state.tolist()), self.options)
+        block.span_end = block.namespace_end if namespaced else block.key_end
+        return block
+
+
+def _batches(wanted: Sequence[int], sizes: Longs, window: int) -> Iterator[tuple[int, int, int]]:
+    """Key groups that follow one another, (first, last, bytes), of at most ``window`` bytes unless it is one."""
+    first, last, size = wanted[0], wanted[0], int(sizes[0])
+    for group in wanted[1:]:
+        more = int(sizes[group - wanted[0]])
+        if group != last + 1 or size + more > window:
+            yield first, last, size
+            first, size = group, 0
+        last, size = group, size + more
+    yield first, last, size
+
+
+def _groups(number: Longs | Ints, bounds: Sequence[int]) -> list[tuple[int, list[tuple[int, int]]]]:
+    """The runs of every key group: entries are in the order of their states, each state's in the order of its keys."""
+    runs: dict[int, list[tuple[int, int]]] = {}
+    for low, high in pairwise(bounds):
+        cuts = low + 1 + np.flatnonzero(np.diff(number[low:high]))
+        edges = [low, *cuts.tolist(), high]
+        for first, last in pairwise(edges):
+            runs.setdefault(int(number[first]), []).append((first, last))
+    return sorted(runs.items())

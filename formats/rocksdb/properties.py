@@ -1,0 +1,78 @@
+"""What a table file says of itself: the block ``rocksdb.properties``.
+
+    entry := name  value       value: varint64, text, or a little-endian number of fixed width
+
+Twins: ``TableProperties``, ``BlockBasedTablePropertyNames``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pyspark_savepoint.formats.errors import UnsupportedStateError
+from pyspark_savepoint.formats.rocksdb.coding import Coding
+from pyspark_savepoint.formats.rocksdb.manifest import COMPARATOR
+
+#: Both join values with one comma, Flink's ``stringappendtest`` and the operator that it stands in for.
+MERGE_OPERATORS = ("StringAppendTESTOperator", "StringAppendOperator", "nullptr", "")
+FIRST_VERSION_WITH_GLOBAL_SEQUENCE = 2
+BINARY_SEARCH, HASH_SEARCH, TWO_LEVEL, FIRST_KEYS = 0, 1, 2, 3
+
+
+@dataclass(frozen=True, slots=True)
+class TableProperties:
+    """The properties that reading takes. ``external``: all entries have the file's own sequence number."""
+
+    index_type: int = BINARY_SEARCH
+    index_key_is_user_key: bool = False
+    index_value_is_delta_encoded: bool = False
+    external: bool = False
+    global_sequence: int = 0
+    data_size: int = 0
+    raw_size: int = 0
+
+    @classmethod
+    def of(cls, entries: Iterable[tuple[bytes, bytes]], path: str, offset: int) -> TableProperties:
+        """From the block's entries."""
+        values = dict(entries)
+
+        def number(name: bytes) -> int:
+            data = values.get(b"rocksdb." + name, b"\0")
+            return Coding(data, path, offset).varint(f"property {name.decode()}")
+
+        def fixed(name: bytes, width: int) -> int:
+            data = values.get(b"rocksdb." + name)
+            return 0 if data is None else Coding(data, path, offset).fixed(width, f"property {name.decode()}")
+
+        _check(values, path)
+        return cls(
+            fixed(b"block.based.table.index.type", 4),
+            number(b"index.key.is.user.key") != 0,
+            number(b"index.value.is.delta.encoded") != 0,
+            fixed(b"external_sst_file.version", 4) >= FIRST_VERSION_WITH_GLOBAL_SEQUENCE,
+            fixed(b"external_sst_file.global_seqno", 8),
+            number(b"data.size"),
+            number(b"raw.key.size") + number(b"raw.value.size"),
+        )
+
+    @property
+    def ratio(self) -> float:
+        """How many bytes of entries a byte of the file holds, about."""
+        return min(max(self.raw_size / self.data_size, 1.0), 64.0) if self.data_size else 1.0
+
+
+def _check(values: dict[bytes, bytes], path: str) -> None:
+    comparator = values.get(b"rocksdb.comparator", COMPARATOR)
+    merge_operator = values.get(b"rocksdb.merge.operator", b"").decode("latin-1")
+    for what, found, known in (
+        ("comparator", comparator.decode("latin-1"), (COMPARATOR.decode(),)),
+        ("merge operator", merge_operator, MERGE_OPERATORS),
+    ):
+        if found not in known:
+            raise UnsupportedStateError(
+                f"a table file has a {what} that Flink does not use",
+                path=path,
+                expected=known[0],
+                found=ascii(found[:80]),
+            )

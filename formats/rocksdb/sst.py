@@ -1,0 +1,256 @@
+"""A table file of RocksDB: its end says where everything is, its index which keys are in which block.
+
+    file      := data block*  meta block*  metaindex  index  footer(53)
+    footer    := u8 checksumType  ...40 bytes...  u32 formatVersion  u64 0x88E241B785F4CFF7
+      to 5    := BlockHandle metaindex  BlockHandle index  padding
+      from 6  := 3E 00 7A 00  u32 footerChecksum  u32 context  u32 metaindexSize  padding
+    metaindex := name of a meta block -> BlockHandle       rocksdb.properties, rocksdb.range_del, from 6 rocksdb.index
+    index     := separator (not less than the block's last key) -> BlockHandle; of two levels: -> index
+    range_del := first key, sequence -> first key that is not deleted
+
+Twins: ``Footer``, ``BlockBasedTable``, ``IndexReader``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from pyspark_savepoint.formats.byte_source import ByteSource, InlineByteSource
+from pyspark_savepoint.formats.columns import Longs
+from pyspark_savepoint.formats.errors import CorruptStateError, UnsupportedStateError, UnsupportedVersionError
+from pyspark_savepoint.formats.rocksdb.block import (
+    BlockHandle,
+    Blocks,
+    Protection,
+    read_block,
+    read_blocks,
+    small_entries,
+)
+from pyspark_savepoint.formats.rocksdb.checksum import CHECKSUMS, NONE
+from pyspark_savepoint.formats.rocksdb.coding import REMEDY, Coding
+from pyspark_savepoint.formats.rocksdb.manifest import RANGE_DELETION_SENTINEL, TAG, FileMetaData
+from pyspark_savepoint.formats.rocksdb.properties import FIRST_KEYS, TWO_LEVEL, TableProperties
+
+FOOTER = 53
+MAGIC = 0x88E241B785F4CFF7
+EXTENDED_MAGIC = b"\x3e\x00\x7a\x00"
+FORMAT_VERSIONS = range(2, 7)
+FIRST_WITH_CONTEXT = 6
+RANGE_DELETION = 15
+#: The end of a file is read in one go: mostly, index and properties are in it.
+TAIL = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Footer:
+    """Where the metaindex and, up to format version 5, the index are."""
+
+    protection: Protection
+    metaindex: BlockHandle
+    index: BlockHandle | None
+
+    @classmethod
+    def read(cls, data: bytes, path: str, offset: int) -> Footer:
+        """From the last 53 bytes of a file, which begin at ``offset``."""
+        version, magic = int.from_bytes(data[41:45], "little"), int.from_bytes(data[45:], "little")
+        view = Coding(data[:41], path, offset)
+        if magic != MAGIC:
+            view.fail("a table file, with its magic number at the end", f"{magic:#018x}")
+        if version not in FORMAT_VERSIONS:
+            raise UnsupportedVersionError(
+                "a table file of a version that is not read",
+                path=path,
+                expected=f"format version {FORMAT_VERSIONS.start} to {FORMAT_VERSIONS.stop - 1}",
+                found=version,
+                remedy="take a canonical savepoint of the job (flink savepoint --type canonical)",
+            )
+        kind = view.fixed(1, "the type of checksums")
+        if kind != NONE and kind not in CHECKSUMS:
+            view.fail("a known type of checksums", kind)
+        if version < FIRST_WITH_CONTEXT:
+            return cls(Protection(kind), BlockHandle.read(view), BlockHandle.read(view))
+        return cls._with_context(view, data, kind, offset)
+
+    @classmethod
+    def _with_context(cls, view: Coding, data: bytes, kind: int, offset: int) -> Footer:
+        if view.read(4, "the extended magic number") != EXTENDED_MAGIC:
+            view.fail("the extended magic number", data[1:5].hex())
+        checksum, context, size = (view.fixed(4, what) for what in ("a checksum", "a context", "a size"))
+        protection = Protection(kind, context)
+        if kind != NONE:
+            blank = np.frombuffer(bytearray(data[:5] + bytes(4) + data[9:]), np.uint8)
+            found = CHECKSUMS[kind](blank, np.array([0]), np.array([FOOTER]))
+            found = (found + protection.modifiers(np.array([offset]))) & np.uint64(0xFFFFFFFF)
+            if int(found[0]) != checksum:
+                view.fail(f"a footer with checksum {checksum:#010x}", f"{int(found[0]):#010x}")
+        if size + 5 > offset:
+            view.fail("a metaindex within the file", f"{size} bytes")
+        return cls(protection, BlockHandle(offset - 5 - size, size), None)
+
+
+@dataclass(slots=True)
+class Index:
+    """Blocks in the order of their keys; ``number`` is the start of the separator as a number."""
+
+    number: Longs
+    offset: Longs
+    size: Longs
+
+    def blocks_of(self, low: int, high: int) -> slice:
+        """The blocks that may hold keys whose prefix is from ``low`` to ``high``."""
+        first = int(np.searchsorted(self.number, low))
+        last = int(np.searchsorted(self.number, high + 1))
+        return slice(first, min(last + 1, len(self.number)))
+
+
+@dataclass(frozen=True, slots=True)
+class RangeTombstone:
+    """Keys from ``start`` on, before ``end``, are deleted where their sequence number is less than ``sequence``."""
+
+    start: bytes
+    end: bytes
+    sequence: int
+
+
+class SstFile:
+    """An open table file, and of its index what concerns key groups from ``low`` to ``high``."""
+
+    def __init__(self, source: ByteSource, info: FileMetaData, prefix: int, low: int, high: int) -> None:
+        self.path = source.path
+        self.info = info
+        self.prefix = prefix
+        if source.size != info.size or source.size < FOOTER:
+            raise CorruptStateError(
+                f"the table file {info.name} has another size than its database knows",
+                path=source.path,
+                expected=f"{info.size} bytes",
+                found=f"{source.size} bytes",
+                remedy=REMEDY,
+            )
+        tail = _Tail(source)
+        footer = Footer.read(tail.read(source.size - FOOTER, FOOTER), source.path, source.size - FOOTER)
+        self.protection = footer.protection
+        self.meta = self._metaindex(tail, footer)
+        self.properties = self._properties(tail)
+        self.index = self._index(tail, footer.index or self._required(b"rocksdb.index"), low, high)
+        self.tombstones = self._tombstones(tail)
+
+    def read(self, source: ByteSource, chosen: slice) -> Blocks:
+        """The contents of some of the index's blocks."""
+        return read_blocks(source, self.index.offset[chosen], self.index.size[chosen], self.protection)
+
+    @property
+    def sequence(self) -> int | None:
+        """The sequence number of all entries, where they have none of their own."""
+        if not self.properties.external:
+            return None
+        known = self.info.largest_sequence
+        return self.properties.global_sequence if known is None else known
+
+    def _metaindex(self, tail: _Tail, footer: Footer) -> Mapping[bytes, BlockHandle]:
+        content = read_block(tail, footer.metaindex, self.protection)
+        at = footer.metaindex.offset
+        entries = small_entries(content, self.path, at)
+        meta = {name: BlockHandle.read(Coding(value, self.path, at)) for name, value in entries}
+        if b"rocksdb.compression_dict" in meta:
+            raise UnsupportedStateError(
+                "a table file is compressed with a dictionary, which is not read",
+                path=self.path,
+                remedy="take a canonical savepoint of the job (flink savepoint --type canonical)",
+            )
+        return meta
+
+    def _required(self, name: bytes) -> BlockHandle:
+        if name not in self.meta:
+            Coding(b"", self.path, self.info.size).fail(f"a block {name.decode()}", "none")
+        return self.meta[name]
+
+    def _properties(self, tail: _Tail) -> TableProperties:
+        handle = self._required(b"rocksdb.properties")
+        content = read_block(tail, handle, self.protection)
+        entries = small_entries(content, self.path, handle.offset)
+        return TableProperties.of(entries, self.path, handle.offset)
+
+    def _index(self, tail: _Tail, handle: BlockHandle, low: int, high: int) -> Index:
+        top = self._decode_index(read_blocks(tail, *_places([handle]), self.protection), handle.offset)
+        if self.properties.index_type != TWO_LEVEL:
+            return top
+        chosen = top.blocks_of(low, high)
+        if chosen.start >= chosen.stop:
+            return Index(top.number[:0], top.offset[:0], top.size[:0])
+        parts = read_blocks(tail, top.offset[chosen], top.size[chosen], self.protection)
+        return self._decode_index(parts, int(top.offset[chosen.start]))
+
+    def _decode_index(self, blocks: Blocks, offset: int) -> Index:
+        spans = zip(blocks.start.tolist(), blocks.end.tolist(), strict=True)
+        parts = [self._decode_index_block(blocks, start, end, offset) for start, end in spans]
+        index = Index(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        if np.any(index.number[1:] < index.number[:-1]):
+            Coding(b"", self.path, offset).fail("an index in the order of keys", "one that is not")
+        return index
+
+    def _decode_index_block(self, blocks: Blocks, start: int, end: int, offset: int) -> tuple[Longs, Longs, Longs]:
+        from pyspark_savepoint.formats.kernels import sst
+
+        properties = self.properties
+        capacity = (end - start) // 3 + 1
+        room = 1 << 12
+        count = -2
+        while count == -2 and room < 64 * (end - start) + (1 << 20):
+            room *= 4
+            keys = np.empty(room, np.uint8)
+            key_start, key_end, at, size = (np.empty(capacity, np.int64) for _ in range(4))
+            count, _ = sst.decode_index(
+                blocks.buffer, start, end, properties.index_value_is_delta_encoded,
+                properties.index_type == FIRST_KEYS, keys, key_start, key_end, at, size,
+            )  # fmt: skip
+        if count < 0:
+            Coding(b"", self.path, offset).fail("an index of blocks", "bytes that are none")
+        key_end = key_end[:count] if properties.index_key_is_user_key else key_end[:count] - TAG
+        number = np.empty(count, np.int64)
+        sst.prefix_numbers(keys, key_start[:count], key_end, self.prefix, number)
+        return number, at[:count], size[:count]
+
+    def _tombstones(self, tail: _Tail) -> list[RangeTombstone]:
+        """Range deletions, cut to the range of keys that the manifest knows of the file."""
+        handle = self.meta.get(b"rocksdb.range_del")
+        if handle is None:
+            return []
+        found = []
+        for key, end in small_entries(read_block(tail, handle, self.protection), self.path, handle.offset):
+            tag = int.from_bytes(key[-TAG:], "little")
+            if len(key) < TAG or tag & 0xFF != RANGE_DELETION:
+                Coding(b"", self.path, handle.offset).fail("a deleted range", key.hex())
+            sequence = tag >> 8 if self.sequence is None else self.sequence
+            largest = self.info.largest
+            # The file's largest key itself is inside, unless only a deletion extends up to it.
+            limit = largest.user_key if largest.tag == RANGE_DELETION_SENTINEL else largest.user_key + b"\0"
+            start, end = max(key[:-TAG], self.info.smallest.user_key), min(end, limit)
+            if start < end:
+                found.append(RangeTombstone(start, end, sequence))
+        return found
+
+
+def _places(handles: list[BlockHandle]) -> tuple[Longs, Longs]:
+    offset = np.array([handle.offset for handle in handles], np.int64)
+    return offset, np.array([handle.size for handle in handles], np.int64)
+
+
+class _Tail(ByteSource):
+    """A file whose end is in memory already."""
+
+    def __init__(self, source: ByteSource) -> None:
+        self.path = source.path
+        self.size = source.size
+        self._source = source
+        self._start = max(0, source.size - TAIL)
+        self._end = InlineByteSource(source.path, source.read(self._start, source.size - self._start))
+
+    def _fill(self, start: int, buffer: object) -> None:
+        if start >= self._start:
+            self._end.read_into(start - self._start, buffer)
+        else:
+            self._source.read_into(start, buffer)
