@@ -25,9 +25,19 @@ def test_serializers() -> None:
     run(False, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests)
 
 
+def test_databases() -> None:
+    tests = [f"tests/formats/rocksdb/test_{module}.py" for module in ("checksum", "database", "entries", "manifest")]
+    run(False, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests)
+
+
 def test_tables(corpus: Path) -> None:
     snapshots = [ROOT / "tests" / "oracle" / "savepoints" / "shop" / "savepoint"]
-    for name in ("2.3.0-hashmap-canonical-compressed", "1.20.5-hashmap-native", "2.2.1-hashmap-canonical-sql"):
+    for name in (
+        "2.3.0-hashmap-canonical-compressed",
+        "1.20.5-hashmap-native",
+        "2.2.1-hashmap-canonical-sql",
+        "2.2.1-forst-native",
+    ):
         snapshots += [path.parent for path in (corpus / "lab" / name).rglob("_metadata")]
     command = [str(ROOT / "tests" / "table_digests.py"), *map(str, snapshots)]
     compiled = run(True, *command)

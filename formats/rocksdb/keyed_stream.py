@@ -16,6 +16,7 @@ from itertools import pairwise
 import numpy as np
 
 from pyspark_savepoint.formats.columns import DecodeOptions, Ints, Longs, Origin
+from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.key_groups import KeyGroupRange
 from pyspark_savepoint.formats.keyed_block import FULL, KeyedBlock
 from pyspark_savepoint.formats.keyed_stream import split_composite_keys
@@ -61,6 +62,14 @@ class RocksDBKeyedStream:
         yield from self._read(key_groups, selected, namespaced, window, join=True)
 
     def _read(
+        self, key_groups: set[int], selected: set[int], namespaced: bool, window: int, join: bool
+    ) -> Iterator[KeyedBlock]:
+        try:
+            yield from self._windows(key_groups, selected, namespaced, window, join)
+        except SavepointError as error:
+            raise error.with_facts(operator=self.origin.operator) from None
+
+    def _windows(
         self, key_groups: set[int], selected: set[int], namespaced: bool, window: int, join: bool
     ) -> Iterator[KeyedBlock]:
         wanted = sorted(group for group in key_groups if group in self.key_groups)
@@ -123,7 +132,7 @@ class RocksDBKeyedStream:
             key_start, end, end, end, end, end, value_start, value_end, key_start, end,
             _groups(number, bounds), complete, namespaced,
         )  # fmt: skip
-        split_composite_keys(block, self.header.key_serializer, set(state.tolist()), self.options)
+        split_composite_keys(block, self.header.key_serializer, {i for i, _ in parts}, self.options)
         block.span_end = block.namespace_end if namespaced else block.key_end
         return block
 

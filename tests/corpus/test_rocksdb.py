@@ -1,0 +1,171 @@
+"""Files of RocksDB and ForSt of real Flink: what is in them, and what is said when one is damaged or missing."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from corpus.expected import Snapshot, differences
+from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError, StateFileNotFoundError
+from pyspark_savepoint.formats.keyed_handles import HandleAndLocalPath, IncrementalRemoteKeyedStateHandle
+from pyspark_savepoint.formats.metadata import OperatorState, write_metadata
+from pyspark_savepoint.formats.rocksdb.database import Database
+from pyspark_savepoint.formats.savepoint import Savepoint
+from pyspark_savepoint.formats.stream_handles import RelativeFileStateHandle
+
+CASES = ("2.2.1-forst-native", "2.2.1-rocksdb-native", "2.2.1-rocksdb-incr-checkpoint")
+MERGE = 2
+#: An operator with lists, maps, timers; and one that is read when its files are damaged.
+DAMAGED, OTHER = "kv-long", "kv-string"
+
+
+@pytest.fixture(params=CASES)
+def case(request: pytest.FixtureRequest, corpus: Path) -> Snapshot:
+    return Snapshot(corpus / "lab" / request.param)
+
+
+def handles(operator: OperatorState) -> Iterator[tuple[int, IncrementalRemoteKeyedStateHandle]]:
+    for index, subtask in operator.subtasks.items():
+        if isinstance(subtask.managed_keyed_state, IncrementalRemoteKeyedStateHandle):
+            yield index, subtask.managed_keyed_state
+
+
+def files_of(handle: IncrementalRemoteKeyedStateHandle) -> tuple[HandleAndLocalPath, ...]:
+    return handle.shared_state + handle.private_state
+
+
+def test_a_database_has_a_column_family_per_state(case: Snapshot) -> None:
+    savepoint = Savepoint.open(case.path)
+    kinds: set[int] = set()
+    for operator in savepoint.operators:
+        for _, handle in handles(operator):
+            files = {file.local_path: savepoint.resolve(file.handle, operator) for file in files_of(handle)}
+            with savepoint.open_state(handle.meta_state) as meta, Database(files, 1) as database:
+                assert meta.size > 0
+                for name in database.families:
+                    family = database.family(name, 0, 127)
+                    assert name != "default" or not family.runs
+                    for run in family.runs:
+                        for entries in run.read(0, 127):
+                            kinds |= set(np.unique(entries.tag & 0xFF).tolist())
+    # Lists were appended to, so that some of them still are in parts.
+    assert MERGE in kinds
+
+
+# -- missing and damaged files -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def unpacked(corpus: Path, tmp_path: Path) -> Snapshot:
+    """A native savepoint, every table file of one operator in a file of its own: ``SUBTASK-NAME``."""
+    source = Snapshot(corpus / "lab" / "2.2.1-rocksdb-native")
+    folder = tmp_path / "savepoint"
+    folder.mkdir()
+    for path in Path(source.path).iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    savepoint = Savepoint.open(source.path)
+    operators = tuple(_unpack(savepoint, operator, folder) for operator in savepoint.operators)
+    metadata = dataclasses.replace(savepoint.metadata, operators=operators)
+    (folder / "_metadata").write_bytes(write_metadata(metadata))
+    expected = {**source.expected, "meta": {**source.expected["meta"], "savepoint": "savepoint"}}
+    (tmp_path / "expected.json").write_text(json.dumps(expected))
+    return Snapshot(tmp_path)
+
+
+def _unpack(savepoint: Savepoint, operator: OperatorState, folder: Path) -> OperatorState:
+    if operator.uid != DAMAGED:
+        return operator
+    subtasks = dict(operator.subtasks)
+    for index, handle in handles(operator):
+        files = []
+        for file in files_of(handle):
+            with savepoint.open_state(file.handle) as source:
+                data = source.read(0, source.size)
+            name = f"{index}-{file.local_path}"
+            (folder / name).write_bytes(data)
+            files.append(HandleAndLocalPath(file.local_path, RelativeFileStateHandle(name, len(data))))
+        changed = dataclasses.replace(handle, shared_state=(), private_state=tuple(files))
+        subtasks[index] = dataclasses.replace(subtasks[index], managed_keyed_state=changed)
+    return dataclasses.replace(operator, subtasks=subtasks)
+
+
+def operator_of(snapshot: Snapshot, uid: str) -> dict[str, object]:
+    (operator,) = [each for each in snapshot.expected["operators"] if each.get("uid") == uid]
+    found: dict[str, object] = operator
+    return found
+
+
+def the_rest_reads(snapshot: Snapshot) -> None:
+    expected = [operator for operator in snapshot.expected["operators"] if operator.get("uid") != DAMAGED]
+    rest = Snapshot(snapshot.folder)
+    rest.__dict__["expected"] = {**snapshot.expected, "operators": expected}
+    assert any(operator.get("uid") == OTHER for operator in expected)
+    assert differences(rest) == []
+
+
+def test_files_of_their_own_read_as_inline_ones_do(unpacked: Snapshot) -> None:
+    assert differences(unpacked) == []
+
+
+def table_files(snapshot: Snapshot) -> list[Path]:
+    return sorted(Path(snapshot.path).glob("*-*.sst"))
+
+
+def test_a_missing_table_file(unpacked: Snapshot) -> None:
+    assert len(table_files(unpacked)) > 10
+    for path in table_files(unpacked)[::5]:
+        data = path.read_bytes()
+        path.unlink()
+
+        messages = failures(unpacked, StateFileNotFoundError)
+
+        assert messages
+        assert all(str(path) in text and DAMAGED in text for text in messages)
+        path.write_bytes(data)
+    path.unlink()
+    the_rest_reads(unpacked)
+
+
+def test_a_damaged_table_file(unpacked: Snapshot) -> None:
+    for path in table_files(unpacked)[::5]:
+        data = path.read_bytes()
+        path.write_bytes(bytes([data[0] ^ 1]) + data[1:])
+
+        messages = failures(unpacked, CorruptStateError)
+
+        assert messages
+        assert [text for text in messages if not (str(path) in text and DAMAGED in text and "checksum" in text)] == []
+        path.write_bytes(data)
+    path.write_bytes(bytes(len(data)))
+    the_rest_reads(unpacked)
+
+
+@pytest.mark.parametrize("name", ["CURRENT", "MANIFEST-000005"])
+def test_a_damaged_list_of_files(unpacked: Snapshot, name: str) -> None:
+    path = Path(unpacked.path) / f"1-{name}"
+    path.write_bytes(b"#" + path.read_bytes()[1:])
+
+    messages = failures(unpacked, CorruptStateError)
+
+    assert messages
+    assert all(str(path) in text and DAMAGED in text for text in messages)
+
+
+def failures(snapshot: Snapshot, kind: type[SavepointError]) -> list[str]:
+    """What is said by those tables of the operator that cannot be read, which are not all."""
+    operator = operator_of(snapshot, DAMAGED)
+    states = operator["states"]
+    assert isinstance(states, list)
+    messages = []
+    for options in [*({"state": state["name"], "table": "keyed_state"} for state in states), {"table": "timers"}]:
+        try:
+            snapshot.table(operator, **options)
+        except SavepointError as error:
+            assert isinstance(error, kind), error  # noqa: PT017  (any of many tables may fail)
+            messages.append(str(error))
+    return messages

@@ -1,0 +1,193 @@
+"""Table files of every kind that RocksDB writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rocksdb_files import Pairs, read_all, writer
+from rocksdict import BlockBasedIndexType, ChecksumType, DataBlockIndexType, DBCompressionType, Options, SstFileWriter
+
+from pyspark_savepoint.formats.errors import (
+    CorruptStateError,
+    SavepointError,
+    StateFileNotFoundError,
+    UnsupportedVersionError,
+)
+from pyspark_savepoint.formats.rocksdb.sst import FOOTER
+
+PAIRS: Pairs = [(bytes([group]) + b"key-%05d" % i, b"value" * (i % 7)) for group in (0, 3, 127) for i in range(150)]
+
+
+def write(folder: Path, **options: Any) -> dict[str, bytes]:
+    with writer(folder, **options) as opened:
+        for key, value in PAIRS:
+            opened.family[key] = value
+        return opened.files()
+
+
+def setting(**values: Any) -> Callable[[Any], None]:
+    def apply(blocks: Any) -> None:
+        for name, value in values.items():
+            getattr(blocks, f"set_{name}")(value)
+
+    return apply
+
+
+@pytest.mark.parametrize("version", [2, 3, 4, 5, 6])
+@pytest.mark.parametrize("index", ["binary_search", "two_level_index_search"])
+def test_format_versions_and_indexes(tmp_path: Path, version: int, index: str) -> None:
+    kind = getattr(BlockBasedIndexType, index)()
+    files = write(tmp_path, table=setting(format_version=version, index_type=kind, metadata_block_size=64))
+
+    assert read_all(files) == PAIRS
+    assert read_all(files, 1, 3) == PAIRS[150:300]
+
+
+@pytest.mark.parametrize("version", [5, 6])
+@pytest.mark.parametrize("checksum", ["no_checksum", "crc32c", "xxhash", "xxhash64", "xxh3"])
+def test_checksums(tmp_path: Path, version: int, checksum: str) -> None:
+    kind = getattr(ChecksumType, checksum)()
+    files = write(tmp_path, table=setting(format_version=version, checksum_type=kind))
+
+    assert read_all(files) == PAIRS
+
+
+@pytest.mark.parametrize("version", [2, 5, 6])
+@pytest.mark.parametrize("compression", ["none", "snappy", "zlib", "bz2", "lz4", "lz4hc", "zstd"])
+def test_compressions(tmp_path: Path, version: int, compression: str) -> None:
+    kind = getattr(DBCompressionType, compression)()
+    plain, packed = (
+        write(tmp_path / str(i), compression=chosen, table=setting(format_version=version), block_size=4096)
+        for i, chosen in enumerate((DBCompressionType.none(), kind))
+    )
+
+    assert read_all(packed) == PAIRS
+    size, most = (sum(len(data) for name, data in files.items() if name.endswith("sst")) for files in (packed, plain))
+    assert size < most or compression == "none"
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"block_restart_interval": 1},
+        {"block_restart_interval": 100, "index_block_restart_interval": 4},
+        {"data_block_index_type": DataBlockIndexType.binary_and_hash(), "data_block_hash_ratio": 0.75},
+        {"block_size": 1 << 20},
+        {"bloom_filter": None},
+    ],
+    ids=str,
+)
+def test_shapes_of_blocks(tmp_path: Path, settings: dict[str, Any]) -> None:
+    def apply(blocks: Any) -> None:
+        for name, value in settings.items():
+            if name == "bloom_filter":
+                blocks.set_bloom_filter(10, False)
+            else:
+                getattr(blocks, f"set_{name}")(value)
+
+    assert read_all(write(tmp_path, table=apply)) == PAIRS
+
+
+def test_ingested_files_have_one_sequence_number(tmp_path: Path) -> None:
+    outside = str(tmp_path / "outside.sst")
+    file = SstFileWriter(options=Options(raw_mode=True))
+    file.open(outside)
+    newer = [(key, b"newer") for key, _ in PAIRS[10:20]]
+    for key, value in newer:
+        file[key] = value
+    file.finish()
+    with writer(tmp_path) as opened:
+        for key, value in PAIRS:
+            opened.family[key] = value
+        opened.family.flush()
+        opened.family.ingest_external_file([outside])
+        opened.family[PAIRS[15][0]] = b"newest"
+        files = opened.files()
+
+    assert read_all(files) == [*PAIRS[:10], *newer[:5], (PAIRS[15][0], b"newest"), *newer[6:], *PAIRS[20:]]
+
+
+def test_prefixes_of_two_bytes(tmp_path: Path) -> None:
+    pairs = [(group.to_bytes(2, "big") + b"k%d" % i, b"v") for group in (0, 1, 255, 256, 999) for i in range(5)]
+    with writer(tmp_path) as opened:
+        for key, value in pairs:
+            opened.family[key] = value
+        files = opened.files()
+
+    assert read_all(files, 0, 32767, 2) == pairs
+    assert read_all(files, 255, 256, 2) == pairs[10:20]
+    assert read_all(files, 257, 998, 2) == []
+
+
+# -- damage --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, bytes]:
+    return write(tmp_path, compression=DBCompressionType.snappy(), table=setting(checksum_type=ChecksumType.crc32c()))
+
+
+def table_file(files: dict[str, bytes]) -> str:
+    (name,) = (name for name in files if name.endswith(".sst"))
+    return name
+
+
+def test_every_bit_counts(files: dict[str, bytes]) -> None:
+    name = table_file(files)
+    data = files[name]
+    seen = []
+    for at in [*range(0, len(data), 7), *range(len(data) - FOOTER, len(data))]:
+        damaged = bytearray(data)
+        damaged[at] ^= 1 << at % 8
+        try:
+            assert read_all(files | {name: bytes(damaged)}) == PAIRS
+        except SavepointError as error:
+            seen.append(error.facts["path"])
+    # What may change unseen: padding of the footer, and meta blocks that nobody reads.
+    assert len(seen) > 0.9 * len(data) / 7
+    assert set(seen) == {name}
+
+
+def test_truncated_files(files: dict[str, bytes]) -> None:
+    name = table_file(files)
+    for size in range(0, len(files[name]), 97):
+        with pytest.raises(CorruptStateError, match="another size") as raised:
+            read_all(files | {name: files[name][:size]})
+        assert raised.value.facts["path"] == name
+
+
+def test_missing_files(files: dict[str, bytes]) -> None:
+    for name in files:
+        with pytest.raises(StateFileNotFoundError, match=name):
+            read_all({other: data for other, data in files.items() if other != name})
+
+
+def test_unknown_versions(files: dict[str, bytes]) -> None:
+    name = table_file(files)
+    for version in (0, 1, 7, 2**32 - 1):
+        data = bytearray(files[name])
+        data[-12:-8] = version.to_bytes(4, "little")
+        with pytest.raises(UnsupportedVersionError):
+            read_all(files | {name: bytes(data)})
+
+
+def test_without_checksums_damage_does_no_harm(tmp_path: Path) -> None:
+    kind = ChecksumType.no_checksum()
+    for version in (5, 6):
+        files = write(
+            tmp_path / str(version),
+            compression=DBCompressionType.lz4(),
+            table=setting(checksum_type=kind, format_version=version),
+        )
+        name = table_file(files)
+        for at in range(0, len(files[name]), 19):
+            for value in (0, 0xFF, files[name][at] ^ 0x81):
+                damaged = bytearray(files[name])
+                damaged[at] = value
+                try:
+                    read_all(files | {name: bytes(damaged)})
+                except SavepointError:
+                    continue
