@@ -148,6 +148,9 @@ def _content_sizes(data: Bytes, start: Longs, end: Longs, kinds: Bytes, base: in
         most = np.minimum((end - start) * RATIOS[kinds] + 64, MAX_CONTENT)
         wrong = np.flatnonzero(sizes > most)
         failing = int(wrong[0]) if len(wrong) else -1
+        # Files that are more than this have it in their properties, and are read in smaller steps.
+        if failing < 0 and sizes.sum() > MAX_CONTENT:
+            failing = int(np.argmax(sizes))
     if failing >= 0:
         raise _damaged(path, base + int(start[failing]), "a size of its content that can be", int(sizes[failing]))
     return sizes, np.where(kinds == SNAPPY, start, body)

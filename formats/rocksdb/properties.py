@@ -17,6 +17,8 @@ from pyspark_savepoint.formats.rocksdb.manifest import COMPARATOR
 #: Both join values with one comma, Flink's ``stringappendtest`` and the operator that it stands in for.
 MERGE_OPERATORS = ("StringAppendTESTOperator", "StringAppendOperator", "nullptr", "")
 FIRST_VERSION_WITH_GLOBAL_SEQUENCE = 2
+#: ZSTD may find that much in zeros.
+MAX_RATIO = 4096.0
 BINARY_SEARCH, HASH_SEARCH, TWO_LEVEL, FIRST_KEYS = 0, 1, 2, 3
 
 
@@ -59,7 +61,7 @@ class TableProperties:
     @property
     def ratio(self) -> float:
         """How many bytes of entries a byte of the file holds, about."""
-        return min(max(self.raw_size / self.data_size, 1.0), 64.0) if self.data_size else 1.0
+        return min(max(self.raw_size / self.data_size, 1.0), MAX_RATIO) if self.data_size else 1.0
 
 
 def _check(values: dict[bytes, bytes], path: str) -> None:
