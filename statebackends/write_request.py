@@ -29,8 +29,8 @@ DEFAULT_MAX_PARALLELISM = 128
 class WriteRequest:
     """One part of one operator, written from one DataFrame.
 
-    ``types`` has types in the notation of ``formats.serializers.notation`` by column, and the type of a composite key as
-    a whole by ``key``. ``states`` has kinds by column: ``value``, ``list``, ``map``, ``reducing``, ``aggregating``.
+    ``types`` has types in the notation of ``formats.serializers.notation`` by column, the type of a composite key
+    as a whole by ``key``. ``states`` has kinds by column: ``value``, ``list``, ``map``, ``reducing``, ``aggregating``.
     ``max_parallelism``, ``parallelism`` and ``flink_version`` (the oldest Flink that must restore) are None where the
     user leaves them to the snapshot that is there, or to the defaults. ``sort_memory`` is bytes of rows that a task
     holds; ``ttl`` wraps states as Flink does with a time to live; ``key_group`` names a column that says the key group.
