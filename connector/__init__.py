@@ -13,11 +13,20 @@ __version__ = "0.1.0"
 
 _LAZY = {
     "DefaultSource": ("pyspark_savepoint.datasource", "SavepointDataSource"),
+    "OperatorIdentifier": ("pyspark_savepoint.formats.identifiers", "OperatorIdentifier"),
+    "Savepoint": ("pyspark_savepoint.savepoint", "Savepoint"),
     "SavepointDataSource": ("pyspark_savepoint.datasource", "SavepointDataSource"),
     "SavepointError": ("pyspark_savepoint.formats.errors", "SavepointError"),
 }
 
-__all__ = ["DefaultSource", "SavepointDataSource", "SavepointError", "__version__"]
+__all__ = [
+    "DefaultSource",
+    "OperatorIdentifier",
+    "Savepoint",
+    "SavepointDataSource",
+    "SavepointError",
+    "__version__",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,40 @@
+"""Python values as Spark's options: ``max_parallelism=128`` is option ``maxParallelism`` with the text ``128``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+
+def to_options(values: Mapping[str, Any]) -> dict[str, str]:
+    """Keyword arguments as options of the data source; what is None is left out.
+
+    Names may be Python's or Spark's. Truth is ``true`` and ``false``, a mapping is JSON, names are joined by commas,
+    and ``keys`` are a JSON list, for keys may hold commas.
+
+    >>> to_options({"include_ttl": True, "states": {"a": "list"}, "raw": ("a", "b"), "keys": [1], "ttl": None})
+    {'includeTtl': 'true', 'states': '{"a": "list"}', 'raw': 'a,b', 'keys': '[1]'}
+    """
+    return {option_name(name): option_text(name, value) for name, value in values.items() if value is not None}
+
+
+def option_name(name: str) -> str:
+    """The name of an option in Spark.
+
+    >>> option_name("max_parallelism"), option_name("maxParallelism")
+    ('maxParallelism', 'maxParallelism')
+    """
+    head, *rest = name.split("_")
+    return head + "".join(part.capitalize() for part in rest)
+
+
+def option_text(name: str, value: Any) -> str:
+    """The value of an option as text."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Mapping) or (name == "keys" and not isinstance(value, str)):
+        return json.dumps(value, default=str)
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        return ",".join(str(part) for part in value)
+    return str(value)
