@@ -104,6 +104,18 @@ class UnsafePathError(SavepointError, PermissionError):
     """A handle points outside the snapshot, and nobody allowed that."""
 
 
+class OutputError(SavepointError, OSError):
+    """A file cannot be written: the disk is full, or the user may not."""
+
+
+class StateExistsError(SavepointError, FileExistsError):
+    """What is to be added is there already."""
+
+
+class ConcurrentWriteError(SavepointError, FileExistsError):
+    """Another writer was faster, or the snapshot changed while this one worked."""
+
+
 def nearest(wanted: str, known: Iterable[str]) -> list[str]:
     """At most three names like the wanted one, best first: by case, by part, then by edit distance."""
     names = list(dict.fromkeys(known))

@@ -21,18 +21,21 @@ import posixpath
 import re
 import stat
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Protocol
 
 from pyarrow import fs as arrow_fs
 
+from pyspark_savepoint.formats.arrow_outputs import ArrowOutputs
 from pyspark_savepoint.formats.errors import (
     CorruptStateError,
     OptionError,
     StateFileNotFoundError,
     UnsafePathError,
 )
+from pyspark_savepoint.formats.outputs import LocalOutputs, OutputFile
 
 URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?://([^/?#]*))?(.*)", re.DOTALL)
 # What other systems call the schemes of pyarrow.
@@ -124,6 +127,43 @@ class SnapshotFileSystem(Protocol):
         """The path as a user would write it."""
         ...
 
+    @property
+    def renames(self) -> bool:
+        """Whether :meth:`move` costs nothing."""
+        ...
+
+    def open_output(self, path: str) -> OutputFile:
+        """A new file."""
+        ...
+
+    def create_directory(self, path: str) -> None:
+        """The folder, and those above it that are missing."""
+        ...
+
+    def delete_file(self, path: str) -> None:
+        """The file, where it is there."""
+        ...
+
+    def delete_directory(self, path: str) -> None:
+        """The folder and all in it, where it is there."""
+        ...
+
+    def delete_empty_directory(self, path: str) -> None:
+        """The folder, where it is there and empty."""
+        ...
+
+    def move(self, source: str, target: str) -> None:
+        """Give a file another name, which nothing has."""
+        ...
+
+    def publish(self, path: str, data: bytes, *, replace: bool) -> None:
+        """A file that appears whole; ConcurrentWriteError if it is there and may not be replaced."""
+        ...
+
+    def lock(self, directory: str) -> AbstractContextManager[None]:
+        """Hold a folder against other writers of this package, where that can be."""
+        ...
+
 
 def locate(text: str) -> tuple[SnapshotFileSystem, str]:
     """The file system of a path or URI, and the normalized absolute path there.
@@ -170,7 +210,7 @@ def is_encodable(path: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class LocalFileSystem:
+class LocalFileSystem(LocalOutputs):
     """Files of this machine, or mounted on it."""
 
     def info(self, path: str) -> FileInfo | None:
@@ -267,7 +307,7 @@ def fill(file: Any, buffer: Any, path: str, start: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class ArrowFileSystem:
+class ArrowFileSystem(ArrowOutputs):
     """A file system of pyarrow, named by scheme and authority; the query holds pyarrow's own options."""
 
     scheme: str
@@ -276,19 +316,19 @@ class ArrowFileSystem:
 
     def info(self, path: str) -> FileInfo | None:
         """What is at the path; None if nothing is."""
-        filesystem, prefix = _connect(self.scheme, self.authority, self.query)
+        filesystem, prefix = self.connected()
         found = filesystem.get_file_info(prefix + path)
         return None if found.type == arrow_fs.FileType.NotFound else self._info(found, prefix)
 
     def list(self, path: str) -> list[FileInfo]:
         """What a folder holds, by name."""
-        filesystem, prefix = _connect(self.scheme, self.authority, self.query)
+        filesystem, prefix = self.connected()
         found = filesystem.get_file_info(arrow_fs.FileSelector(prefix + path))
         return sorted((self._info(entry, prefix) for entry in found), key=lambda info: info.path)
 
     def open_input(self, path: str, anchor: Anchor | None = None) -> ArrowInputFile:
         """Open a file for reading; object stores have no links, so an anchor needs no look."""
-        filesystem, prefix = _connect(self.scheme, self.authority, self.query)
+        filesystem, prefix = self.connected()
         try:
             return ArrowInputFile(filesystem.open_input_file(prefix + path), self.uri(path))
         except FileNotFoundError:
@@ -297,6 +337,10 @@ class ArrowFileSystem:
     def uri(self, path: str) -> str:
         """Scheme, authority, path."""
         return f"{self.scheme}://{self.authority}{path}"
+
+    def connected(self) -> tuple[arrow_fs.FileSystem, str]:
+        """The live file system, and what its paths begin with."""
+        return _connect(self.scheme, self.authority, self.query)
 
     @staticmethod
     def _info(found: arrow_fs.FileInfo, prefix: str) -> FileInfo:
