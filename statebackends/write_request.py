@@ -33,7 +33,8 @@ class WriteRequest:
     as a whole by ``key``. ``states`` has kinds by column: ``value``, ``list``, ``map``, ``reducing``, ``aggregating``.
     ``max_parallelism``, ``parallelism`` and ``flink_version`` (the oldest Flink that must restore) are None where the
     user leaves them to the snapshot that is there, or to the defaults. ``sort_memory`` is bytes of rows that a task
-    holds; ``ttl`` wraps states as Flink does with a time to live; ``key_group`` names a column that says the key group.
+    holds; ``ttl`` wraps states as Flink does with a time to live (all, or those of the columns that it
+    names); ``key_group`` names a column that says the key group.
     """
 
     path: str
@@ -49,7 +50,7 @@ class WriteRequest:
     max_parallelism: int | None = None
     parallelism: int | None = None
     compression: str = "none"
-    ttl: bool = False
+    ttl: bool | tuple[str, ...] = False
     flink_version: tuple[int, int] | None = None
     sort_memory: int = DEFAULT_SORT_MEMORY
     key_group: str | None = None
@@ -60,6 +61,10 @@ class WriteRequest:
     def is_keyed(self) -> bool:
         """Whether rows belong to key groups."""
         return self.table in KEYED_WRITES
+
+    def has_ttl(self, column: str) -> bool:
+        """Whether the state of a column has a time to live."""
+        return self.ttl if isinstance(self.ttl, bool) else column in self.ttl
 
     @property
     def operator_id(self) -> OperatorID:
