@@ -80,6 +80,14 @@ class ValueRangeError(SavepointError, OverflowError):
     """A value that the column's Spark type cannot hold exactly."""
 
 
+class DuplicateKeyError(SavepointError, ValueError):
+    """One key has more than one row, where state has room for one."""
+
+
+class SpillError(SavepointError, OSError):
+    """Sorted rows that do not fit into memory cannot be kept on local disk: it is full, or not writable."""
+
+
 class OptionError(SavepointError, ValueError):
     """An option, a combination of options, or a user's schema that cannot be."""
 

@@ -11,6 +11,7 @@ Every chunk is at most 64 KiB of content and carries a checksum, which is verifi
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Protocol
 
 import cramjam
 import numpy as np
@@ -22,6 +23,8 @@ IDENTIFIER = b"\xff\x06\x00\x00sNaPpY"
 MAX_CHUNK_CONTENT = 1 << 16
 MAX_CHUNK = 76 + MAX_CHUNK_CONTENT * 7 // 6
 COMPRESSED, PLAIN = 0x00, 0x01
+#: Content that is compressed in one go, of whole chunks.
+CONTENT_AT_ONCE = 1 << 20
 
 
 def _damaged(path: str | None, offset: int, expected: str, found: object) -> CorruptStateError:
@@ -92,3 +95,55 @@ def decompress(data: memoryview, path: str | None, base: int) -> Bytes:
     out = np.empty(size, np.uint8)
     decompress_chunks(data, out, path, base)
     return out
+
+
+class Output(Protocol):
+    """What takes bytes."""
+
+    def write(self, data: memoryview | bytes, /) -> object:
+        """Append bytes; all of them."""
+
+
+class FramedOutput:
+    """Parts of a file, each a framed stream of its own where ``compressed``, else as they are.
+
+    ``position`` is where the next byte of the file goes. Chunks are as large as they can be, as Flink's are.
+    """
+
+    def __init__(self, file: Output, position: int, compressed: bool) -> None:
+        self.file = file
+        self.position = position
+        self.compressed = compressed
+        self._waiting = bytearray()
+
+    def begin(self) -> int:
+        """Begin a part: where that is."""
+        start = self.position
+        if self.compressed:
+            self._write(IDENTIFIER)
+        return start
+
+    def write(self, data: memoryview | bytes) -> None:
+        """Content of the open part."""
+        if not self.compressed:
+            self._write(data)
+            return
+        self._waiting += data
+        if len(self._waiting) >= CONTENT_AT_ONCE:
+            whole = len(self._waiting) - len(self._waiting) % MAX_CHUNK_CONTENT
+            self._compress(memoryview(self._waiting)[:whole].tobytes())
+            del self._waiting[:whole]
+
+    def end(self) -> int:
+        """End what was begun, or begin a chunk: the position."""
+        if self._waiting:
+            self._compress(bytes(self._waiting))
+            self._waiting.clear()
+        return self.position
+
+    def _compress(self, content: bytes) -> None:
+        self._write(memoryview(cramjam.snappy.compress(content))[len(IDENTIFIER) :])
+
+    def _write(self, data: memoryview | bytes) -> None:
+        self.file.write(data)
+        self.position += len(data)

@@ -16,6 +16,7 @@ U8, U16, U24, U32 = np.uint64(8), np.uint64(16), np.uint64(24), np.uint64(32)
 U40, U48, U56 = np.uint64(40), np.uint64(48), np.uint64(56)
 ONE, TWO, THREE, FOUR = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
 FIVE, SIX, SEVEN = np.uint64(5), np.uint64(6), np.uint64(7)
+BYTE = np.uint64(0xFF)
 
 
 @inline
@@ -99,3 +100,18 @@ def put_be(buf: Any, at: Any, value: Any, width: Any) -> None:
     v = np.uint64(value)
     for i in range(width):
         buf[at + i] = np.uint8((v >> np.uint64(8 * (width - 1 - i))) & np.uint64(0xFF))
+
+
+@inline
+def put_u64(buf: Any, at: Any, value: Any) -> None:
+    """Store an unsigned long, big-endian."""
+    p = np.uint64(at)
+    v = np.uint64(value)
+    buf[p] = np.uint8(v >> U56)
+    buf[p + ONE] = np.uint8((v >> U48) & BYTE)
+    buf[p + TWO] = np.uint8((v >> U40) & BYTE)
+    buf[p + THREE] = np.uint8((v >> U32) & BYTE)
+    buf[p + FOUR] = np.uint8((v >> U24) & BYTE)
+    buf[p + FIVE] = np.uint8((v >> U16) & BYTE)
+    buf[p + SIX] = np.uint8((v >> U8) & BYTE)
+    buf[p + SEVEN] = np.uint8(v & BYTE)
