@@ -17,6 +17,9 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
+from pyspark_savepoint.formats.columns import Ints
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import OptionError
 
@@ -137,6 +140,24 @@ def key_group_for_hash(java_hash: int, max_parallelism: int) -> int:
     # Java's abs of a signed int, where the smallest int, which has none, becomes 0.
     magnitude = code if code < 0x80000000 else (-code) & 0x7FFFFFFF
     return magnitude % max_parallelism
+
+
+def key_groups_for_hashes(java_hashes: Ints, max_parallelism: int) -> Ints:
+    """The key group of every key, by their Java ``hashCode``s: :func:`key_group_for_hash` of a whole column.
+
+    >>> key_groups_for_hashes(np.array([99162322, -1], np.int32), 128).tolist()
+    [35, 107]
+    """
+    code = java_hashes.astype(np.int32).view(np.uint32) * np.uint32(0xCC9E2D51)
+    code = (code << np.uint32(15) | code >> np.uint32(17)) * np.uint32(0x1B873593)
+    code = (code << np.uint32(13) | code >> np.uint32(19)) * np.uint32(5) + np.uint32(0xE6546B64)
+    code ^= np.uint32(4)
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        code = (code ^ code >> np.uint32(shift)) * np.uint32(factor)
+    code ^= code >> np.uint32(16)
+    # The smallest int has no positive twin: numpy's abs gives it back, and Java's code takes 0.
+    magnitude = np.maximum(np.abs(code.view(np.int32)), 0)
+    return (magnitude % np.int32(max_parallelism)).astype(np.int32)
 
 
 def _rotate_left(value: int, bits: int) -> int:

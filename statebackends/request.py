@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Protocol
 
 import pyarrow as pa
@@ -16,6 +17,31 @@ DEFAULT_MEMORY = 32 << 20
 MIN_WINDOW = 1 << 8
 #: Flink 2 has Kryo 5; earlier metadata is of Flink 1, with Kryo 2.
 FIRST_METADATA_OF_FLINK_2 = 5
+
+
+@dataclass(frozen=True, slots=True)
+class EntriesRequest:
+    """What table ``entries`` is asked for: states by name and whether they are timers; their numbers are their places.
+
+    ``keys``: a column with the bytes of the key alone. ``max_parallelism``: key groups are those at this one.
+    ``raw_timers``: timers in raw keyed state are wanted too.
+    """
+
+    states: tuple[tuple[str, bool], ...]
+    keys: bool = False
+    max_parallelism: int | None = None
+    raw_timers: bool = False
+
+    def to_json(self) -> str:
+        """As the value of an option."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> EntriesRequest:
+        """The mirror of :meth:`to_json`; ValueError or TypeError for anything else."""
+        values = json.loads(text)
+        states = tuple((str(name), bool(timer)) for name, timer in values.pop("states"))
+        return cls(states, **values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +66,7 @@ class TableRequest:
     allow_outside: bool = False
     batch_rows: int = DEFAULT_BATCH_ROWS
     memory: int = DEFAULT_MEMORY
+    entries: EntriesRequest | None = None
 
     @property
     def states(self) -> tuple[str, ...] | None:

@@ -6,6 +6,7 @@ from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, di
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.savepoint import Savepoint, find_snapshots
 from pyspark_savepoint.statebackends.catalog import SCHEMAS, CatalogTable
+from pyspark_savepoint.statebackends.entries_table import EntriesTable
 from pyspark_savepoint.statebackends.flat_table import FlatTable
 from pyspark_savepoint.statebackends.keyed_plan import OperatorHeaders, is_key_value, is_namespaced
 from pyspark_savepoint.statebackends.keyed_table import KeyedTable
@@ -47,6 +48,8 @@ def _without_operator(request: TableRequest) -> Table:
 
 
 def _of_operator(savepoint: Savepoint, operator: OperatorState, request: TableRequest) -> Table:
+    if request.entries is not None:
+        return EntriesTable(savepoint, operator, request)
     table = request.table or _default_table(savepoint, operator, request)
     if table == "timers":
         return TimersTable(savepoint, operator, request)

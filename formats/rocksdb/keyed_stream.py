@@ -47,6 +47,8 @@ class RocksDBKeyedStream:
         self.key_groups = key_groups
         self.origin = origin
         self.options = options
+        #: Whether composite keys are split into their parts; who passes entries on as they are does without.
+        self.split_keys = True
 
     def blocks(self, key_groups: set[int], selected: set[int], namespaced: bool, window: int) -> Iterator[KeyedBlock]:
         """Entries of some key groups; ``namespaced`` rows are a key and a namespace.
@@ -132,7 +134,8 @@ class RocksDBKeyedStream:
             key_start, end, end, end, end, end, value_start, value_end, key_start, end,
             _groups(number, bounds), complete, namespaced,
         )  # fmt: skip
-        split_composite_keys(block, self.header.key_serializer, {i for i, _ in parts}, self.options)
+        split = {i for i, _ in parts} if self.split_keys else set()
+        split_composite_keys(block, self.header.key_serializer, split, self.options)
         block.span_end = block.namespace_end if namespaced else block.key_end
         return block
 
