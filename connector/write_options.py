@@ -5,6 +5,7 @@ They are parsed once, on the driver; everything that is wrong with them is said 
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Mapping
@@ -108,6 +109,19 @@ def _uid_hash(value: str) -> str:
         raise RefusedError("32 hex digits; if this is the operator's uid, give it as option 'uid'") from None
 
 
+def _fragment(value: str) -> str:
+    if not re.fullmatch(r"[a-z0-9]+/[a-z0-9]+", value):
+        raise RefusedError("what the fluent API makes of it: it is not for users")
+    return value
+
+
+def _header(value: str) -> bytes:
+    try:
+        return base64.b64decode(value, validate=True)
+    except ValueError:
+        raise RefusedError("what the fluent API makes of it: it is not for users") from None
+
+
 # -- the options --------------------------------------------------------------------------------------------
 
 
@@ -176,7 +190,8 @@ class SavepointWriteOptions:
     key_group: str | None = option(
         text, "a column that says every row's key group, for keys whose hash only the job's code knows"
     )
-    fragment: str | None = option(text, "")
+    fragment: str | None = option(_fragment, "")
+    header: bytes | None = option(_header, "")
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> Self:
@@ -214,6 +229,8 @@ def _conflicts(values: Mapping[str, Any]) -> list[str]:
         problems.append("timers are no states of columns, so 'states' cannot apply to them")
     if table not in (KEYED_STATE, WINDOW_STATE) and values.get("ttl"):
         problems.append(f"table '{table}' has no time to live, so 'ttl' cannot apply to it")
+    if (table == ENTRIES) != ("header" in given):
+        problems.append("table 'entries' and option 'header' go together, and are not for users")
     limit, wanted = values.get("max_parallelism"), values.get("parallelism")
     if limit is not None and wanted is not None and wanted > limit:
         problems.append(f"option 'parallelism' is {wanted}, expected at most 'maxParallelism', which is {limit}")

@@ -35,6 +35,10 @@ class WriteRequest:
     user leaves them to the snapshot that is there, or to the defaults. ``sort_memory`` is bytes of rows that a task
     holds; ``ttl`` wraps states as Flink does with a time to live (all, or those of the columns that it
     names); ``key_group`` names a column that says the key group.
+
+    What only the fluent API asks for: ``header`` is the head of the stream that ``entries`` go to, whose states have the
+    numbers of the rows. ``fragment`` is ``token/name``: nothing is published, but ``_metadata`` of just this operator is
+    left as ``.pending-token/name`` below the path, with its files beside it.
     """
 
     path: str
@@ -56,6 +60,8 @@ class WriteRequest:
     key_group: str | None = None
     overwrite: bool = False
     fragment: str | None = None
+    header: str | None = None
+    header: bytes | None = None
 
     @property
     def is_keyed(self) -> bool:
