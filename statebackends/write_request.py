@@ -36,9 +36,9 @@ class WriteRequest:
     holds; ``ttl`` wraps states as Flink does with a time to live (all, or those of the columns that it
     names); ``key_group`` names a column that says the key group.
 
-    What only the fluent API asks for: ``header`` is the head of the stream that ``entries`` go to, whose states have the
-    numbers of the rows. ``fragment`` is ``token/name``: nothing is published, but ``_metadata`` of just this operator is
-    left as ``.pending-token/name`` below the path, with its files beside it.
+    What only the fluent API asks for: ``header`` is the head of the stream that ``entries`` go to: its states have
+    the numbers of the rows. ``fragment`` is ``token/name``: nothing is published, but ``_metadata`` of just this
+    operator is left as ``.pending-token/name`` below the path, with its files beside it.
     """
 
     path: str
