@@ -60,7 +60,6 @@ class WriteRequest:
     key_group: str | None = None
     overwrite: bool = False
     fragment: str | None = None
-    header: str | None = None
     header: bytes | None = None
 
     @property
