@@ -5,7 +5,6 @@ They are parsed once, on the driver; everything that is wrong with them is said 
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 from collections.abc import Mapping
@@ -115,13 +114,6 @@ def _fragment(value: str) -> str:
     return value
 
 
-def _header(value: str) -> bytes:
-    try:
-        return base64.b64decode(value, validate=True)
-    except ValueError:
-        raise RefusedError("what the fluent API makes of it: it is not for users") from None
-
-
 # -- the options --------------------------------------------------------------------------------------------
 
 
@@ -191,7 +183,7 @@ class SavepointWriteOptions:
         text, "a column that says every row's key group, for keys whose hash only the job's code knows"
     )
     fragment: str | None = option(_fragment, "")
-    header: bytes | None = option(_header, "")
+    header: str | None = option(text, "")
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> Self:

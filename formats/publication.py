@@ -16,28 +16,16 @@ from __future__ import annotations
 import hashlib
 import posixpath
 import secrets
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 
-from pyspark_savepoint.formats.channel_handles import AnyChannelStateHandle
 from pyspark_savepoint.formats.errors import ConcurrentWriteError
 from pyspark_savepoint.formats.filesystem import SnapshotFileSystem, locate
-from pyspark_savepoint.formats.keyed_handles import (
-    ChangelogStateBackendHandle,
-    ChangelogStateHandleStreamImpl,
-    IncrementalRemoteKeyedStateHandle,
-    InMemoryChangelogStateHandle,
-    KeyedStateHandle,
-)
+from pyspark_savepoint.formats.handle_streams import streams_of
 from pyspark_savepoint.formats.metadata import CheckpointMetadata
-from pyspark_savepoint.formats.operator_handles import OperatorStateHandle
 from pyspark_savepoint.formats.outputs import OutputFile
 from pyspark_savepoint.formats.savepoint import METADATA_FILE_NAME
-from pyspark_savepoint.formats.stream_handles import (
-    KeyGroupsStreamStateHandle,
-    RelativeFileStateHandle,
-    StreamStateHandle,
-)
+from pyspark_savepoint.formats.stream_handles import RelativeFileStateHandle
 
 PENDING = ".pending-"
 
@@ -168,26 +156,5 @@ def delete_unreferenced(
 
 def relative_files(metadata: CheckpointMetadata) -> set[str]:
     """The names of all files in a snapshot's own folder that its handles name."""
-    subtasks = (subtask for operator in metadata.operators for subtask in operator.subtasks.values())
-    streams = (stream for subtask in subtasks for handle in subtask.handles for stream in streams_of(handle))
+    streams = (stream for operator in metadata.operators for stream in streams_of(operator))
     return {stream.relative_path for stream in streams if isinstance(stream, RelativeFileStateHandle)}
-
-
-def streams_of(handle: KeyedStateHandle | OperatorStateHandle | AnyChannelStateHandle) -> Iterator[StreamStateHandle]:
-    """The streams that a handle of state leads to."""
-    match handle:
-        case IncrementalRemoteKeyedStateHandle():
-            yield handle.meta_state
-            yield from (file.handle for file in handle.shared_state + handle.private_state)
-        case ChangelogStateBackendHandle():
-            for part in handle.materialized + handle.non_materialized:
-                yield from streams_of(part)
-        case ChangelogStateHandleStreamImpl():
-            yield from (part.handle for part in handle.handles_and_offsets)
-        case InMemoryChangelogStateHandle():
-            return
-        case _:
-            delegate: StreamStateHandle = handle.delegate
-            while isinstance(delegate, KeyGroupsStreamStateHandle):
-                delegate = delegate.delegate
-            yield delegate
