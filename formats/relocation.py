@@ -1,0 +1,119 @@
+"""Files of a snapshot in another one: copied, so that it stands alone, or referred to where they are.
+
+A copy keeps the name of its file (Flink's are random and unique) and its bytes; several handles of one file share one
+copy. Handles of copies are relative, so that the new snapshot can be moved. References are absolute. Inline state
+stays inline.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import uuid
+from dataclasses import dataclass, field, replace
+
+from pyspark_savepoint.formats.byte_source import FileLocation
+from pyspark_savepoint.formats.filesystem import ARROW_SCHEMES, URI, LocalFileSystem, SnapshotFileSystem
+from pyspark_savepoint.formats.handle_streams import replace_streams
+from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.savepoint import METADATA_FILE_NAME, Savepoint
+from pyspark_savepoint.formats.stream_handles import (
+    FileStateHandle,
+    RelativeFileStateHandle,
+    SegmentFileStateHandle,
+    StreamStateHandle,
+)
+
+COPY_BUFFER = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class FileCopy:
+    """One file, or one segment of a file, and its name in the new snapshot's folder. Pickles."""
+
+    source: FileLocation
+    name: str
+
+    @property
+    def size(self) -> int:
+        """Bytes as the handle recorded them, 0 when it did not."""
+        return max(self.source.size, 0)
+
+    def run(self, filesystem: SnapshotFileSystem, directory: str) -> int:
+        """Copy: the bytes that it took."""
+        buffer = bytearray(COPY_BUFFER)
+        with self.source.open() as source:
+            out = filesystem.open_output(posixpath.join(directory, self.name))
+            try:
+                for start in range(0, source.size, COPY_BUFFER):
+                    part = memoryview(buffer)[: min(COPY_BUFFER, source.size - start)]
+                    source.read_into(start, part)
+                    out.write(part)
+                out.close()
+            except BaseException:
+                out.abort()
+                raise
+            return source.size
+
+
+@dataclass
+class Relocation:
+    """Collects the files of operators that go into a new snapshot. ``copies`` by where they are now."""
+
+    copies: dict[tuple[SnapshotFileSystem, str, int, int], FileCopy] = field(default_factory=dict)
+    _names: set[str] = field(default_factory=lambda: {METADATA_FILE_NAME})
+
+    def copied(self, snapshot: Savepoint, operator: OperatorState) -> OperatorState:
+        """The operator with handles of copies of its files."""
+        return replace_streams(operator, lambda handle: self._copied(snapshot, operator, handle))
+
+    def _copied(self, snapshot: Savepoint, operator: OperatorState, handle: StreamStateHandle) -> StreamStateHandle:
+        location = snapshot.resolve(handle, operator)
+        if not isinstance(location, FileLocation):
+            return handle
+        place = (location.filesystem, location.path, location.start, location.size if location.segment else -1)
+        copy = self.copies.get(place)
+        if copy is None:
+            copy = self.copies[place] = FileCopy(location, self._name(location))
+        return RelativeFileStateHandle(copy.name, location.size)
+
+    def _name(self, location: FileLocation) -> str:
+        name = posixpath.basename(location.path)
+        if location.segment or name in self._names or name.startswith("."):
+            name = str(uuid.uuid4())
+        self._names.add(name)
+        return name
+
+    @property
+    def size(self) -> int:
+        """Bytes of all copies, as far as they were recorded."""
+        return sum(copy.size for copy in self.copies.values())
+
+
+def referenced(snapshot: Savepoint, operator: OperatorState, given: str) -> OperatorState:
+    """The operator with absolute handles of the files where they are; ``given`` is the path as the user wrote it."""
+
+    def refer(handle: StreamStateHandle) -> StreamStateHandle:
+        location = snapshot.resolve(handle, operator)
+        if not isinstance(location, FileLocation):
+            return handle
+        path = absolute(location.filesystem, location.path, given)
+        if isinstance(handle, SegmentFileStateHandle):
+            return replace(handle, path=path)
+        return FileStateHandle(path, location.size)
+
+    return replace_streams(operator, refer)
+
+
+def absolute(filesystem: SnapshotFileSystem, path: str, given: str) -> str:
+    """A path as Flink's handles have it, with the scheme that the user gave where it means the same file system.
+
+    >>> absolute(LocalFileSystem(), "/savepoints/a/b", "/savepoints/a")
+    'file:/savepoints/a/b'
+    """
+    if isinstance(filesystem, LocalFileSystem):
+        return f"file:{path}"
+    uri = filesystem.uri(path)
+    match, own = URI.fullmatch(given), URI.fullmatch(uri)
+    if match and own and ARROW_SCHEMES.get(match[1].lower()) == own[1]:
+        return f"{match[1]}:{uri.partition(':')[2]}"
+    return uri
