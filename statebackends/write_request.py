@@ -60,7 +60,7 @@ class WriteRequest:
     key_group: str | None = None
     overwrite: bool = False
     fragment: str | None = None
-    header: bytes | None = None
+    header: str | None = None
 
     @property
     def is_keyed(self) -> bool:
