@@ -57,7 +57,7 @@ def _is_chainable_input(edge: StreamEdge, graph: StreamGraph) -> bool:
         and _are_operators_chainable(up, down, graph)
         and edge.partitioner is Partitioner.FORWARD
         and not edge.batch_exchange
-        and not any(other is not edge and other.port == edge.port for other in down.in_edges)
+        and sum(other.port == edge.port for other in down.in_edges) == 1
     )
 
 

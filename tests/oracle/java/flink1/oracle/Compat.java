@@ -1,5 +1,6 @@
 package oracle;
 
+import java.io.IOException;
 import java.time.Duration;
 import java.util.Optional;
 import java.util.Set;
@@ -7,7 +8,13 @@ import org.apache.flink.api.common.ExecutionConfig;
 import org.apache.flink.api.common.functions.RuntimeContext;
 import org.apache.flink.api.common.state.StateTtlConfig;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
+import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.api.common.typeutils.TypeSerializer;
+import org.apache.flink.runtime.jobgraph.JobGraph;
+import org.apache.flink.runtime.jobgraph.jsonplan.JsonPlanGenerator;
+import org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator;
+import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+import org.apache.flink.streaming.api.functions.source.ParallelSourceFunction;
 import org.apache.flink.streaming.api.windowing.assigners.TumblingEventTimeWindows;
 import org.apache.flink.streaming.api.windowing.time.Time;
 
@@ -52,5 +59,22 @@ final class Compat {
     /** The notation of a type that only one of the two has; null where there is none. */
     static String notation(TypeInformation<?> type) {
         return null;
+    }
+
+    static SingleOutputStreamOperator<Integer> legacySource(StreamExecutionEnvironment env, String name) {
+        return env.addSource(new Nothing(), name, Types.INT);
+    }
+
+    private static final class Nothing implements ParallelSourceFunction<Integer> {
+        @Override
+        public void run(SourceContext<Integer> context) {}
+
+        @Override
+        public void cancel() {}
+    }
+
+    /** The plan of a job as {@code /jobs/ID/plan} has it. */
+    static String plan(JobGraph graph) throws IOException {
+        return JsonPlanGenerator.generatePlan(graph);
     }
 }

@@ -1,5 +1,6 @@
 package oracle;
 
+import java.io.IOException;
 import java.time.Duration;
 import java.util.Optional;
 import java.util.Set;
@@ -11,6 +12,12 @@ import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.api.common.typeutils.TypeSerializer;
 import org.apache.flink.api.java.typeutils.SetTypeInfo;
+import org.apache.flink.runtime.jobgraph.JobGraph;
+import org.apache.flink.runtime.jobgraph.jsonplan.JsonPlanGenerator;
+import org.apache.flink.runtime.rest.util.RestMapperUtils;
+import org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator;
+import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+import org.apache.flink.streaming.api.functions.source.legacy.ParallelSourceFunction;
 import org.apache.flink.streaming.api.windowing.assigners.TumblingEventTimeWindows;
 
 /** What is written differently in Flink 1.x and 2.x; this is 2.x. */
@@ -55,5 +62,22 @@ final class Compat {
             return "SET<" + Notation.of(set.getElementTypeInfo()) + ">";
         }
         return null;
+    }
+
+    static SingleOutputStreamOperator<Integer> legacySource(StreamExecutionEnvironment env, String name) {
+        return env.addSource(new Nothing(), name, Types.INT);
+    }
+
+    private static final class Nothing implements ParallelSourceFunction<Integer> {
+        @Override
+        public void run(SourceContext<Integer> context) {}
+
+        @Override
+        public void cancel() {}
+    }
+
+    /** The plan of a job as {@code /jobs/ID/plan} has it. */
+    static String plan(JobGraph graph) throws IOException {
+        return RestMapperUtils.getStrictObjectMapper().writeValueAsString(JsonPlanGenerator.generatePlan(graph));
     }
 }

@@ -1,0 +1,80 @@
+package oracle;
+
+import java.nio.charset.StandardCharsets;
+import java.util.Collection;
+import java.util.List;
+import org.apache.flink.api.connector.sink2.Committer;
+import org.apache.flink.api.connector.sink2.Sink;
+import org.apache.flink.api.connector.sink2.SinkWriter;
+import org.apache.flink.api.connector.sink2.TwoPhaseCommittingSink;
+import org.apache.flink.core.io.SimpleVersionedSerializer;
+
+/** Sinks for the shape of a job; they are never run. */
+final class Sinks {
+    private Sinks() {}
+
+    static Sink<Integer> plain() {
+        return new Plain();
+    }
+
+    static Sink<Integer> committing() {
+        return new Committing();
+    }
+
+    private static final class Plain implements Sink<Integer> {
+        @Override
+        public SinkWriter<Integer> createWriter(InitContext context) {
+            return new Writer();
+        }
+    }
+
+    private static final class Committing implements TwoPhaseCommittingSink<Integer, String> {
+        @Override
+        public PrecommittingSinkWriter<Integer, String> createWriter(InitContext context) {
+            return new Writer();
+        }
+
+        @Override
+        public Committer<String> createCommitter() {
+            throw new UnsupportedOperationException();
+        }
+
+        @Override
+        public SimpleVersionedSerializer<String> getCommittableSerializer() {
+            return new Texts();
+        }
+    }
+
+    private static final class Writer implements TwoPhaseCommittingSink.PrecommittingSinkWriter<Integer, String> {
+        @Override
+        public void write(Integer value, Context context) {}
+
+        @Override
+        public void flush(boolean endOfInput) {}
+
+        @Override
+        public Collection<String> prepareCommit() {
+            return List.of();
+        }
+
+        @Override
+        public void close() {}
+    }
+
+    private static final class Texts implements SimpleVersionedSerializer<String> {
+        @Override
+        public int getVersion() {
+            return 1;
+        }
+
+        @Override
+        public byte[] serialize(String text) {
+            return text.getBytes(StandardCharsets.UTF_8);
+        }
+
+        @Override
+        public String deserialize(int version, byte[] bytes) {
+            return new String(bytes, StandardCharsets.UTF_8);
+        }
+    }
+}
