@@ -92,6 +92,10 @@ class OptionError(SavepointError, ValueError):
     """An option, a combination of options, or a user's schema that cannot be."""
 
 
+class TypeNotationError(OptionError):
+    """A text that is no type; the message points at the place."""
+
+
 class OperatorNotFoundError(SavepointError, KeyError):
     """No operator of that uid, hash or name."""
 
@@ -106,6 +110,14 @@ class SnapshotNotFoundError(SavepointError, FileNotFoundError):
 
 class StateFileNotFoundError(SavepointError, FileNotFoundError):
     """A file that the snapshot refers to is missing."""
+
+
+class StorageError(SavepointError, OSError):
+    """A file system or object store that cannot be reached, or answers with errors."""
+
+
+class AccessDeniedError(StorageError, PermissionError):
+    """A file system or object store that does not let this process read."""
 
 
 class UnsafePathError(SavepointError, PermissionError):

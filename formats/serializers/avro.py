@@ -21,8 +21,11 @@ from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSeria
 from pyspark_savepoint.formats.serializers.layout import Layout, Part
 from pyspark_savepoint.formats.serializers.registry import register
 
+AVRO = "org.apache.flink.formats.avro.typeutils.AvroSerializerSnapshot"
+GENERIC_RECORD = "org.apache.avro.generic.GenericRecord"
 
-@register("org.apache.flink.formats.avro.typeutils.AvroSerializerSnapshot")
+
+@register(AVRO)
 @dataclass(frozen=True)
 class AvroSerializer(TypeSerializer):
     """An Avro type: generic, specific or reflected, as ``runtime_class`` says."""
@@ -48,6 +51,13 @@ class AvroSerializer(TypeSerializer):
             view.fail("an Avro schema", str(error))
         kind = OpaqueAvroSerializer if recursion(part) else cls
         return kind(name, version, runtime_class, schema, full_name, part)
+
+    @classmethod
+    def of(cls, schema: str, runtime_class: str = GENERIC_RECORD) -> AvroSerializer:
+        """An Avro type as this package writes it; SchemaError for a text that is no schema."""
+        full_name, part = read_schema(schema)
+        kind = OpaqueAvroSerializer if recursion(part) else cls
+        return kind(AVRO, 3, runtime_class, schema, full_name, part)
 
     def write_payload(self, view: DataOutputView) -> None:
         """The mirror of :meth:`read_snapshot`."""

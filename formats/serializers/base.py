@@ -13,8 +13,9 @@ Twins: ``TypeSerializer``, ``TypeSerializerSnapshot``, ``TypeSerializerSnapshotS
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
@@ -276,6 +277,20 @@ def expect_version(name: str, version: int, known: tuple[int, ...], reader: Snap
 def flink_types(serializers: tuple[TypeSerializer, ...]) -> str:
     """``A, B, C``: the arguments of a composite in Flink's notation."""
     return ", ".join(serializer.flink_type for serializer in serializers)
+
+
+def quoted(name: str) -> str:
+    """A name of a field in the notation of types: in backquotes where it is more than letters, digits and ``_``.
+
+    >>> quoted("id"), quoted("unit price")
+    ('id', '`unit price`')
+    """
+    return name if re.fullmatch(r"[^\W\d][\w$]*|\$[\w$]*", name) else "`" + name.replace("`", "``") + "`"
+
+
+def flink_fields(names: Iterable[str], serializers: Iterable[TypeSerializer]) -> str:
+    """``id LONG, name STRING``: the fields of a composite in Flink's notation."""
+    return ", ".join(f"{quoted(name)} {part.flink_type}" for name, part in zip(names, serializers, strict=True))
 
 
 def zeros(column: pa.Array) -> Ints:

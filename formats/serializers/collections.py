@@ -258,8 +258,17 @@ class GenericArraySerializer(ShapedSerializer):
 
     @property
     def flink_type(self) -> str:
-        """OBJECT_ARRAY<T>."""
-        return f"OBJECT_ARRAY<{self.element.flink_type}>"
+        """OBJECT_ARRAY<T>; OBJECT_ARRAY<com.shop.Order>(T) where the elements are of a class that T does not say."""
+        from pyspark_savepoint.formats.serializers.java_classes import java_class
+
+        element = self.element.flink_type
+        named = java_class(self.element) == self.component_class
+        return f"OBJECT_ARRAY<{element}>" if named else f"OBJECT_ARRAY<{self.component_class}>({element})"
+
+    @classmethod
+    def of(cls, element: TypeSerializer, component_class: str) -> GenericArraySerializer:
+        """An array of objects as this package writes it."""
+        return cls(BASE + "GenericArraySerializerSnapshot", 3, 1, (element,), component_class)
 
     @property
     def shape(self) -> Part:

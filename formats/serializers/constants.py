@@ -51,7 +51,7 @@ CONSTANTS = {
         GLOBAL_WINDOW
     ),
     "org.apache.flink.table.runtime.operators.window.GlobalWindow$Serializer$GlobalWindowSerializerSnapshot": (
-        GLOBAL_WINDOW
+        Constant("TABLE_GLOBAL_WINDOW", 1, 1)
     ),
     f"{BASE}NullValueSerializer$NullValueSerializerSnapshot": Constant("NULL_VALUE", 0, 0, 53),
     # No snapshot class: how the value writes itself, for serializers that let it.

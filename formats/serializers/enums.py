@@ -9,8 +9,8 @@ After a class has changed, the list is the old order with new constants behind i
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Ints, Longs, fixed_values
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import ValueRangeError, did_you_mean
-from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer, expect_version
+from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer, expect_version, quoted
 from pyspark_savepoint.formats.serializers.checks import refuse_nulls
 from pyspark_savepoint.formats.serializers.layout import Layout
 from pyspark_savepoint.formats.serializers.primitives import BASE, read_numbers, write_numbers
@@ -44,8 +44,6 @@ class EnumSerializer(TypeSerializer):
     enum_class: str
     constants: tuple[str, ...]
 
-    notation: ClassVar[str] = "ENUM"
-
     @classmethod
     def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
         """The class and its constants."""
@@ -64,8 +62,13 @@ class EnumSerializer(TypeSerializer):
 
     @property
     def flink_type(self) -> str:
-        """ENUM<class>."""
-        return f"{self.notation}<{self.enum_class}>"
+        """ENUM<com.shop.Color>(RED, GREEN)."""
+        return f"ENUM<{self.enum_class}>({', '.join(map(quoted, self.constants))})"
+
+    @classmethod
+    def of(cls, enum_class: str, constants: Iterable[str]) -> EnumSerializer:
+        """An enum as this package writes it: the constants in the order of their declaration."""
+        return cls(ENUM, 3, enum_class, tuple(constants))
 
     @property
     def codes(self) -> Ints:
@@ -129,8 +132,6 @@ class ScalaEnumSerializer(EnumSerializer):
 
     ids: tuple[int, ...] = ()
 
-    notation: ClassVar[str] = "SCALA_ENUM"
-
     @classmethod
     def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
         """The class, its constants and their numbers."""
@@ -149,6 +150,12 @@ class ScalaEnumSerializer(EnumSerializer):
         for constant, number in zip(self.constants, self.ids, strict=True):
             view.write_utf(constant)
             view.write_i32(number)
+
+    @property
+    def flink_type(self) -> str:
+        """SCALA_ENUM<com.shop.Color>(RED = 0, GREEN = 5)."""
+        pairs = zip(self.constants, self.ids, strict=True)
+        return f"SCALA_ENUM<{self.enum_class}>({', '.join(f'{quoted(name)} = {number}' for name, number in pairs)})"
 
     @property
     def codes(self) -> Ints:

@@ -71,10 +71,11 @@ def internal_serializer(kind: LogicalType) -> TypeSerializer:
     )
 
 
-def row_serializer(kinds: Sequence[LogicalType]) -> RowDataSerializer:
+def row_serializer(kinds: Sequence[LogicalType], names: tuple[str, ...] = ()) -> RowDataSerializer:
     """The serializer of rows with fields of these types."""
     nested = tuple(internal_serializer(kind) for kind in kinds)
-    return RowDataSerializer(ROW_DATA, 3, tuple(EmbeddedType(kind, logical_stream(kind)) for kind in kinds), nested)
+    fields = tuple(EmbeddedType(kind, logical_stream(kind)) for kind in kinds)
+    return RowDataSerializer(ROW_DATA, 3, fields, nested, field_names=names)
 
 
 def _simple(snapshot_class: str) -> TypeSerializer:

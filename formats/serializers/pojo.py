@@ -16,7 +16,7 @@ there it does not, and such a value cannot be read. Twins: ``PojoSerializer``, `
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -29,7 +29,7 @@ from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Longs, sca
 from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.errors import UndecodableStateError, ValueRangeError
 from pyspark_savepoint.formats.java import decode_modified_utf8, encode_modified_utf8
-from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer, expect_version
+from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer, expect_version, flink_fields
 from pyspark_savepoint.formats.serializers.elements import naming
 from pyspark_savepoint.formats.serializers.layout import Layout
 from pyspark_savepoint.formats.serializers.optional_map import Member, read_members, write_members
@@ -38,12 +38,13 @@ from pyspark_savepoint.formats.serializers.primitives import read_numbers
 from pyspark_savepoint.formats.serializers.registry import register
 from pyspark_savepoint.formats.serializers.shapes import Flagged
 
+POJO = "org.apache.flink.api.java.typeutils.runtime.PojoSerializerSnapshot"
 NULL, NO_SUBCLASS, SUBCLASS, TAGGED_SUBCLASS = 1, 2, 4, 8
 OWN = 0  # the branch of the POJO's own fields; subclasses follow, the registered ones first
 ABSENT = -1  # the branch of a null
 
 
-@register("org.apache.flink.api.java.typeutils.runtime.PojoSerializerSnapshot")
+@register(POJO)
 @dataclass(frozen=True)
 class PojoSerializer(TypeSerializer):
     """A POJO class as its snapshot describes it."""
@@ -78,9 +79,31 @@ class PojoSerializer(TypeSerializer):
 
     @property
     def flink_type(self) -> str:
-        """POJO<com.shop.Order>(id LONG, ...)."""
-        fields = ", ".join(f"{field.name} {field.serializer.flink_type}" for field in self.fields)
-        return f"POJO<{self.class_name}>({fields})"
+        """POJO<com.shop.Order>(id LONG, ...), and its subclasses where there are some."""
+        fields = flink_fields([field.name for field in self.fields], [field.serializer for field in self.fields])
+        registered, others = _subclass_types("REGISTERED", self.registered), _subclass_types("SUBCLASSES", self.others)
+        return f"POJO<{self.class_name}>({fields}){registered}{others}"
+
+    @classmethod
+    def of(
+        cls,
+        class_name: str,
+        fields: Mapping[str, TypeSerializer],
+        registered: Mapping[str, TypeSerializer] | None = None,
+        others: Mapping[str, TypeSerializer] | None = None,
+    ) -> PojoSerializer:
+        """A POJO as this package writes it: its fields stand in the order of Java's strings.
+
+        All fields are told to be declared by the class itself: Flink looks for them there and in its superclasses.
+        Subclasses are given by their names, the registered ones in the order of their tags.
+        """
+        names = sorted(fields, key=lambda name: name.encode("utf-16-be"))
+        members = tuple(Member(name, _field_key(class_name, name), fields[name]) for name in names)
+        subclasses = [
+            tuple(Member(name, b"", serializer) for name, serializer in (given or {}).items())
+            for given in (registered, others)
+        ]
+        return cls(POJO, 2, class_name, members, *subclasses)
 
     @cached_property
     def plan(self) -> Plan:
@@ -285,6 +308,18 @@ class PojoSerializer(TypeSerializer):
         names = [column.name for column in member.serializer.plan.columns]
         kind = pa.struct([pa.field(name, part.type) for name, part in zip(names, parts, strict=True)])
         return struct_array(kind, parts, rows)
+
+
+def _subclass_types(word: str, members: Iterable[Member]) -> str:
+    types = ", ".join(f"{member.name} {member.serializer.flink_type}" for member in members)
+    return f" {word}({types})" if types else ""
+
+
+def _field_key(class_name: str, name: str) -> bytes:
+    view = DataOutputView()
+    view.write_utf(class_name)
+    view.write_utf(name)
+    return view.getvalue()
 
 
 def _is_pojo(member: Member) -> bool:

@@ -12,6 +12,7 @@ Whether a row was built by names or by positions is not recorded; names neither:
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -32,7 +33,13 @@ from pyspark_savepoint.formats.columns import (
 )
 from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.errors import ValueRangeError
-from pyspark_savepoint.formats.serializers.base import CompositeSerializer, SnapshotReader, TypeSerializer, flink_types
+from pyspark_savepoint.formats.serializers.base import (
+    CompositeSerializer,
+    SnapshotReader,
+    TypeSerializer,
+    flink_fields,
+    flink_types,
+)
 from pyspark_savepoint.formats.serializers.checks import refuse_nulls
 from pyspark_savepoint.formats.serializers.collections import (
     GenericArraySerializer,
@@ -69,6 +76,8 @@ class RowSerializer(CompositeSerializer):
     """ROW<A, B>; with the option ``rowKind`` the kind is the last field."""
 
     supports_row_kind: bool = True
+    #: Names that the user gave; no part of the snapshot.
+    field_names: tuple[str, ...] = dataclasses.field(default=(), compare=False)
     arity: ClassVar[int | None] = None
     outer_versions: ClassVar[tuple[int, ...]] = (2, 3, 4)
 
@@ -85,19 +94,21 @@ class RowSerializer(CompositeSerializer):
             view.write_bool(self.supports_row_kind)
 
     @classmethod
-    def of(cls, *fields: TypeSerializer) -> RowSerializer:
+    def of(cls, *fields: TypeSerializer, names: tuple[str, ...] = ()) -> RowSerializer:
         """A row as this package writes it."""
-        return cls(ROW, 3, 4, fields)
+        return cls(ROW, 3, 4, fields, field_names=names)
 
     @property
     def flink_type(self) -> str:
-        """ROW<A, B>."""
+        """ROW<A, B>, or ROW<id A, name B> where the user gave names."""
+        if self.field_names:
+            return f"ROW<{flink_fields(self.field_names, self.nested)}>"
         return f"ROW<{flink_types(self.nested)}>"
 
     @property
     def names(self) -> tuple[str, ...]:
-        """f0, f1..."""
-        return tuple(f"f{index}" for index in range(len(self.nested)))
+        """f0, f1... unless the user gave names."""
+        return self.field_names or tuple(f"f{index}" for index in range(len(self.nested)))
 
     @property
     def kind_bits(self) -> int:

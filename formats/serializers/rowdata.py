@@ -34,6 +34,7 @@ from pyspark_savepoint.formats.serializers.base import (
     SnapshotReader,
     TypeSerializer,
     expect_version,
+    quoted,
     write_nested,
 )
 from pyspark_savepoint.formats.serializers.binary_data import (
@@ -116,6 +117,8 @@ class RowDataSerializer(SizedSerializer):
     fields: tuple[EmbeddedType, ...]
     nested: tuple[TypeSerializer, ...]
     generated: bool = field(default=False, compare=False)
+    #: Names that the user gave; no part of the snapshot.
+    field_names: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod
     def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
@@ -143,13 +146,16 @@ class RowDataSerializer(SizedSerializer):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """f0, f1, ..."""
-        return tuple(f"f{index}" for index in range(len(self.fields)))
+        """f0, f1, ... unless the user gave names."""
+        return self.field_names or tuple(f"f{index}" for index in range(len(self.fields)))
 
     @property
     def flink_type(self) -> str:
-        """ROWDATA<STRING, INT NOT NULL>."""
-        return f"ROWDATA<{', '.join(map(str, self.kinds))}>"
+        """ROWDATA<STRING, INT NOT NULL>, or ROWDATA<name STRING, age INT NOT NULL> where the user gave names."""
+        kinds = [str(kind) for kind in self.kinds]
+        if self.field_names:
+            kinds = [f"{quoted(name)} {kind}" for name, kind in zip(self.field_names, kinds, strict=True)]
+        return f"ROWDATA<{', '.join(kinds)}>"
 
     @property
     def children(self) -> tuple[TypeSerializer, ...]:
@@ -308,8 +314,8 @@ class CollectionDataSerializer(SizedSerializer):
 
     @property
     def flink_type(self) -> str:
-        """ARRAY<INT> or MAP<STRING, INT>."""
-        return str(self.kind)
+        """ARRAYDATA<INT> or MAPDATA<STRING, INT>."""
+        return f"{self.kind.root}DATA<{', '.join(map(str, self.kind.children))}>"
 
     def opaque_parts(self) -> list[TypeSerializer]:
         """The value, where a type is not known."""

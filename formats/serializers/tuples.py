@@ -29,6 +29,15 @@ TUPLE0 = RUNTIME + "Tuple0SerializerSnapshot"
 TUPLE0_BYTE = 42
 
 
+def tuple_class(arity: int) -> str:
+    """Flink's own class for that many fields.
+
+    >>> tuple_class(2)
+    'org.apache.flink.api.java.tuple.Tuple2'
+    """
+    return f"org.apache.flink.api.java.tuple.Tuple{arity}"
+
+
 @dataclass(frozen=True)
 class FieldsSerializer(ShapedSerializer):
     """What tuples and case classes share."""
@@ -70,8 +79,10 @@ class TupleSerializer(FieldsSerializer):
 
     @property
     def flink_type(self) -> str:
-        """TUPLE<A, B>."""
-        return f"TUPLE<{flink_types(self.nested)}>"
+        """TUPLE<A, B>; of a subclass of the user's TUPLE<com.shop.Pair>(A, B)."""
+        arguments = flink_types(self.nested)
+        own = self.class_name == tuple_class(len(self.nested))
+        return f"TUPLE<{arguments}>" if own else f"TUPLE<{self.class_name}>({arguments})"
 
     def java_hash(self, column: pa.Array) -> Ints:
         """``TupleN.hashCode``: from the first field's, 31 times and plus."""
@@ -81,10 +92,9 @@ class TupleSerializer(FieldsSerializer):
         return np.where(valid_rows(column), result.view(np.int32), 0).astype(np.int32)
 
     @classmethod
-    def of(cls, *fields: TypeSerializer) -> TupleSerializer:
+    def of(cls, *fields: TypeSerializer, class_name: str | None = None) -> TupleSerializer:
         """A tuple as this package writes it."""
-        class_name = f"org.apache.flink.api.java.tuple.Tuple{len(fields)}"
-        return cls(RUNTIME + "TupleSerializerSnapshot", 3, 2, fields, class_name)
+        return cls(RUNTIME + "TupleSerializerSnapshot", 3, 2, fields, class_name or tuple_class(len(fields)))
 
 
 @register(*scala("ScalaCaseClassSerializerSnapshot", "Tuple2CaseClassSerializerSnapshot"))

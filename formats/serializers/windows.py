@@ -63,10 +63,14 @@ def invert_odd(numbers: Longs) -> Longs:
 @register(STREAM_WINDOW, TABLE_WINDOW)
 @dataclass(frozen=True)
 class TimeWindowSerializer(FixedWidthSerializer):
-    """TIME_WINDOW as a struct of start and end."""
+    """TIME_WINDOW as a struct of start and end; TABLE_TIME_WINDOW is that of SQL."""
 
-    flink_type: ClassVar[str] = "TIME_WINDOW"
     width: ClassVar[int] = 16
+
+    @property
+    def flink_type(self) -> str:
+        """TIME_WINDOW or TABLE_TIME_WINDOW."""
+        return "TIME_WINDOW" if self.snapshot_class == STREAM_WINDOW else "TABLE_TIME_WINDOW"
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         """Timestamps, or milliseconds."""

@@ -63,8 +63,8 @@ class NullableSerializer(ShapedSerializer):
 
     @property
     def flink_type(self) -> str:
-        """NULLABLE<T>."""
-        return f"NULLABLE<{self.nested[0].flink_type}>"
+        """NULLABLE<T>; NULLABLE<T>(PADDED) where a null is as long as a value."""
+        return f"NULLABLE<{self.nested[0].flink_type}>" + ("(PADDED)" if self.padding else "")
 
     @property
     def length(self) -> int:
@@ -114,8 +114,9 @@ class EitherSerializer(ShapedSerializer):
 
     @property
     def flink_type(self) -> str:
-        """EITHER<L, R>."""
-        return f"EITHER<{flink_types(self.nested)}>"
+        """EITHER<L, R>, or SCALA_EITHER<L, R>."""
+        home = "" if self.snapshot_class.startswith(RUNTIME) else "SCALA_"
+        return f"{home}EITHER<{flink_types(self.nested)}>"
 
     @property
     def shape(self) -> Part:

@@ -63,6 +63,8 @@ def _kind(tokens: list[str]) -> tuple[Kind, list[str]]:
             parts, fields, rest = _arguments(rest[1:], ">")
     if rest and rest[0] == "(":
         parts, fields, rest = _arguments(rest[1:], ")")
+    while rest and rest[0] in ("REGISTERED", "SUBCLASSES"):
+        _, _, rest = _arguments(rest[2:], ")")
     if name == "STRING_ARRAY":
         parts = (Kind("STRING"),)
     if name in ("NULLABLE", "TTL") and len(parts) == 1:

@@ -46,7 +46,7 @@ def test_values_of_real_flink(corpus: Path) -> None:
         (STREAMING + "GlobalWindow$Serializer$GlobalWindowSerializerSnapshot", "GLOBAL_WINDOW", b"\0", 1, 0),
         (
             TABLE + "runtime.operators.window.GlobalWindow$Serializer$GlobalWindowSerializerSnapshot",
-            "GLOBAL_WINDOW",
+            "TABLE_GLOBAL_WINDOW",
             b"\0",
             1,
             0,

@@ -52,21 +52,23 @@ def _read(snapshot: str, enum_class: str, constants: list[tuple[str, int | None]
 
 def test_values_of_real_flink(corpus: Path) -> None:
     serializer = check_corpus(corpus, "enum-serializer", "EMMA", 5)
-    assert serializer.flink_type == "ENUM<org.apache.flink.api.common.typeutils.base.TestEnum>"
+    assert serializer.flink_type == (
+        "ENUM<org.apache.flink.api.common.typeutils.base.TestEnum>(FOO, BAR, PETER, PAULA, NATHANIEL, EMMA)"
+    )
     assert serializer.length == 4
     assert serializer.constants == ("FOO", "BAR", "PETER", "PAULA", "NATHANIEL", "EMMA")
 
 
 def test_bytes() -> None:
     colors = read_serializer(COLORS)
-    assert colors.flink_type == "ENUM<W$Color>"
+    assert colors.flink_type == "ENUM<W$Color>(RED, GREEN, BLUE)"
     for index, name in enumerate(("RED", "GREEN", "BLUE")):
         check_value(colors, bytes([0, 0, 0, index]), name)
 
 
 def test_scala() -> None:
     colors = scala(("RED", 7), ("GREEN", -2), ("BLUE", 3))
-    assert colors.flink_type == "SCALA_ENUM<com.shop.Color$>"
+    assert colors.flink_type == "SCALA_ENUM<com.shop.Color$>(RED = 7, GREEN = -2, BLUE = 3)"
     for data, name in (("00000007", "RED"), ("fffffffe", "GREEN"), ("00000003", "BLUE")):
         check_value(colors, bytes.fromhex(data), name)
     check_column(colors, pa.array((["RED", "BLUE", "GREEN"] * 200)[:500]))

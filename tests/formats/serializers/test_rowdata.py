@@ -385,7 +385,7 @@ def words(numbers: list[int]) -> bytes:
 
 def test_collections_at_the_top() -> None:
     exhibit = sql_zoo.exhibits()["array int"]
-    assert exhibit.serializer.flink_type == "ARRAY<INT>"
+    assert exhibit.serializer.flink_type == "ARRAYDATA<INT>"
     check_value(exhibit.serializer, exhibit.values[0], [1, None, 3])
     assert exhibit.values[0].hex() == "00000018" + "03000000020000000100000000000000" + "0300000000000000"
     check_value(sql_zoo.exhibits()["map"].serializer, sql_zoo.exhibits()["map"].values[0], [("a", 1), ("b" * 10, None)])

@@ -58,11 +58,11 @@ def timestamp(precision: int) -> TypeSerializer:
         ("raw", "RAW<INT>", [b"\0\0\0M"]),
         ("window key", "WINDOW_KEY<ROWDATA<STRING>>", [{"window": 1000, "key": {"f0": "key"}}]),
         ("external long", "LONG", [5]),
-        ("external array", "ARRAY<STRING>", [["a", None]]),
+        ("external array", "ARRAYDATA<STRING>", [["a", None]]),
         (
             "node",
-            "NODE<row ROWDATA<STRING>, sqn LONG, prev_sqn NULLABLE<LONG>, next_sqn NULLABLE<LONG>, "
-            "next_sqn_for_record NULLABLE<LONG>, timestamp LONG>",
+            "NODE<row ROWDATA<STRING>, sqn LONG, prev_sqn NULLABLE<LONG>(PADDED), next_sqn NULLABLE<LONG>(PADDED), "
+            "next_sqn_for_record NULLABLE<LONG>(PADDED), timestamp LONG>",
             [
                 {
                     "row": {"f0": "k"},

@@ -37,14 +37,14 @@ def test_fixtures_of_flink(corpus: Path) -> None:
 
 def test_values_of_real_flink() -> None:
     check_zoo("nullable", "NULLABLE<LONG>", [5, None])
-    check_zoo("nullablepad", "NULLABLE<LONG>", [5, None])
+    check_zoo("nullablepad", "NULLABLE<LONG>(PADDED)", [5, None])
     check_zoo("either", "EITHER<STRING, LONG>", [{"left": "l", "right": None}, {"left": None, "right": 1 << 40}])
     check_zoo("union", "UNION<LONG, INT>", [{"one": 4, "two": None}, {"one": None, "two": 5}])
 
 
 def test_values_of_scala() -> None:
     check_zoo("option", "OPTION<LONG>", [5, None])
-    check_zoo("scalaeither", "EITHER<LONG, INT>", [{"left": 1, "right": None}, {"left": None, "right": 2}])
+    check_zoo("scalaeither", "SCALA_EITHER<LONG, INT>", [{"left": 1, "right": None}, {"left": None, "right": 2}])
     check_zoo("try", "TRY<LONG, STRING>", [{"success": 5, "failure": None}])
     serializer = check_zoo("traversable", "TRAVERSABLE<LONG>", [[1, None, 3]])
     assert isinstance(serializer, TraversableSerializer)

@@ -1,0 +1,156 @@
+"""Words and signs of the notation of types, with the positions that errors point at."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NoReturn
+
+from pyspark_savepoint.formats.errors import TypeNotationError, did_you_mean
+
+#: Longer than any schema that a snapshot could hold.
+MAX_LENGTH = 1 << 20
+MAX_DEPTH = 48
+TOKEN = re.compile(
+    r"""\s*(?:
+        (?P<word>[^\W\d][\w$]*(?:\.[\w$]+)*|\$[\w$]*(?:\.[\w$]+)*)
+      | (?P<number>-?\d+)
+      | (?P<name>`(?:[^`]|``)+`)
+      | (?P<text>'(?:[^']|'')*')
+      | (?P<sign>[<>(),=*])
+      | (?P<end>$)
+    )""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """``kind`` is word, number, name (in backquotes), text (in single quotes), sign or end; ``text`` without quotes."""
+
+    kind: str
+    text: str
+    position: int
+
+    @property
+    def upper(self) -> str:
+        """A word as types are compared: without case. Nothing for the others."""
+        return self.text.upper() if self.kind == "word" else ""
+
+    def __str__(self) -> str:
+        return repr(self.text) if self.kind != "end" else "the end"
+
+
+def tokens_of(text: str) -> list[Token]:
+    """All tokens and the end."""
+    if len(text) > MAX_LENGTH:
+        raise TypeNotationError(f"a type of {len(text)} characters", expected=f"at most {MAX_LENGTH}")
+    found: list[Token] = []
+    position = 0
+    while not found or found[-1].kind != "end":
+        match = TOKEN.match(text, position)
+        if match is None:
+            start = position + len(text[position:]) - len(text[position:].lstrip())
+            refuse(text, start, "a type", repr(text[start]))
+        kind = str(match.lastgroup)
+        value = match[kind]
+        if kind in ("name", "text"):
+            value = value[1:-1].replace(value[0] * 2, value[0])
+        found.append(Token(kind, value, match.start(kind)))
+        position = match.end()
+    return found
+
+
+def refuse(text: str, position: int, expected: str, found: str, remedy: str | None = None) -> NoReturn:
+    """An error that shows the text and points into it."""
+    low, high = max(0, position - 60), position + 40
+    shown = ("…" if low else "") + text[low:high].replace("\n", " ") + ("…" if high < len(text) else "")
+    mark = " " * (position - low + (1 if low else 0)) + "^"
+    raise TypeNotationError(
+        f"no type: {expected} was expected at character {position + 1}\n      {shown}\n      {mark}",
+        found=found,
+        remedy=remedy,
+    )
+
+
+class Tokens:
+    """The tokens of a text, read one after the other."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = tokens_of(text)
+        self.at = 0
+        self.depth = 0
+
+    @property
+    def next(self) -> Token:
+        """The next token, not yet taken."""
+        return self.tokens[self.at]
+
+    def ahead(self, count: int) -> Token:
+        """A token behind the next one; the end beyond."""
+        return self.tokens[min(self.at + count, len(self.tokens) - 1)]
+
+    def take(self) -> Token:
+        """The next token."""
+        token = self.tokens[self.at]
+        self.at = min(self.at + 1, len(self.tokens) - 1)
+        return token
+
+    def fail(self, expected: str, token: Token | None = None, remedy: str | None = None) -> NoReturn:
+        """Refuse a token, the next one unless another is given."""
+        token = token or self.next
+        refuse(self.text, token.position, expected, str(token), remedy)
+
+    def fail_unknown(self, expected: str, token: Token, known: Iterable[str], hint: str | None = None) -> NoReturn:
+        """Refuse a word that is not among the known ones, with the nearest of these."""
+        self.fail(expected, token, hint or did_you_mean(token.text.upper(), known))
+
+    def is_sign(self, sign: str) -> bool:
+        """Whether the next token is a sign."""
+        return self.next.kind == "sign" and self.next.text == sign
+
+    def accept(self, sign: str) -> bool:
+        """Take a sign if it is the next token."""
+        if self.is_sign(sign):
+            self.take()
+            return True
+        return False
+
+    def expect(self, sign: str) -> None:
+        """Take a sign that must be there."""
+        if not self.accept(sign):
+            self.fail(repr(sign))
+
+    def accept_word(self, word: str) -> bool:
+        """Take a word if it is the next token, whatever its case."""
+        if self.next.upper == word:
+            self.take()
+            return True
+        return False
+
+    def word(self, expected: str) -> Token:
+        """A word."""
+        return self.take() if self.next.kind == "word" else self.fail(expected)
+
+    def number(self, expected: str) -> int:
+        """A number."""
+        return int(self.take().text) if self.next.kind == "number" else self.fail(expected)
+
+    def name(self, expected: str) -> Token:
+        """A name of a field or a constant: a word without dots, or anything in backquotes."""
+        token = self.next
+        if token.kind == "name" or (token.kind == "word" and "." not in token.text):
+            return self.take()
+        return self.fail(expected)
+
+    def descend(self) -> None:
+        """One type deeper; :meth:`ascend` follows."""
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            self.fail(f"a type nested at most {MAX_DEPTH} deep")
+
+    def ascend(self) -> None:
+        """One type up."""
+        self.depth -= 1
