@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
-
 import numpy as np
 
 from pyspark_savepoint.formats.columns import Bytes, Ints, Longs
@@ -20,17 +18,10 @@ from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.frame_spool import FrameSpool
 from pyspark_savepoint.formats.key_groups import KeyGroupRange, KeyGroupRangeOffsets
 from pyspark_savepoint.formats.meta_info import KeyedBackendHeader
-from pyspark_savepoint.formats.snappy import FramedOutput
+from pyspark_savepoint.formats.snappy import FramedOutput, Output
 
 END_OF_KEY_GROUP = b"\xff\xff"
 FLAG = 0x80
-
-
-class OutputFile(Protocol):
-    """Where a writer's bytes go, from the file's first byte on."""
-
-    def write(self, data: memoryview | bytes, /) -> object:
-        """Append bytes; all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +51,7 @@ class FullKeyedStreamWriter:
 
     def __init__(
         self,
-        file: OutputFile,
+        file: Output,
         header: KeyedBackendHeader,
         key_group_range: KeyGroupRange,
         max_parallelism: int,
@@ -75,6 +66,8 @@ class FullKeyedStreamWriter:
         self.states = len(header.states)
         self._out = FramedOutput(file, len(view.getvalue()), header.compressed)
         self._offsets = [0] * len(key_group_range)
+        #: How many entries every key group has so far.
+        self.entries = np.zeros(len(key_group_range), np.int64)
         self._spool = FrameSpool(memory, spill_directory)
         self._key_group = -1
         #: The entry that every state of the open key group has last so far.
@@ -87,6 +80,7 @@ class FullKeyedStreamWriter:
         if not len(entries):
             return
         self._open(key_group)
+        self.entries[key_group - self.key_group_range.start] += len(entries)
         frames, last = self._frame(entries, np.array([0, len(entries)]), np.array([key_group], np.int32))
         before = self._last.get(state)
         if before is not None:
@@ -120,6 +114,8 @@ class FullKeyedStreamWriter:
         self._close()
         self._check(int(key_groups[0]), int(key_groups[-1]))
         parts = sorted(parts, key=lambda part: part[0])
+        for _, _, bounds in parts:
+            self.entries[np.asarray(key_groups, np.int64) - self.key_group_range.start] += np.diff(bounds)
         sizes = np.array([self._sizes(entries, bounds) for _, entries, bounds in parts])
         # A state's number stands before its entries, and the end mark behind the last.
         sizes += 2 * (sizes > 0)
@@ -135,7 +131,7 @@ class FullKeyedStreamWriter:
         for (state, entries, bounds), size in zip(parts, sizes, strict=True):
             there = size > 0
             frames[starts[there]], frames[starts[there] + 1] = state >> 8, state & 0xFF
-            emit.put_frames(frames, starts + 2, bounds, key_groups, self.prefix, *_spans(entries), last)
+            emit.put_frames(frames, starts + 2, starts + size, bounds, key_groups, self.prefix, *_spans(entries), last)
             frames[last[there] + 4] |= FLAG
             starts = starts + size
         self._write_groups(key_groups, frames, at, ends)
@@ -162,7 +158,8 @@ class FullKeyedStreamWriter:
         sizes = self._sizes(entries, bounds)
         frames = np.empty(int(sizes.sum()), np.uint8)
         last = np.empty(len(sizes), np.int64)
-        emit.put_frames(frames, np.cumsum(sizes) - sizes, bounds, key_groups, self.prefix, *_spans(entries), last)
+        ends = np.cumsum(sizes)
+        emit.put_frames(frames, ends - sizes, ends, bounds, key_groups, self.prefix, *_spans(entries), last)
         return frames, last
 
     def _open(self, key_group: int) -> None:
@@ -206,6 +203,7 @@ class FullKeyedStreamWriter:
         """End the last key group: where every key group begins, 0 where it has no entry. The file stays open."""
         self._close()
         self._spool.close()
+        self._out.flush()
         return KeyGroupRangeOffsets(self.key_group_range, tuple(self._offsets))
 
     def close(self) -> None:
