@@ -5,13 +5,16 @@
     <checkpoint root>/chk-42/_metadata      the exclusive folder: "directory"
     <checkpoint root>/shared/<uuid>         files that several checkpoints share
     <checkpoint root>/taskowned/...         files that tasks own
+    <anywhere>/<job id>/dstl/<uuid>         changelogs, of the job whose id is the checkpoint root's name
     <anywhere>/savepoint-ab12cd/_metadata   a savepoint is a folder of its own
 
 A relative handle stays in the exclusive folder. An absolute one may name files of the exclusive folder and of the
 three kinds of folders of the checkpoint root. When it names another place, the checkpoint was moved, or the state
 really lies elsewhere (entropy in S3 paths, state of a claimed snapshot): the tail of the recorded path (from
 ``shared``, ``taskowned`` or ``chk-N`` on, or the file's name) is looked up here first, and only what the user allowed
-is read out there. Flink's twins: ``AbstractFsCheckpointStorageAccess``, ``FsCheckpointStorageLocation``.
+is read out there. Changelogs have a place of their own by design: those of this very job are read where they were
+recorded, or where they are beside the folders above the checkpoint after a move. Flink's twins:
+``AbstractFsCheckpointStorageAccess``, ``FsCheckpointStorageLocation``, ``FsStateChangelogStorage``.
 """
 
 from __future__ import annotations
@@ -35,6 +38,10 @@ from pyspark_savepoint.formats.stream_handles import (
 )
 
 CHECKPOINT_DIRECTORY = re.compile(r"chk-[0-9]+")
+JOB_ID = re.compile(r"[0-9a-f]{32}")
+CHANGELOG_DIRECTORY = "dstl"
+#: Folders above the checkpoint root beside which a changelog is looked for, and names of its path that may have stayed.
+ABOVE, STAYED = 4, 6
 SHARED_STATE_DIRECTORY = "shared"
 TASK_OWNED_STATE_DIRECTORY = "taskowned"
 ALLOW_OUTSIDE = "allowOutside"
@@ -106,8 +113,14 @@ class SnapshotLocation:
             anchor = self._anchor(candidate)
             if anchor is not None and self.filesystem.info(candidate) is not None:
                 return self.filesystem, candidate, anchor
+        changelogs = list(self._changelogs(here, parts))
+        for candidate, anchor in changelogs:
+            if self.filesystem.info(candidate) is not None:
+                return self.filesystem, candidate, anchor
         if here is not None and self._anchor(here) is not None:
             return self.filesystem, here, self._anchor(here)  # missing: opening it says so
+        if changelogs:
+            return self.filesystem, *changelogs[0]
         if not self.allow_outside:
             raise self._outside(recorded, parts)
         return (*locate(recorded), None)
@@ -137,6 +150,20 @@ class SnapshotLocation:
             if _is_state_folder(part):
                 yield posixpath.join(base, *parts[position:])
         yield posixpath.join(self.directory, parts[-1])
+
+    def _changelogs(self, here: str | None, parts: list[str]) -> Iterator[tuple[str, Anchor]]:
+        """Where a recorded file of this job's changelog may be: there, or in the same place beside a folder above."""
+        root = self.checkpoint_root
+        job = posixpath.basename(root or "")
+        if root is None or not JOB_ID.fullmatch(job) or parts[-3:-1] != [job, CHANGELOG_DIRECTORY]:
+            return
+        places = [here] if here is not None else []
+        above = root
+        for _ in range(ABOVE):
+            above = posixpath.dirname(above)
+            places += [posixpath.join(above, *parts[-count:]) for count in range(3, min(STAYED, len(parts)) + 1)]
+        for place in places:
+            yield place, Anchor(posixpath.dirname(posixpath.dirname(place)), CHANGELOG_DIRECTORY)
 
     def _outside(self, recorded: str, parts: list[str]) -> UnsafePathError:
         looked = ", ".join(self.filesystem.uri(path) for path in self._rebased(parts))

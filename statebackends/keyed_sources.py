@@ -11,11 +11,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NoReturn
 
 from pyspark_savepoint.formats.byte_source import ByteSource, StateLocation
+from pyspark_savepoint.formats.changelog import ChangeSource, FileChanges, InlineChanges
 from pyspark_savepoint.formats.columns import DecodeOptions, Origin
-from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError, UnsupportedStateError
+from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError
 from pyspark_savepoint.formats.headers import read_header
 from pyspark_savepoint.formats.heap_stream import HeapKeyedStream
 from pyspark_savepoint.formats.key_groups import KeyGroupRange, KeyGroupRangeOffsets
@@ -33,9 +34,11 @@ from pyspark_savepoint.formats.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
 from pyspark_savepoint.formats.savepoint import Savepoint
+from pyspark_savepoint.statebackends.changelog_keys import with_keys
+from pyspark_savepoint.statebackends.changelog_source import ChangelogKeyedStream, ChangelogSource
 from pyspark_savepoint.statebackends.rocksdb_source import RocksDBSource
 
-KeyedStream = FullKeyedStream | HeapKeyedStream | RocksDBKeyedStream
+KeyedStream = FullKeyedStream | HeapKeyedStream | RocksDBKeyedStream | ChangelogKeyedStream
 FRAMING_WINDOW = 1 << 24
 
 
@@ -127,7 +130,7 @@ def is_heap_format(stream: FullKeyedStream, offsets: KeyGroupRangeOffsets) -> bo
     return False
 
 
-AnyKeyedSource = KeyedSource | RocksDBSource
+AnyKeyedSource = KeyedSource | RocksDBSource | ChangelogSource
 
 
 def keyed_sources(savepoint: Savepoint, operator: OperatorState) -> list[AnyKeyedSource]:
@@ -137,9 +140,20 @@ def keyed_sources(savepoint: Savepoint, operator: OperatorState) -> list[AnyKeye
         handle = operator.subtasks[index].managed_keyed_state
         if handle is not None:
             sources += _sources(savepoint, operator, handle)
+    sources = _with_keys(sources)
     sources.sort(key=lambda source: source.key_group_range.start)
     refuse_overlaps(savepoint, operator, [source.key_group_range for source in sources])
     return sources
+
+
+def _with_keys(sources: list[AnyKeyedSource]) -> list[AnyKeyedSource]:
+    """The same sources; those that are nothing but changes know the type of their keys."""
+    bare = [source for source in sources if isinstance(source, ChangelogSource) and not source.parts]
+    if not bare:
+        return sources
+    others = [source for source in sources if not (isinstance(source, ChangelogSource) and not source.parts)]
+    known = others[0].header().key_serializer if others else None
+    return [*others, *with_keys(bare, known)]
 
 
 def refuse_overlaps(savepoint: Savepoint, operator: OperatorState, ranges: list[KeyGroupRange]) -> None:
@@ -178,27 +192,33 @@ def _files(
 def _changelog(
     savepoint: Savepoint, operator: OperatorState, handle: ChangelogStateBackendHandle
 ) -> list[AnyKeyedSource]:
+    parts = [source for part in handle.materialized for source in _sources(savepoint, operator, part)]
     # A native savepoint materializes everything: then what the changelog wraps is the whole state.
-    if handle.non_materialized:
-        _refuse(savepoint, operator, handle)
-    return [source for part in handle.materialized for source in _sources(savepoint, operator, part)]
+    if not handle.non_materialized:
+        return parts
+    refuse_overlaps(savepoint, operator, [part.key_group_range for part in parts])
+    changes = tuple(each for delta in handle.non_materialized for each in _changes(savepoint, operator, delta))
+    size = sum(delta.state_size for delta in handle.non_materialized)
+    place = (handle.key_group_range, operator.max_parallelism, operator.label)
+    return [ChangelogSource(savepoint.metadata_path, tuple(parts), changes, size, *place)]
 
 
-WRITERS = {
-    ChangelogStateBackendHandle: "a changelog",
-    InMemoryChangelogStateHandle: "a changelog",
-    ChangelogStateHandleStreamImpl: "a changelog",
-}
+def _changes(savepoint: Savepoint, operator: OperatorState, delta: Any) -> list[ChangeSource]:
+    if isinstance(delta, InMemoryChangelogStateHandle):
+        changes = tuple((each.key_group, each.change) for each in delta.changes)
+        return [InlineChanges(f"{savepoint.metadata_path} (inline changes)", changes)]
+    if not isinstance(delta, ChangelogStateHandleStreamImpl):
+        _no_state(savepoint, operator, delta)
+    return [FileChanges(savepoint.resolve(each.handle, operator), each.offset) for each in delta.handles_and_offsets]
 
 
-def _refuse(savepoint: Savepoint, operator: OperatorState, handle: Any) -> list[AnyKeyedSource]:
-    raise UnsupportedStateError(
-        f"the keyed state of this operator is kept in {WRITERS[type(handle)]}, which is not read yet",
-        path=savepoint.path,
+def _no_state(savepoint: Savepoint, operator: OperatorState, handle: Any) -> NoReturn:
+    raise CorruptStateError(
+        "a handle is where its kind cannot be: changes are part of a changelog, and a changelog has nothing else",
+        path=savepoint.metadata_path,
         operator=operator.label,
         found=type(handle).__name__,
-        remedy="take a canonical savepoint of the job (flink savepoint --type canonical); "
-        "operator state and the other tables of this snapshot can be read",
+        remedy="the snapshot is damaged: take it from its origin again",
     )
 
 
@@ -208,7 +228,7 @@ BACKENDS: Mapping[type, Callable[[Savepoint, OperatorState, Any], list[AnyKeyedS
         KeyGroupsSavepointStateHandle: _key_groups,
         ChangelogStateBackendHandle: _changelog,
         IncrementalRemoteKeyedStateHandle: _files,
-        InMemoryChangelogStateHandle: _refuse,
-        ChangelogStateHandleStreamImpl: _refuse,
+        InMemoryChangelogStateHandle: _no_state,
+        ChangelogStateHandleStreamImpl: _no_state,
     }
 )
