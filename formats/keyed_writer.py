@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+
 import numpy as np
 
 from pyspark_savepoint.formats.columns import Bytes, Ints, Longs

@@ -25,6 +25,8 @@ MAX_CHUNK = 76 + MAX_CHUNK_CONTENT * 7 // 6
 COMPRESSED, PLAIN = 0x00, 0x01
 #: Content that is compressed in one go, of whole chunks.
 CONTENT_AT_ONCE = 1 << 20
+#: Bytes of a file that are written in one go; what is as large goes as it is.
+WRITE_AT_ONCE = 1 << 20
 
 
 def _damaged(path: str | None, offset: int, expected: str, found: object) -> CorruptStateError:
@@ -115,6 +117,7 @@ class FramedOutput:
         self.position = position
         self.compressed = compressed
         self._waiting = bytearray()
+        self._buffer = bytearray()
 
     def begin(self) -> int:
         """Begin a part: where that is."""
@@ -145,5 +148,17 @@ class FramedOutput:
         self._write(memoryview(cramjam.snappy.compress(content))[len(IDENTIFIER) :])
 
     def _write(self, data: memoryview | bytes) -> None:
-        self.file.write(data)
         self.position += len(data)
+        if len(data) >= WRITE_AT_ONCE // 4:
+            self.flush()
+            self.file.write(data)
+            return
+        self._buffer += data
+        if len(self._buffer) >= WRITE_AT_ONCE:
+            self.flush()
+
+    def flush(self) -> None:
+        """Give the file everything up to ``position``."""
+        if self._buffer:
+            self.file.write(bytes(self._buffer))
+            self._buffer.clear()

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.ipc as ipc
 
-from pyspark_savepoint.formats.columns import Ints
+from pyspark_savepoint.formats.columns import Ints, Longs
 
 KEY_GROUP, KEY = "__key_group", "__key"
 
@@ -33,6 +33,10 @@ class SortedBatch:
 
     def __len__(self) -> int:
         return len(self.key)
+
+    def place(self, row: int) -> tuple[int, bytes]:
+        """Where a row stands in the order: its key group and key."""
+        return int(self.key_group[row]), self.key[row].as_py()
 
     def slice(self, low: int, high: int) -> SortedBatch:
         """Rows [low, high)."""
@@ -73,6 +77,13 @@ class _Stream:
         """The sink's owner does that."""
 
 
+def group_bounds(key_group: Ints) -> tuple[Ints, Longs]:
+    """The key groups of sorted rows, and where the rows of each begin, with the end of the last."""
+    cuts = 1 + np.flatnonzero(key_group[1:] != key_group[:-1])
+    bounds = np.concatenate([[0], cuts, [len(key_group)]]).astype(np.int64)
+    return key_group[bounds[:-1]], bounds
+
+
 def run_schema(rows: pa.Schema) -> pa.Schema:
     """The columns of a run file."""
     return pa.schema([pa.field(KEY_GROUP, pa.int32()), pa.field(KEY, pa.binary()), *rows])
@@ -86,10 +97,13 @@ def write_run(sink: Sink, schema: pa.Schema, batches: Iterable[SortedBatch]) -> 
     with ipc.new_stream(pa.PythonFile(_Stream(sink), mode="w"), whole) as writer:
         for batch in batches:
             columns = [pa.array(batch.key_group, pa.int32()), batch.key, *batch.rows.columns]
+            if not len(batch):
+                continue
             writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=whole))
             rows += len(batch)
-            for key_group, count in zip(*np.unique(batch.key_group, return_counts=True), strict=True):
-                counts[int(key_group)] = counts.get(int(key_group), 0) + int(count)
+            key_groups, bounds = group_bounds(batch.key_group)
+            for key_group, count in zip(key_groups.tolist(), np.diff(bounds).tolist(), strict=True):
+                counts[key_group] = counts.get(key_group, 0) + count
     return RunInfo(rows, counts)
 
 
@@ -99,7 +113,8 @@ def read_run(file: Any) -> Iterator[SortedBatch]:
         schema = pa.schema(list(reader.schema)[2:])
         for batch in reader:
             rows = pa.RecordBatch.from_arrays(batch.columns[2:], schema=schema)
-            yield SortedBatch(np.asarray(batch.column(0), np.int32), batch.column(1), rows)
+            # A copy, for kernels want arrays that can be written.
+            yield SortedBatch(np.array(batch.column(0), np.int32), batch.column(1), rows)
 
 
 class _Run:
@@ -125,7 +140,7 @@ class _Run:
     def last(self) -> tuple[int, bytes]:
         """Where the last row at hand stands."""
         assert self.batch is not None
-        return place(self.batch, len(self.batch) - 1)
+        return self.batch.place(len(self.batch) - 1)
 
     def take(self, boundary: tuple[int, bytes] | None, inclusive: bool) -> SortedBatch | None:
         """Remove the rows before a boundary, and those on it where ``inclusive``; all where there is none."""
@@ -138,11 +153,6 @@ class _Run:
             return batch
         self.batch = batch.slice(high, len(batch))
         return batch.slice(0, high) if high else None
-
-
-def place(batch: SortedBatch, row: int) -> tuple[int, bytes]:
-    """Where a row stands in the order."""
-    return int(batch.key_group[row]), batch.key[row].as_py()
 
 
 def _bound(batch: SortedBatch, boundary: tuple[int, bytes], inclusive: bool) -> int:

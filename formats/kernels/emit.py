@@ -16,18 +16,19 @@ from pyspark_savepoint.formats.kernels.load import be_u64, put_u64
 
 
 @inline
-def copy_span(source: Any, start: Any, end: Any, out: Any, o: Any) -> Any:
-    """Copy a span; the place behind it. By words, of which the last may overlap the one before."""
+def copy_span(source: Any, start: Any, end: Any, out: Any, o: Any, limit: Any) -> Any:
+    """Copy a span to ``out[o]``; the place behind it.
+
+    By words, of which the last may go beyond the span: what lies there up to ``limit`` is written later.
+    """
     n = end - start
-    if n >= 8:
-        i = 0
-        while i < n:
-            i = min(i, n - 8)
-            put_u64(out, o + i, be_u64(source, start + i))
-            i += 8
-    else:
-        for i in range(n):
-            out[o + i] = source[start + i]
+    i = np.int64(0)
+    while i < n and o + i + 8 <= limit and start + i + 8 <= source.shape[0]:
+        put_u64(out, o + i, be_u64(source, start + i))
+        i += 8
+    while i < n:
+        out[o + i] = source[start + i]
+        i += 1
     return o + n
 
 
@@ -58,6 +59,7 @@ def frame_sizes(
 def put_frames(
     out: Any,
     at: Any,
+    ends: Any,
     bounds: Any,
     key_group: Any,
     prefix: int,
@@ -69,7 +71,7 @@ def put_frames(
     value_end: Any,
     last: Any,
 ) -> None:
-    """Write group g's entries from ``at[g]``; ``last[g]`` gets where its last entry begins, -1 if it has none."""
+    """Write group g's entries to [at[g], ends[g]); ``last[g]`` gets where its last entry begins, -1 if it has none."""
     for g in range(at.shape[0]):
         o = at[g]
         last[g] = -1
@@ -82,14 +84,14 @@ def put_frames(
                 out[o] = high
                 o += 1
             out[o] = low
-            o = copy_span(keys, key_start[e], key_end[e], out, o + 1)
+            o = copy_span(keys, key_start[e], key_end[e], out, o + 1, ends[g])
             o = put_i32(out, o, value_end[e] - value_start[e])
-            o = copy_span(values, value_start[e], value_end[e], out, o)
+            o = copy_span(values, value_start[e], value_end[e], out, o, ends[g])
 
 
 @kernel
 def join_spans(a: Any, a_start: Any, a_end: Any, b: Any, b_start: Any, b_end: Any, offsets: Any, out: Any) -> None:
-    """Span i of ``a`` and span i of ``b`` behind one another, at ``offsets[i]`` of ``out``."""
+    """Span i of ``a`` and span i of ``b`` behind one another, at ``offsets[i]`` of ``out``, ascending."""
     for i in range(a_start.shape[0]):
-        o = copy_span(a, a_start[i], a_end[i], out, offsets[i])
-        copy_span(b, b_start[i], b_end[i], out, o)
+        o = copy_span(a, a_start[i], a_end[i], out, offsets[i], out.shape[0])
+        copy_span(b, b_start[i], b_end[i], out, o, out.shape[0])

@@ -1,0 +1,69 @@
+"""Keys: key groups of Java hashes, lengths behind variable parts, and equal neighbours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pyspark_savepoint.formats.kernels._jit import inline, kernel
+from pyspark_savepoint.formats.kernels.frames import compare_spans
+
+
+@inline
+def rotate(value: Any, bits: int) -> Any:
+    """An unsigned int, rotated to the left."""
+    return (value << np.uint32(bits)) | (value >> np.uint32(32 - bits))
+
+
+@kernel
+def key_groups(hashes: Any, max_parallelism: int, out: Any) -> None:
+    """The key group of every Java ``hashCode``: the mix of ``MathUtils.murmurHash``."""
+    for i in range(hashes.shape[0]):
+        code = rotate(np.uint32(hashes[i]) * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
+        code = rotate(code, 13) * np.uint32(5) + np.uint32(0xE6546B64)
+        code ^= np.uint32(4)
+        code = (code ^ (code >> np.uint32(16))) * np.uint32(0x85EBCA6B)
+        code = (code ^ (code >> np.uint32(13))) * np.uint32(0xC2B2AE35)
+        code ^= code >> np.uint32(16)
+        magnitude = np.int64(code)
+        if magnitude >= 0x80000000:
+            # Java's abs; the smallest int, which has none, becomes 0.
+            magnitude = (0x100000000 - magnitude) & 0x7FFFFFFF
+        out[i] = magnitude % max_parallelism
+
+
+@kernel
+def length_digits(lengths: Any, out: Any) -> None:
+    """Bytes of the little-endian length that stands behind a variable part: at least one."""
+    for i in range(lengths.shape[0]):
+        rest = lengths[i] >> 8
+        out[i] = 1
+        while rest > 0:
+            out[i] += 1
+            rest >>= 8
+
+
+@kernel
+def put_lengths(buf: Any, pos: Any, lengths: Any) -> None:
+    """Write these lengths at cursors."""
+    for i in range(pos.shape[0]):
+        rest = lengths[i]
+        p = pos[i]
+        while True:
+            buf[p] = np.uint8(rest & 0xFF)
+            p += 1
+            rest >>= 8
+            if rest == 0:
+                break
+        pos[i] = p
+
+
+@kernel
+def first_repeated_span(group: Any, data: Any, start: Any, end: Any) -> int:
+    """The first span whose group and bytes are those of the one before it, or -1."""
+    for i in range(1, start.shape[0]):
+        same = group[i] == group[i - 1] and end[i] - start[i] == end[i - 1] - start[i - 1]
+        if same and compare_spans(data, start[i - 1], end[i - 1], start[i], end[i]) == 0:
+            return i
+    return -1
