@@ -5,8 +5,9 @@ Nothing here looks into state. Twins: ``SavepointWriter``, ``SavepointMetadataV2
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from pyspark_savepoint.formats.channel_handles import MergedChannelStateHandle
 from pyspark_savepoint.formats.errors import StateExistsError, UnsupportedVersionError
@@ -16,9 +17,11 @@ from pyspark_savepoint.formats.metadata import (
     CheckpointMetadata,
     MasterState,
     OperatorState,
+    OperatorSubtaskState,
     SnapshotKind,
     snapshot_kind,
 )
+from pyspark_savepoint.formats.operator_handles import OperatorStateHandle
 
 #: The oldest Flink that must read what nobody says more of.
 DEFAULT_FLINK = (1, 16)
@@ -38,6 +41,30 @@ def metadata_version(flink_version: tuple[int, int]) -> int:
 def identified(operator: OperatorState, identifier: OperatorIdentifier) -> OperatorState:
     """The operator under another identifier; of one that is named by its hash no uid is known."""
     return replace(operator, operator_id=identifier.operator_id, uid=identifier.uid)
+
+
+def with_keyed_state(operator: OperatorState, written: OperatorState) -> OperatorState:
+    """The operator with keyed state as it was written anew: of that parallelism and max parallelism."""
+    operator = replace(operator, parallelism=written.parallelism, max_parallelism=written.max_parallelism)
+    handles = {index: subtask.managed_keyed_state for index, subtask in written.subtasks.items()}
+    return _with_parts(operator, handles, "managed_keyed_state")
+
+
+def with_operator_state(operator: OperatorState, handles: Mapping[int, OperatorStateHandle | None]) -> OperatorState:
+    """The operator with the operator state of every subtask as it was written anew."""
+    return _with_parts(operator, handles, "managed_operator_state")
+
+
+def _with_parts(operator: OperatorState, parts: Mapping[int, Any], name: str) -> OperatorState:
+    """Only subtasks that have the part have it then. One that had finished goes on where it is given some."""
+    subtasks = dict(operator.subtasks)
+    for index in sorted(subtasks.keys() | parts.keys()):
+        part, before = parts.get(index), subtasks.get(index, OperatorSubtaskState())
+        if part is not None or not before.is_finished:
+            subtasks[index] = replace(before, is_finished=False, **{name: part})
+    return replace(
+        operator, subtasks=subtasks, is_fully_finished=operator.is_fully_finished and not any(parts.values())
+    )
 
 
 def refuse_same_ids(operators: Iterable[OperatorState]) -> None:

@@ -27,8 +27,8 @@ from pyspark_savepoint.formats.operator_handles import (
 )
 from pyspark_savepoint.formats.stream_handles import (
     EmptySegmentFileStateHandle,
+    FileStateHandle,
     KeyGroupsStreamStateHandle,
-    RelativeFileStateHandle,
     SegmentFileStateHandle,
     StreamStateHandle,
 )
@@ -104,9 +104,9 @@ def _database(handle: IncrementalRemoteKeyedStateHandle, moved: Replace) -> Incr
         return tuple(replace(file, handle=_stream(file.handle, moved)) for file in listed)
 
     shared, private = files(handle.shared_state), files(handle.private_state)
-    # What lies in the snapshot's own folder nobody shares.
-    own = tuple(file for file in shared if isinstance(file.handle, RelativeFileStateHandle))
-    others = tuple(file for file in shared if file not in own)
+    # What lies in the snapshot itself nobody shares.
+    others = tuple(file for file in shared if isinstance(file.handle, FileStateHandle | SegmentFileStateHandle))
+    own = tuple(file for file in shared if file not in others)
     meta = _stream(handle.meta_state, moved)
     return replace(handle, meta_state=meta, shared_state=others, private_state=private + own)
 

@@ -1,21 +1,19 @@
 """Files of a snapshot in another one: copied, so that it stands alone, or referred to where they are.
 
-A copy keeps the name of its file (Flink's are random and unique) and its bytes; several handles of one file share one
-copy. Handles of copies are relative, so that the new snapshot can be moved. References are absolute. Inline state
-stays inline.
+Several handles of one file share one copy. Handles of copies are relative, so that the new snapshot can be moved.
+References are absolute. Inline state stays inline.
 """
 
 from __future__ import annotations
 
 import posixpath
-import uuid
 from dataclasses import dataclass, field, replace
 
 from pyspark_savepoint.formats.byte_source import FileLocation
 from pyspark_savepoint.formats.filesystem import ARROW_SCHEMES, URI, LocalFileSystem, SnapshotFileSystem
 from pyspark_savepoint.formats.handle_streams import replace_streams
 from pyspark_savepoint.formats.metadata import OperatorState
-from pyspark_savepoint.formats.savepoint import METADATA_FILE_NAME, Savepoint
+from pyspark_savepoint.formats.savepoint import Savepoint
 from pyspark_savepoint.formats.stream_handles import (
     FileStateHandle,
     RelativeFileStateHandle,
@@ -57,10 +55,13 @@ class FileCopy:
 
 @dataclass
 class Relocation:
-    """Collects the files of operators that go into a new snapshot. ``copies`` by where they are now."""
+    """Collects the files of operators that go into a new snapshot. ``copies`` by where they are now.
 
+    ``prefix`` is what names of copies begin with: nothing else in the folder does.
+    """
+
+    prefix: str
     copies: dict[tuple[SnapshotFileSystem, str, int, int], FileCopy] = field(default_factory=dict)
-    _names: set[str] = field(default_factory=lambda: {METADATA_FILE_NAME})
 
     def copied(self, snapshot: Savepoint, operator: OperatorState) -> OperatorState:
         """The operator with handles of copies of its files."""
@@ -73,15 +74,8 @@ class Relocation:
         place = (location.filesystem, location.path, location.start, location.size if location.segment else -1)
         copy = self.copies.get(place)
         if copy is None:
-            copy = self.copies[place] = FileCopy(location, self._name(location))
+            copy = self.copies[place] = FileCopy(location, f"{self.prefix}-{len(self.copies)}")
         return RelativeFileStateHandle(copy.name, location.size)
-
-    def _name(self, location: FileLocation) -> str:
-        name = posixpath.basename(location.path)
-        if location.segment or name in self._names or name.startswith("."):
-            name = str(uuid.uuid4())
-        self._names.add(name)
-        return name
 
     @property
     def size(self) -> int:
