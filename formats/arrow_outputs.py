@@ -68,7 +68,7 @@ class ArrowOutputs:
         """Whether :meth:`move` costs nothing: object stores copy."""
         return isinstance(self.connected()[0], arrow_fs.HadoopFileSystem)
 
-    def open_output(self, path: str) -> ArrowOutputFile:
+    def open_output(self, path: str, *, durable: bool = True) -> ArrowOutputFile:
         """A new file."""
         filesystem, prefix = self.connected()
         return ArrowOutputFile(filesystem, prefix + path, self.uri(path))

@@ -71,9 +71,10 @@ def refuse(error: OSError, path: str) -> NoReturn:
 class LocalOutputFile:
     """A new file of this machine, without a buffer of its own."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, durable: bool = True) -> None:
         self.path = path
         self.size = 0
+        self._durable = durable
         try:
             self._descriptor = os.open(path, CREATE_FLAGS, 0o666)
         except OSError as error:
@@ -93,7 +94,8 @@ class LocalOutputFile:
     def close(self) -> None:
         """Flush to the disk: a savepoint is not published before its files would outlive a power failure."""
         try:
-            os.fsync(self._descriptor)
+            if self._durable:
+                os.fsync(self._descriptor)
             self._close()
         except OSError as error:
             refuse(error, self.path)
@@ -119,9 +121,9 @@ class LocalOutputs:
         """Whether :meth:`move` costs nothing."""
         return True
 
-    def open_output(self, path: str) -> LocalOutputFile:
-        """A new file; OutputError where one is there, or none can be."""
-        return LocalOutputFile(path)
+    def open_output(self, path: str, *, durable: bool = True) -> LocalOutputFile:
+        """A new file; OutputError where one is there, or none can be. Only a durable one outlives a power failure."""
+        return LocalOutputFile(path, durable)
 
     def create_directory(self, path: str) -> None:
         """The folder, and those above it that are missing."""

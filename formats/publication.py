@@ -79,7 +79,7 @@ class Staging:
     def create_work(self, name: str) -> OutputFile:
         """A new file that only this write needs."""
         self.filesystem.create_directory(self.folder)
-        return self.filesystem.open_output(self.work_path(name))
+        return self.filesystem.open_output(self.work_path(name), durable=False)
 
     def adopt(self, names: Collection[str]) -> None:
         """Move finished files of state to where they stay: into the savepoint, or to the other parts'."""
