@@ -4,7 +4,7 @@
 path                                          file system
 ============================================  =============================================================
 ``/a/b``, ``file:/a/b``, ``file:///a/b``      local; also ``dbfs:/Volumes/a`` and ``dbfs:/a``, which are mounted
-``s3://`` ``s3a://`` ``s3n://`` ``s3p://``    pyarrow's S3
+``s3://`` ``s3a://`` ``s3n://`` ``s3p://``    pyarrow's S3: ``remote`` says how each is connected to
 ``gs://`` ``abfs(s)://`` ``hdfs://``          pyarrow's GCS, Azure, HDFS
 ============================================  =============================================================
 
@@ -14,8 +14,6 @@ pickles; what it opens does not. Local files are read straight into the caller's
 
 from __future__ import annotations
 
-import errno
-import functools
 import os
 import posixpath
 import re
@@ -29,13 +27,12 @@ from typing import Any, Protocol
 from pyarrow import fs as arrow_fs
 
 from pyspark_savepoint.formats.arrow_outputs import ArrowOutputs
-from pyspark_savepoint.formats.errors import (
-    CorruptStateError,
-    OptionError,
-    StateFileNotFoundError,
-    UnsafePathError,
-)
+from pyspark_savepoint.formats.errors import OptionError, UnsafePathError
+from pyspark_savepoint.formats.local_input import NOT_THERE, LocalInputFile, local_error
 from pyspark_savepoint.formats.outputs import LocalOutputs, OutputFile
+from pyspark_savepoint.formats.remote import connect
+from pyspark_savepoint.formats.remote_errors import storage_error
+from pyspark_savepoint.formats.remote_input import RemoteInputFile
 
 URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?://([^/?#]*))?(.*)", re.DOTALL)
 # What other systems call the schemes of pyarrow.
@@ -52,15 +49,6 @@ ARROW_SCHEMES: Mapping[str, str] = MappingProxyType(
         "hdfs": "hdfs",
         "viewfs": "viewfs",
     }
-)
-NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EINVAL})
-# A link is refused (it was resolved before), and a named pipe must not make us wait for a writer.
-OPEN_FLAGS = (
-    os.O_RDONLY
-    | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_NONBLOCK", 0)
-    | getattr(os, "O_BINARY", 0)
 )
 
 
@@ -127,13 +115,17 @@ class SnapshotFileSystem(Protocol):
         """The path as a user would write it."""
         ...
 
+    def absence(self, path: str) -> str | None:
+        """Why there may be nothing at a path, where more is to be said."""
+        ...
+
     @property
     def renames(self) -> bool:
         """Whether :meth:`move` costs nothing."""
         ...
 
-    def open_output(self, path: str) -> OutputFile:
-        """A new file."""
+    def open_output(self, path: str, *, durable: bool = True) -> OutputFile:
+        """A new file; only a durable one need outlive a power failure."""
         ...
 
     def create_directory(self, path: str) -> None:
@@ -220,18 +212,21 @@ class LocalFileSystem(LocalOutputs):
         except OSError as error:
             if error.errno in NOT_THERE:
                 return None
-            raise
+            raise local_error(error, path) from None
         return FileInfo(path, stat.S_ISDIR(found.st_mode), found.st_size, found.st_mtime)
 
     def list(self, path: str) -> list[FileInfo]:
         """What a folder holds, by name; links to folders are not followed."""
-        entries = []
-        with os.scandir(path) as scan:
-            for entry in scan:
-                found = entry.stat(follow_symlinks=False)
-                is_directory = entry.is_dir(follow_symlinks=False)
-                entries.append(FileInfo(entry.path, is_directory, found.st_size, found.st_mtime))
-        return sorted(entries, key=lambda info: info.path)
+        try:
+            with os.scandir(path) as scan:
+                entries = [
+                    (entry.path, entry.is_dir(follow_symlinks=False), entry.stat(follow_symlinks=False))
+                    for entry in scan
+                ]
+        except OSError as error:
+            raise local_error(error, path) from None
+        found = [FileInfo(name, is_directory, at.st_size, at.st_mtime) for name, is_directory, at in entries]
+        return sorted(found, key=lambda info: info.path)
 
     def open_input(self, path: str, anchor: Anchor | None = None) -> LocalInputFile:
         """Open a regular file for reading; with an anchor, only if it lies there after links are resolved."""
@@ -240,67 +235,21 @@ class LocalFileSystem(LocalOutputs):
             raise UnsafePathError(
                 "a link leads out of the snapshot", path=path, found=real, expected=f"a file below {anchor}"
             )
-        try:
-            descriptor = os.open(real, OPEN_FLAGS)
-        except OSError as error:
-            raise _open_error(error, path) from None
-        return LocalInputFile(descriptor, path)
+        return LocalInputFile(real, path)
 
     def uri(self, path: str) -> str:
         """The path itself."""
         return path
 
+    def absence(self, path: str) -> str | None:
+        """DBFS that is not mounted."""
+        if path.startswith("/dbfs/") and not os.path.isdir("/dbfs"):
+            return "dbfs: is read through its mount at /dbfs, which is not on this machine: use a path /Volumes/..."
+        return None
+
 
 def _is_below(path: str, folder: str) -> bool:
     return path.startswith(folder.rstrip("/") + "/")
-
-
-def _open_error(error: OSError, path: str) -> Exception:
-    if error.errno in NOT_THERE:
-        return StateFileNotFoundError("a file of the snapshot is missing", path=path)
-    if error.errno == errno.ELOOP:
-        return UnsafePathError("a link that leads nowhere or out of the snapshot", path=path)
-    return error
-
-
-class LocalInputFile:
-    """A regular file, without a buffer of its own."""
-
-    def __init__(self, descriptor: int, path: str) -> None:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            os.close(descriptor)
-            raise UnsafePathError("not a regular file", path=path, expected="a file of the snapshot")
-        self.path = path
-        self.size = found.st_size
-        self._file = os.fdopen(descriptor, "rb", buffering=0)
-
-    def read_into(self, start: int, buffer: Any) -> None:
-        """Fill the whole writable buffer with the bytes from ``start`` on."""
-        self._file.seek(start)
-        fill(self._file, buffer, self.path, start)
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
-
-
-def fill(file: Any, buffer: Any, path: str, start: int) -> None:
-    """Read into the buffer until it is full; CorruptStateError when the file ends before."""
-    target = memoryview(buffer).cast("B")
-    done = 0
-    while done < len(target):
-        count = file.readinto(target[done:])
-        if not count:
-            raise CorruptStateError(
-                "the file is shorter than it should be",
-                path=path,
-                offset=start + done,
-                expected=f"{len(target) - done} more bytes",
-                found="the end of the file",
-                remedy="the file is truncated: take it from its origin again",
-            )
-        done += count
 
 
 # -- pyarrow ------------------------------------------------------------------------------------------------
@@ -317,22 +266,28 @@ class ArrowFileSystem(ArrowOutputs):
     def info(self, path: str) -> FileInfo | None:
         """What is at the path; None if nothing is."""
         filesystem, prefix = self.connected()
-        found = filesystem.get_file_info(prefix + path)
+        try:
+            found = filesystem.get_file_info(prefix + path)
+        except OSError as error:
+            raise storage_error(error, self.uri(path)) from None
         return None if found.type == arrow_fs.FileType.NotFound else self._info(found, prefix)
 
     def list(self, path: str) -> list[FileInfo]:
         """What a folder holds, by name."""
         filesystem, prefix = self.connected()
-        found = filesystem.get_file_info(arrow_fs.FileSelector(prefix + path))
+        try:
+            found = filesystem.get_file_info(arrow_fs.FileSelector(prefix + path))
+        except OSError as error:
+            raise storage_error(error, self.uri(path)) from None
         return sorted((self._info(entry, prefix) for entry in found), key=lambda info: info.path)
 
-    def open_input(self, path: str, anchor: Anchor | None = None) -> ArrowInputFile:
+    def open_input(self, path: str, anchor: Anchor | None = None) -> RemoteInputFile:
         """Open a file for reading; object stores have no links, so an anchor needs no look."""
         filesystem, prefix = self.connected()
         try:
-            return ArrowInputFile(filesystem.open_input_file(prefix + path), self.uri(path))
-        except FileNotFoundError:
-            raise StateFileNotFoundError("a file of the snapshot is missing", path=self.uri(path)) from None
+            return RemoteInputFile(filesystem.open_input_file(prefix + path), self.uri(path))
+        except OSError as error:
+            raise storage_error(error, self.uri(path)) from None
 
     def uri(self, path: str) -> str:
         """Scheme, authority, path."""
@@ -340,36 +295,22 @@ class ArrowFileSystem(ArrowOutputs):
 
     def connected(self) -> tuple[arrow_fs.FileSystem, str]:
         """The live file system, and what its paths begin with."""
-        return _connect(self.scheme, self.authority, self.query)
+        return connect(self.scheme, self.authority, self.query)
+
+    def absence(self, path: str) -> str | None:
+        """A bucket that is not there."""
+        filesystem, prefix = self.connected()
+        if prefix:
+            try:
+                found = filesystem.get_file_info(prefix)
+            except OSError:
+                return None  # who may not look at the bucket may still look at files
+            if found.type == arrow_fs.FileType.NotFound:
+                return f"there is no bucket or container {prefix!r}: check its name, and the endpoint"
+        return None
 
     @staticmethod
     def _info(found: arrow_fs.FileInfo, prefix: str) -> FileInfo:
         path = "/" + found.path.removeprefix(prefix).strip("/")
         modified = None if found.mtime_ns is None else found.mtime_ns / 1e9
         return FileInfo(path, found.type == arrow_fs.FileType.Directory, found.size or 0, modified)
-
-
-@functools.lru_cache(maxsize=16)
-def _connect(scheme: str, authority: str, query: str) -> tuple[arrow_fs.FileSystem, str]:
-    """The live file system, one per process and authority, and what its paths begin with."""
-    root = f"{scheme}://{authority}/" + (f"?{query}" if query else "")
-    filesystem, prefix = arrow_fs.FileSystem.from_uri(root)
-    return filesystem, prefix.rstrip("/")
-
-
-class ArrowInputFile:
-    """A file that pyarrow opened."""
-
-    def __init__(self, file: Any, path: str) -> None:
-        self.path = path
-        self.size = int(file.size())
-        self._file = file
-
-    def read_into(self, start: int, buffer: Any) -> None:
-        """Fill the whole writable buffer with the bytes from ``start`` on."""
-        self._file.seek(start)
-        fill(self._file, buffer, self.path, start)
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()

@@ -19,6 +19,7 @@ from pyspark_savepoint.formats.errors import (
     OptionError,
     SavepointError,
     SnapshotNotFoundError,
+    StateFileNotFoundError,
     UnsafePathError,
     did_you_mean,
 )
@@ -168,7 +169,7 @@ def find_snapshots(path: str, depth: int = SEARCH_DEPTH) -> list[SnapshotInfo]:
     filesystem, located = locate(os.fspath(path))
     info = filesystem.info(located)
     if info is None:
-        raise SnapshotNotFoundError("there is nothing at this path", path=filesystem.uri(located))
+        raise _nothing(filesystem, located)
     if not info.is_directory:
         located = posixpath.dirname(located)
     found = [_describe(filesystem, metadata) for metadata in _metadata_files(filesystem, located, depth)]
@@ -192,7 +193,7 @@ def _resolve_pointer(filesystem: SnapshotFileSystem, path: str) -> str:
     """The metadata file of a snapshot's folder, or the path itself when it is a file."""
     info = filesystem.info(path)
     if info is None:
-        raise SnapshotNotFoundError("there is nothing at this path", path=filesystem.uri(path))
+        raise _nothing(filesystem, path)
     if not info.is_directory:
         return path
     metadata_path = posixpath.join(path, METADATA_FILE_NAME)
@@ -200,6 +201,11 @@ def _resolve_pointer(filesystem: SnapshotFileSystem, path: str) -> str:
     if metadata is None or metadata.is_directory:
         raise _no_snapshot(filesystem, path)
     return metadata_path
+
+
+def _nothing(filesystem: SnapshotFileSystem, path: str) -> SnapshotNotFoundError:
+    uri, why = filesystem.uri(path), filesystem.absence(path)
+    return SnapshotNotFoundError("there is nothing at this path", path=uri, remedy=why)
 
 
 def _no_snapshot(filesystem: SnapshotFileSystem, path: str) -> SnapshotNotFoundError:
@@ -258,8 +264,8 @@ def _metadata_files(filesystem: SnapshotFileSystem, path: str, depth: int) -> It
                 )
             try:
                 entries = filesystem.list(folder)
-            except PermissionError:
-                continue  # what this user may not see is no snapshot for this user
+            except (PermissionError, StateFileNotFoundError):
+                continue  # what this user may not see is no snapshot for this user; jobs delete old checkpoints
             files = {entry.name for entry in entries if not entry.is_directory}
             if METADATA_FILE_NAME in files:
                 yield posixpath.join(folder, METADATA_FILE_NAME)

@@ -8,6 +8,7 @@ The range of the handle counts, not what is in the files: after rescaling, subta
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -22,6 +23,8 @@ from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.rocksdb.database import Database
 from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
 from pyspark_savepoint.formats.savepoint import Savepoint
+
+RESOLVERS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +42,12 @@ class RocksDBSource:
         cls, savepoint: Savepoint, operator: OperatorState, handle: IncrementalRemoteKeyedStateHandle
     ) -> RocksDBSource:
         """What a handle describes."""
+        known = handle.shared_state + handle.private_state
+        # Looking whether a file is where it was takes a request each, where files are remote.
+        with ThreadPoolExecutor(RESOLVERS) as pool:
+            places = list(pool.map(lambda file: savepoint.resolve(file.handle, operator), known))
         files: dict[str, StateLocation] = {}
-        for file in handle.shared_state + handle.private_state:
+        for file, place in zip(known, places, strict=True):
             if file.local_path in files:
                 raise CorruptStateError(
                     f"a database has the file {file.local_path!a} twice",
@@ -48,7 +55,7 @@ class RocksDBSource:
                     operator=operator.label,
                     remedy="the snapshot is damaged: take it from its origin again",
                 )
-            files[file.local_path] = savepoint.resolve(file.handle, operator)
+            files[file.local_path] = place
         meta = savepoint.resolve(handle.meta_state, operator)
         return cls(meta, tuple(files.items()), handle.key_group_range, operator.max_parallelism, operator.label)
 

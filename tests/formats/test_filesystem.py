@@ -153,7 +153,7 @@ def test_pyarrow_file_systems_read_list_and_pickle(tmp_path: Path, monkeypatch: 
     """A real pyarrow file system over local files stands behind the description, so that no network is needed."""
     (tmp_path / "dir").mkdir()
     (tmp_path / "dir" / "x").write_bytes(bytes(range(50)))
-    monkeypatch.setattr(filesystem, "_connect", lambda *_: (arrow_fs.LocalFileSystem(), str(tmp_path)))
+    monkeypatch.setattr(filesystem, "connect", lambda *_: (arrow_fs.LocalFileSystem(), str(tmp_path)))
     remote = ArrowFileSystem("s3", "bucket")
     assert pickle.loads(pickle.dumps(remote)) == remote
     (entry,) = remote.list("/dir")

@@ -1,0 +1,91 @@
+"""A regular file of this machine, read at any position into the caller's buffer."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import Any
+
+from pyspark_savepoint.formats.errors import (
+    AccessDeniedError,
+    CorruptStateError,
+    SavepointError,
+    StateFileNotFoundError,
+    StorageError,
+    UnsafePathError,
+)
+
+NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EINVAL})
+# A link is refused (it was resolved before), and a named pipe must not make us wait for a writer.
+OPEN_FLAGS = (
+    os.O_RDONLY
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_BINARY", 0)
+)
+
+
+def local_error(error: OSError, path: str) -> SavepointError:
+    """What an error of the operating system means, as one of ours."""
+    if error.errno in NOT_THERE:
+        return StateFileNotFoundError("a file of the snapshot is missing", path=path)
+    if error.errno == errno.ELOOP:
+        return UnsafePathError("a link that leads nowhere or out of the snapshot", path=path)
+    if isinstance(error, PermissionError):
+        return AccessDeniedError(
+            "this user may not read that",
+            path=path,
+            remedy="give the user that runs Spark's executors and driver the right to read it",
+        )
+    return StorageError("the file system cannot read that", path=path, found=error.strerror or str(error))
+
+
+class LocalInputFile:
+    """A regular file, without a buffer of its own."""
+
+    def __init__(self, real: str, path: str) -> None:
+        try:
+            descriptor = os.open(real, OPEN_FLAGS)
+        except OSError as error:
+            raise local_error(error, path) from None
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            os.close(descriptor)
+            raise UnsafePathError("not a regular file", path=path, expected="a file of the snapshot")
+        self.path = path
+        self.size = found.st_size
+        self._file = os.fdopen(descriptor, "rb", buffering=0)
+
+    def read_into(self, start: int, buffer: Any) -> None:
+        """Fill the whole writable buffer with the bytes from ``start`` on."""
+        try:
+            self._file.seek(start)
+            fill(self._file, buffer, self.path, start)
+        except OSError as error:
+            if isinstance(error, SavepointError):
+                raise
+            raise local_error(error, self.path) from None
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def fill(file: Any, buffer: Any, path: str, start: int) -> None:
+    """Read into the buffer until it is full; CorruptStateError when the file ends before."""
+    target = memoryview(buffer).cast("B")
+    done = 0
+    while done < len(target):
+        count = file.readinto(target[done:])
+        if not count:
+            raise CorruptStateError(
+                "the file is shorter than it should be",
+                path=path,
+                offset=start + done,
+                expected=f"{len(target) - done} more bytes",
+                found="the end of the file",
+                remedy="the file is truncated: take it from its origin again",
+            )
+        done += count

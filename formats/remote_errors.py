@@ -1,0 +1,96 @@
+"""What the errors of object stores and HDFS mean: their clients say it in text only.
+
+Twins in what they tell apart: ``S3AUtils.translateException`` and its like.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pyspark_savepoint.formats.errors import (
+    AccessDeniedError,
+    CorruptStateError,
+    SavepointError,
+    StateFileNotFoundError,
+    StorageError,
+)
+
+IN_ENVIRONMENT = (
+    "set them in the environment of driver and executors (spark.executorEnv.AWS_ACCESS_KEY_ID and its like), "
+    "or give the machines a role"
+)
+
+MISSING_BUCKET = re.compile(
+    r"NO_SUCH_BUCKET|Bucket '[^']*' not found|ContainerNotFound|specified (bucket|container) does not exist", re.I
+)
+MEANINGS: tuple[tuple[re.Pattern[str], type[SavepointError], str, str], ...] = (
+    (
+        re.compile(r"libhdfs|libjvm"),
+        StorageError,
+        "HDFS is reached through libhdfs, which is not on this machine",
+        "install a Hadoop client on driver and executors, and set JAVA_HOME, HADOOP_HOME (or ARROW_LIBHDFS_DIR) and "
+        "CLASSPATH=$(hadoop classpath --glob)",
+    ),
+    (
+        MISSING_BUCKET,
+        StateFileNotFoundError,
+        "there is no such bucket or container",
+        "check its name; another endpoint than the cloud's own is given by option endpoint_override in the path",
+    ),
+    (
+        re.compile(
+            r"ACCESS_DENIED|AccessDenied|status 40[13]|PERMISSION_DENIED|UNAUTHENTICATED|Permission denied"
+            r"|AccessControl|Authorization|AuthenticationFailed|INVALID_ACCESS_KEY|InvalidAccessKey|SIGNATURE_DOES_NOT_MATCH"
+            r"|SignatureDoesNotMatch|TOKEN|credential",
+            re.IGNORECASE,
+        ),
+        AccessDeniedError,
+        "the storage denies access",
+        "the credentials of this process may not read there, or there are none: " + IN_ENVIRONMENT,
+    ),
+    (
+        re.compile(r"PERMANENT_REDIRECT|PermanentRedirect|status 301|AUTHORIZATION_HEADER_MALFORMED", re.IGNORECASE),
+        StorageError,
+        "the bucket is in another region",
+        "name its region in the path: ?region=...",
+    ),
+    (
+        re.compile(r"NO_SUCH_KEY|NoSuchKey|status 404|BlobNotFound|NOT_FOUND|PathNotFound", re.IGNORECASE),
+        StateFileNotFoundError,
+        "a file of the snapshot is missing",
+        "it was deleted while it was read, perhaps by the job, which keeps only its newest checkpoints: "
+        "take a savepoint, or a newer checkpoint",
+    ),
+    (
+        re.compile(r"status 416|InvalidRange|INVALID_RANGE", re.IGNORECASE),
+        CorruptStateError,
+        "the file is shorter than it was when it was opened",
+        "it was replaced while it was read: read the snapshot again",
+    ),
+    (
+        re.compile(r"status 5\d\d|SLOW_DOWN|SlowDown|INTERNAL|SERVICE_UNAVAILABLE|UNAVAILABLE|THROTTL", re.IGNORECASE),
+        StorageError,
+        "the storage answers with errors, also when asked again",
+        "try later, or with fewer tasks at a time; more patience is given by max_attempts in the path (S3)",
+    ),
+    (
+        re.compile(r"NETWORK_CONNECTION|curl|connect|timed? ?out|resolve", re.IGNORECASE),
+        StorageError,
+        "the storage does not answer",
+        "check the endpoint, and that this machine reaches it; slow storage is given more time by request_timeout "
+        "and max_attempts in the path (S3)",
+    ),
+)
+MAX_TEXT = 400
+
+
+def storage_error(error: OSError, path: str) -> SavepointError:
+    """What a client's error means, as one of ours."""
+    text = " ".join(str(error).split())[:MAX_TEXT]
+    if isinstance(error, FileNotFoundError):
+        return StateFileNotFoundError("a file of the snapshot is missing", path=path)
+    for pattern, kind, message, remedy in MEANINGS:
+        if pattern.search(text):
+            return kind(message, path=path, found=text, remedy=remedy)
+    kind = AccessDeniedError if isinstance(error, PermissionError) else StorageError
+    return kind("the storage cannot be read", path=path, found=text)

@@ -1,0 +1,304 @@
+"""Snapshots in an object store: read as local ones are, and what goes wrong is said within bounds."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pyspark_savepoint.formats.errors import (
+    AccessDeniedError,
+    CorruptStateError,
+    OptionError,
+    SavepointError,
+    SnapshotNotFoundError,
+    StateFileNotFoundError,
+    StorageError,
+    UndecodableStateError,
+)
+from pyspark_savepoint.formats.filesystem import locate
+from pyspark_savepoint.formats.savepoint import Savepoint, find_snapshots
+from pyspark_savepoint.statebackends.request import TableRequest
+from pyspark_savepoint.statebackends.tables import open_table
+from remote.conftest import SHOP
+from remote.storage import FaultyProxy, delete, put, upload
+
+BIG = 9 << 20
+# Of a store that does not answer, tests learn soon.
+HASTY = "&connect_timeout=1&request_timeout=1&max_attempts="
+
+
+def of(proxy: FaultyProxy, path: str, more: str = "") -> str:
+    return f"s3://bucket{path}?endpoint_override={proxy.endpoint}{more}"
+
+
+def rows(path: str, **options: Any) -> list[dict[str, Any]]:
+    table = open_table(TableRequest(path, **options))
+    found = [row for part in table.partitions(2) for batch in part.batches() for row in batch.to_pylist()]
+    return sorted(found, key=repr)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"uid": "accounts"}, {"uid": "accounts", "table": "timers"}, {"uid": "currency-converter", "state": "rates"}],
+)
+def test_tables_are_those_of_the_same_files_here(proxy: FaultyProxy, options: dict[str, str]) -> None:
+    assert rows(of(proxy, "/savepoints/savepoint-shop"), **options) == rows(str(SHOP), **options)
+
+
+def outcome(path: str, asked: dict[str, str]) -> list[str]:
+    """Rows as text, for NaN is not NaN; or what cannot be read, and why."""
+    try:
+        return list(map(repr, rows(path, **asked)))
+    except UndecodableStateError as error:
+        return [error.message]
+
+
+@pytest.mark.parametrize("case", ["1.20.5-hashmap-native", "2.2.1-rocksdb-incr-checkpoint", "2.2.1-forst-native"])
+def test_every_backend_reads_ranges(proxy: FaultyProxy, store: int, corpus: Path, case: str) -> None:
+    metadata = next((corpus / "lab" / case).rglob("_metadata"))
+    here = metadata.parent
+    upload(store, "bucket", here.parent, case)
+    there = of(proxy, f"/{case}/{here.name}")
+    tables = {
+        (row["operator_uid_hash"], row["table"])
+        for row in rows(str(here), table="states")
+        if row["table"] in ("keyed_state", "timers")
+    }
+    assert tables
+    for operator, table in tables:
+        asked = {"uid_hash": operator, "table": table}
+        assert outcome(there, asked) == outcome(str(here), asked)
+
+
+def test_the_endpoint_may_come_from_the_environment(proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
+    assert Savepoint.open("s3a://bucket/savepoints/savepoint-shop").path == "s3://bucket/savepoints/savepoint-shop"
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", proxy.endpoint)
+    assert Savepoint.open("s3://bucket/savepoints/savepoint-shop").operators
+
+
+def test_snapshots_below_a_folder(proxy: FaultyProxy) -> None:
+    (found,) = find_snapshots(of(proxy, "/savepoints"))
+    assert (found.path, found.problem) == ("s3://bucket/savepoints/savepoint-shop", None)
+    with pytest.raises(SnapshotNotFoundError, match="holds some") as raised:
+        Savepoint.open(of(proxy, "/savepoints"))
+    assert raised.value.facts["found"] == "s3://bucket/savepoints/savepoint-shop"
+
+
+# -- requests ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def big(proxy: FaultyProxy) -> Iterator[Any]:
+    filesystem, path = locate(of(proxy, "/big"))
+    opened = filesystem.open_input(path)
+    assert opened.size == BIG
+    proxy.requests.clear()
+    yield opened
+    opened.close()
+
+
+def expected(start: int, count: int) -> bytes:
+    return bytes(range(start % 256, 256)) + bytes(range(256)) * (count // 256 + 1)
+
+
+def check(opened: Any, start: int, count: int) -> None:
+    buffer = np.zeros(count, np.uint8)
+    opened.read_into(start, buffer)
+    assert buffer.tobytes() == expected(start, count)[:count]
+
+
+def test_small_reads_in_order_are_few_requests(big: Any, proxy: FaultyProxy) -> None:
+    for start in range(0, BIG, 10_000):
+        check(big, start, min(10_000, BIG - start))
+    ranges = [sent for method, _, sent in proxy.requests if method == "GET"]
+    assert len(ranges) <= 12  # 944 reads
+    # Every byte was asked for once.
+    bounds = sorted(tuple(map(int, str(sent).removeprefix("bytes=").split("-"))) for sent in ranges)
+    assert [low for low, _ in bounds] == [0, *(high + 1 for _, high in bounds[:-1])]
+    assert bounds[-1][1] == BIG - 1
+
+
+def test_reads_here_and_there_fetch_little(big: Any, proxy: FaultyProxy) -> None:
+    for start in (5 << 20, 1 << 20, 8 << 20, 3):
+        check(big, start, 100)
+    bounds = [tuple(map(int, str(sent).removeprefix("bytes=").split("-"))) for _, _, sent in proxy.requests]
+    assert [high - low + 1 for low, high in bounds] == [1 << 18] * 4
+    check(big, 50, 100)
+    assert len(proxy.requests) == 4
+
+
+def test_a_large_read_comes_in_parts_and_is_not_kept(big: Any, proxy: FaultyProxy) -> None:
+    check(big, 1, BIG - 1)
+    assert len(proxy.requests) == 5
+    assert not big._ranges
+
+
+def test_windows_in_order_overlap_their_requests(big: Any, proxy: FaultyProxy) -> None:
+    for start in range(0, BIG, 1 << 20):
+        check(big, start, 1 << 20)
+    assert len(proxy.requests) <= 9
+
+
+def test_closing_while_something_is_fetched(proxy: FaultyProxy) -> None:
+    filesystem, path = locate(of(proxy, "/big"))
+    proxy.fault = lambda method, path: "drip" if method == "GET" else None
+    opened = filesystem.open_input(path)
+    for start in (0, 1000):
+        check(opened, start, 1000)
+    opened.close()
+    opened.close()
+
+
+# -- failures ------------------------------------------------------------------------------------------------
+
+
+def first(fault: int | str, times: int = 1) -> Any:
+    """Only the first GETs of data go wrong."""
+    seen: list[str] = []
+
+    def decide(method: str, path: str) -> int | str | None:
+        if method != "GET" or "list-type" in path:
+            return None
+        seen.append(path)
+        return fault if len(seen) <= times else None
+
+    return decide
+
+
+@pytest.mark.parametrize("fault", ["drop", 500, 503, "truncate"])
+def test_what_fails_for_a_moment_is_not_noticed(proxy: FaultyProxy, fault: int | str) -> None:
+    proxy.fault = first(fault)
+    path = of(proxy, "/savepoints/savepoint-shop")
+    assert rows(path, uid="accounts") == rows(str(SHOP), uid="accounts")
+
+
+def test_a_stall_for_a_moment_is_not_noticed(proxy: FaultyProxy) -> None:
+    proxy.fault = first("stall")
+    assert Savepoint.open(of(proxy, "/savepoints/savepoint-shop", HASTY + "2")).operators
+
+
+@pytest.mark.parametrize(
+    ("method", "fault", "kind", "message"),
+    [
+        ("GET", "drop", StorageError, "does not answer"),
+        ("HEAD", "drop", StorageError, "does not answer"),
+        ("GET", "stall", StorageError, "does not answer"),
+        ("HEAD", "stall", StorageError, "does not answer"),
+        ("GET", "stall-body", StorageError, "does not answer"),
+        ("GET", "truncate", StorageError, "does not answer"),
+        ("GET", 500, StorageError, "answers with errors"),
+        ("HEAD", 503, StorageError, "answers with errors"),
+        ("GET", 403, AccessDeniedError, "denies access"),
+        ("HEAD", 403, AccessDeniedError, "denies access"),
+        ("GET", 404, StateFileNotFoundError, "is missing"),
+        ("HEAD", 404, StateFileNotFoundError, "is missing"),
+    ],
+)
+def test_what_fails_for_good_is_said_soon(
+    proxy: FaultyProxy, method: str, fault: int | str, kind: type[SavepointError], message: str
+) -> None:
+    path = of(proxy, "/savepoints/savepoint-shop", HASTY + "1")
+    savepoint = Savepoint.open(path)
+    proxy.fault = lambda asked, path: fault if asked == method else None
+    started = time.monotonic()
+    with pytest.raises(kind, match=message) as raised:
+        savepoint.location.filesystem.open_input("/savepoints/savepoint-shop/_metadata").read_into(0, bytearray(10))
+    assert time.monotonic() - started < 25
+    assert raised.value.facts["path"] == "s3://bucket/savepoints/savepoint-shop/_metadata"
+    assert pickle.loads(pickle.dumps(raised.value)).facts == raised.value.facts
+
+
+def test_what_is_not_there_is_named(proxy: FaultyProxy) -> None:
+    with pytest.raises(SnapshotNotFoundError) as raised:
+        Savepoint.open(of(proxy, "/nothing"))
+    assert "remedy" not in raised.value.facts
+    with pytest.raises(SnapshotNotFoundError) as raised:
+        Savepoint.open(f"s3://nobucket/x?endpoint_override={proxy.endpoint}")
+    assert "no bucket or container 'nobucket'" in raised.value.facts["remedy"]
+
+
+def test_an_endpoint_where_nobody_listens(proxy: FaultyProxy) -> None:
+    proxy.server_close()
+    with pytest.raises(StorageError, match="does not answer") as raised:
+        Savepoint.open(of(proxy, "/x", HASTY + "2"))
+    assert "endpoint" in raised.value.facts["remedy"]
+
+
+def test_a_file_that_vanishes_while_it_is_read(proxy: FaultyProxy, store: int) -> None:
+    put(store, "/bucket/short-lived", bytes(1 << 20))
+    filesystem, path = locate(of(proxy, "/short-lived"))
+    opened = filesystem.open_input(path)
+    opened.read_into(0, bytearray(10))
+    delete(store, "/bucket/short-lived")
+    with pytest.raises(StateFileNotFoundError, match="is missing") as raised:
+        opened.read_into(1 << 19, bytearray(10))
+    assert "newest checkpoints" in raised.value.facts["remedy"]
+
+
+def test_a_file_that_is_replaced_by_a_shorter_one_while_it_is_read(proxy: FaultyProxy, store: int) -> None:
+    put(store, "/bucket/replaced", bytes(1 << 20))
+    filesystem, path = locate(of(proxy, "/replaced"))
+    opened = filesystem.open_input(path)
+    put(store, "/bucket/replaced", bytes(1 << 10))
+    with pytest.raises(CorruptStateError, match="shorter"):
+        opened.read_into(1 << 19, bytearray(200))
+    with pytest.raises(CorruptStateError, match="shorter"):
+        opened.read_into(1 << 20, bytearray(1))
+
+
+def test_a_file_that_was_not_uploaded_whole(proxy: FaultyProxy, store: int) -> None:
+    for file in SHOP.iterdir():
+        whole = file.read_bytes()
+        put(store, f"/bucket/partial/{file.name}", whole if file.name == "_metadata" else whole[:-10])
+    with pytest.raises(CorruptStateError, match="shorter than its handle says") as raised:
+        rows(of(proxy, "/partial"), uid="accounts")
+    assert "accounts" in raised.value.facts["operator"]
+
+
+def test_a_missing_file_of_a_snapshot_names_the_operator(proxy: FaultyProxy, store: int, corpus: Path) -> None:
+    metadata = next((corpus / "lab" / "2.2.1-rocksdb-incr-checkpoint").rglob("_metadata"))
+    put(store, "/bucket/damaged/chk-2/_metadata", metadata.read_bytes())
+    path = of(proxy, "/damaged/chk-2")
+    operators = [operator for operator in Savepoint.open(path).operators if operator.state_size > 1 << 15]
+    for operator in operators:
+        with pytest.raises(SavepointError, match="file") as raised:
+            rows(path, uid_hash=str(operator.operator_id), table="keyed_state")
+        assert raised.value.facts["operator"] == operator.label
+    assert operators
+
+
+# -- options of the path -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("s3://bucket/x?regoin=eu-west-1", "option 'regoin'"),
+        ("s3://bucket/x?access_key=AKIA&secret_key=hidden", "does not belong in a path"),
+        ("s3://key:hidden@bucket/x", "do not belong in a path"),
+        ("s3:///x", "names no bucket"),
+        ("s3://bucket/x?anonymous=maybe", "cannot be that"),
+        ("s3://bucket/x?max_attempts=many", "cannot be that"),
+        ("abfss://container/x", "no container and account"),
+    ],
+)
+def test_options_that_cannot_be(path: str, message: str) -> None:
+    with pytest.raises(OptionError, match=message) as raised:
+        Savepoint.open(path)
+    assert "hidden" not in str(raised.value)
+
+
+def test_hdfs_without_its_library_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HADOOP_HOME", "ARROW_LIBHDFS_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(StorageError, match="libhdfs") as raised:
+        Savepoint.open("hdfs://127.0.0.1:1/x")
+    assert "CLASSPATH" in raised.value.facts["remedy"]
