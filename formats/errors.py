@@ -11,15 +11,18 @@ import difflib
 from collections.abc import Iterable
 from typing import Any, Self
 
-FACTS = ("path", "offset", "operator", "state", "expected", "found", "remedy")
+FACTS = ("path", "offset", "operator", "state", "function", "key", "expected", "found", "remedy", "traceback")
 LABELS = {
     "path": "file",
     "offset": "at byte",
     "operator": "operator",
     "state": "state",
+    "function": "function",
+    "key": "key",
     "expected": "expected",
     "found": "found",
     "remedy": "to do",
+    "traceback": "traceback",
 }
 
 
@@ -134,6 +137,10 @@ class StateExistsError(SavepointError, FileExistsError):
 
 class ConcurrentWriteError(SavepointError, FileExistsError):
     """Another writer was faster, or the snapshot changed while this one worked."""
+
+
+class UserFunctionError(SavepointError, RuntimeError):
+    """A user's function raised, or cannot be sent to the tasks."""
 
 
 def nearest(wanted: str, known: Iterable[str]) -> list[str]:

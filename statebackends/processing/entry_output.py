@@ -1,0 +1,139 @@
+"""States of keys on their way into a savepoint: Python objects, some thousands at a time, to entries of the full format.
+
+What one output has collected becomes columns of the state's types, and these the bytes of entries, as they are written
+for any column (``state_entries``). Batches are those of the internal table ``entries``.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pyspark_savepoint.formats.block_parts import binary_column
+from pyspark_savepoint.formats.columns import DecodeOptions, Ints, fixed_array
+from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.serializers.ttl import TtlSerializer
+from pyspark_savepoint.statebackends.descriptors import StateDescriptor, StateKind
+from pyspark_savepoint.statebackends.entry_bytes import ENTRIES
+from pyspark_savepoint.statebackends.key_codec import spans_of
+from pyspark_savepoint.statebackends.processing.adapters import TimeToLive
+from pyspark_savepoint.statebackends.processing.values import from_python
+from pyspark_savepoint.statebackends.state_entries import state_entries
+
+CHUNK = 8192
+_VOID = b"\0"
+_PREFIX = 2
+_TIME = struct.Struct(">Q")
+PLAIN = DecodeOptions()
+
+
+def unit_type(state: StateDescriptor) -> pa.DataType:
+    """The type of a column of a state's contents; values with a time to live are structs with their last access."""
+    units = [_unit(serializer) for serializer in state.units]
+    if state.kind is StateKind.LIST:
+        return pa.list_(pa.field("element", units[0]))
+    return pa.map_(*units) if state.kind is StateKind.MAP else units[0]
+
+
+def _unit(serializer: Any) -> pa.DataType:
+    if isinstance(serializer, TtlSerializer):
+        return TimeToLive.stored_type(serializer.value.arrow_type(PLAIN))
+    kind: pa.DataType = serializer.arrow_type(PLAIN)
+    return kind
+
+
+class EntryOutput:
+    """One state's entries; batches go to ``done``. ``number`` is the state's in the head of the file."""
+
+    def __init__(self, number: int, state: StateDescriptor, done: deque[pa.RecordBatch]) -> None:
+        self.number = number
+        self.state = state
+        self.kind = unit_type(state)
+        self._done = done
+        self._many = state.kind in (StateKind.LIST, StateKind.MAP)
+        self._keys: list[bytes] = []
+        self._contents: list[Any] = []
+        self._size = 0
+
+    def add(self, place: bytes, namespace: Any, content: Any) -> None:
+        """What a place (and namespace) has."""
+        self._keys.append(place + (_VOID if namespace is None else namespace.to_bytes()))
+        self._contents.append(content)
+        self._size += len(content) if self._many else 1
+        if self._size >= CHUNK:
+            self.flush()
+
+    def flush(self) -> None:
+        """What was collected becomes a batch."""
+        if not self._keys:
+            return
+        prefixed, contents = pa.array(self._keys, pa.binary()), self._contents
+        self._keys, self._contents, self._size = [], [], 0
+        buffer, start, end = spans_of(prefixed)
+        try:
+            column = from_python(contents, self.kind, f"state {self.state.name!r}")
+            entries = state_entries(self.state, column, None, (buffer, start + _PREFIX, end))
+        except SavepointError as error:
+            raise error.with_facts(state=self.state.name) from None
+        found = entries.entries
+        rows = slice(None) if entries.row is None else entries.row
+        self._done.append(
+            entry_batch(
+                self.number,
+                key_groups_of(buffer, start)[rows],
+                binary_column(found.buffer, found.key_start, found.key_end),
+                binary_column(found.value_buffer, found.value_start, found.value_end),
+            )
+        )
+
+
+class TimerOutput:
+    """One timer queue's entries: timestamp, key, namespace, and no value."""
+
+    def __init__(self, number: int, done: deque[pa.RecordBatch]) -> None:
+        self.number = number
+        self._done = done
+        self._timers: list[bytes] = []
+
+    def add(self, place: bytes, namespace: Any, content: Any) -> None:
+        """The timers of a key: a dict of timestamps."""
+        group = place[:_PREFIX]
+        key = place[_PREFIX:] + (_VOID if namespace is None else namespace.to_bytes())
+        # The sign bit is flipped, so that bytes sort as the numbers do.
+        self._timers.extend([group + _TIME.pack(timestamp + (1 << 63)) + key for timestamp in content])
+        if len(self._timers) >= CHUNK:
+            self.flush()
+
+    def flush(self) -> None:
+        """What was collected becomes a batch."""
+        if not self._timers:
+            return
+        buffer, start, end = spans_of(pa.array(self._timers, pa.binary()))
+        self._timers = []
+        nothing = pa.array(repeat(b"", len(start)), pa.binary(), size=len(start))
+        keys = binary_column(buffer, start + _PREFIX, end)
+        self._done.append(entry_batch(self.number, key_groups_of(buffer, start), keys, nothing))
+
+
+def key_groups_of(buffer: Any, start: Any) -> Ints:
+    """The key groups of places, which begin with them."""
+    groups: Ints = (buffer[start].astype(np.int32) << 8) | buffer[start + 1]
+    return groups
+
+
+def entry_batch(number: int, key_groups: Ints, keys: pa.Array, values: pa.Array) -> pa.RecordBatch:
+    """Entries of one state."""
+    state = fixed_array(pa.int32(), np.full(len(keys), number, np.int32))
+    groups = fixed_array(pa.int32(), np.ascontiguousarray(key_groups))
+    return pa.RecordBatch.from_arrays([state, groups, keys, values], schema=ENTRIES)
+
+
+def drain(done: deque[pa.RecordBatch]) -> Any:
+    """The batches that are there, each once."""
+    while done:
+        yield done.popleft()

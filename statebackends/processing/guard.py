@@ -1,0 +1,62 @@
+"""Errors of user code: they say which function, which key, and where in the user's code."""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol
+
+from pyspark_savepoint.formats.errors import SavepointError, UserFunctionError
+
+
+#: Where this package lies: its frames mean nothing to users.
+HOME = str(Path(__file__).parents[2])
+
+
+class HasKey(Protocol):
+    """What knows the current key."""
+
+    key: Any
+
+
+class UserCode:
+    """Around calls of a user's function: what it raises becomes a UserFunctionError, without our own frames."""
+
+    def __init__(self, function: object, doing: str, keys: HasKey | None = None) -> None:
+        self.name = name_of(function)
+        self.doing = doing
+        self.keys = keys
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if not isinstance(error, Exception) or isinstance(error, UserFunctionError):
+            return
+        key = None if self.keys is None else f"{self.keys.key!r:.500}"
+        if isinstance(error, SavepointError):
+            raise error.with_facts(function=self.name, key=key).with_traceback(None) from None
+        raise UserFunctionError(
+            f"{self.name} failed in {self.doing}: {type(error).__name__}: {error}",
+            function=self.name,
+            key=key,
+            remedy="nothing was written; the user's code is below",
+            traceback="\n" + user_traceback(error),
+        ) from None
+
+
+def name_of(function: object) -> str:
+    """A function or class by its full name."""
+    kind = function if isinstance(function, type) or hasattr(function, "__qualname__") else type(function)
+    name = getattr(kind, "__qualname__", str(kind))
+    module = getattr(kind, "__module__", None)
+    return name if module in (None, "__main__", "builtins") else f"{module}.{name}"
+
+
+def user_traceback(error: BaseException) -> str:
+    """The traceback from the first frame that is not of this package."""
+    frames = traceback.TracebackException.from_exception(error)
+    theirs = [frame for frame in frames.stack if not frame.filename.startswith(HOME)]
+    frames.stack = traceback.StackSummary.from_list(theirs or list(frames.stack))
+    return "".join(frames.format()).rstrip()

@@ -1,0 +1,119 @@
+"""Rows as user functions see them: what a Flink job's POJOs, tuples and rows are to its functions.
+
+A row is mutable, has its fields as attributes, by name and by position, equals the tuple and the dict of its fields,
+and hashes by its fields as they are at that time, as a POJO with ``equals`` and ``hashCode`` does. Every schema has a
+class of its own, whose fields are slots: reading one costs as little as reading any attribute.
+"""
+
+from __future__ import annotations
+
+import keyword
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import repeat
+from typing import Any, ClassVar
+
+_new: Callable[[Any], Any] = object.__new__
+
+
+class Row:
+    """A value with named fields: ``row.total``, ``row["total"]`` or ``row[0]``."""
+
+    __slots__ = ()
+
+    #: Names of the fields, in order.
+    fields: ClassVar[tuple[str, ...]] = ()
+    _get: ClassVar[tuple[Callable[[Any], Any], ...]] = ()
+    _set: ClassVar[tuple[Callable[[Any, Any], None], ...]] = ()
+    _place: ClassVar[Mapping[str, int]] = {}
+
+    def _at(self, which: str | int) -> int:
+        if isinstance(which, str):
+            if which not in self._place:
+                raise KeyError(f"no field {which!r}: there are {', '.join(self.fields)}")
+            return self._place[which]
+        return which
+
+    def __getitem__(self, which: str | int) -> Any:
+        return self._get[self._at(which)](self)
+
+    def __setitem__(self, which: str | int, value: Any) -> None:
+        self._set[self._at(which)](self, value)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([get(self) for get in self._get])
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Row):
+            return self.fields == other.fields and tuple(self) == tuple(other)
+        if isinstance(other, tuple):
+            return tuple(self) == other
+        if isinstance(other, dict):
+            return self.as_dict() == other
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        values = zip(self.fields, self, strict=True)
+        return f"Row({', '.join(f'{name}={value!r}' for name, value in values)})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return make_row, (self.fields, tuple(self))
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields by name; rows inside stay rows."""
+        return dict(zip(self.fields, self, strict=True))
+
+
+def make_row(fields: tuple[str, ...], values: Sequence[Any]) -> Row:
+    """A row of some fields.
+
+    >>> make_row(("id", "amount"), (1, 2.5))
+    Row(id=1, amount=2.5)
+    """
+    return rows_of_columns(fields, [[value] for value in values], 1)[0]
+
+
+@lru_cache(maxsize=1024)
+def row_class(fields: tuple[str, ...]) -> type[Row]:
+    """The class of the rows of some fields. A name that cannot be an attribute is reached by ``row["name"]`` alone."""
+    names: dict[str, str] = {}
+    for i, field in enumerate(fields):
+        plain = field.isidentifier() and not field.startswith("_") and not keyword.iskeyword(field)
+        names[f"_{i}_" if not plain or field in names else field] = field
+    kind = type("Row", (Row,), {"__slots__": tuple(names), "fields": fields})
+    slots = [kind.__dict__[name] for name in names]
+    kind._get = tuple(slot.__get__ for slot in slots)
+    kind._set = tuple(slot.__set__ for slot in slots)
+    kind._place = {field: i for i, field in reversed(list(enumerate(fields)))}
+    return kind
+
+
+def rows_of_columns(fields: tuple[str, ...], columns: Sequence[Sequence[Any]], count: int) -> list[Row]:
+    """``count`` rows from columns, filled column by column."""
+    kind = row_class(fields)
+    rows = list(map(_new, repeat(kind, count)))
+    for put, column in zip(kind._set, columns, strict=True):
+        deque(map(put, rows, column), 0)
+    return rows
+
+
+def refilled(row: Row, columns: Sequence[Sequence[Any]], count: int) -> Iterator[Row]:
+    """The same row again and again with the fields of the next: FULL_REUSE."""
+    if len(columns) == 1:
+        put = row._set[0]
+        for value in columns[0]:
+            put(row, value)
+            yield row
+        return
+    setters = row._set
+    for values in zip(*columns, strict=True) if columns else repeat((), count):
+        for put, value in zip(setters, values, strict=True):
+            put(row, value)
+        yield row
