@@ -19,7 +19,6 @@ from pyspark_savepoint.formats.errors import (
     SnapshotNotFoundError,
     StateFileNotFoundError,
     StorageError,
-    UndecodableStateError,
 )
 from pyspark_savepoint.formats.filesystem import locate
 from pyspark_savepoint.formats.savepoint import Savepoint, find_snapshots
@@ -55,7 +54,7 @@ def outcome(path: str, asked: dict[str, str]) -> list[str]:
     """Rows as text, for NaN is not NaN; or what cannot be read, and why."""
     try:
         return list(map(repr, rows(path, **asked)))
-    except UndecodableStateError as error:
+    except SavepointError as error:
         return [error.message]
 
 
