@@ -22,6 +22,7 @@ from pyspark_savepoint.formats.keyed_handles import KeyGroupsStateHandle
 from pyspark_savepoint.formats.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.savepoint import Savepoint, find_snapshots
+from pyspark_savepoint.statebackends.changelog_source import ChangelogSource
 from pyspark_savepoint.statebackends.keyed_plan import is_key_value, is_namespaced, key_type, state_type
 from pyspark_savepoint.statebackends.keyed_sources import keyed_sources
 from pyspark_savepoint.statebackends.operator_table import operator_sources
@@ -120,7 +121,9 @@ def _states(savepoint: Savepoint, request: TableRequest) -> Iterator[Row]:
 
 
 def _keyed(savepoint: Savepoint, operator: OperatorState, request: TableRequest) -> Iterator[Row]:
-    headers = [source.header() for source in keyed_sources(savepoint, operator)]
+    sources = keyed_sources(savepoint, operator)
+    headers = [source.header() for source in sources]
+    notes = [source.note for source in sources if isinstance(source, ChangelogSource) and source.note]
     metas: dict[tuple[str, bool], list[StateMetaInfoSnapshot]] = {}
     for header in headers:
         for meta in header.states:
@@ -134,6 +137,7 @@ def _keyed(savepoint: Savepoint, operator: OperatorState, request: TableRequest)
                 key_type([h.key_serializer for h in headers], request.decode, "key" in request.raw)
             ),
             "kind": registered[0].state_type,
+            "note": notes[0] if notes else None,
         }
         yield row | (_key_value(registered, request) if key_value else _timer(registered[0], request))
 

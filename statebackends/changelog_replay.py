@@ -17,9 +17,12 @@ import pyarrow.compute as pc
 import pyarrow.ipc as ipc
 
 from pyspark_savepoint.formats.block_parts import PARTS, SCHEMA, binary_column, block_of
-from pyspark_savepoint.formats.columns import Bytes, Longs, binary_array, binary_parts
+from pyspark_savepoint.formats.changelog import not_replayed
+from pyspark_savepoint.formats.columns import Bytes, Longs, Origin, binary_array, binary_parts
+from pyspark_savepoint.formats.errors import UnsupportedStateError
 from pyspark_savepoint.formats.keyed_block import KeyedBlock
-from pyspark_savepoint.statebackends.changelog_units import UNIT, UNITS, torn_value
+from pyspark_savepoint.formats.meta_info import StateMetaInfoSnapshot
+from pyspark_savepoint.statebackends.changelog_entries import UNIT, UNITS
 from pyspark_savepoint.statebackends.rows import SEED
 
 FANOUT = 64
@@ -222,7 +225,7 @@ class _Cells:
     def _refuse_torn(self, units: Longs) -> None:
         if len(units):
             meta = self.like.states[int(self.state[units[0]])]
-            raise torn_value(meta, self.like.origin.path, self.like.origin.operator)
+            raise _torn(meta, self.like.origin)
 
     def _entries(self, first: Longs, head: Longs, following: Longs) -> pa.RecordBatch:
         from pyspark_savepoint.formats.kernels import changelog
@@ -237,6 +240,16 @@ class _Cells:
             columns.append(binary_column(self.data[part], self.offsets[part][first], self.offsets[part][first + 1]))
         columns.append(binary_array(pa.binary(), offsets, values))
         return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+
+
+def _torn(meta: StateMetaInfoSnapshot, origin: Origin) -> UnsupportedStateError:
+    return not_replayed(
+        f"windows of state {meta.name!r} were merged, and only the job's own function can merge their values",
+        origin.path,
+        origin.operator,
+        state=meta.name,
+        found=f"{meta.state_type} values of two namespaces",
+    )
 
 
 def of_key_groups(table: pa.Table, key_groups: Sequence[int]) -> list[pa.RecordBatch]:

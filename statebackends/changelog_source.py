@@ -25,8 +25,10 @@ from pyspark_savepoint.formats.keyed_block import FULL, KeyedBlock
 from pyspark_savepoint.formats.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.registry import OpaqueSerializer
+from pyspark_savepoint.statebackends.changelog_entries import UNITS, entry_units
 from pyspark_savepoint.statebackends.changelog_replay import FANOUT, Parts, Replay, of_key_groups, replayed
-from pyspark_savepoint.statebackends.changelog_units import UNITS, UnitReader, entry_units
+from pyspark_savepoint.statebackends.changelog_units import UnitReader
+from pyspark_savepoint.statebackends.covers import covers
 
 if TYPE_CHECKING:
     from pyspark_savepoint.statebackends.keyed_sources import KeyedSource, KeyedStream
@@ -61,25 +63,23 @@ class ChangelogSource:
 
     def header(self) -> KeyedBackendHeader:
         """The states of all parts, and those that the changes register."""
-        return self._combine([part.header() for part in self.parts])
+        return self._combine([part.header() for part in self.parts])[0]
 
-    def _combine(self, headers: Sequence[KeyedBackendHeader]) -> KeyedBackendHeader:
+    def _combine(self, headers: Sequence[KeyedBackendHeader]) -> tuple[KeyedBackendHeader, set[StateName]]:
+        """The head of it all, and the states whose type changed while it was written."""
         states: dict[StateName, StateMetaInfoSnapshot] = {}
+        changed: set[StateName] = set()
         metas = [meta for header in headers for meta in header.states]
         metas += [found.meta for found in registrations(self.changes, self.operator)]
         for meta in metas:
-            known = states.setdefault(name_of(meta), meta)
-            if not _alike(known, meta):
-                raise not_replayed(
-                    f"state {meta.name!r} changed its type while its changes were logged",
-                    self.path,
-                    self.operator,
-                    state=meta.name,
-                    expected=_types(known),
-                    found=_types(meta),
-                )
+            name = name_of(meta)
+            known = states.setdefault(name, meta)
+            if _covers_state(meta, known):
+                states[name] = meta
+            elif not _covers_state(known, meta):
+                changed.add(name)
         key = self.key or key_of(headers, states.values()) or UNKNOWN_KEY
-        return KeyedBackendHeader(False, key, tuple(states.values()))
+        return KeyedBackendHeader(False, key, tuple(states.values())), changed
 
     @contextmanager
     def open(self, options: DecodeOptions) -> Iterator[ChangelogKeyedStream]:
@@ -89,8 +89,8 @@ class ChangelogSource:
         try:
             with ExitStack() as stack:
                 streams = [stack.enter_context(part.open(options)) for part in self.parts]
-                header = self._combine([stream.header for stream in streams])
-                yield ChangelogKeyedStream(self, header, streams, plain)
+                header, changed = self._combine([stream.header for stream in streams])
+                yield ChangelogKeyedStream(self, header, streams, plain, changed)
         except SavepointError as error:
             raise error.with_facts(operator=self.operator) from None
 
@@ -107,13 +107,11 @@ def key_of(
     return None
 
 
-def _alike(one: StateMetaInfoSnapshot, other: StateMetaInfoSnapshot) -> bool:
-    return one is other or _types(one) == _types(other)
-
-
-def _types(meta: StateMetaInfoSnapshot) -> str:
-    parts = (meta.state_type, *(each.flink_type for _, each in sorted(meta.serializers.items())))
-    return " ".join(parts)
+def _covers_state(wide: StateMetaInfoSnapshot, narrow: StateMetaInfoSnapshot) -> bool:
+    if wide is narrow:
+        return True
+    roles = wide.serializers.keys() == narrow.serializers.keys() and wide.state_type == narrow.state_type
+    return roles and all(covers(wide.serializers[role], narrow.serializers[role]) for role in wide.serializers)
 
 
 @dataclass(slots=True)
@@ -124,6 +122,7 @@ class ChangelogKeyedStream:
     header: KeyedBackendHeader
     streams: list[KeyedStream]
     options: DecodeOptions
+    changed: set[StateName] = field(default_factory=set)
     form: str = field(default=FULL, init=False)
 
     def blocks(self, key_groups: set[int], selected: set[int], namespaced: bool, window: int) -> Iterator[KeyedBlock]:
@@ -131,6 +130,14 @@ class ChangelogKeyedStream:
         wanted = sorted(group for group in key_groups if group in self.source.key_group_range)
         if not wanted:
             return
+        for meta in (self.header.states[state] for state in sorted(selected)):
+            if name_of(meta) in self.changed:
+                raise not_replayed(
+                    f"state {meta.name!r} changed its type while its changes were logged",
+                    self.source.path,
+                    self.source.operator,
+                    state=meta.name,
+                )
         try:
             yield from _Reading(self, selected, namespaced, window).blocks(wanted)
         except SavepointError as error:

@@ -16,41 +16,32 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from pyspark_savepoint.formats import changelog
-from pyspark_savepoint.formats.block_parts import PARTS, SCHEMA, binary_column, take_entries
-from pyspark_savepoint.formats.changelog import Changes, not_replayed
-from pyspark_savepoint.formats.columns import Bytes, Cursors, DecodeOptions, Ints, Longs
+from pyspark_savepoint.formats.changelog import Changes
+from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Longs
 from pyspark_savepoint.formats.errors import CorruptStateError, UndecodableStateError
-from pyspark_savepoint.formats.keyed_block import HEAP, KeyedBlock
 from pyspark_savepoint.formats.keyed_stream import constant_width
 from pyspark_savepoint.formats.meta_info import BackendStateType, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.layout import locate, skip_rows
-from pyspark_savepoint.formats.serializers.primitives import read_numbers
-from pyspark_savepoint.formats.serializers.shapes import Flagged
+from pyspark_savepoint.statebackends.changelog_entries import (
+    Scope,
+    Units,
+    assemble,
+    delimited,
+    elements,
+    map_entries,
+    read_counts,
+)
 from pyspark_savepoint.statebackends.state_column import unit_serializers
 
-UNIT = "unit"
-UNITS = SCHEMA.append(pa.field(UNIT, pa.int8()))
 #: Operation and state id, in front of every change's data.
 HEAD = 3
 OPERATIONS = 8
-
-
-@dataclass(slots=True)
-class _Units:
-    """Units of some changes: spans per part; ``change`` is the place of the change that each came from."""
-
-    change: Longs
-    unit: int
-    spans: dict[str, tuple[Longs, Longs]]
-    #: The byte in front of the values becomes a flag that says: not null.
-    flagged: bool = False
 
 
 @dataclass(slots=True)
@@ -107,7 +98,7 @@ class UnitReader:
         state, operation = table[number], changes.buffer[start].astype(np.int64)
         self._check(changes, start, state, number, operation)
         chosen = np.isin(state, list(self.selected))
-        groups: list[tuple[int, _Units]] = []
+        groups: list[tuple[int, Units]] = []
         for pair in np.unique(state[chosen] * OPERATIONS + operation[chosen]).tolist():
             one, what = divmod(pair, OPERATIONS)
             rows = np.flatnonzero((state == one) & (operation == what))
@@ -132,7 +123,7 @@ class UnitReader:
         origin = replace(changes.origin, state=self.states[state].name)
         return Cursors(changes.buffer, start, end, origin, self.options)
 
-    def _decode(self, at: Cursors, state: int, operation: int, rows: Longs) -> Iterator[_Units]:
+    def _decode(self, at: Cursors, state: int, operation: int, rows: Longs) -> Iterator[Units]:
         """Units of the changes of one state by one operation."""
         meta = self.states[state]
         if meta.kind is BackendStateType.PRIORITY_QUEUE:
@@ -144,7 +135,7 @@ class UnitReader:
         skip_rows(meta.namespace_serializer, at)
         scope = {"key": (key_start, key_end), "namespace": (key_end, at.position.copy())}
         decode = {"LIST": _list, "MAP": _map}.get(meta.state_type, _single)
-        yield from decode(at, meta, operation, _Scope(rows, scope))
+        yield from decode(at, meta, operation, Scope(rows, scope))
 
     def _skip_key(self, at: Cursors, meta: StateMetaInfoSnapshot, operation: int) -> None:
         if not self.key.opaque_parts():
@@ -167,20 +158,6 @@ class UnitReader:
         at.position[:] = at.end - behind
 
 
-@dataclass(slots=True)
-class _Scope:
-    """Rows of changes, and the spans of key and namespace of each."""
-
-    rows: Longs
-    spans: dict[str, tuple[Longs, Longs]]
-
-    def units(self, unit: int, which: Any = None, flagged: bool = False, **more: tuple[Longs, Longs]) -> _Units:
-        """One unit for each of the changes ``which`` (all by default, one more than once where it is repeated)."""
-        chosen = np.arange(len(self.rows)) if which is None else which
-        spans = {part: (start[chosen], end[chosen]) for part, (start, end) in self.spans.items()}
-        return _Units(self.rows[chosen], unit, {**spans, **more}, flagged)
-
-
 def _refuse(at: Cursors, meta: StateMetaInfoSnapshot, operation: int) -> CorruptStateError:
     return CorruptStateError(
         "a changelog is damaged",
@@ -191,7 +168,7 @@ def _refuse(at: Cursors, meta: StateMetaInfoSnapshot, operation: int) -> Corrupt
     )
 
 
-def _single(at: Cursors, meta: StateMetaInfoSnapshot, operation: int, scope: _Scope) -> Iterator[_Units]:
+def _single(at: Cursors, meta: StateMetaInfoSnapshot, operation: int, scope: Scope) -> Iterator[Units]:
     from pyspark_savepoint.formats.kernels import changelog as kernels
 
     if operation in (changelog.SET, changelog.SET_INTERNAL):
@@ -205,7 +182,7 @@ def _single(at: Cursors, meta: StateMetaInfoSnapshot, operation: int, scope: _Sc
         raise _refuse(at, meta, operation)
 
 
-def _list(at: Cursors, meta: StateMetaInfoSnapshot, operation: int, scope: _Scope) -> Iterator[_Units]:
+def _list(at: Cursors, meta: StateMetaInfoSnapshot, operation: int, scope: Scope) -> Iterator[Units]:
     from pyspark_savepoint.formats.kernels import changelog as kernels
 
     if operation in (changelog.SET, changelog.SET_INTERNAL, changelog.ADD):
@@ -224,7 +201,7 @@ def _list(at: Cursors, meta: StateMetaInfoSnapshot, operation: int, scope: _Scop
         raise _refuse(at, meta, operation)
 
 
-def _map(at: Cursors, meta: StateMetaInfoSnapshot, operation: int, scope: _Scope) -> Iterator[_Units]:
+def _map(at: Cursors, meta: StateMetaInfoSnapshot, operation: int, scope: Scope) -> Iterator[Units]:
     from pyspark_savepoint.formats.kernels import changelog as kernels
 
     if operation == changelog.ADD:
@@ -232,7 +209,7 @@ def _map(at: Cursors, meta: StateMetaInfoSnapshot, operation: int, scope: _Scope
         yield scope.units(kernels.PUT, np.repeat(np.arange(len(at)), counts), user=user, value=value)
     elif operation in (changelog.ADD_ELEMENT, changelog.ADD_OR_UPDATE_ELEMENT, changelog.REMOVE_ELEMENT):
         start = at.position.copy()
-        skip_rows(_delimited(unit_serializers(meta)[0], at, meta), at)
+        skip_rows(delimited(unit_serializers(meta)[0], at, meta), at)
         if operation == changelog.REMOVE_ELEMENT:
             at.expect_end()
             yield scope.units(kernels.DELETE, user=(start, at.position))
@@ -246,24 +223,24 @@ def _map(at: Cursors, meta: StateMetaInfoSnapshot, operation: int, scope: _Scope
         raise _refuse(at, meta, operation)
 
 
-def _timers(at: Cursors, meta: StateMetaInfoSnapshot, operation: int, rows: Longs) -> _Units:
+def _timers(at: Cursors, meta: StateMetaInfoSnapshot, operation: int, rows: Longs) -> Units:
     from pyspark_savepoint.formats.kernels import changelog as kernels
 
     if operation not in (changelog.ADD_ELEMENT, changelog.REMOVE_ELEMENT):
         raise _refuse(at, meta, operation)
-    timer = _delimited(meta.value_serializer, at, meta)
+    timer = delimited(meta.value_serializer, at, meta)
     if operation == changelog.REMOVE_ELEMENT:
         start = at.position.copy()
         skip_rows(timer, at)
         at.expect_end()
-        return _Units(rows, kernels.DELETE, {"key": (start, at.position)})
-    counts = _counts(at, "timers")
+        return Units(rows, kernels.DELETE, {"key": (start, at.position)})
+    counts = read_counts(at, "timers")
     starts, stops = locate([timer], at, counts)
     at.expect_end()
-    return _Units(np.repeat(rows, counts), kernels.PUT, {"key": (starts[0], stops[0])})
+    return Units(np.repeat(rows, counts), kernels.PUT, {"key": (starts[0], stops[0])})
 
 
-def _merges(at: Cursors, meta: StateMetaInfoSnapshot, scope: _Scope) -> Iterator[_Units]:
+def _merges(at: Cursors, meta: StateMetaInfoSnapshot, scope: Scope) -> Iterator[Units]:
     """A target and its sources, all of the same key."""
     from pyspark_savepoint.formats.kernels import changelog as kernels
 
@@ -271,127 +248,7 @@ def _merges(at: Cursors, meta: StateMetaInfoSnapshot, scope: _Scope) -> Iterator
     start = at.position.copy()
     skip_rows(namespace, at)
     yield scope.units(kernels.MERGE_TARGET, namespace=(start, at.position.copy()))
-    counts = _counts(at, "namespaces")
+    counts = read_counts(at, "namespaces")
     starts, stops = locate([namespace], at, counts)
     at.expect_end()
     yield scope.units(kernels.MERGE_SOURCE, np.repeat(np.arange(len(at)), counts), namespace=(starts[0], stops[0]))
-
-
-def _counts(at: Cursors, what: str) -> Longs:
-    counts = read_numbers(at, "read_i32", np.int32, f"a number of {what}").astype(np.int64)
-    wrong = np.flatnonzero((counts < 0) | (counts > at.end - at.position))
-    if len(wrong):
-        at.position -= 4
-        at.fail(int(wrong[0]), f"a number of {what} that there is room for", int(counts[wrong[0]]))
-    return counts
-
-
-def _delimited(serializer: TypeSerializer, at: Cursors, meta: StateMetaInfoSnapshot) -> TypeSerializer:
-    """The serializer; an error where only the user's code knows where its values end."""
-    opaque = serializer.opaque_parts()
-    if opaque:
-        raise UndecodableStateError(
-            f"state {meta.name!r} has parts that only the user's code can tell apart",
-            found=opaque[0].flink_type,
-            remedy="read other states of the operator (option 'state'), take a canonical savepoint, or plug in a "
-            "serializer (entry point group 'pyspark_savepoint.serializers')",
-            **at.origin.facts(),
-        )
-    return serializer
-
-
-def elements(at: Cursors, meta: StateMetaInfoSnapshot) -> tuple[Longs, Longs, Longs]:
-    """Whole lists as their serializer writes them: how many elements each has, and the spans of all elements."""
-    (element,) = unit_serializers(meta)
-    counts = _counts(at, "elements")
-    if element.opaque_parts() and counts.max(initial=0) <= 1:
-        one = np.flatnonzero(counts == 1)
-        return counts, at.position[one], at.end[one]
-    starts, stops = locate([_delimited(element, at, meta)], at, counts)
-    at.expect_end()
-    return counts, starts[0], stops[0]
-
-
-def map_entries(at: Cursors, meta: StateMetaInfoSnapshot) -> tuple[Longs, tuple[Longs, Longs], tuple[Longs, Longs]]:
-    """Whole maps: how many entries each has, and the spans of user keys and of values with their flags."""
-    key, value = (_delimited(each, at, meta) for each in unit_serializers(meta))
-    counts = _counts(at, "entries")
-    starts, stops = locate([key, Flagged(value)], at, counts)
-    at.expect_end()
-    return counts, (starts[0], stops[0]), (starts[1], stops[1])
-
-
-def assemble(buffer: Bytes, groups: list[tuple[int, _Units]], key_group: Ints) -> pa.RecordBatch:
-    """One batch, in the order of the changes; ``key_group`` is that of every change."""
-    change = np.concatenate([units.change for _, units in groups])
-    order = np.argsort(change, kind="stable")
-    state = np.concatenate([np.full(len(units.change), one, np.int32) for one, units in groups])
-    unit = np.concatenate([np.full(len(units.change), units.unit, np.int8) for _, units in groups])
-    columns = [pa.array(state[order]), pa.array(key_group[change[order]])]
-    for part in PARTS:
-        if part == "value":
-            # The user keys have been copied: the byte in front of a value is free to be its flag.
-            for _, units in groups:
-                if units.flagged:
-                    buffer[units.spans["value"][0]] = 0
-        spans = [units.spans.get(part, (units.change * 0, units.change * 0)) for _, units in groups]
-        start, end = (np.concatenate([span[side] for span in spans])[order] for side in (0, 1))
-        columns.append(binary_column(buffer, start, end))
-    columns.append(pa.array(unit[order]))
-    return pa.RecordBatch.from_arrays(columns, schema=UNITS)
-
-
-def entry_units(block: KeyedBlock, ids: dict[int, int], states: tuple[StateMetaInfoSnapshot, ...]) -> pa.RecordBatch:
-    """The entries of a block of what was written as a whole; ``ids`` are its states' ids here."""
-    from pyspark_savepoint.formats.kernels import changelog as kernels
-
-    groups: list[tuple[int, _Units]] = []
-    plain: list[Longs] = []
-    for there, here in ids.items():
-        entries = block.entries_of(there)
-        kind = states[here].state_type
-        if block.form == HEAP and kind in ("LIST", "MAP") and len(entries):
-            groups.append((here, _whole(block, entries, states[here])))
-        else:
-            plain.append(entries)
-    batches = [assemble(block.buffer, groups, block.key_group)] if groups else []
-    rows = np.concatenate(plain) if plain else np.empty(0, np.int64)
-    taken = take_entries(block, rows)
-    place = np.full(len(block.states) + 1, -1, np.int32)
-    place[list(ids)] = list(ids.values())
-    columns = [
-        pa.array(place[block.state[rows]]),
-        *taken.columns[1:],
-        pa.array(np.full(len(rows), kernels.PUT, np.int8)),
-    ]
-    batches.append(pa.RecordBatch.from_arrays(columns, schema=UNITS))
-    return pa.Table.from_batches(batches, UNITS).combine_chunks().to_batches()[0] if groups else batches[0]
-
-
-def _whole(block: KeyedBlock, entries: Longs, meta: StateMetaInfoSnapshot) -> _Units:
-    """Lists and maps of the heap format, taken apart."""
-    from pyspark_savepoint.formats.kernels import changelog as kernels
-
-    spans = {
-        "key": (block.key_start[entries], block.key_end[entries]),
-        "namespace": (block.namespace_start[entries], block.namespace_end[entries]),
-    }
-    origin = replace(block.origin, state=meta.name)
-    at = Cursors(block.buffer, block.value_start[entries].copy(), block.value_end[entries], origin)
-    scope = _Scope(entries, spans)
-    if meta.state_type == "LIST":
-        counts, start, end = elements(at, meta)
-        return scope.units(kernels.ADD, np.repeat(np.arange(len(entries)), counts), value=(start, end))
-    counts, user, value = map_entries(at, meta)
-    return scope.units(kernels.PUT, np.repeat(np.arange(len(entries)), counts), user=user, value=value)
-
-
-def torn_value(meta: StateMetaInfoSnapshot, path: str | None, operator: str | None) -> Exception:
-    """The error for values of namespaces that met: what they become only the job's function says."""
-    return not_replayed(
-        f"windows of state {meta.name!r} were merged, and only the job's own function can merge their values",
-        path,
-        operator,
-        state=meta.name,
-        found=f"{meta.state_type} values of two namespaces",
-    )

@@ -20,6 +20,7 @@ from pyspark_savepoint.formats.meta_info import BackendStateType, KeyedBackendHe
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.savepoint import Savepoint
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.statebackends.changelog_source import ChangelogSource
 from pyspark_savepoint.statebackends.conform import unify
 from pyspark_savepoint.statebackends.keyed_sources import AnyKeyedSource, KeyedStream, keyed_sources
 from pyspark_savepoint.statebackends.request import TableRequest, choose_states
@@ -62,6 +63,12 @@ class OperatorHeaders:
             for meta in header.states:
                 found.setdefault((meta.name, not is_key_value(meta)), []).append(meta)
         return found
+
+    @property
+    def notes(self) -> list[str]:
+        """What users should know of how the keys are read."""
+        found = [source.note for source in self.sources if isinstance(source, ChangelogSource) and source.note]
+        return list(dict.fromkeys(found))
 
     @property
     def key_serializers(self) -> list[TypeSerializer]:

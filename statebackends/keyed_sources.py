@@ -13,7 +13,7 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-from pyspark_savepoint.formats.byte_source import ByteSource, StateLocation
+from pyspark_savepoint.formats.byte_source import ByteSource, FileLocation, StateLocation
 from pyspark_savepoint.formats.changelog import ChangeSource, FileChanges, InlineChanges
 from pyspark_savepoint.formats.columns import DecodeOptions, Origin
 from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError
@@ -34,6 +34,7 @@ from pyspark_savepoint.formats.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
 from pyspark_savepoint.formats.savepoint import Savepoint
+from pyspark_savepoint.formats.stream_handles import UNKNOWN_SIZE
 from pyspark_savepoint.statebackends.changelog_keys import with_keys
 from pyspark_savepoint.statebackends.changelog_source import ChangelogKeyedStream, ChangelogSource
 from pyspark_savepoint.statebackends.rocksdb_source import RocksDBSource
@@ -209,7 +210,14 @@ def _changes(savepoint: Savepoint, operator: OperatorState, delta: Any) -> list[
         return [InlineChanges(f"{savepoint.metadata_path} (inline changes)", changes)]
     if not isinstance(delta, ChangelogStateHandleStreamImpl):
         _no_state(savepoint, operator, delta)
-    return [FileChanges(savepoint.resolve(each.handle, operator), each.offset) for each in delta.handles_and_offsets]
+    found: list[ChangeSource] = []
+    for each in delta.handles_and_offsets:
+        location = savepoint.resolve(each.handle, operator)
+        if isinstance(location, FileLocation) and not location.segment:
+            # What the handle of a compressed file records is the size of its content.
+            location = replace(location, size=UNKNOWN_SIZE)
+        found.append(FileChanges(location, each.offset))
+    return found
 
 
 def _no_state(savepoint: Savepoint, operator: OperatorState, handle: Any) -> NoReturn:

@@ -87,7 +87,8 @@ class KeyedTable:
         self.spec = KeyedSpec(
             tuple(chosen), namespaced, frozenset(request.raw), options, request.batch_rows, request.window
         )
-        notes = [check_decodable(metas, request.undecodable, operator.label) for metas in chosen.values()]
+        notes: list[str | None] = [*self.headers.notes]
+        notes += [check_decodable(metas, request.undecodable, operator.label) for metas in chosen.values()]
         names = column_names(self.spec.states, namespaced)
         for state, name in names.items():
             if state != name:
