@@ -55,7 +55,7 @@ def group_bounds(key_group: Any, bounds: Any) -> None:
 
 
 @kernel
-def common_prefix(data: Any, start: Any, end: Any) -> int:
+def common_prefix(data: Any, start: Any, end: Any) -> Any:
     """Bytes with which all spans begin."""
     if start.shape[0] == 0:
         return 0
@@ -175,7 +175,7 @@ def sort_pairs(
         counts[j] = 0
     for i in range(low, high):
         counts[bucket_of(words[i], shifts, widths, runs) + 1] += 1
-    largest = 0
+    largest: Any = 0
     for j in range(1, buckets + 1):
         largest = max(largest, counts[j])
         counts[j] += counts[j - 1]
@@ -209,7 +209,7 @@ def sort_few(data: Any, start: Any, end: Any, rows: Any, low: int, high: int, sk
 
 
 @kernel
-def longest_common(data: Any, start: Any, end: Any, rows: Any, low: int, high: int, skip: int) -> int:
+def longest_common(data: Any, start: Any, end: Any, rows: Any, low: int, high: int, skip: int) -> Any:
     """Bytes from ``skip`` on with which all spans of rows [low, high) go on."""
     first = start[rows[low]] + skip
     common = end[rows[low]] - first
