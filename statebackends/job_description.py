@@ -1,0 +1,92 @@
+"""A job as a restore sees it: operators with their ids, parallelism and types of state.
+
+It is given as a mapping (or its JSON), made from a stream graph, from the plan of the REST interface, or from another
+snapshot, such as one that the new version of the job took::
+
+    {
+        "parallelism": 4,
+        "maxParallelism": 128,              only where the job sets it
+        "flinkVersion": "2.2",
+        "stateBackend": "rocksdb",
+        "operators": [
+            {
+                "uid": "accounts",          or "uidHash", or "generatedId": 32 hex digits
+                "parallelism": 8,
+                "key": "LONG",
+                "states": {
+                    "total": "DOUBLE",
+                    "recent": {"kind": "LIST", "type": "LONG", "ttl": true},
+                    "spent": {"kind": "MAP", "key": "STRING", "type": "LONG"},
+                    "window-contents": {"kind": "REDUCING", "type": "LONG", "namespace": "TIME_WINDOW"}
+                },
+                "operatorStates": {"rates": {"kind": "BROADCAST", "key": "STRING", "type": "DOUBLE"}}
+            }
+        ]
+    }
+
+Types are in the notation of ``formats.serializers.notation``, or serializers. An operator whose ``states`` are not
+given is checked by its ids and parallelism alone. Twins: ``ExecutionJobVertex``, ``StateDescriptor``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pyspark_savepoint.formats.key_groups import default_max_parallelism
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.statebackends.hashers import OperatorIDPair
+
+KEYED_KINDS = ("VALUE", "LIST", "MAP", "REDUCING", "AGGREGATING")
+OPERATOR_KINDS = ("LIST", "UNION", "BROADCAST")
+NEWEST_FLINK = (2, 3)
+
+
+@dataclass(frozen=True)
+class StateDescription:
+    """A state that the job registers. ``serializer`` is that of the whole value: LIST<E>, MAP<K, V>, TTL-wrapped.
+
+    ``key`` is the key serializer of broadcast state; ``namespace`` None where nobody said.
+    """
+
+    name: str
+    kind: str
+    serializer: TypeSerializer
+    key: TypeSerializer | None = None
+    namespace: TypeSerializer | None = None
+
+
+@dataclass(frozen=True)
+class OperatorDescription:
+    """An operator of the job. ``task`` is the same for operators that are chained.
+
+    ``keyed_states`` and ``operator_states`` are None where they are not known; ``key`` is None where the operator is
+    not keyed, or that is not known either. ``max_parallelism`` is None unless the job sets it.
+    """
+
+    label: str
+    ids: OperatorIDPair
+    task: int
+    parallelism: int
+    max_parallelism: int | None = None
+    key: TypeSerializer | None = None
+    keyed_states: Mapping[str, StateDescription] | None = None
+    operator_states: Mapping[str, StateDescription] | None = None
+
+    @property
+    def derived_max_parallelism(self) -> int:
+        """What Flink starts it with when there is no state."""
+        return self.max_parallelism or default_max_parallelism(self.parallelism)
+
+
+@dataclass(frozen=True)
+class JobDescription:
+    """A job. ``unidentified`` are names of operators whose ids are not known: those behind the head of a chain in a
+    plan of the REST interface. ``notes`` say what was taken for granted.
+    """
+
+    operators: tuple[OperatorDescription, ...]
+    flink_version: tuple[int, int] = NEWEST_FLINK
+    state_backend: str | None = None
+    unidentified: tuple[str, ...] = ()
+    notes: tuple[str, ...] = field(default=())

@@ -1,0 +1,103 @@
+"""Whether a registered state of a snapshot can become a state that a job registers.
+
+=================== ==========================================================================================
+the key             as is or reconfigured; keys never migrate
+the kind            VALUE, LIST, MAP, REDUCING, AGGREGATING and LIST, UNION must stay what they are
+the namespace       as is or reconfigured
+the value           all but incompatible; a map's keys do not migrate in RocksDB and ForSt
+time to live        switched on or off: incompatible before Flink 2, after that a migration
+=================== ==========================================================================================
+
+Twins: ``RegisteredKeyValueStateBackendMetaInfo#checkStateMetaInfo``, ``HeapKeyedStateBackend``,
+``RocksDBKeyedStateBackend#tryRegisterKvStateInformation``, ``DefaultOperatorStateBackend``,
+``TtlAwareSerializerSnapshot``.
+"""
+
+from __future__ import annotations
+
+from pyspark_savepoint.formats.meta_info import StateMetaInfoSnapshot
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.collections import ListSerializer, MapSerializer
+from pyspark_savepoint.formats.serializers.ttl import TtlSerializer
+from pyspark_savepoint.statebackends.compatibility import (
+    AS_IS,
+    Compatibility,
+    Resolution,
+    after_migration,
+    incompatible,
+    resolve,
+    worst,
+)
+from pyspark_savepoint.statebackends.job_description import StateDescription
+
+#: The version since which values with and without a time to live become each other.
+TTL_MIGRATES = (2, 0)
+
+
+def resolve_key(old: TypeSerializer, new: TypeSerializer) -> Resolution:
+    """Keys: their hashes decide where they are, so they are never written anew."""
+    return _without_migration(resolve(old, new), "the key").within("key")
+
+
+def resolve_keyed_state(
+    old: StateMetaInfoSnapshot, new: StateDescription, backend: str | None, version: tuple[int, int]
+) -> Resolution:
+    """One keyed state. Where the backend is not known, what one of them refuses is refused."""
+    if old.state_type != new.kind:
+        return incompatible(f"was registered as {old.state_type}, and is now {new.kind}")
+    found = [_resolve_value(old.value_serializer, new.serializer, version)]
+    if new.namespace is not None:
+        namespace = resolve(old.namespace_serializer, new.namespace)
+        found.append(_without_migration(namespace, "the namespace").within("namespace"))
+    if (
+        backend != "hashmap"
+        and isinstance(old.value_serializer, MapSerializer)
+        and isinstance(new.serializer, MapSerializer)
+    ):
+        user_key = resolve(old.value_serializer.nested[0], new.serializer.nested[0])
+        found.append(_without_migration(user_key, "a map's key").within("the map's key"))
+    return worst(found)
+
+
+def resolve_operator_state(old: StateMetaInfoSnapshot, new: StateDescription) -> Resolution:
+    """One operator state. A broadcast state and a list state of one name are two states, and do not meet."""
+    if old.state_type != new.kind:
+        if "BROADCAST" in (old.state_type, new.kind):
+            return Resolution(
+                Compatibility.AS_IS,
+                (f"was a {old.state_type} state: the {new.kind} state of that name begins empty",),
+            )
+        return incompatible(f"was registered as {old.state_type}, and is now {new.kind}")
+    found = [resolve(old.value_serializer, new.serializer)]
+    if new.key is not None:
+        found.append(resolve(old.serializers["KEY_SERIALIZER"], new.key).within("key"))
+    return worst(found)
+
+
+def _resolve_value(old: TypeSerializer, new: TypeSerializer, version: tuple[int, int]) -> Resolution:
+    if version < TTL_MIGRATES:
+        return resolve(old, new)
+    if isinstance(old, ListSerializer) and isinstance(new, ListSerializer):
+        return _resolve_unit(old.nested[0], new.nested[0]).within("the elements")
+    if isinstance(old, MapSerializer) and isinstance(new, MapSerializer):
+        key = resolve(old.nested[0], new.nested[0]).within("the map's key")
+        return worst([key, _resolve_unit(old.nested[1], new.nested[1]).within("the map's value")])
+    return _resolve_unit(old, new)
+
+
+def _resolve_unit(old: TypeSerializer, new: TypeSerializer) -> Resolution:
+    """What carries the time of last access: a value, an element, or the value of a map."""
+    was, will = isinstance(old, TtlSerializer), isinstance(new, TtlSerializer)
+    if was == will:
+        return resolve(old, new)
+    values = resolve(
+        old.value if isinstance(old, TtlSerializer) else old, new.value if isinstance(new, TtlSerializer) else new
+    )
+    switched = after_migration(f"a time to live is switched {'off' if was else 'on'}")
+    return worst([switched, values])
+
+
+def _without_migration(found: Resolution, what: str) -> Resolution:
+    if found.verdict is not Compatibility.AFTER_MIGRATION:
+        return found
+    return incompatible(f"{what} cannot migrate: {'; '.join(found.reasons)}") if found.reasons else AS_IS
