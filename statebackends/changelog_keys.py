@@ -39,10 +39,13 @@ UNPROVED = (
 
 
 def candidates() -> Iterator[TypeSerializer]:
-    """Serializers of keys as jobs have them, the most common first."""
+    """Serializers of keys as jobs have them, the most common first.
+
+    A double or a date has the bytes and the hash of a long: such keys are taken for longs.
+    """
     numbers = [
         NumberSerializer.of(f"{BASE}{stem}Serializer${stem}SerializerSnapshot")
-        for stem in ("Long", "Int", "Short", "Byte", "Boolean", "Double")
+        for stem in ("Long", "Int", "Short", "Byte", "Boolean")
     ]
     text = StringSerializer(f"{BASE}StringSerializer$StringSerializerSnapshot", 3)
     yield from [text, *numbers]

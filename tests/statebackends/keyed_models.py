@@ -24,7 +24,7 @@ from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSeria
 from pyspark_savepoint.formats.serializers.collections import ListSerializer, MapSerializer
 from pyspark_savepoint.statebackends.key_lookup import encode
 from pyspark_savepoint.statebackends.keyed_plan import KeyedSpec, KeyedSplit
-from pyspark_savepoint.statebackends.keyed_sources import KeyedSource
+from pyspark_savepoint.statebackends.keyed_sources import AnyKeyedSource, KeyedSource
 from pyspark_savepoint.statebackends.keyed_table import KeyedPartition
 
 BASE = "org.apache.flink.api.common.typeutils.base."
@@ -104,7 +104,7 @@ def one(serializer: TypeSerializer, value: Any) -> bytes:
 class Written:
     """A stream of a model, described as a handle would."""
 
-    source: KeyedSource
+    source: AnyKeyedSource
     max_parallelism: int
 
     def rows(self, states: Sequence[str], window: int, batch_rows: int = 1000) -> list[dict[str, Any]]:
