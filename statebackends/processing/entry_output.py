@@ -1,4 +1,4 @@
-"""States of keys on their way into a savepoint: Python objects, some thousands at a time, to entries of the full format.
+"""States of keys on their way into a savepoint: Python objects, some thousands at a time, to entries of a state file.
 
 What one output has collected becomes columns of the state's types, and these the bytes of entries, as they are written
 for any column (``state_entries``). Batches are those of the internal table ``entries``.
@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyspark_savepoint.formats.block_parts import binary_column
 from pyspark_savepoint.formats.columns import DecodeOptions, Ints, fixed_array
 from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.ttl import TtlSerializer
 from pyspark_savepoint.statebackends.descriptors import StateDescriptor, StateKind
 from pyspark_savepoint.statebackends.entry_bytes import ENTRIES
@@ -32,28 +33,34 @@ _TIME = struct.Struct(">Q")
 PLAIN = DecodeOptions()
 
 
-def unit_type(state: StateDescriptor) -> pa.DataType:
-    """The type of a column of a state's contents; values with a time to live are structs with their last access."""
-    units = [_unit(serializer) for serializer in state.units]
+def unit_types(state: StateDescriptor, options: DecodeOptions = PLAIN) -> tuple[pa.DataType, ...]:
+    """The types of what a state is made of; values with a time to live are structs with their last access."""
+    return tuple(_unit(serializer, options) for serializer in state.units)
+
+
+def content_type(state: StateDescriptor, options: DecodeOptions = PLAIN) -> pa.DataType:
+    """The type of a column of a state's contents."""
+    units = unit_types(state, options)
     if state.kind is StateKind.LIST:
         return pa.list_(pa.field("element", units[0]))
     return pa.map_(*units) if state.kind is StateKind.MAP else units[0]
 
 
-def _unit(serializer: Any) -> pa.DataType:
+def _unit(serializer: TypeSerializer, options: DecodeOptions) -> pa.DataType:
     if isinstance(serializer, TtlSerializer):
-        return TimeToLive.stored_type(serializer.value.arrow_type(PLAIN))
-    kind: pa.DataType = serializer.arrow_type(PLAIN)
-    return kind
+        return TimeToLive.stored_type(serializer.value.arrow_type(options))
+    return serializer.arrow_type(options)
 
 
 class EntryOutput:
     """One state's entries; batches go to ``done``. ``number`` is the state's in the head of the file."""
 
-    def __init__(self, number: int, state: StateDescriptor, done: deque[pa.RecordBatch]) -> None:
+    def __init__(
+        self, number: int, state: StateDescriptor, done: deque[pa.RecordBatch], options: DecodeOptions = PLAIN
+    ) -> None:
         self.number = number
         self.state = state
-        self.kind = unit_type(state)
+        self.kind = content_type(state, options)
         self._done = done
         self._many = state.kind in (StateKind.LIST, StateKind.MAP)
         self._keys: list[bytes] = []

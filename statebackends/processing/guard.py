@@ -9,7 +9,6 @@ from typing import Any, Protocol
 
 from pyspark_savepoint.formats.errors import SavepointError, UserFunctionError
 
-
 #: Where this package lies: its frames mean nothing to users.
 HOME = str(Path(__file__).parents[2])
 

@@ -1,0 +1,160 @@
+"""Bootstrapping in one task: records of some keys in, entries of their state out.
+
+The driver makes a :class:`BootstrapPlan`, which is pickled to the tasks; :meth:`BootstrapPlan.describe` opens the
+functions once to learn what states there are. Twins: ``KeyedStateBootstrapOperator``, ``WindowOperator``,
+``BoundedOneInputStreamTask``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+
+from pyspark_savepoint.formats.serializers.notation import DEFAULT_VERSION
+from pyspark_savepoint.statebackends.descriptors import USER_TIMERS, KeyedDescriptor, StateDescriptor
+from pyspark_savepoint.statebackends.flink_types import conform_column
+from pyspark_savepoint.statebackends.key_codec import KeyCodec
+from pyspark_savepoint.statebackends.processing.backend import KeyedStateBackend
+from pyspark_savepoint.statebackends.processing.backends import create_backend
+from pyspark_savepoint.statebackends.processing.contexts import ElementContext
+from pyspark_savepoint.statebackends.processing.entry_output import drain
+from pyspark_savepoint.statebackends.processing.functions import KeyedStateBootstrapFunction
+from pyspark_savepoint.statebackends.processing.guard import UserCode
+from pyspark_savepoint.statebackends.processing.records import Chunk, RecordOrder, Records
+from pyspark_savepoint.statebackends.processing.registry import ObjectReuse, Registry
+from pyspark_savepoint.statebackends.processing.window_operator import WindowOperator, WindowSpec
+
+
+@dataclass(frozen=True)
+class BootstrapPlan:
+    """What tasks do with their records. ``states`` are those of the head of all state files, once they are known."""
+
+    function: KeyedStateBootstrapFunction | WindowSpec
+    key: KeyedDescriptor
+    columns: tuple[str, ...]
+    max_parallelism: int
+    order: RecordOrder = field(default_factory=RecordOrder)
+    backend: str = "single_key"
+    reuse: ObjectReuse = ObjectReuse.DEFAULT
+    flink_version: tuple[int, int] = DEFAULT_VERSION
+    parallelism: int = 1
+    states: tuple[StateDescriptor, ...] | None = None
+
+    def describe(self) -> BootstrapPlan:
+        """The plan with its states: on the driver, with a copy of the function."""
+        task = BootstrapTask(self, 0)
+        task.open()
+        task.close()
+        return replace(self, states=tuple(task.registry.states))
+
+    @property
+    def descriptor(self) -> KeyedDescriptor:
+        """What is written: the key, and the states that were found."""
+        assert self.states is not None
+        return replace(self.key, states=self.states)
+
+
+class BootstrapTask:
+    """One task of a plan."""
+
+    def __init__(self, plan: BootstrapPlan, index: int) -> None:
+        self.plan = plan
+        self.backend: KeyedStateBackend = create_backend(plan.backend)
+        self.registry = Registry(
+            self.backend, plan.key.key_serializer, plan.flink_version, plan.reuse, plan.states,
+            index_of_this_subtask=index, number_of_parallel_subtasks=plan.parallelism,
+        )  # fmt: skip
+        self.records = Records(KeyCodec(plan.key, plan.max_parallelism), plan.order, plan.columns, self._conform)
+
+    def _conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The key columns in the types of the key's serializer."""
+        key = self.plan.key
+        serializers = (key.key_serializer,) if len(key.key_columns) == 1 else key.key_serializer.children
+        columns = {
+            name: conform_column(batch.column(name), serializer)
+            for name, serializer in zip(key.key_columns, serializers, strict=True)
+        }
+        if key.key_group is not None:
+            columns[key.key_group] = batch.column(key.key_group)
+        return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+    def open(self) -> None:
+        """States are registered."""
+        function = self.plan.function
+        if isinstance(function, WindowSpec):
+            with UserCode(function.function or function.trigger, "open"):
+                if function.function is not None:
+                    function.function.open(self.registry)
+                self.windows = WindowOperator(function, self.registry)
+        else:
+            with UserCode(function, "open"):
+                function.open(self.registry)
+            self.context = ElementContext(self.backend, self.registry.timers(USER_TIMERS))
+        self.registry.closed = True
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Entries of the states of all keys of the records."""
+        try:
+            self.open()
+            for batch in self.records.sorted(batches):
+                for chunk in self.records.chunks(batch, self.plan.reuse, self.registry.unshared):
+                    self._process(chunk)
+                    yield from drain(self.registry.done)
+            for _ in self.backend.finish():
+                yield from drain(self.registry.done)
+            self.registry.flush()
+            yield from drain(self.registry.done)
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Functions and files are let go."""
+        function = self.plan.function
+        rich = function.function if isinstance(function, WindowSpec) else function
+        try:
+            if rich is not None:
+                with UserCode(rich, "close"):
+                    rich.close()
+        finally:
+            self.backend.close()
+
+    def _process(self, chunk: Chunk) -> None:
+        function = self.plan.function
+        if isinstance(function, WindowSpec):
+            named: Any = function.reduce or function.aggregate or function.function or function.trigger
+            with UserCode(named, "a window", self.backend):
+                self._window(chunk)
+            return
+        with UserCode(function, "process_element", self.backend):
+            if chunk.timestamps is None:
+                self._plain(function, chunk)
+            else:
+                self._timed(function, chunk)
+
+    def _plain(self, function: KeyedStateBootstrapFunction, chunk: Chunk) -> None:
+        process, ctx, set_key = function.process_element, self.context, self.backend.set_current_key
+        values = iter(chunk.values)
+        for key, place, count in zip(chunk.keys, chunk.places, chunk.counts, strict=True):
+            set_key(key, place)
+            for value in islice(values, count):
+                process(value, ctx)
+
+    def _timed(self, function: KeyedStateBootstrapFunction, chunk: Chunk) -> None:
+        process, ctx, set_key = function.process_element, self.context, self.backend.set_current_key
+        values, times = iter(chunk.values), iter(chunk.timestamps or ())
+        for key, place, count in zip(chunk.keys, chunk.places, chunk.counts, strict=True):
+            set_key(key, place)
+            for ctx.time, value in zip(islice(times, count), islice(values, count), strict=True):
+                process(value, ctx)
+
+    def _window(self, chunk: Chunk) -> None:
+        process = self.windows.process_element
+        values, times = iter(chunk.values), iter(chunk.timestamps or ())
+        for key, place, count in zip(chunk.keys, chunk.places, chunk.counts, strict=True):
+            self.backend.set_current_key(key, place)
+            for value in islice(values, count):
+                process(value, next(times, None))

@@ -1,0 +1,196 @@
+"""Records with keys on their way to a function: in the order of the keys' bytes, or as they arrive.
+
+    RecordBatch -> key groups and serialized keys -> [RowSorter] -> runs of one key -> Python objects, some thousands
+
+Records of one key stay in the order in which they arrived, or, where they have timestamps, go by these: eight more
+bytes behind the key, which no other key can come between, since serialized keys say themselves where they end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyspark_savepoint.formats.columns import Ints, Longs, binary_array, binary_parts
+from pyspark_savepoint.formats.errors import ValueRangeError
+from pyspark_savepoint.formats.serializers.calendar import millis_of
+from pyspark_savepoint.statebackends.key_codec import KeyCodec
+from pyspark_savepoint.statebackends.processing.adapters import copied
+from pyspark_savepoint.statebackends.processing.registry import ObjectReuse, Unshared
+from pyspark_savepoint.statebackends.processing.row import make_row, refilled, rows_of_columns
+from pyspark_savepoint.statebackends.processing.values import binary_values, to_python
+from pyspark_savepoint.statebackends.sort import RowSorter
+from pyspark_savepoint.statebackends.sort_runs import SortedBatch
+
+#: Rows that are Python objects at a time.
+CHUNK = 8192
+_TIME_BYTES = 8
+SIGN = np.int64(-(2**63))
+
+
+@dataclass(frozen=True)
+class RecordOrder:
+    """How records come to the function. ``presorted``: they arrive in the order of their keys' bytes."""
+
+    sort: bool = True
+    presorted: bool = False
+    sort_memory: int = 256 << 20
+    timestamp: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Records as Python objects, run by run: keys, their places, and how many records each has."""
+
+    keys: list[Any]
+    places: list[bytes]
+    counts: list[int]
+    values: Iterable[Any]
+    timestamps: list[int | None] | None
+
+
+class Records:
+    """The records of one task. ``columns`` are those that the function's rows have."""
+
+    def __init__(
+        self,
+        codec: KeyCodec,
+        order: RecordOrder,
+        columns: tuple[str, ...],
+        conform: Callable[[pa.RecordBatch], pa.RecordBatch],
+    ) -> None:
+        self.codec = codec
+        self.order = order
+        self.columns = columns
+        self._conform = conform
+        self._prefixes = [number.to_bytes(2, "big") for number in range(codec.max_parallelism)]
+
+    def sorted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[SortedBatch]:
+        """All records, in order."""
+        if not self.order.sort:
+            yield from (self._keyed(batch, timed=False) for batch in batches)
+        elif self.order.presorted:
+            yield from self._checked(batches)
+        else:
+            yield from self._in_order(batches)
+
+    def _keyed(self, batch: pa.RecordBatch, timed: bool) -> SortedBatch:
+        encoded = self.codec.encode(self._conform(batch))
+        key = with_times(encoded.key, self._times(batch)) if timed else encoded.key
+        return SortedBatch(encoded.key_group, key, batch)
+
+    def _times(self, batch: pa.RecordBatch) -> Longs:
+        assert self.order.timestamp is not None
+        column = batch.column(self.order.timestamp)
+        if pa.types.is_integer(column.type):
+            column = column.cast(pa.int64())
+        millis, valid = millis_of(column, "timestamp")
+        if not valid.all():
+            raise ValueRangeError(
+                f"column {self.order.timestamp!r} is NULL in some rows, and a timestamp cannot be",
+                remedy=f"leave these rows out: df.where('{self.order.timestamp} IS NOT NULL')",
+            )
+        return millis
+
+    def _in_order(self, batches: Iterable[pa.RecordBatch]) -> Iterator[SortedBatch]:
+        timed = self.order.timestamp is not None
+        source = iter(batches)
+        first = next((batch for batch in source if batch.num_rows), None)
+        if first is None:
+            return
+        with RowSorter(first.schema, self.order.sort_memory) as sorter:
+            for batch in chain([first], source):
+                self._add(sorter, batch, timed)
+            for found in sorter.sorted():
+                if timed:
+                    yield SortedBatch(found.key_group, pc.binary_slice(found.key, 0, -_TIME_BYTES), found.rows)
+                else:
+                    yield found
+
+    def _add(self, sorter: RowSorter, batch: pa.RecordBatch, timed: bool) -> None:
+        if batch.num_rows:
+            keyed = self._keyed(batch, timed)
+            sorter.add(keyed.key_group, keyed.key, keyed.rows)
+
+    def _checked(self, batches: Iterable[pa.RecordBatch]) -> Iterator[SortedBatch]:
+        last: tuple[int, bytes] | None = None
+        timed = self.order.timestamp is not None
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            keyed = self._keyed(batch, timed)
+            if (last is not None and keyed.place(0) < last) or not ascending(keyed):
+                raise ValueRangeError(
+                    "the records do not come in the order of their keys, as was promised",
+                    expected="key groups ascending, in each the bytes of keys"
+                    + (", of each key the timestamps" if timed else ""),
+                    remedy="leave presorted out, or sort as key_by does",
+                )
+            last = keyed.place(len(keyed) - 1)
+            yield self._keyed(batch, timed=False) if timed else keyed
+
+    def chunks(self, batch: SortedBatch, reuse: ObjectReuse, unshared: Unshared) -> Iterator[Chunk]:
+        """A batch as Python objects, some at a time."""
+        for low in range(0, len(batch), CHUNK):
+            yield self._chunk(batch.slice(low, min(low + CHUNK, len(batch))), reuse, unshared)
+
+    def _chunk(self, batch: SortedBatch, reuse: ObjectReuse, unshared: Unshared) -> Chunk:
+        starts = run_starts(batch)
+        counts = np.diff(np.append(starts, len(batch))).tolist()
+        first = pa.array(starts)
+        keys = to_python(self.codec.key_column(self._conform(batch.rows)).take(first))
+        groups = batch.key_group[starts].tolist()
+        places = [
+            self._prefixes[group] + key for group, key in zip(groups, binary_values(batch.key.take(first)), strict=True)
+        ]
+        times = self._times(batch.rows).tolist() if self.order.timestamp is not None else None
+        return Chunk(keys, places, counts, self._values(batch.rows, reuse, unshared), times)
+
+    def _values(self, rows: pa.RecordBatch, reuse: ObjectReuse, unshared: Unshared) -> Iterable[Any]:
+        columns = [to_python(rows.column(name)) for name in self.columns]
+        if reuse is ObjectReuse.FULL_REUSE:
+            if unshared.row is None:
+                unshared.row = make_row(self.columns, (None,) * len(columns))
+            return refilled(unshared.row, columns, rows.num_rows)
+        values = rows_of_columns(self.columns, columns, rows.num_rows)
+        return map(copied, values) if reuse is ObjectReuse.COPY_PER_OPERATOR else values
+
+
+def run_starts(batch: SortedBatch) -> Longs:
+    """Where the runs of equal keys begin. Equal keys have equal key groups."""
+    if not len(batch):
+        return np.zeros(0, np.int64)
+    same = pc.equal(batch.key[1:], batch.key[:-1])
+    changed = ~np.asarray(same.to_numpy(zero_copy_only=False), np.bool_)
+    return np.concatenate([[0], 1 + np.flatnonzero(changed)]).astype(np.int64)
+
+
+def ascending(batch: SortedBatch) -> bool:
+    """Whether no row stands before its predecessor."""
+    groups: Ints = batch.key_group
+    steps = np.diff(groups)
+    if (steps < 0).any():
+        return False
+    less = pc.less(batch.key[1:], batch.key[:-1])
+    return not (np.asarray(less.to_numpy(zero_copy_only=False), np.bool_) & (steps == 0)).any()
+
+
+def with_times(keys: pa.BinaryArray, times: Longs) -> pa.BinaryArray:
+    """Keys with sortable timestamps behind them."""
+    offsets, data = binary_parts(keys)
+    low, high = offsets[:-1], offsets[1:]
+    places = np.arange(len(keys) + 1, dtype=np.int64) * _TIME_BYTES + (offsets - offsets[0])
+    whole = np.empty(int(places[-1]), np.uint8)
+    behind = places[1:] - _TIME_BYTES
+    digits = (times ^ SIGN).astype(">i8").view(np.uint8).reshape(-1, _TIME_BYTES)
+    whole[behind[:, None] + np.arange(_TIME_BYTES)] = digits
+    into = np.ones(len(whole), np.bool_)
+    into[behind[:, None] + np.arange(_TIME_BYTES)] = False
+    whole[into] = data[low[0] : high[-1]] if len(keys) else data[:0]
+    return binary_array(pa.binary(), places, whole)

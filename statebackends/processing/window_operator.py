@@ -1,0 +1,169 @@
+"""Windows being filled: elements go into the state of their windows, triggers and timers into the savepoint.
+
+    window-contents      reduced value, accumulator, or list of elements (with evictor: of records with timestamps)
+    merging-window-set   of sessions: pairs of a window and the window under which its contents are kept
+    window-timers        both time domains, by window
+    states of the trigger and of the process function
+
+Twins: ``WindowOperator``, ``EvictingWindowOperator``, ``MergingWindowSet``, ``WindowOperatorBuilder``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark_savepoint.formats.columns import DecodeOptions
+from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.serializers.notation import parse_type
+from pyspark_savepoint.statebackends.processing.evictors import Evictor, Record
+from pyspark_savepoint.statebackends.processing.functions import ProcessWindowFunction
+from pyspark_savepoint.statebackends.processing.merging import MergingWindowSet
+from pyspark_savepoint.statebackends.processing.registry import Registry
+from pyspark_savepoint.statebackends.processing.state import (
+    AggregateFunction,
+    AggregatingStateDescriptor,
+    Descriptor,
+    ListStateDescriptor,
+    ReducingStateDescriptor,
+)
+from pyspark_savepoint.statebackends.processing.timers import MAX_WATERMARK, MIN_WATERMARK, now_millis
+from pyspark_savepoint.statebackends.processing.triggers import Trigger
+from pyspark_savepoint.statebackends.processing.window_context import FunctionContext, WindowTriggerContext
+from pyspark_savepoint.statebackends.processing.windows import WindowAssigner
+
+CONTENTS, MERGING, TIMERS = "window-contents", "merging-window-set", "window-timers"
+
+
+@dataclass(frozen=True)
+class WindowSpec:
+    """What ``window(...)`` and its methods have said. One of reduce, aggregate or (both None) all elements."""
+
+    assigner: WindowAssigner
+    element_type: str
+    trigger: Trigger
+    reduce: Callable[[Any, Any], Any] | None = None
+    aggregate: AggregateFunction[Any, Any, Any] | None = None
+    accumulator_type: str | None = None
+    function: ProcessWindowFunction | None = None
+    evictor: Evictor | None = None
+    allowed_lateness: int = 0
+
+    def contents(self) -> Descriptor:
+        """The descriptor of the windows' contents."""
+        if self.evictor is not None:
+            return ListStateDescriptor(CONTENTS, f"STREAM_ELEMENT<{self.element_type}>")
+        if self.reduce is not None:
+            return ReducingStateDescriptor(CONTENTS, self.element_type, reduce=self.reduce)
+        if self.aggregate is not None:
+            return AggregatingStateDescriptor(CONTENTS, self.accumulator_type, aggregate=self.aggregate)
+        return ListStateDescriptor(CONTENTS, self.element_type)
+
+    def check(self) -> None:
+        """Sessions need triggers that merge."""
+        if self.assigner.merges and not self.trigger.can_merge():
+            raise OptionError(
+                "this trigger cannot merge windows, and sessions merge",
+                found=type(self.trigger).__name__,
+                remedy="a trigger whose can_merge() is true, for example EventTimeTrigger",
+            )
+
+
+class WindowOperator:
+    """Fills windows with the elements of the current key."""
+
+    def __init__(self, spec: WindowSpec, registry: Registry) -> None:
+        self.spec = spec
+        self.backend = registry.backend
+        namespace = parse_type(spec.assigner.window_type, registry.flink_version)
+        self.timers = registry.timers(TIMERS, namespace)
+        self._contents, self._own = registry.register(spec.contents(), namespace)
+        self._merging: MergingWindowSet | None = None
+        if spec.assigner.merges:
+            window = spec.assigner.window_type
+            pairs = ListStateDescriptor(MERGING, f"TUPLE<{window}, {window}>")
+            state, _ = registry.register(pairs, options=DecodeOptions(timestamps="raw"))
+            self._merging = MergingWindowSet(state)
+        self._trigger = WindowTriggerContext(registry, namespace, self.timers, spec.trigger.state_descriptors())
+        self._function = FunctionContext(registry, namespace, spec.function)
+
+    def process_element(self, value: Any, timestamp: int | None) -> None:
+        """One element of the current key."""
+        time = MIN_WATERMARK if timestamp is None else timestamp
+        windows = self.spec.assigner.assign_windows(value, time, now_millis())
+        if self._merging is not None:
+            for window in windows:
+                actual = self._merging.add(window, self._on_merge)
+                self._fill(value, time, actual, self._merging.state_window(actual))
+            self._merging.persist()
+            return
+        for window in windows:
+            self._fill(value, time, window, window)
+
+    def _fill(self, value: Any, time: int, window: Any, state_window: Any) -> None:
+        contents: Any = self._contents
+        self.backend.set_current_namespace(self._own, state_window)
+        if self.spec.evictor is not None:
+            contents.add({"kind": "record", "timestamp": time, "value": value})
+        else:
+            contents.add(value)
+        self._trigger.window = window
+        result = self.spec.trigger.on_element(value, time, window, self._trigger)
+        if result.is_fire:
+            self._fire(window, state_window)
+        if result.is_purge:
+            self.backend.set_current_namespace(self._own, state_window)
+            contents.clear()
+        self._register_cleanup(window)
+
+    def _fire(self, window: Any, state_window: Any) -> None:
+        """What a fired window leaves in the state: what evictors leave, and what the process function stores."""
+        self.backend.set_current_namespace(self._own, state_window)
+        contents: Any = self._contents
+        found = contents.get()
+        if found is None or (isinstance(found, list) and not found):
+            return
+        if self.spec.evictor is None:
+            elements = found if isinstance(found, list) else [found]
+            self._function.call(self.backend.key, window, list(elements))
+            return
+        records = [Record(each["value"], each["timestamp"]) for each in found]
+        kept = self.spec.evictor.evict_before(records, window)
+        self._function.call(self.backend.key, window, [record.value for record in kept])
+        kept = self.spec.evictor.evict_after(kept, window)
+        self.backend.set_current_namespace(self._own, state_window)
+        contents.update([{"kind": "record", "timestamp": each.timestamp, "value": each.value} for each in kept])
+
+    def _on_merge(self, merged: Any, windows: list[Any], state_window: Any, state_windows: list[Any]) -> None:
+        self._trigger.window = merged
+        self._trigger.merged = windows
+        self.spec.trigger.on_merge(merged, self._trigger)
+        for window in windows:
+            self._trigger.window = window
+            self.spec.trigger.clear(window, self._trigger)
+            self._delete_cleanup(window)
+        self.backend.merge_namespaces(self._own, state_window, iter(state_windows))
+
+    def _cleanup_time(self, window: Any) -> int:
+        if not self.spec.assigner.is_event_time:
+            return int(window.max_timestamp())
+        return min(window.max_timestamp() + self.spec.allowed_lateness, MAX_WATERMARK)
+
+    def _register_cleanup(self, window: Any) -> None:
+        time = self._cleanup_time(window)
+        if time == MAX_WATERMARK:
+            return
+        if self.spec.assigner.is_event_time:
+            self.timers.register_event(time, window)
+        else:
+            self.timers.register_processing(time, window)
+
+    def _delete_cleanup(self, window: Any) -> None:
+        time = self._cleanup_time(window)
+        if time == MAX_WATERMARK:
+            return
+        if self.spec.assigner.is_event_time:
+            self.timers.delete_event(time, window)
+        else:
+            self.timers.delete_processing(time, window)

@@ -1,0 +1,97 @@
+"""The three state backends answer alike, call by call, and leave the same behind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from programs import STATES, Collected, programs, run, windowed_programs
+
+from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.statebackends.descriptors import StateKind
+from pyspark_savepoint.statebackends.processing.backend import RegisteredState
+from pyspark_savepoint.statebackends.processing.backends import BACKENDS, create_backend
+from pyspark_savepoint.statebackends.processing.state import AggregatingStateDescriptor, ReducingStateDescriptor
+
+
+def in_order(program: list[Any]) -> list[Any]:
+    """The records as the sorted input has them."""
+    return sorted(program, key=lambda record: record[0])
+
+
+@settings(max_examples=150, deadline=None)
+@given(programs)
+def test_heap_answers_as_one_key_at_a_time(program: list[Any]) -> None:
+    sorted_program = in_order(program)
+    assert run(create_backend("heap"), sorted_program, False) == run(
+        create_backend("single_key"), sorted_program, False
+    )
+    # In the order of arrival every key gets the same answers, and what is left is the same.
+    answers, left = run(create_backend("heap"), program, False)
+    expected, kept = run(create_backend("single_key"), sorted_program, False)
+    assert left == kept
+    assert sorted(answers, key=lambda answer: answer[0]) == sorted(expected, key=lambda answer: answer[0])
+
+
+@settings(max_examples=40, deadline=None)
+@given(programs)
+def test_rocksdb_answers_as_the_heap(program: list[Any]) -> None:
+    assert run(create_backend("rocksdb"), program, False) == run(create_backend("heap"), program, False)
+
+
+@settings(max_examples=60, deadline=None)
+@given(windowed_programs)
+def test_windows_of_the_backends_are_alike(program: list[Any]) -> None:
+    heap = run(create_backend("heap"), program, True)
+    assert run(create_backend("rocksdb"), program, True) == heap
+    assert run(create_backend("single_key"), in_order(program), True)[1] == heap[1]
+
+
+def test_another_key_prunes() -> None:
+    backend, output = create_backend("single_key"), Collected()
+    value: Any = backend.create(STATES[StateKind.VALUE], output)
+    backend.set_current_key("a", b"\0\0a")
+    value.update(1)
+    backend.set_current_key("a", b"\0\0a")
+    assert (value.value(), output.found) == (1, {})
+    backend.set_current_key("b", b"\0\0b")
+    assert (value.value(), output.found) == (None, {(b"\0\0a", None): 1})
+
+
+def test_what_was_handed_out_stays_when_the_key_changes() -> None:
+    backend = create_backend("single_key")
+    elements: Any = backend.create(STATES[StateKind.LIST], Collected())
+    backend.set_current_key("a", b"\0\0a")
+    elements.add("x")
+    seen = elements.get()
+    backend.set_current_key("b", b"\0\0b")
+    elements.add("y")
+    assert (seen, elements.get()) == (["x"], ["y"])
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_none_is_no_element(name: str) -> None:
+    backend = create_backend(name)
+    elements: Any = backend.create(STATES[StateKind.LIST], Collected())
+    backend.set_current_key("a", b"\0\0\1a")
+    elements.add("x")
+    for call in (lambda: elements.add(None), lambda: elements.add_all([None]), lambda: elements.update(["y", None])):
+        with pytest.raises(TypeError, match="None cannot be added to list state 'list'"):
+            call()
+    assert elements.get() == ["x"]
+    backend.close()
+
+
+def test_a_backend_is_named() -> None:
+    with pytest.raises(OptionError, match="did you mean 'heap'"):
+        create_backend("heaps")
+
+
+@pytest.mark.parametrize(
+    ("descriptor", "missing"),
+    [(ReducingStateDescriptor("r", "LONG"), "reduce="), (AggregatingStateDescriptor("a", "LONG"), "aggregate=")],
+)
+def test_state_that_adds_needs_its_function(descriptor: Any, missing: str) -> None:
+    with pytest.raises(OptionError, match=f"give its descriptor {missing}"):
+        RegisteredState.of(descriptor, ())
