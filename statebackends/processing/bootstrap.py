@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.serializers.notation import DEFAULT_VERSION
 from pyspark_savepoint.statebackends.descriptors import USER_TIMERS, KeyedDescriptor, StateDescriptor
-from pyspark_savepoint.statebackends.flink_types import conform_column
 from pyspark_savepoint.statebackends.key_codec import KeyCodec
 from pyspark_savepoint.statebackends.processing.backend import KeyedStateBackend
 from pyspark_savepoint.statebackends.processing.backends import create_backend
@@ -68,19 +67,7 @@ class BootstrapTask:
             self.backend, plan.key.key_serializer, plan.flink_version, plan.reuse, plan.states,
             index_of_this_subtask=index, number_of_parallel_subtasks=plan.parallelism,
         )  # fmt: skip
-        self.records = Records(KeyCodec(plan.key, plan.max_parallelism), plan.order, plan.columns, self._conform)
-
-    def _conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The key columns in the types of the key's serializer."""
-        key = self.plan.key
-        serializers = (key.key_serializer,) if len(key.key_columns) == 1 else key.key_serializer.children
-        columns = {
-            name: conform_column(batch.column(name), serializer)
-            for name, serializer in zip(key.key_columns, serializers, strict=True)
-        }
-        if key.key_group is not None:
-            columns[key.key_group] = batch.column(key.key_group)
-        return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+        self.records = Records(KeyCodec(plan.key, plan.max_parallelism), plan.order, plan.columns)
 
     def open(self) -> None:
         """States are registered."""

@@ -8,7 +8,7 @@ bytes behind the key, which no other key can come between, since serialized keys
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -25,6 +25,7 @@ from pyspark_savepoint.statebackends.processing.adapters import copied
 from pyspark_savepoint.statebackends.processing.registry import ObjectReuse, Unshared
 from pyspark_savepoint.statebackends.processing.row import make_row, refilled, rows_of_columns
 from pyspark_savepoint.statebackends.processing.values import binary_values, to_python
+from pyspark_savepoint.statebackends.row_forms import keyed_columns
 from pyspark_savepoint.statebackends.sort import RowSorter
 from pyspark_savepoint.statebackends.sort_runs import SortedBatch
 
@@ -58,17 +59,10 @@ class Chunk:
 class Records:
     """The records of one task. ``columns`` are those that the function's rows have."""
 
-    def __init__(
-        self,
-        codec: KeyCodec,
-        order: RecordOrder,
-        columns: tuple[str, ...],
-        conform: Callable[[pa.RecordBatch], pa.RecordBatch],
-    ) -> None:
+    def __init__(self, codec: KeyCodec, order: RecordOrder, columns: tuple[str, ...]) -> None:
         self.codec = codec
         self.order = order
         self.columns = columns
-        self._conform = conform
         self._prefixes = [number.to_bytes(2, "big") for number in range(codec.max_parallelism)]
 
     def sorted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[SortedBatch]:
@@ -81,9 +75,12 @@ class Records:
             yield from self._in_order(batches)
 
     def _keyed(self, batch: pa.RecordBatch, timed: bool) -> SortedBatch:
-        encoded = self.codec.encode(self._conform(batch))
+        encoded = self.codec.encode(self._keys(batch))
         key = with_times(encoded.key, self._times(batch)) if timed else encoded.key
         return SortedBatch(encoded.key_group, key, batch)
+
+    def _keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return keyed_columns(batch, self.codec.descriptor)
 
     def _times(self, batch: pa.RecordBatch) -> Longs:
         assert self.order.timestamp is not None
@@ -144,7 +141,7 @@ class Records:
         starts = run_starts(batch)
         counts = np.diff(np.append(starts, len(batch))).tolist()
         first = pa.array(starts)
-        keys = to_python(self.codec.key_column(self._conform(batch.rows)).take(first))
+        keys = to_python(self.codec.key_column(self._keys(batch.rows)).take(first))
         groups = batch.key_group[starts].tolist()
         places = [
             self._prefixes[group] + key for group, key in zip(groups, binary_values(batch.key.take(first)), strict=True)
