@@ -26,7 +26,7 @@ NO_NAMESPACE = ConstantSerializer.of(
 #: The column of a window state's namespace, and that of a timer's.
 WINDOW_COLUMN, NAMESPACE_COLUMN = "window", "namespace"
 #: The timer service of ``KeyedProcessFunction``; window operators have ``window-timers``.
-USER_TIMERS = "user-timers"
+USER_TIMERS, WINDOW_TIMERS = "user-timers", "window-timers"
 TIMER_DOMAINS = ("event", "processing")
 
 
@@ -104,7 +104,8 @@ class KeyedDescriptor:
 
     ``key_columns`` make the key: one column, or the fields of a composite in the order of the serializer's fields.
     ``namespace`` is None for state without one; else it is in ``namespace_column``. ``key_group`` is the column that
-    says every row's key group, where only the user's code knows the key's hash.
+    says every row's key group, where only the user's code knows the key's hash. ``composite``: the key is a struct of
+    the columns, also where there is just one (a ``Tuple1``, as ``keyBy("id")`` makes it).
     """
 
     key_columns: tuple[str, ...]
@@ -113,6 +114,7 @@ class KeyedDescriptor:
     namespace: TypeSerializer | None = None
     namespace_column: str | None = None
     key_group: str | None = None
+    composite: bool = False
 
     def header(self, compressed: bool = False) -> KeyedBackendHeader:
         """The head of a canonical state file; states have the numbers of their order."""

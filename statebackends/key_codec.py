@@ -65,9 +65,9 @@ class KeyCodec:
         names = self.descriptor.key_columns
         columns = [rows.column(name) for name in names]
         for name, column in zip(names, columns, strict=True):
-            if len(names) == 1:
+            if not self.descriptor.composite:
                 refuse_null(column, name, "key")
-        if len(names) == 1:
+        if not self.descriptor.composite:
             return columns[0]
         whole = self.serializer.arrow_type(DecodeOptions())
         fields = [pa.field(whole.field(i).name, column.type) for i, column in enumerate(columns)]
