@@ -9,23 +9,26 @@ import numpy as np
 from pyspark_savepoint.formats.kernels._jit import inline, kernel
 from pyspark_savepoint.formats.kernels.frames import compare_spans
 
+LOW32 = np.uint64(0xFFFFFFFF)
+
 
 @inline
 def rotate(value: Any, bits: int) -> Any:
-    """An unsigned int, rotated to the left."""
-    return (value << np.uint32(bits)) | (value >> np.uint32(32 - bits))
+    """An unsigned int in 64 bits (where numba calculates), rotated to the left."""
+    return ((value << np.uint64(bits)) | (value >> np.uint64(32 - bits))) & LOW32
 
 
 @kernel
 def key_groups(hashes: Any, max_parallelism: int, out: Any) -> None:
     """The key group of every Java ``hashCode``: the mix of ``MathUtils.murmurHash``."""
     for i in range(hashes.shape[0]):
-        code = rotate(np.uint32(hashes[i]) * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
-        code = rotate(code, 13) * np.uint32(5) + np.uint32(0xE6546B64)
-        code ^= np.uint32(4)
-        code = (code ^ (code >> np.uint32(16))) * np.uint32(0x85EBCA6B)
-        code = (code ^ (code >> np.uint32(13))) * np.uint32(0xC2B2AE35)
-        code ^= code >> np.uint32(16)
+        code = (np.uint64(hashes[i]) * np.uint64(0xCC9E2D51)) & LOW32
+        code = (rotate(code, 15) * np.uint64(0x1B873593)) & LOW32
+        code = (rotate(code, 13) * np.uint64(5) + np.uint64(0xE6546B64)) & LOW32
+        code ^= np.uint64(4)
+        code = ((code ^ (code >> np.uint64(16))) * np.uint64(0x85EBCA6B)) & LOW32
+        code = ((code ^ (code >> np.uint64(13))) * np.uint64(0xC2B2AE35)) & LOW32
+        code ^= code >> np.uint64(16)
         magnitude = np.int64(code)
         if magnitude >= 0x80000000:
             # Java's abs; the smallest int, which has none, becomes 0.
