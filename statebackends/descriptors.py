@@ -116,6 +116,11 @@ class KeyedDescriptor:
     key_group: str | None = None
     composite: bool = False
 
+    @property
+    def is_composite(self) -> bool:
+        """Whether the key is a struct of its columns, rather than a column."""
+        return self.composite or len(self.key_columns) > 1
+
     def header(self, compressed: bool = False) -> KeyedBackendHeader:
         """The head of a canonical state file; states have the numbers of their order."""
         metas = tuple(state.meta_info() for state in self.states)

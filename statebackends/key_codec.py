@@ -65,9 +65,9 @@ class KeyCodec:
         names = self.descriptor.key_columns
         columns = [rows.column(name) for name in names]
         for name, column in zip(names, columns, strict=True):
-            if not self.descriptor.composite:
+            if not self.descriptor.is_composite:
                 refuse_null(column, name, "key")
-        if not self.descriptor.composite:
+        if not self.descriptor.is_composite:
             return columns[0]
         whole = self.serializer.arrow_type(DecodeOptions())
         fields = [pa.field(whole.field(i).name, column.type) for i, column in enumerate(columns)]
@@ -172,7 +172,7 @@ def refuse_null(column: pa.Array, name: str, what: str) -> None:
         raise ValueRangeError(
             f"column {name!r} is NULL in some rows, and a {what} cannot be",
             found=f"{column.null_count} of {len(column)} rows",
-            remedy=f"leave these rows out: df.where({name!r} + ' IS NOT NULL')",
+            remedy=f'leave these rows out: df.where("`{name}` IS NOT NULL")',
         )
 
 
