@@ -101,7 +101,7 @@ class ColumnSink:
             f"more than one row has the same {what}",
             operator=self.operator,
             expected=f"one row per {what}",
-            found=f"{self._key(batch, row)} again, in key group {batch.key_group[row]}",
+            found=f"key {self._key(batch, row)} again, in key group {batch.key_group[row]}",
             remedy=DUPLICATE,
         )
 

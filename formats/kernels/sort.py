@@ -140,10 +140,10 @@ def radix_sort(words: Any, rows: Any, low: int, high: int, words2: Any, rows2: A
         for j in range(1, 257):
             counts[j] += counts[j - 1]
         for i in range(low, high):
-            j = np.int64((words[i] >> shift) & U255)
-            words2[counts[j]] = words[i]
-            rows2[counts[j]] = rows[i]
-            counts[j] += 1
+            value = np.int64((words[i] >> shift) & U255)
+            words2[counts[value]] = words[i]
+            rows2[counts[value]] = rows[i]
+            counts[value] += 1
         for i in range(n):
             words[low + i] = words2[i]
             rows[low + i] = rows2[i]
