@@ -28,10 +28,18 @@ from pyspark_savepoint.option_fields import (
     text,
     whole_number,
 )
-from pyspark_savepoint.statebackends.request import DEFAULT_BATCH_ROWS, DEFAULT_MEMORY, EntriesRequest, TableRequest
+from pyspark_savepoint.statebackends.request import (
+    DEFAULT_BATCH_ROWS,
+    DEFAULT_MEMORY,
+    DEFAULT_TOP,
+    EntriesRequest,
+    TableRequest,
+)
+from pyspark_savepoint.statebackends.surveys import SURVEYS
 from pyspark_savepoint.statebackends.tables import KEYED_TABLES, TABLES
 
 MAX_BATCH_ROWS = 1 << 20
+MAX_TOP = 10_000
 MAX_DECIMAL_PRECISION = 38
 
 # -- kinds of values that only reads have -------------------------------------------------------------------
@@ -159,6 +167,9 @@ class SavepointReadOptions:
     allow_outside: bool = option(
         flag, "open files that the snapshot names outside its own directory and checkpoint root", False, "false"
     )
+    top: int = option(
+        whole_number(1, MAX_TOP), "of table `heaviest_keys`: how many of each state", DEFAULT_TOP, str(DEFAULT_TOP)
+    )
     batch_size: int = option(
         whole_number(1, MAX_BATCH_ROWS), "rows per Arrow batch", DEFAULT_BATCH_ROWS, str(DEFAULT_BATCH_ROWS)
     )
@@ -196,6 +207,7 @@ class SavepointReadOptions:
             allow_outside=self.allow_outside,
             batch_rows=self.batch_size,
             memory=self.memory,
+            top=self.top,
             entries=EntriesRequest.from_json(self.entries) if self.entries is not None else None,
         )
 
@@ -213,7 +225,8 @@ def _conflicts(values: Mapping[str, Any]) -> list[str]:
         problems.append(f"options {listed(operators)} each name the operator: give one of them")
     table = values.get("table")
     if table is not None and table not in KEYED_TABLES:
-        useless = [name for name in named if name in ("keys", "keyGroups", "flatten") and values.get(name) is not False]
+        without = ("keys", "flatten") if table in SURVEYS else ("keys", "keyGroups", "flatten")
+        useless = [name for name in named if name in without and values.get(name) is not False]
         if useless:
             problems.append(f"table '{table}' has no keys, so {listed(useless)} cannot apply to it")
     return problems

@@ -62,6 +62,10 @@ class OperatorStream:
             yield self._window(offsets[first:stop])
             first = stop
 
+    def sizes(self, offsets: Sequence[int]) -> list[int]:
+        """Bytes in the file from every offset to what comes next; elements that share one are one."""
+        return [self._end_of(start) - start for start in sorted(set(offsets))]
+
     def _window(self, offsets: Sequence[int]) -> tuple[Bytes, list[Piece], int]:
         base = offsets[0]
         starts = sorted(set(offsets))

@@ -1,4 +1,4 @@
-"""JSON to Arrow values of a known type, exactly: for keys given as an option.
+"""JSON to Arrow values of a known type, exactly: for keys given as an option; and the way back.
 
 number, string, boolean   as they are; longs and decimals may also be strings
 timestamp, date           ISO 8601 text
@@ -86,3 +86,22 @@ def _struct(value: Any, kind: pa.StructType, where: str) -> dict[str, Any]:
             raise OptionError(f"{where} has no field {name!r}", remedy=did_you_mean(name, names))
     value = {ROW_KIND: ROW_KINDS[0], **value}
     return {field.name: from_json(value.get(field.name), field.type, f"{where}.{field.name}") for field in fields}
+
+
+def to_json(value: Any) -> Any:
+    """What :func:`from_json` reads as this value of Arrow's ``to_pylist``.
+
+    >>> to_json({"at": dt.date(2026, 1, 2), "raw": b"flink"})
+    {'at': '2026-01-02', 'raw': '666c696e6b'}
+    """
+    if isinstance(value, dict):
+        return {name: to_json(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [to_json(part) for part in value]
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, (dt.datetime, dt.date)):
+        return value.isoformat()
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    return str(value)

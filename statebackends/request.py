@@ -14,6 +14,7 @@ from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, di
 
 DEFAULT_BATCH_ROWS = 32_768
 DEFAULT_MEMORY = 32 << 20
+DEFAULT_TOP = 20
 MIN_WINDOW = 1 << 8
 #: Flink 2 has Kryo 5; earlier metadata is of Flink 1, with Kryo 2.
 FIRST_METADATA_OF_FLINK_2 = 5
@@ -67,6 +68,7 @@ class TableRequest:
     batch_rows: int = DEFAULT_BATCH_ROWS
     memory: int = DEFAULT_MEMORY
     entries: EntriesRequest | None = None
+    top: int = DEFAULT_TOP
 
     @property
     def states(self) -> tuple[str, ...] | None:

@@ -12,11 +12,12 @@ from pyspark_savepoint.statebackends.keyed_plan import OperatorHeaders, is_key_v
 from pyspark_savepoint.statebackends.keyed_table import KeyedTable
 from pyspark_savepoint.statebackends.operator_table import OperatorTable, operator_sources
 from pyspark_savepoint.statebackends.request import Table, TableRequest
+from pyspark_savepoint.statebackends.surveys import SURVEYS, survey
 from pyspark_savepoint.statebackends.timers_table import TimersTable
 
 OPERATOR_STATE = "operator_state"
 KEYED_TABLES = ("keyed_state", "window_state", "timers")
-TABLES = (*KEYED_TABLES, OPERATOR_STATE, *SCHEMAS)
+TABLES = (*KEYED_TABLES, OPERATOR_STATE, *SCHEMAS, *SURVEYS)
 
 
 def open_table(request: TableRequest) -> Table:
@@ -26,6 +27,8 @@ def open_table(request: TableRequest) -> Table:
     named = any(name is not None for name in (request.uid, request.uid_hash, request.operator_name))
     if request.table is not None and request.table in SCHEMAS:
         return CatalogTable.of(request, request.table)
+    if request.table is not None and request.table in SURVEYS:
+        return survey(request, request.table)
     if not named:
         return _without_operator(request)
     savepoint = Savepoint.open(request.path, allow_outside=request.allow_outside)

@@ -1,0 +1,171 @@
+"""Tables about what is in the state of operators, over all of them or of one: sizes, heaviest keys, ages.
+
+A table is made of parts (some key groups of an operator, or its other state) that are read side by side; a part's rows
+do not depend on how many parts there are. Without an operator named, one that cannot be read does not hide the others:
+the rows of its parts have a ``note`` instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.savepoint import Savepoint
+from pyspark_savepoint.statebackends.request import TablePartition, TableRequest, choose_columns
+
+Row = dict[str, Any]
+IDENTITY = ("operator_uid", "operator_uid_hash", "operator_name")
+NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True)
+class Surveyed:
+    """The operator that a part belongs to."""
+
+    uid: str | None
+    uid_hash: str
+    name: str | None
+    label: str
+    parallelism: int
+    max_parallelism: int
+
+    @classmethod
+    def of(cls, operator: OperatorState) -> Surveyed:
+        """What parts need to know of an operator."""
+        numbers = operator.parallelism, operator.max_parallelism
+        return cls(operator.uid, str(operator.operator_id), operator.name, operator.label, *numbers)
+
+    def row(self, **values: Any) -> Row:
+        """A row of the operator."""
+        return dict(zip(IDENTITY, (self.uid, self.uid_hash, self.name), strict=True)) | values
+
+    def subtask(self, key_group: int) -> int:
+        """The subtask that owns a key group at the snapshot's own parallelism."""
+        return key_group * self.parallelism // self.max_parallelism
+
+
+class Part(Protocol):
+    """What is read in one go: frozen, picklable, holds nothing open."""
+
+    def rows(self, request: TableRequest) -> Iterator[Row]:
+        """Rows of the table; what is not given is NULL."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An operator whose state cannot be read."""
+
+    operator: Surveyed
+    why: str
+
+    def rows(self, request: TableRequest) -> Iterator[Row]:
+        """One, which says why."""
+        yield self.operator.row(note=self.why)
+
+
+#: How the parts of an operator are found; ``count`` is in how many parts its key groups should be.
+Plan = Callable[[Savepoint, OperatorState, TableRequest, int], Sequence[tuple[Surveyed, Part]]]
+
+
+@dataclass(frozen=True)
+class SurveyTable:
+    """One row per finding."""
+
+    savepoint: Savepoint
+    operators: tuple[OperatorState, ...]
+    request: TableRequest
+    plan: Plan
+    schema: pa.Schema
+    warnings: tuple[str, ...] = ()
+    max_parallelism: int | None = None
+
+    @classmethod
+    def of(cls, request: TableRequest, plan: Plan, schema: pa.Schema) -> SurveyTable:
+        """Of the operator that the request names, or of all; errors name what is there."""
+        savepoint = Savepoint.open(request.path, allow_outside=request.allow_outside)
+        request = request.of_version(savepoint.metadata.version)
+        operators = savepoint.operators
+        if is_named(request):
+            names = {"uid": request.uid, "uid_hash": request.uid_hash, "name": request.operator_name}
+            operators = (savepoint.operator(**names),)
+        return cls(savepoint, operators, request, plan, schema)
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of the operators' state."""
+        return sum(operator.state_size for operator in self.operators)
+
+    def select(self, columns: Sequence[str]) -> SurveyTable:
+        """The same table with some of its columns."""
+        return replace(self, schema=choose_columns(self.schema, columns))
+
+    def partitions(self, parallelism: int | None) -> list[TablePartition]:
+        """Parts of about the same size; operators with little state go together."""
+        share = max(1, self.state_bytes // max(1, parallelism or 1))
+        bundles: list[TablePartition] = []
+        waiting: list[tuple[Surveyed, Part]] = []
+        size = 0
+        for operator in self.operators:
+            count = min(operator.max_parallelism, -(-max(1, operator.state_size) // share))
+            parts = self._parts(operator, count)
+            for part in parts:
+                if waiting and size + operator.state_size // len(parts) > share:
+                    bundles.append(SurveyPartition(tuple(waiting), self.schema, self.request))
+                    waiting, size = [], 0
+                waiting.append(part)
+                size += operator.state_size // len(parts)
+        return [*bundles, SurveyPartition(tuple(waiting), self.schema, self.request)] if waiting else bundles
+
+    def _parts(self, operator: OperatorState, count: int) -> Sequence[tuple[Surveyed, Part]]:
+        try:
+            return self.plan(self.savepoint, operator, self.request, count)
+        except SavepointError as error:
+            if is_named(self.request):
+                raise
+            surveyed = Surveyed.of(operator)
+            return [(surveyed, Refused(surveyed, str(error)))]
+
+
+def is_named(request: TableRequest) -> bool:
+    """Whether the request is about one operator."""
+    return any(name is not None for name in (request.uid, request.uid_hash, request.operator_name))
+
+
+@dataclass(frozen=True)
+class SurveyPartition:
+    """Some parts, read one after another."""
+
+    parts: tuple[tuple[Surveyed, Part], ...]
+    schema: pa.Schema
+    request: TableRequest
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows of all parts."""
+        rows: list[Row] = []
+        for operator, part in self.parts:
+            # A part that fails has no rows but its note: what it found before would not be the whole truth.
+            rows += self._rows(operator, part)
+            while len(rows) >= self.request.batch_rows:
+                yield to_batch(rows[: self.request.batch_rows], self.schema)
+                rows = rows[self.request.batch_rows :]
+        if rows:
+            yield to_batch(rows, self.schema)
+
+    def _rows(self, operator: Surveyed, part: Part) -> list[Row]:
+        try:
+            return list(part.rows(self.request))
+        except SavepointError as error:
+            if is_named(self.request):
+                raise
+            return [operator.row(note=str(error))]
+
+
+def to_batch(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
+    """Rows as columns."""
+    columns = [pa.array([row.get(field.name) for row in rows], field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
