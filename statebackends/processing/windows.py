@@ -61,6 +61,11 @@ class TimeWindow(NamedTuple):
         """As ``TimeWindow.Serializer`` writes it."""
         return _TWO_LONGS.pack(self.start, self.end)
 
+    @classmethod
+    def from_bytes(cls, data: bytes) -> TimeWindow:
+        """The mirror of :meth:`to_bytes`."""
+        return cls(*_TWO_LONGS.unpack(data))
+
 
 class GlobalWindow(NamedTuple):
     """``GlobalWindow``: the one window of everything."""

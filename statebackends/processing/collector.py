@@ -1,0 +1,57 @@
+"""Rows that functions yield, to batches of the declared schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from pyspark_savepoint.statebackends.processing.row import Row
+from pyspark_savepoint.statebackends.processing.values import from_python
+
+CHUNK = 8192
+
+
+class Collector:
+    """Collects rows, some thousands at a time."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self._kind = pa.struct(list(schema))
+        self._one = schema.names[0] if len(schema) == 1 else None
+        self._rows: list[Any] = []
+
+    def add(self, rows: Iterable[Any] | None) -> None:
+        """What a function gave: rows, or None."""
+        if rows is not None:
+            self._rows.extend(rows)
+
+    def full(self) -> Iterator[pa.RecordBatch]:
+        """A batch where there is enough for one."""
+        if len(self._rows) >= CHUNK:
+            yield from self.rest()
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """What there is."""
+        rows, self._rows = self._rows, []
+        for low in range(0, len(rows), CHUNK):
+            part = rows[low : low + CHUNK]
+            if self._one is not None:
+                column = from_python(
+                    [self._value(row) for row in part], self.schema.field(0).type, "column " + self._one
+                )
+                yield pa.RecordBatch.from_arrays([column], schema=self.schema)
+                continue
+            table = from_python(part, self._kind, "row")
+            yield pa.RecordBatch.from_arrays([table.field(i) for i in range(len(self.schema))], schema=self.schema)
+
+    def _value(self, row: Any) -> Any:
+        """Of a schema with one column the value: itself, or in a row of its own."""
+        if isinstance(row, Row) and row.fields == (self._one,):
+            return row[0]
+        if isinstance(row, Mapping) and row.keys() == {self._one}:
+            return row[self._one]
+        if isinstance(row, tuple) and len(row) == 1:
+            return row[0]
+        return row
