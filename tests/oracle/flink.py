@@ -50,6 +50,19 @@ OPENED_PACKAGES = (
     "java.base/sun.nio.ch",
 )
 
+#: Changes are logged to files, and nothing is written as a whole by itself; before and after 2.0.
+CHANGELOG = {
+    f"{prefix}.{name}": value
+    for prefix in ("state.backend.changelog", "state.changelog")
+    for name, value in (
+        ("enabled", "true"),
+        ("storage", "filesystem"),
+        ("periodic-materialize.enabled", "false"),
+        ("periodic-materialize.interval", "300 ms"),
+    )
+}
+MATERIALIZED = {name: "true" for name in CHANGELOG if name.endswith("materialize.enabled")}
+
 BACKENDS: Mapping[str, Mapping[str, str]] = {
     "hashmap": {"state.backend.type": "hashmap"},
     "rocksdb": {"state.backend.type": "rocksdb"},
@@ -62,6 +75,8 @@ BACKENDS: Mapping[str, Mapping[str, str]] = {
         "state.backend.incremental": "true",
         "execution.checkpointing.incremental": "true",
     },
+    "changelog": {"state.backend.type": "hashmap", **CHANGELOG},
+    "changelog-rocksdb": {"state.backend.type": "rocksdb", **CHANGELOG, **MATERIALIZED},
 }
 FORMATS = ("canonical", "native", "checkpoint")
 

@@ -74,6 +74,9 @@ record Options(Map<String, String> named, Map<String, String> flink) {
         all.put("state.checkpoints.dir", checkpoints);
         all.put("execution.checkpointing.dir", checkpoints);
         all.put("execution.checkpointing.externalized-checkpoint-retention", "RETAIN_ON_CANCELLATION");
+        String changes = out().resolve("dstl").toUri().toString();
+        all.put("dstl.dfs.base-path", changes);
+        all.put("state.changelog.dstl.dfs.base-path", changes);
         all.putAll(flink);
         if (flink.containsKey("state.backend.type")) {
             all.put("state.backend", flink.get("state.backend.type"));

@@ -1,0 +1,66 @@
+"""Checkpoints of the changelog state backend that real Flink has just written read to what the jobs put in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from corpus.expected import Snapshot, differences
+
+from oracle.flink import SavepointOf
+from oracle.test_reader import OF_ANIMALS, WITHOUT_LENGTHS, snapshot_of, without
+from pyspark_savepoint.formats.keyed_handles import ChangelogStateBackendHandle, ChangelogStateHandleStreamImpl
+from pyspark_savepoint.formats.savepoint import Savepoint
+from pyspark_savepoint.statebackends.request import TableRequest
+from pyspark_savepoint.statebackends.tables import open_table
+
+pytestmark = pytest.mark.flink
+
+#: Only changes; and what was written as a whole every now and then, with the changes since, in compressed files.
+CASES: dict[str, dict[str, Any]] = {
+    "changes": {"job": "types", "backend": "changelog", "max_parallelism": 1000, "parallelism": 3},
+    "compressed": {
+        "job": "types",
+        "backend": "changelog-rocksdb",
+        "configuration": {"state.changelog.dstl.dfs.compression.enabled": "true"},
+    },
+}
+
+
+@pytest.fixture(params=CASES)
+def logged(request: pytest.FixtureRequest, flink_version: str, savepoint_of: SavepointOf) -> Snapshot:
+    return snapshot_of(savepoint_of(flink_version, format="checkpoint", **CASES[request.param]))
+
+
+def handles(snapshot: Snapshot) -> Iterator[ChangelogStateBackendHandle]:
+    for operator in Savepoint.open(snapshot.path).operators:
+        for subtask in operator.subtasks.values():
+            if isinstance(subtask.managed_keyed_state, ChangelogStateBackendHandle):
+                yield subtask.managed_keyed_state
+
+
+def test_changes_and_what_was_materialized_read_to_what_went_in(logged: Snapshot) -> None:
+    found = list(handles(logged))
+    assert found
+    if logged.expected["meta"]["backend"] == "changelog":
+        assert not any(handle.materialized for handle in found)
+        deltas = [delta for handle in found for delta in handle.non_materialized]
+        assert deltas
+        assert all(isinstance(delta, ChangelogStateHandleStreamImpl) for delta in deltas)
+
+    assert differences(without(logged, "broken-strings")) == []
+
+    assert WITHOUT_LENGTHS <= logged.undecodable.keys() <= WITHOUT_LENGTHS | OF_ANIMALS
+
+
+def test_a_changelog_lists_its_states_as_others_do(logged: Snapshot) -> None:
+    (partition,) = open_table(TableRequest(logged.path)).partitions(1)
+
+    rows = [row for batch in partition.batches() for row in batch.to_pylist()]
+
+    kinds = {(row["operator_uid_hash"], row["state"]): row["kind"] for row in rows if row["spark_key_type"]}
+    ids = {each["uid"]: each["operatorId"] for each in logged.expected["operatorIds"]}
+    for operator in logged.operators("keyed"):
+        for state in operator["states"]:
+            assert kinds[ids[operator["uid"]], state["name"]].lower() == state["kind"]
