@@ -5,14 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from pyspark_savepoint.formats.errors import OperatorNotFoundError, OptionError, StateExistsError, did_you_mean
 from pyspark_savepoint.formats.handle_streams import replace_streams
 from pyspark_savepoint.formats.identifiers import OperatorIdentifier
+from pyspark_savepoint.formats.key_groups import check_parallelism
 from pyspark_savepoint.formats.metadata import CheckpointMetadata
 from pyspark_savepoint.formats.savepoint import Savepoint as Snapshot
 from pyspark_savepoint.formats.stream_handles import FileStateHandle, SegmentFileStateHandle, StreamStateHandle
+from pyspark_savepoint.keyed_edits import rehashed
 from pyspark_savepoint.operator_plan import Base, OperatorPlan
+from pyspark_savepoint.statebackends.write_request import DEFAULT_MAX_PARALLELISM
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 UID_HASH = re.compile(r"[0-9a-f]{32}")
 Named = str | OperatorIdentifier
@@ -37,6 +44,7 @@ class SavepointPlan:
 
     operators: tuple[OperatorPlan, ...] = ()
     bases: tuple[CheckpointMetadata, ...] = ()
+    max_parallelism: int = DEFAULT_MAX_PARALLELISM
 
     @classmethod
     def of(cls, snapshot: Snapshot, path: str, options: Mapping[str, str]) -> SavepointPlan:
@@ -45,7 +53,9 @@ class SavepointPlan:
         for operator in snapshot.operators:
             identifier = OperatorIdentifier(operator.operator_id, operator.uid)
             plans.append(OperatorPlan(identifier, operator.name, Base(snapshot, operator, path, options)))
-        return cls(tuple(plans), (snapshot.metadata,))
+        numbers = [operator.max_parallelism for operator in snapshot.operators]
+        usual = max(set(numbers), key=numbers.count) if numbers else DEFAULT_MAX_PARALLELISM
+        return cls(tuple(plans), (snapshot.metadata,), usual)
 
     def find(self, named: Named) -> OperatorPlan | None:
         """The operator of a uid or uid hash; None where there is none."""
@@ -69,6 +79,15 @@ class SavepointPlan:
             operator=str(wanted),
             remedy=did_you_mean(wanted.uid or wanted.operator_id.hex, known),
         )
+
+    def new_operator(self, identifier: OperatorIdentifier, name: str | None) -> OperatorPlan:
+        """An operator without state."""
+        return OperatorPlan(identifier, name, default_max_parallelism=self.max_parallelism, states=())
+
+    def taken(self, other: SavepointPlan, named: Named) -> SavepointPlan:
+        """One operator of another savepoint more."""
+        plan = self.with_new(other.operator(named))
+        return replace(plan, bases=(*self.bases, *(base for base in other.bases if base not in self.bases)))
 
     def with_new(self, operator: OperatorPlan) -> SavepointPlan:
         """One operator more; StateExistsError where it is there."""
@@ -103,6 +122,13 @@ class SavepointPlan:
         for operator in other.operators:
             plan = plan.with_new(operator)
         return replace(plan, bases=(*self.bases, *(base for base in other.bases if base not in self.bases)))
+
+    def with_max_parallelism(self, number: int, key_hashes: Mapping[str, DataFrame]) -> SavepointPlan:
+        """Every operator, and those to come, with another max parallelism."""
+        check_parallelism(number, 1)
+        hashes = {self.operator(named).identifier: frame for named, frame in key_hashes.items()}
+        operators = tuple(rehashed(plan, number, hashes.get(plan.identifier)) for plan in self.operators)
+        return replace(self, operators=operators, max_parallelism=number)
 
     def relocated(self, old: str, new: str) -> SavepointPlan:
         """Absolute paths in handles that begin with a prefix, with another one; OptionError where none does."""

@@ -9,30 +9,29 @@
 
 from __future__ import annotations
 
-import posixpath
-import sys
-import threading
-import time
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pyspark_savepoint.formats.changes import assemble, identified, target_version
+from pyspark_savepoint.copying import copy_files
+from pyspark_savepoint.formats.changes import (
+    assemble,
+    identified,
+    target_version,
+    with_keyed_state,
+    with_operator_state,
+)
 from pyspark_savepoint.formats.errors import OptionError, StateExistsError
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, write_metadata
 from pyspark_savepoint.formats.publication import Staging, publish_metadata, read_published, relative_files
-from pyspark_savepoint.formats.relocation import FileCopy, Relocation, referenced
+from pyspark_savepoint.formats.relocation import Relocation, referenced
 from pyspark_savepoint.operator_plan import OperatorPlan
+from pyspark_savepoint.operator_writer import OperatorWriter, without_edited
 from pyspark_savepoint.savepoint_plan import SavepointPlan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 COPY, REFERENCE = "copy", "reference"
-COPIERS = 8
-#: Seconds between two lines about long copying.
-TELL_EVERY = 5.0
 
 
 @dataclass
@@ -44,7 +43,7 @@ class SavepointWriter:
     given: str
     staging: Staging
     files: str
-    flink_version: tuple[int, int] | None
+    version: int
     relocation: Relocation
 
     @classmethod
@@ -61,7 +60,8 @@ class SavepointWriter:
                 path=staging.filesystem.uri(staging.directory),
                 remedy="write to a new path: a savepoint is not changed in place",
             )
-        return cls(spark, plan, path, staging, files, flink_version, Relocation(f"{staging.token}-copy"))
+        version = target_version(plan.bases, flink_version)
+        return cls(spark, plan, path, staging, files, version, Relocation(f"{staging.token}-copy"))
 
     def run(self) -> None:
         """Write everything, or leave nothing."""
@@ -84,55 +84,25 @@ class SavepointWriter:
         self.staging.discard(keep=names)
 
     def _assembled(self) -> CheckpointMetadata:
-        version = target_version(self.plan.bases, self.flink_version)
         operators = [self._operator(number, plan) for number, plan in enumerate(self.plan.operators)]
-        return assemble(operators, self.plan.bases, version)
+        return assemble(operators, self.plan.bases, self.version)
 
     def _operator(self, number: int, plan: OperatorPlan) -> OperatorState:
         operator = identified(self._kept(plan), plan.identifier)
-        return replace(operator, name=plan.name)
+        operator = replace(operator, name=plan.name, max_parallelism=plan.max_parallelism)
+        writer = OperatorWriter(self.spark, plan, self.given, self.staging, f"op{number}", self.version)
+        if plan.edits_keyed_state:
+            written = writer.keyed_state()
+            operator = with_keyed_state(operator, written) if written is not None else operator
+        if plan.edits_operator_state:
+            operator = with_operator_state(operator, writer.operator_state())
+        return operator
 
     def _kept(self, plan: OperatorPlan) -> OperatorState:
         """What stays of the base, with handles of its files where they will be."""
-        assert plan.base is not None
-        operator = plan.base.operator
+        if plan.base is None:
+            return OperatorState(plan.identifier.operator_id, 1, plan.max_parallelism)
+        operator = without_edited(plan)
         if self.files == REFERENCE:
             return referenced(plan.base.snapshot, operator, plan.base.path)
         return self.relocation.copied(plan.base.snapshot, operator)
-
-
-def copy_files(copies: Sequence[FileCopy], staging: Staging) -> None:
-    """All files, some at a time, the largest first; a line now and then where it takes long."""
-    target = posixpath.dirname(staging.state_path("_"))
-    progress = Progress(len(copies), sum(copy.size for copy in copies))
-
-    def run(copy: FileCopy) -> None:
-        progress.add(copy.run(staging.filesystem, target))
-
-    with ThreadPoolExecutor(COPIERS) as pool:
-        for _ in pool.map(run, sorted(copies, key=lambda copy: -copy.size)):
-            pass
-
-
-class Progress:
-    """Says how far long copying is, on standard error."""
-
-    def __init__(self, files: int, size: int) -> None:
-        self.files, self.size = files, size
-        self._done, self._copied = 0, 0
-        self._said = time.monotonic()
-        self._lock = threading.Lock()
-
-    def add(self, size: int) -> None:
-        """One file was copied."""
-        with self._lock:
-            self._done, self._copied = self._done + 1, self._copied + size
-            now = time.monotonic()
-            if now - self._said >= TELL_EVERY:
-                self._said = now
-                print(
-                    f"savepoint: copied {self._done} of {self.files} files, "
-                    f"{self._copied / 1e9:.1f} of {self.size / 1e9:.1f} GB",
-                    file=sys.stderr,
-                    flush=True,
-                )

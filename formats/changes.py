@@ -5,13 +5,14 @@ Nothing here looks into state. Twins: ``SavepointWriter``, ``SavepointMetadataV2
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from pyspark_savepoint.formats.channel_handles import MergedChannelStateHandle
 from pyspark_savepoint.formats.errors import StateExistsError, UnsupportedVersionError
 from pyspark_savepoint.formats.identifiers import OperatorID, OperatorIdentifier
+from pyspark_savepoint.formats.keyed_handles import KeyedStateHandle
 from pyspark_savepoint.formats.metadata import (
     NULL_PROPERTIES,
     CheckpointMetadata,
@@ -43,28 +44,45 @@ def identified(operator: OperatorState, identifier: OperatorIdentifier) -> Opera
     return replace(operator, operator_id=identifier.operator_id, uid=identifier.uid)
 
 
+def named(operator: OperatorState, written: OperatorState) -> OperatorState:
+    """The operator with the uid and name that were written with its state, as far as they were."""
+    return replace(operator, uid=written.uid or operator.uid, name=written.name or operator.name)
+
+
 def with_keyed_state(operator: OperatorState, written: OperatorState) -> OperatorState:
     """The operator with keyed state as it was written anew: of that parallelism and max parallelism."""
     operator = replace(operator, parallelism=written.parallelism, max_parallelism=written.max_parallelism)
+
+    def change(subtask: OperatorSubtaskState, handle: KeyedStateHandle | None) -> OperatorSubtaskState:
+        return replace(subtask, managed_keyed_state=handle)
+
     handles = {index: subtask.managed_keyed_state for index, subtask in written.subtasks.items()}
-    return _with_parts(operator, handles, "managed_keyed_state")
+    return _with_parts(operator, handles, change)
 
 
 def with_operator_state(operator: OperatorState, handles: Mapping[int, OperatorStateHandle | None]) -> OperatorState:
     """The operator with the operator state of every subtask as it was written anew."""
-    return _with_parts(operator, handles, "managed_operator_state")
+    operator = replace(operator, parallelism=max(operator.parallelism, *(index + 1 for index in handles), 1))
+
+    def change(subtask: OperatorSubtaskState, handle: OperatorStateHandle | None) -> OperatorSubtaskState:
+        return replace(subtask, managed_operator_state=handle)
+
+    return _with_parts(operator, handles, change)
 
 
-def _with_parts(operator: OperatorState, parts: Mapping[int, Any], name: str) -> OperatorState:
+def _with_parts(
+    operator: OperatorState,
+    parts: Mapping[int, Any],
+    change: Callable[[OperatorSubtaskState, Any], OperatorSubtaskState],
+) -> OperatorState:
     """Only subtasks that have the part have it then. One that had finished goes on where it is given some."""
     subtasks = dict(operator.subtasks)
     for index in sorted(subtasks.keys() | parts.keys()):
         part, before = parts.get(index), subtasks.get(index, OperatorSubtaskState())
         if part is not None or not before.is_finished:
-            subtasks[index] = replace(before, is_finished=False, **{name: part})
-    return replace(
-        operator, subtasks=subtasks, is_fully_finished=operator.is_fully_finished and not any(parts.values())
-    )
+            subtasks[index] = change(replace(before, is_finished=False), part)
+    finished = operator.is_fully_finished and not any(part is not None for part in parts.values())
+    return replace(operator, subtasks=subtasks, is_fully_finished=finished)
 
 
 def refuse_same_ids(operators: Iterable[OperatorState]) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TypeVar
 
 from pyspark_savepoint.formats.channel_handles import AnyChannelStateHandle
 from pyspark_savepoint.formats.keyed_handles import (
@@ -21,7 +20,6 @@ from pyspark_savepoint.formats.keyed_handles import (
 )
 from pyspark_savepoint.formats.metadata import OperatorState, OperatorSubtaskState
 from pyspark_savepoint.formats.operator_handles import (
-    FileMergingOperatorStreamStateHandle,
     OperatorStateHandle,
     OperatorStreamStateHandle,
 )
@@ -34,7 +32,6 @@ from pyspark_savepoint.formats.stream_handles import (
 )
 
 Replace = Callable[[StreamStateHandle], StreamStateHandle]
-Handle = TypeVar("Handle")
 
 
 def replace_streams(operator: OperatorState, moved: Replace) -> OperatorState:
@@ -58,26 +55,23 @@ def streams_of(operator: OperatorState) -> Iterator[StreamStateHandle]:
 def _subtask(subtask: OperatorSubtaskState, moved: Replace) -> OperatorSubtaskState:
     return replace(
         subtask,
-        managed_operator_state=_optional(_operator_handle, subtask.managed_operator_state, moved),
-        raw_operator_state=_optional(_operator_handle, subtask.raw_operator_state, moved),
-        managed_keyed_state=_optional(_keyed_handle, subtask.managed_keyed_state, moved),
-        raw_keyed_state=_optional(_keyed_handle, subtask.raw_keyed_state, moved),
+        managed_operator_state=_operator_handle(subtask.managed_operator_state, moved),
+        raw_operator_state=_operator_handle(subtask.raw_operator_state, moved),
+        managed_keyed_state=_keyed_handle(subtask.managed_keyed_state, moved) if subtask.managed_keyed_state else None,
+        raw_keyed_state=_keyed_handle(subtask.raw_keyed_state, moved) if subtask.raw_keyed_state else None,
         input_channel_state=tuple(_channel(handle, moved) for handle in subtask.input_channel_state),
         result_subpartition_state=tuple(_channel(handle, moved) for handle in subtask.result_subpartition_state),
     )
 
 
-def _optional(change: Callable[[Handle, Replace], Handle], handle: Handle | None, moved: Replace) -> Handle | None:
-    return None if handle is None else change(handle, moved)
-
-
-def _operator_handle(handle: OperatorStateHandle, moved: Replace) -> OperatorStateHandle:
+def _operator_handle(handle: OperatorStateHandle | None, moved: Replace) -> OperatorStateHandle | None:
+    if handle is None:
+        return None
     if isinstance(handle, OperatorStreamStateHandle):
         return replace(handle, delegate=_stream(handle.delegate, moved))
     delegate = _stream(handle.delegate, moved)
     if isinstance(delegate, SegmentFileStateHandle | EmptySegmentFileStateHandle):
         return replace(handle, delegate=delegate)
-    assert isinstance(handle, FileMergingOperatorStreamStateHandle)
     return OperatorStreamStateHandle(handle.states, delegate)
 
 
