@@ -53,7 +53,12 @@ class SavepointDataSource(DataSource):
         return SavepointReader(options, schema, self.told)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Refuse: this source reads."""
+        """A writer of one part of one operator; everything that can be refused is refused here."""
         from pyspark_savepoint.formats.errors import SavepointError
+        from pyspark_savepoint.write_options import SavepointWriteOptions
+        from pyspark_savepoint.writer import SavepointWriter
 
-        raise SavepointError("the savepoint source reads only: writing is not supported")
+        try:
+            return SavepointWriter(SavepointWriteOptions.parse(self.options), schema, overwrite)
+        except SavepointError as error:
+            raise error.with_traceback(None) from None

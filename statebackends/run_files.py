@@ -1,0 +1,37 @@
+"""Run files of tasks, opened wherever they lie, and merged a bounded number at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+
+from pyspark_savepoint.statebackends.element_files import created_work, open_work
+from pyspark_savepoint.statebackends.row_forms import row_form
+from pyspark_savepoint.statebackends.sort_runs import SortedBatch, merge_runs, read_run, write_run
+from pyspark_savepoint.statebackends.write_plan import WritePlan
+from pyspark_savepoint.statebackends.write_task import RunFile
+
+#: Runs that are open at a time: of each, two batches are in memory.
+FAN_IN = 32
+
+
+def merged(plan: WritePlan, runs: Sequence[RunFile], stack: ExitStack) -> Iterator[SortedBatch]:
+    """The rows of all runs in order; ``stack`` closes the files. Many runs are merged into fewer first."""
+    names = [run.name for run in runs]
+    while len(names) > FAN_IN:
+        names = [*names[FAN_IN:], _merge_some(plan, names[:FAN_IN])]
+    return merge_runs([_open(plan, name, stack) for name in names])
+
+
+def _merge_some(plan: WritePlan, names: Sequence[str]) -> str:
+    """One run for several, which are deleted."""
+    name = plan.staging.unique("run")
+    with created_work(plan.staging, name) as file, ExitStack() as stack:
+        write_run(file, row_form(plan).schema, merge_runs([_open(plan, part, stack) for part in names]))
+    for part in names:
+        plan.staging.filesystem.delete_file(plan.staging.work_path(part))
+    return name
+
+
+def _open(plan: WritePlan, name: str, stack: ExitStack) -> Iterator[SortedBatch]:
+    return read_run(stack.enter_context(open_work(plan.staging, name)))

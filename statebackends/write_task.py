@@ -1,0 +1,94 @@
+"""What one task of a write does: rows to the final file of a subtask, or to a run that the commit merges.
+
+Rows that all belong to the subtask of the task's own number, as ``key_by`` lays them out, need nobody else: they become
+the subtask's file. Any others are sorted into one file, from which the commit makes those of the subtasks. Files have
+names of their own, so what an attempt that failed or was not needed has left is nobody's, and goes with the folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.key_groups import range_for_operator_index
+from pyspark_savepoint.statebackends.row_forms import row_form
+from pyspark_savepoint.statebackends.sort import RowSorter
+from pyspark_savepoint.statebackends.state_file import StateFile, write_state_file
+from pyspark_savepoint.statebackends.write_plan import WritePlan
+
+#: Fewer rows may lie in one subtask's range by chance: where nobody laid them out, they are cheap to merge.
+FEW_ROWS = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class RunFile:
+    """Sorted rows in a file that only this write needs; ``key_groups`` is a bit for every key group that has rows."""
+
+    name: str
+    size: int
+    key_groups: bytes
+
+    def has(self, max_parallelism: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """Whether every key group has rows."""
+        return np.unpackbits(np.frombuffer(self.key_groups, np.uint8), count=max_parallelism).astype(bool)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOutput:
+    """What a task tells the commit: a few hundred bytes, and the places of key groups in a final file."""
+
+    partition: int
+    rows: int
+    file: StateFile | None = None
+    run: RunFile | None = None
+
+
+def write_rows(plan: WritePlan, partition: int, batches: Iterable[pa.RecordBatch]) -> TaskOutput:
+    """Write the rows of one partition; SavepointError names the operator."""
+    try:
+        if not plan.request.is_keyed:
+            return _elements(plan, partition, batches)
+        return _keyed(plan, partition, batches)
+    except SavepointError as error:
+        raise error.with_facts(operator=plan.label) from None
+
+
+def _keyed(plan: WritePlan, partition: int, batches: Iterable[pa.RecordBatch]) -> TaskOutput:
+    form = row_form(plan)
+    seen = np.zeros(plan.max_parallelism, bool)
+    with RowSorter(form.schema, plan.request.sort_memory) as sorter:
+        for batch in batches:
+            key_group, key, rows = form.rows(batch)
+            seen[key_group] = True
+            sorter.add(key_group, key, rows)
+        if not sorter.rows:
+            return TaskOutput(partition, 0)
+        if _is_own(plan, partition, seen, sorter.rows):
+            assert plan.parallelism is not None
+            file = write_state_file(plan, plan.parallelism, partition, sorter.sorted())
+            return TaskOutput(partition, sorter.rows, file=file)
+        return TaskOutput(partition, sorter.rows, run=write_run_file(plan, sorter, seen))
+
+
+def _is_own(plan: WritePlan, partition: int, seen: np.ndarray, rows: int) -> bool:
+    """Whether these are rows of the subtask with the partition's number, and in all likelihood all of them."""
+    if plan.parallelism is None or partition >= plan.parallelism or (rows < FEW_ROWS and not plan.clustered):
+        return False
+    own = range_for_operator_index(plan.max_parallelism, plan.parallelism, partition)
+    return not seen[: own.start].any() and not seen[own.end + 1 :].any()
+
+
+def write_run_file(plan: WritePlan, sorter: RowSorter, seen: np.ndarray) -> RunFile:
+    """All rows of a sorter in one file; it leaves nothing where it fails."""
+    name = plan.staging.unique("run")
+    file = plan.staging.create_work(name)
+    try:
+        sorter.write_run(file)
+        file.close()
+    finally:
+        file.abort()
+    return RunFile(name, file.size, np.packbits(seen).tobytes())
