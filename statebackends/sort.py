@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import Ints
 from pyspark_savepoint.formats.frame_spool import spill_error
 from pyspark_savepoint.statebackends.key_codec import spans_of
-from pyspark_savepoint.statebackends.sort_order import order_by_key_group, take_spans
+from pyspark_savepoint.statebackends.sort_order import sort_by_key_group
 from pyspark_savepoint.statebackends.sort_runs import RunInfo, Sink, SortedBatch, merge_runs, read_run, write_run
 
 BATCH_ROWS = 1 << 16
@@ -94,7 +94,7 @@ class RowSorter:
         size, self._size = self._size, 0
         sorting = _Sorting(batches)
         batches.clear()
-        count = len(sorting.order)
+        count = len(sorting)
         step = max(1, min(batch_rows, count * batch_bytes // size))
         for low in range(0, count, step):
             yield sorting.take(low, min(low + step, count))
@@ -147,22 +147,23 @@ class _Sorting:
 
     def __init__(self, batches: Sequence[SortedBatch]) -> None:
         keys = [batch.key for batch in batches]
-        self.key_group = np.concatenate([batch.key_group for batch in batches])
-        self.spans = spans_of(keys[0] if len(keys) == 1 else pa.concat_arrays(keys))
+        key_group = np.concatenate([batch.key_group for batch in batches])
+        self.keys = sort_by_key_group(key_group, *spans_of(keys[0] if len(keys) == 1 else pa.concat_arrays(keys)))
         self.rows = pa.Table.from_batches([batch.rows for batch in batches]).combine_chunks()
         self.empty = batches[0].rows.slice(0, 0)
-        self.order = order_by_key_group(self.key_group, *self.spans)
+
+    def __len__(self) -> int:
+        return len(self.keys.rows)
 
     def take(self, low: int, high: int) -> SortedBatch:
         """Rows [low, high) of the order."""
-        order = self.order[low:high]
         rows = self.empty
         if rows.num_columns:
-            rows = self.rows.take(pa.array(order)).to_batches()[0]
-        return SortedBatch(self.key_group[order], take_spans(*self.spans, order), rows)
+            rows = self.rows.take(pa.array(self.keys.rows[low:high])).to_batches()[0]
+        return SortedBatch(self.keys.groups(low, high), self.keys.take(low, high), rows)
 
 
 def sort_batches(batches: Sequence[SortedBatch]) -> SortedBatch:
     """All rows of some batches in order, as one batch; the batches need not be sorted."""
     sorting = _Sorting(batches)
-    return sorting.take(0, len(sorting.order))
+    return sorting.take(0, len(sorting))

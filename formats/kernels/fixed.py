@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pyspark_savepoint.formats.kernels._jit import kernel
-from pyspark_savepoint.formats.kernels.load import be_i64, be_u32, put_be
+from pyspark_savepoint.formats.kernels.load import be_i64, be_u32, put_be, put_u64
 
 
 @kernel
@@ -73,9 +73,14 @@ def read_flags(buf: Any, pos: Any, end: Any, out: Any) -> int:
 @kernel
 def write_fixed(buf: Any, pos: Any, values: Any, width: Any) -> None:
     """The low ``width`` bytes of an int64 a row; the caller has sized the buffer."""
-    for i in range(pos.shape[0]):
-        put_be(buf, pos[i], values[i], width)
-        pos[i] += width
+    if width == 8:
+        for i in range(pos.shape[0]):
+            put_u64(buf, pos[i], values[i])
+            pos[i] += 8
+    else:
+        for i in range(pos.shape[0]):
+            put_be(buf, pos[i], values[i], width)
+            pos[i] += width
 
 
 @kernel

@@ -15,7 +15,7 @@ import numpy as np
 from pyspark_savepoint.formats.kernels._jit import inline, kernel
 from pyspark_savepoint.formats.kernels.emit import copy_span
 from pyspark_savepoint.formats.kernels.frames import compare_spans
-from pyspark_savepoint.formats.kernels.load import be_u64
+from pyspark_savepoint.formats.kernels.load import be_u64, put_u64
 
 U0, U1, U7, U8, U255 = np.uint64(0), np.uint64(1), np.uint64(7), np.uint64(8), np.uint64(255)
 ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -262,7 +262,7 @@ def sort_groups(
     """Sort the pairs of every group [bounds[g], bounds[g + 1]) by their whole spans, of which ``skip`` are alike.
 
     Scratch: ``words2`` and ``rows2`` as large as the largest group, ``counts`` of BUCKETS + 1, ``stack`` of that group
-    divided by FEW, and one.
+    divided by FEW, and one. Words below 8 stay those of their spans.
     """
     shifts = np.empty(64, np.int64)
     widths = np.empty(64, np.int64)
@@ -280,20 +280,39 @@ def sort_groups(
                 words[i] = word_at(data, start[rows[i]] + at, end[rows[i]])
             sort_pairs(words, rows, first, last, words2, rows2, counts, shifts, widths)
             depth = push_equal(data, start, end, words, rows, first, last, at, stack, depth)
+            # Words stay what their spans begin with only where nobody had to look further.
+            for i in range(first, last):
+                words[i] = U8
 
 
 @kernel
-def span_offsets(start: Any, end: Any, order: Any, offsets: Any) -> None:
-    """Where the spans of the rows in an order are when they lie one after another, and the end of the last."""
+def sorted_offsets(start: Any, end: Any, words: Any, rows: Any, skip: int, offsets: Any) -> None:
+    """Where the spans of sorted pairs are when they lie one after another, and the end of the last."""
     offsets[0] = 0
-    for i in range(order.shape[0]):
-        row = order[i]
-        offsets[i + 1] = offsets[i] + end[row] - start[row]
+    for i in range(rows.shape[0]):
+        word = words[i] & U255
+        length = np.int64(word) + skip
+        if word == U8:
+            length = end[rows[i]] - start[rows[i]]
+        offsets[i + 1] = offsets[i] + length
 
 
 @kernel
-def gather_spans(data: Any, start: Any, end: Any, order: Any, offsets: Any, out: Any) -> None:
-    """Spans of the rows in an order, one after another."""
-    for i in range(order.shape[0]):
-        row = order[i]
-        copy_span(data, start[row], end[row], out, offsets[i], out.shape[0])
+def sorted_spans(data: Any, start: Any, end: Any, words: Any, rows: Any, skip: int, offsets: Any, out: Any) -> None:
+    """The spans of sorted pairs, one after another: from their words where those have all of it, which saves memory
+    from being read in disorder. All spans begin with ``skip`` bytes that are alike.
+    """
+    if start.shape[0] == 0:
+        return
+    first = start[0]
+    for i in range(rows.shape[0]):
+        o = offsets[i]
+        word = words[i]
+        if word & U255 == U8:
+            copy_span(data, start[rows[i]], end[rows[i]], out, o, out.shape[0])
+        elif o + skip + 8 <= out.shape[0]:
+            put_u64(out, copy_span(data, first, first + skip, out, o, out.shape[0]), word)
+        else:
+            o = copy_span(data, first, first + skip, out, o, out.shape[0])
+            for j in range(offsets[i + 1] - o):
+                out[o + j] = np.uint8((word >> np.uint64(56 - 8 * j)) & U255)

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from pyspark_savepoint.formats.errors import SpillError
 from pyspark_savepoint.statebackends import sort
 from pyspark_savepoint.statebackends.sort import RowSorter, local_directory
-from pyspark_savepoint.statebackends.sort_order import order_by_key_group, order_within, take_spans
+from pyspark_savepoint.statebackends.sort_order import order_within, sort_by_key_group
 from pyspark_savepoint.statebackends.sort_runs import SortedBatch, merge_runs, read_run, write_run
 
 Row = tuple[int, bytes, int]
@@ -95,11 +95,13 @@ def test_the_order_of_many_keys(alphabet: int, beginning: bytes, groups: int) ->
     many = [beginning + chance.choice(some) for _ in range(20000)]
     key_group = np.array([chance.randrange(groups) for _ in many], np.int32)
 
-    order = order_by_key_group(key_group, *spans(many))
+    found = sort_by_key_group(key_group, *spans(many))
 
     expected = sorted(range(len(many)), key=lambda i: (key_group[i], many[i]))
-    assert order.tolist() == expected
-    assert take_spans(*spans(many), order).to_pylist() == [many[i] for i in expected]
+    assert found.rows.tolist() == expected
+    for low, high in ((0, 20000), (0, 0), (777, 778), (4000, 12345)):
+        assert found.take(low, high).to_pylist() == [many[i] for i in expected[low:high]]
+        assert found.groups(low, high).tolist() == [key_group[i] for i in expected[low:high]]
 
 
 def test_words_that_only_a_few_bits_tell_apart() -> None:
@@ -107,9 +109,9 @@ def test_words_that_only_a_few_bits_tell_apart() -> None:
     skewed = [(0).to_bytes(8, "big")] * 5000 + [i.to_bytes(8, "big") for i in range(3000)] + [b"\xff" * 8]
     random.Random(1).shuffle(skewed)
 
-    order = order_by_key_group(np.zeros(len(skewed), np.int32), *spans(skewed))
+    found = sort_by_key_group(np.zeros(len(skewed), np.int32), *spans(skewed))
 
-    assert order.tolist() == sorted(range(len(skewed)), key=lambda i: skewed[i])
+    assert found.rows.tolist() == sorted(range(len(skewed)), key=lambda i: skewed[i])
 
 
 def test_order_within_groups_that_are_there_already() -> None:
