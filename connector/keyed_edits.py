@@ -150,10 +150,8 @@ def edited_state(spark: SparkSession, plan: OperatorPlan) -> EditedState | None:
         return None
     with_keys = bool(plan.deletions) or plan.key_hashes is not None
     frames = []
-    of_base = [state for state in states if state.put < 0]
-    if of_base:
-        # States of the base come first, so their places are their numbers.
-        frames.append(_without(plan, _base_entries(spark, plan, of_base, with_keys), -1))
+    if any(state.put < 0 for state in states):
+        frames.append(_without(plan, _base_entries(spark, plan, states, with_keys), -1))
     for i, put in enumerate(plan.puts):
         numbers = {(state.origin, state.kind): number for number, state in enumerate(states) if state.put == i}
         if numbers:
@@ -173,7 +171,7 @@ def _base_entries(spark: SparkSession, plan: OperatorPlan, states: list[PlannedS
         )
     by_hash = plan.rehashes and plan.key_hashes is None
     wanted = EntriesRequest(
-        tuple((state.origin, state.kind == TIMERS) for state in states),
+        tuple((state.origin, state.kind == TIMERS) if state.put < 0 else None for state in states),
         keys=with_keys,
         max_parallelism=plan.max_parallelism if by_hash else None,
         raw_timers=plan.raw_timers,

@@ -144,9 +144,8 @@ class OperatorPlan:
         return OPERATOR in self.edited
 
     def of_kind(self, *kinds: str) -> list[PlannedState]:
-        """The planned states of some kinds; those of the base first."""
-        found = [state for state in self.states or () if state.kind in kinds]
-        return sorted(found, key=lambda state: state.put >= 0)
+        """The planned states of some kinds, in order."""
+        return [state for state in self.states or () if state.kind in kinds]
 
     # -- changes ---------------------------------------------------------------------------------------------
 
@@ -163,8 +162,11 @@ class OperatorPlan:
                     state=new.name,
                     remedy="with_state replaces one keyed state; remove_state removes any first",
                 )
-            kept = [old for old in kept if old is not there]
-            kept.append(replace(new, put=len(self.puts)))
+            planned = replace(new, put=len(self.puts))
+            if there is None:
+                kept.append(planned)
+            else:
+                kept[kept.index(there)] = planned
         serializer = self.key_serializer
         if serializer is None and isinstance(put.descriptor, KeyedDescriptor):
             serializer = put.descriptor.key_serializer

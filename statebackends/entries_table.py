@@ -86,7 +86,7 @@ class EntriesPartition:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Entries in the order of the files."""
-        numbers = {state: number for number, state in enumerate(self.wanted.states)}
+        numbers = {state: number for number, state in enumerate(self.wanted.states) if state is not None}
         for batch, key in self._all(numbers):
             moved = batch if self.wanted.max_parallelism is None else self._rehashed(batch, key)
             yield moved.select(self.schema.names)

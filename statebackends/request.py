@@ -23,12 +23,13 @@ FIRST_METADATA_OF_FLINK_2 = 5
 @dataclass(frozen=True, slots=True)
 class EntriesRequest:
     """What table ``entries`` is asked for: states by name and whether they are timers; their numbers are their places.
+    None keeps a place free.
 
     ``keys``: a column with the bytes of the key alone. ``max_parallelism``: key groups are those at this one.
     ``raw_timers``: timers in raw keyed state are wanted too.
     """
 
-    states: tuple[tuple[str, bool], ...]
+    states: tuple[tuple[str, bool] | None, ...]
     keys: bool = False
     max_parallelism: int | None = None
     raw_timers: bool = False
@@ -41,7 +42,7 @@ class EntriesRequest:
     def from_json(cls, text: str) -> EntriesRequest:
         """The mirror of :meth:`to_json`; ValueError or TypeError for anything else."""
         values = json.loads(text)
-        states = tuple((str(name), bool(timer)) for name, timer in values.pop("states"))
+        states = tuple((str(state[0]), bool(state[1])) if state is not None else None for state in values.pop("states"))
         return cls(states, **values)
 
 
