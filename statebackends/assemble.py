@@ -9,7 +9,7 @@ So the layout of the DataFrame decides how long it takes, and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 
 import numpy as np
@@ -40,7 +40,7 @@ def assemble_keyed(plan: WritePlan, outputs: Sequence[TaskOutput]) -> OperatorSt
         for subtask in missing:
             end = range_for_operator_index(plan.max_parallelism, parallelism, subtask).end
             files[subtask] = write_state_file(plan, parallelism, subtask, rows.up_to(end))
-    return new_operator(plan, parallelism, {i: _subtask(plan, parallelism, files[i]) for i in range(parallelism)})
+    return plan.operator(parallelism, {i: _subtask(plan, parallelism, files[i]) for i in range(parallelism)})
 
 
 def _subtask(plan: WritePlan, parallelism: int, file: StateFile) -> OperatorSubtaskState:
@@ -95,16 +95,3 @@ class _Rows:
             if cut < len(batch):
                 self.rest = batch.slice(cut, len(batch))
                 return
-
-
-def new_operator(plan: WritePlan, parallelism: int, subtasks: Mapping[int, OperatorSubtaskState]) -> OperatorState:
-    """An operator of the plan's name, with state of its subtasks."""
-    request = plan.request
-    return OperatorState(
-        plan.operator_id,
-        parallelism,
-        plan.max_parallelism,
-        uid=request.uid,
-        name=request.operator_name,
-        subtasks=subtasks,
-    )

@@ -19,7 +19,9 @@ from pyspark_savepoint.formats.publication import (
     read_published,
     relative_files,
 )
+from pyspark_savepoint.formats.savepoint import Savepoint
 from pyspark_savepoint.statebackends.assemble import assemble_keyed
+from pyspark_savepoint.statebackends.operator_files import assemble_operator_state
 from pyspark_savepoint.statebackends.write_plan import WritePlan
 from pyspark_savepoint.statebackends.write_task import TaskOutput
 
@@ -68,7 +70,9 @@ def _operator(plan: WritePlan, base: CheckpointMetadata | None, outputs: Sequenc
         if there is None or plan.replaces_operator:
             return written
         return changes.named(changes.with_keyed_state(there, written), written)
-    written = assemble_operator_state(plan, there, outputs)
+    elements = [(output.elements, output.rows) for output in outputs if output.elements is not None]
+    snapshot = Savepoint.open(plan.request.path) if there is not None else None
+    written = assemble_operator_state(plan, snapshot, there, elements)
     if there is None:
         return written
     handles = {index: subtask.managed_operator_state for index, subtask in written.subtasks.items()}

@@ -53,7 +53,9 @@ class Sink(Protocol):
 class RowForm(Protocol):
     """How the rows of one table are sorted and written."""
 
-    schema: pa.Schema
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns that go with a key."""
 
     def rows(self, batch: pa.RecordBatch) -> SortRows:
         """Key groups, keys and columns of some rows."""

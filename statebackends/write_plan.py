@@ -6,7 +6,7 @@ changed so, types that Flink does not take. What is decided pickles; tasks and c
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -16,7 +16,7 @@ from pyspark_savepoint.formats.errors import OptionError, StateExistsError, Unsu
 from pyspark_savepoint.formats.identifiers import OperatorID
 from pyspark_savepoint.formats.key_groups import check_parallelism
 from pyspark_savepoint.formats.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
-from pyspark_savepoint.formats.metadata import OperatorState, SnapshotKind
+from pyspark_savepoint.formats.metadata import OperatorState, OperatorSubtaskState, SnapshotKind
 from pyspark_savepoint.formats.publication import Staging, fingerprint, read_published
 from pyspark_savepoint.formats.savepoint import Savepoint
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
@@ -85,6 +85,11 @@ class WritePlan:
     def label(self) -> str:
         """How messages call the operator."""
         return f"{self.request.operator} ({self.operator_id})"
+
+    def operator(self, parallelism: int, subtasks: Mapping[int, OperatorSubtaskState]) -> OperatorState:
+        """The operator, with nothing but this state of its subtasks."""
+        uid, name = self.request.uid, self.request.operator_name
+        return OperatorState(self.operator_id, parallelism, self.max_parallelism, uid=uid, name=name, subtasks=subtasks)
 
     def header(self) -> KeyedBackendHeader:
         """The head of every state file: what is written, then what is kept."""

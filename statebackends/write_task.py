@@ -15,6 +15,8 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.key_groups import range_for_operator_index
+from pyspark_savepoint.statebackends.element_files import created_work
+from pyspark_savepoint.statebackends.operator_files import write_element_rows
 from pyspark_savepoint.statebackends.row_forms import row_form
 from pyspark_savepoint.statebackends.sort import RowSorter
 from pyspark_savepoint.statebackends.state_file import StateFile, write_state_file
@@ -45,13 +47,15 @@ class TaskOutput:
     rows: int
     file: StateFile | None = None
     run: RunFile | None = None
+    elements: str | None = None
 
 
 def write_rows(plan: WritePlan, partition: int, batches: Iterable[pa.RecordBatch]) -> TaskOutput:
     """Write the rows of one partition; SavepointError names the operator."""
     try:
         if not plan.request.is_keyed:
-            return _elements(plan, partition, batches)
+            name, rows = write_element_rows(plan, batches)
+            return TaskOutput(partition, rows, elements=name)
         return _keyed(plan, partition, batches)
     except SavepointError as error:
         raise error.with_facts(operator=plan.label) from None
@@ -85,10 +89,6 @@ def _is_own(plan: WritePlan, partition: int, seen: np.ndarray, rows: int) -> boo
 def write_run_file(plan: WritePlan, sorter: RowSorter, seen: np.ndarray) -> RunFile:
     """All rows of a sorter in one file; it leaves nothing where it fails."""
     name = plan.staging.unique("run")
-    file = plan.staging.create_work(name)
-    try:
+    with created_work(plan.staging, name) as file:
         sorter.write_run(file)
-        file.close()
-    finally:
-        file.abort()
     return RunFile(name, file.size, np.packbits(seen).tobytes())
