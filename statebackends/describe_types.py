@@ -33,16 +33,9 @@ def fits(kind: pa.DataType, serializer: TypeSerializer) -> bool:
 def check_writable(kind: pa.DataType, serializer: TypeSerializer, column: str) -> None:
     """The column's type fits, and values of the serializer can be written at all: those of user code cannot."""
     form = form_of(kind, serializer, column)
-    nothing = pa.array([], form)
-    opaque = serializer.opaque_parts()
-    try:
-        at = Cursors(np.zeros(0, np.uint8), np.zeros(0, np.int64), np.zeros(0, np.int64))
-        serializer.sizes(nothing)
-        serializer.encode(nothing, at)
-        if not opaque:
-            return
-    except UndecodableStateError:
-        opaque = opaque or [serializer]
+    opaque = serializer.opaque_parts() or _unwritable(serializer, pa.array([], form))
+    if not opaque:
+        return
     raise UndecodableStateError(
         f"column {column!r}: values of {opaque[0].flink_type} can be written by the user's code alone",
         state=column,
@@ -50,6 +43,17 @@ def check_writable(kind: pa.DataType, serializer: TypeSerializer, column: str) -
         remedy="leave the column out, name another type in option 'types', or keep the operator's state as it is: "
         "Savepoint.load(...) passes states that it does not change through as bytes",
     )
+
+
+def _unwritable(serializer: TypeSerializer, nothing: pa.Array) -> list[TypeSerializer]:
+    """The serializer, where it refuses to write even nothing."""
+    at = Cursors(np.zeros(0, np.uint8), np.zeros(0, np.int64), np.zeros(0, np.int64))
+    try:
+        serializer.sizes(nothing)
+        serializer.encode(nothing, at)
+    except UndecodableStateError:
+        return [serializer]
+    return []
 
 
 def expect_column(schema: pa.Schema, column: str, what: str) -> None:

@@ -15,7 +15,8 @@ def refuse_nulls(column: pa.Array, flink_type: str) -> None:
         raise ValueRangeError(
             f"a value of {flink_type} cannot be null",
             found=f"null in row {row} of a column of {len(column)}",
-            remedy="leave these rows out or give them a value: this serializer has no byte that means null",
+            remedy="leave these rows out or give them a value: this serializer has no byte that means null; "
+            f"if the job has NULLABLE<{flink_type}>, say so in option 'types'",
         )
 
 
