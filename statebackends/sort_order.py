@@ -27,6 +27,7 @@ class SortedSpans:
     rows: Ints
     _words: npt.NDArray[np.uint64]
     _skip: int
+    _zero: int
 
     def groups(self, low: int, high: int) -> Ints:
         """The groups of places [low, high) of the order."""
@@ -41,9 +42,9 @@ class SortedSpans:
 
         words, rows = self._words[low:high], self.rows[low:high]
         offsets = np.empty(high - low + 1, np.int64)
-        sort.sorted_offsets(self.start, self.end, words, rows, self._skip, offsets)
+        sort.sorted_offsets(self.start, self.end, words, rows, self._skip, self._zero, offsets)
         out = np.empty(int(offsets[-1]), np.uint8)
-        sort.sorted_spans(self.data, self.start, self.end, words, rows, self._skip, offsets, out)
+        sort.sorted_spans(self.data, self.start, self.end, words, rows, self._skip, self._zero, offsets, out)
         return binary_array(pa.binary(), offsets, out)
 
 
@@ -70,6 +71,8 @@ def _sorted(group: Ints, bounds: Longs, data: Bytes, start: Longs, end: Longs) -
 
     data = read_only(data)
     words, rows = np.empty(len(start), np.uint64), np.empty(len(start), np.int32)
+    zero = sort.common_zero(data, start, end)
+    end = end - zero if zero else end
     skip = int(sort.common_prefix(data, start, end))
     sort.scatter_words(group, bounds[:-1].copy(), data, start, end, skip, words, rows)
     largest = int(np.diff(bounds).max(initial=0))
@@ -77,4 +80,4 @@ def _sorted(group: Ints, bounds: Longs, data: Bytes, start: Longs, end: Longs) -
     counts = np.empty(sort.BUCKETS + 1, np.int64)
     stack = np.empty((largest // sort.FEW + 1, 3), np.int64)
     sort.sort_groups(data, start, end, bounds, skip, words, rows, words2, rows2, counts, stack)
-    return SortedSpans(data, start, end, bounds, rows, words, skip)
+    return SortedSpans(data, start, end, bounds, rows, words, skip, zero)

@@ -71,6 +71,15 @@ def common_prefix(data: Any, start: Any, end: Any) -> Any:
 
 
 @kernel
+def common_zero(data: Any, start: Any, end: Any) -> int:
+    """1 where all spans end with a zero, else 0. Without it they have the same order: it is the least of bytes."""
+    for i in range(start.shape[0]):
+        if end[i] == start[i] or data[end[i] - 1] != 0:
+            return 0
+    return 1
+
+
+@kernel
 def scatter_words(
     key_group: Any, next_of: Any, data: Any, start: Any, end: Any, skip: int, words: Any, rows: Any
 ) -> None:
@@ -286,7 +295,7 @@ def sort_groups(
 
 
 @kernel
-def sorted_offsets(start: Any, end: Any, words: Any, rows: Any, skip: int, offsets: Any) -> None:
+def sorted_offsets(start: Any, end: Any, words: Any, rows: Any, skip: int, zero: int, offsets: Any) -> None:
     """Where the spans of sorted pairs are when they lie one after another, and the end of the last."""
     offsets[0] = 0
     for i in range(rows.shape[0]):
@@ -294,25 +303,27 @@ def sorted_offsets(start: Any, end: Any, words: Any, rows: Any, skip: int, offse
         length = np.int64(word) + skip
         if word == U8:
             length = end[rows[i]] - start[rows[i]]
-        offsets[i + 1] = offsets[i] + length
+        offsets[i + 1] = offsets[i] + length + zero
 
 
 @kernel
-def sorted_spans(data: Any, start: Any, end: Any, words: Any, rows: Any, skip: int, offsets: Any, out: Any) -> None:
+def sorted_spans(
+    data: Any, start: Any, end: Any, words: Any, rows: Any, skip: int, zero: int, offsets: Any, out: Any
+) -> None:
     """The spans of sorted pairs, one after another: from their words where those have all of it, which saves memory
-    from being read in disorder. All spans begin with ``skip`` bytes that are alike.
+    from being read in disorder. All begin with ``skip`` bytes that are alike, and get back the ``zero`` at their ends.
     """
-    if start.shape[0] == 0:
-        return
-    first = start[0]
+    limit = out.shape[0]
     for i in range(rows.shape[0]):
         o = offsets[i]
         word = words[i]
         if word & U255 == U8:
-            copy_span(data, start[rows[i]], end[rows[i]], out, o, out.shape[0])
-        elif o + skip + 8 <= out.shape[0]:
-            put_u64(out, copy_span(data, first, first + skip, out, o, out.shape[0]), word)
+            copy_span(data, start[rows[i]], end[rows[i]] + zero, out, o, limit)
+            continue
+        o = copy_span(data, start[0], start[0] + skip, out, o, limit)
+        word &= ~U255
+        if o + 8 <= limit:
+            put_u64(out, o, word)
         else:
-            o = copy_span(data, first, first + skip, out, o, out.shape[0])
             for j in range(offsets[i + 1] - o):
                 out[o + j] = np.uint8((word >> np.uint64(56 - 8 * j)) & U255)

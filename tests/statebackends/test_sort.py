@@ -88,11 +88,12 @@ def test_merged_runs_keep_the_order_of_equal_keys(pairs: list[tuple[int, bytes]]
 
 @pytest.mark.parametrize("alphabet", [1, 2, 256])
 @pytest.mark.parametrize("beginning", [b"", b"a long beginning that all keys have"])
+@pytest.mark.parametrize("end", [b"", b"\0"])
 @pytest.mark.parametrize("groups", [1, 300])
-def test_the_order_of_many_keys(alphabet: int, beginning: bytes, groups: int) -> None:
+def test_the_order_of_many_keys(alphabet: int, beginning: bytes, end: bytes, groups: int) -> None:
     chance = random.Random(alphabet)
     some = [bytes(chance.randrange(alphabet) for _ in range(chance.randrange(25))) for _ in range(4000)]
-    many = [beginning + chance.choice(some) for _ in range(20000)]
+    many = [beginning + chance.choice(some) + end for _ in range(20000)]
     key_group = np.array([chance.randrange(groups) for _ in many], np.int32)
 
     found = sort_by_key_group(key_group, *spans(many))
