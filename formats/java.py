@@ -5,6 +5,8 @@ Source: ``java.io.DataInput`` (modified UTF-8), ``java.lang.*#hashCode``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 def decode_modified_utf8(data: bytes) -> str:
     """Text of Java's modified UTF-8: NUL is C0 80, a supplementary character two 3-byte surrogates.
@@ -76,3 +78,23 @@ def string_hash(text: str) -> int:
     for unit in utf16_units(text):
         h = (31 * h + unit) & 0xFFFFFFFF
     return signed32(h)
+
+
+def hash_map_order(codes: Sequence[int], capacity: int) -> list[int]:
+    """In which order a ``java.util.HashMap`` of this initial capacity has its keys: their numbers, by ``hashCode``.
+
+    Keys were put in the order of the codes, and no bucket is so full that it became a tree.
+
+    >>> hash_map_order([17, 1, 2], 16)
+    [0, 1, 2]
+    """
+    size = 1
+    while size < capacity or len(codes) > size * 3 // 4:
+        size *= 2
+    return sorted(range(len(codes)), key=lambda number: spread(codes[number]) & size - 1)
+
+
+def spread(code: int) -> int:
+    """``HashMap#hash``: the upper bits of a ``hashCode`` mixed into the lower ones."""
+    code &= 0xFFFFFFFF
+    return code ^ code >> 16

@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.identifiers import OperatorID
-from pyspark_savepoint.formats.java import string_hash
+from pyspark_savepoint.formats.java import hash_map_order, spread, string_hash
 from pyspark_savepoint.formats.key_groups import (
     KeyGroupRange,
     operator_index_for_key_group,
@@ -221,10 +221,7 @@ def _assemble(
 def _order_of_puts(names: Iterable[str], capacity: int) -> list[str]:
     """Names in the order of a ``java.util.HashMap`` that was filled by ``put``: by bucket, then as they came."""
     given = list(names)
-    size = 1
-    while size < capacity or len(given) > size * 3 // 4:
-        size *= 2
-    return sorted(given, key=lambda name: _spread(string_hash(name)) & size - 1)
+    return [given[number] for number in hash_map_order([string_hash(name) for name in given], capacity)]
 
 
 def _order_of_computes(calls: list[str]) -> list[str]:
@@ -236,9 +233,4 @@ def _order_of_computes(calls: list[str]) -> list[str]:
     while len(set(calls[:-1])) > size * 3 // 4:
         size *= 2
     newest_first = list(dict.fromkeys(calls))[::-1]
-    return sorted(newest_first, key=lambda name: _spread(string_hash(name)) & size - 1)
-
-
-def _spread(code: int) -> int:
-    code &= 0xFFFFFFFF
-    return code ^ code >> 16
+    return sorted(newest_first, key=lambda name: spread(string_hash(name)) & size - 1)

@@ -1,6 +1,6 @@
 """Which operators run in one task: Flink's rules, applied to a described stream graph.
 
-Twins: ``StreamingJobGraphGenerator#isChainable`` and ``#isChainableSource``.
+Twins: ``StreamingJobGraphGenerator#isChainable``, ``#isChainableSource``, ``#createChain``.
 """
 
 from __future__ import annotations
@@ -29,24 +29,34 @@ def is_chainable_source(node: StreamNode, graph: StreamGraph) -> bool:
     return target.chaining is ChainingStrategy.HEAD_WITH_SOURCES and _is_chainable_input(edge, graph)
 
 
-def tasks(graph: StreamGraph) -> dict[int, int]:
-    """For every node the node at the head of its task, whose id is also the id of the job vertex."""
-    heads: dict[int, int] = {}
+def tasks(graph: StreamGraph) -> dict[int, list[int]]:
+    """The operators of every task in the order in which Flink's job vertex lists them, by the operator at its head.
 
-    def head(node: StreamNode) -> int:
-        if node.id not in heads:
-            up = [edge for edge in node.in_edges if is_chainable(edge, graph)]
-            if is_chainable_source(node, graph):
-                heads[node.id] = node.out_edges[0].target
-            else:
-                heads[node.id] = head(graph.nodes[up[0].source]) if up and not _is_inlined(up[0], graph) else node.id
-        return heads[node.id]
-
-    return {node.id: head(node) for node in graph.nodes.values()}
+    That order is from the ends of the chain to its head. A source inside an operator with several inputs is listed
+    nowhere.
+    """
+    heads = [
+        node.id
+        for node in graph.nodes.values()
+        if not is_chainable_source(node, graph) and not any(_joins(edge, graph) for edge in node.in_edges)
+    ]
+    return {head: _chain(head, graph) for head in heads}
 
 
-def _is_inlined(edge: StreamEdge, graph: StreamGraph) -> bool:
-    return is_chainable_source(graph.nodes[edge.source], graph)
+def _joins(edge: StreamEdge, graph: StreamGraph) -> bool:
+    """Whether the target of an edge runs in the task of its source, rather than the source in that of the target."""
+    return is_chainable(edge, graph) and not is_chainable_source(graph.nodes[edge.source], graph)
+
+
+def _chain(head: int, graph: StreamGraph) -> list[int]:
+    """Heads before their outputs, the last output first; and all of that reversed."""
+    found: list[int] = []
+    waiting = [head]
+    while waiting:
+        node = graph.nodes[waiting.pop()]
+        found.append(node.id)
+        waiting += [edge.target for edge in node.out_edges if _joins(edge, graph)]
+    return found[::-1]
 
 
 def _is_chainable_input(edge: StreamEdge, graph: StreamGraph) -> bool:

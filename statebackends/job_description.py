@@ -33,7 +33,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pyspark_savepoint.formats.key_groups import default_max_parallelism
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.statebackends.hashers import OperatorIDPair
 
@@ -58,7 +57,8 @@ class StateDescription:
 
 @dataclass(frozen=True)
 class OperatorDescription:
-    """An operator of the job. ``task`` is the same for operators that are chained.
+    """An operator of the job. ``task`` is the same for operators that are chained, ``place`` its place in the list of
+    the job vertex.
 
     ``keyed_states`` and ``operator_states`` are None where they are not known; ``key`` is None where the operator is
     not keyed, or that is not known either. ``max_parallelism`` is None unless the job sets it.
@@ -69,14 +69,10 @@ class OperatorDescription:
     task: int
     parallelism: int
     max_parallelism: int | None = None
+    place: int = 0
     key: TypeSerializer | None = None
     keyed_states: Mapping[str, StateDescription] | None = None
     operator_states: Mapping[str, StateDescription] | None = None
-
-    @property
-    def derived_max_parallelism(self) -> int:
-        """What Flink starts it with when there is no state."""
-        return self.max_parallelism or default_max_parallelism(self.parallelism)
 
 
 @dataclass(frozen=True)

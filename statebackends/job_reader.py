@@ -65,19 +65,21 @@ def from_graph(
     """The job of a stream graph; ``types`` has ``key``, ``states`` and ``operatorStates`` by uid or name."""
     version = _version(flink_version)
     given = {graph.node(name).id: (name, values) for name, values in (types or {}).items()}
-    heads = tasks(graph)
+    places = {node: (head, place) for head, nodes in tasks(graph).items() for place, node in enumerate(nodes)}
     operators = []
     for node_id, pair in operator_id_pairs(graph, hasher).items():
         node = graph.nodes[node_id]
         name, values = given.get(node_id, (node.name, {}))
+        head, place = places.get(node_id, (node_id, 0))
         _check_fields(values, TYPE_FIELDS, f"the types of {name!r}")
         operators.append(
             OperatorDescription(
                 label=node.label,
                 ids=pair,
-                task=heads[node_id],
+                task=head,
+                place=place,
                 parallelism=node.parallelism,
-                max_parallelism=graph.nodes[heads[node_id]].max_parallelism,
+                max_parallelism=graph.nodes[head].max_parallelism,
                 **_types(values, name, version),
             )
         )

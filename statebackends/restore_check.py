@@ -7,9 +7,13 @@ here all is looked at, and all is said. Twins: ``Checkpoints#loadAndValidateChec
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Iterator, Mapping
 
 from pyspark_savepoint.formats.errors import SavepointError, nearest
+from pyspark_savepoint.formats.identifiers import OperatorID
+from pyspark_savepoint.formats.java import hash_map_order
+from pyspark_savepoint.formats.key_groups import default_max_parallelism
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.savepoint import Savepoint
 from pyspark_savepoint.statebackends.assignment import StateAssignment, assign_state
@@ -31,7 +35,6 @@ from pyspark_savepoint.statebackends.state_compatibility import (
 )
 
 Found = tuple[Verdict, str]
-FINE: Found = (Verdict.RESTORES, "")
 
 
 def check_restore(savepoint: Savepoint, job: JobDescription, *, allow_non_restored_state: bool = False) -> RestoreCheck:
@@ -116,19 +119,44 @@ def _remedy(state: OperatorState, empty: list[OperatorDescription]) -> str:
 
 
 def _with_task(row: OperatorVerdict, rows: Iterable[OperatorVerdict]) -> OperatorVerdict:
-    """Operators of one task share one max parallelism, and Flink takes the last one that it meets."""
-    if row.operator is None or row.match is None or row.operator.max_parallelism is not None:
+    """Where nobody sets max parallelism, a task takes it from its operators' states, one after the other.
+
+    One that begins empty counts with what Flink derives from its parallelism. The last one in the order of a Java hash
+    map stays; state with another number of key groups is then cut at wrong places, and fails or is misread.
+    """
+    job, match = row.operator, row.match
+    if job is None or match is None or job.max_parallelism is not None or not is_keyed(match.state):
         return row
-    limits = {
-        other.match.state.max_parallelism if other.match else other.operator.derived_max_parallelism
-        for other in rows
-        if other.operator is not None and other.operator.task == row.operator.task
-    }
-    if len(limits) == 1 or row.verdict is Verdict.FAILS:
+    task = sorted((one for one in rows if one.operator and one.operator.task == job.task), key=_place)
+    codes = [java_hash(one.operator.ids.generated) for one in task if one.operator]
+    last = task[hash_map_order(codes, len(task))[-1]]
+    limit = last.match.state.max_parallelism if last.match else default_max_parallelism(job.parallelism)
+    if limit == match.state.max_parallelism:
         return row
-    reason = f"operators of its task have different max parallelism ({', '.join(map(str, sorted(limits)))})"
-    remedy = f"set max parallelism {row.match.state.max_parallelism} in the job"
-    return OperatorVerdict(Verdict.UNKNOWN, row.operator, row.match, (*row.reasons, reason), remedy, row.states)
+    reason = (
+        f"max parallelism becomes {limit}, that of an operator in the same task, and its key groups are cut wrongly"
+    )
+    remedy = f"set max parallelism {match.state.max_parallelism} in the job"
+    reasons = (*row.reasons, reason) if row.verdict is Verdict.FAILS else (reason,)
+    return OperatorVerdict(Verdict.FAILS, job, match, reasons, remedy, row.states)
+
+
+def _place(row: OperatorVerdict) -> int:
+    return row.operator.place if row.operator else 0
+
+
+def is_keyed(state: OperatorState) -> bool:
+    """Whether the operator has state by key groups."""
+    return any(
+        subtask.managed_keyed_state is not None or subtask.raw_keyed_state is not None
+        for subtask in state.subtasks.values()
+    )
+
+
+def java_hash(operator_id: OperatorID) -> int:
+    """``AbstractID#hashCode``."""
+    first, second, third, fourth = struct.unpack(">4I", operator_id.data)
+    return int(first ^ second ^ third ^ fourth)
 
 
 # -- operators of both sides ---------------------------------------------------------------------------------

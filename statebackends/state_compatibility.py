@@ -5,7 +5,7 @@ the key             as is or reconfigured; keys never migrate
 the kind            VALUE, LIST, MAP, REDUCING, AGGREGATING and LIST, UNION must stay what they are
 the namespace       as is or reconfigured
 the value           all but incompatible; a map's keys do not migrate in RocksDB and ForSt
-time to live        switched on or off: incompatible before Flink 2, after that a migration
+time to live        switched on or off: incompatible up to Flink 2.0, a migration since 2.2
 =================== ==========================================================================================
 
 Twins: ``RegisteredKeyValueStateBackendMetaInfo#checkStateMetaInfo``, ``HeapKeyedStateBackend``,
@@ -26,12 +26,13 @@ from pyspark_savepoint.statebackends.compatibility import (
     after_migration,
     incompatible,
     resolve,
+    unknown,
     worst,
 )
 from pyspark_savepoint.statebackends.job_description import StateDescription
 
-#: The version since which values with and without a time to live become each other.
-TTL_MIGRATES = (2, 0)
+#: Values with and without a time to live become each other since 2.2; 2.1 has parts of that.
+TTL_STAYS, TTL_MIGRATES = (2, 0), (2, 2)
 
 
 def resolve_key(old: TypeSerializer, new: TypeSerializer) -> Resolution:
@@ -75,17 +76,15 @@ def resolve_operator_state(old: StateMetaInfoSnapshot, new: StateDescription) ->
 
 
 def _resolve_value(old: TypeSerializer, new: TypeSerializer, version: tuple[int, int]) -> Resolution:
-    if version < TTL_MIGRATES:
-        return resolve(old, new)
     if isinstance(old, ListSerializer) and isinstance(new, ListSerializer):
-        return _resolve_unit(old.nested[0], new.nested[0]).within("the elements")
+        return _resolve_unit(old.nested[0], new.nested[0], version).within("the elements")
     if isinstance(old, MapSerializer) and isinstance(new, MapSerializer):
         key = resolve(old.nested[0], new.nested[0]).within("the map's key")
-        return worst([key, _resolve_unit(old.nested[1], new.nested[1]).within("the map's value")])
-    return _resolve_unit(old, new)
+        return worst([key, _resolve_unit(old.nested[1], new.nested[1], version).within("the map's value")])
+    return _resolve_unit(old, new, version)
 
 
-def _resolve_unit(old: TypeSerializer, new: TypeSerializer) -> Resolution:
+def _resolve_unit(old: TypeSerializer, new: TypeSerializer, version: tuple[int, int]) -> Resolution:
     """What carries the time of last access: a value, an element, or the value of a map."""
     was, will = isinstance(old, TtlSerializer), isinstance(new, TtlSerializer)
     if was == will:
@@ -93,8 +92,12 @@ def _resolve_unit(old: TypeSerializer, new: TypeSerializer) -> Resolution:
     values = resolve(
         old.value if isinstance(old, TtlSerializer) else old, new.value if isinstance(new, TtlSerializer) else new
     )
-    switched = after_migration(f"a time to live is switched {'off' if was else 'on'}")
-    return worst([switched, values])
+    switched = f"a time to live is switched {'off' if was else 'on'}"
+    if version <= TTL_STAYS:
+        return incompatible(f"{switched}, which only Flink 2.2 and later can do")
+    if version < TTL_MIGRATES:
+        return unknown(f"{switched}, which Flink 2.1 can do in part")
+    return worst([after_migration(switched), values])
 
 
 def _without_migration(found: Resolution, what: str) -> Resolution:

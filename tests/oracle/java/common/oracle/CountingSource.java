@@ -51,6 +51,10 @@ final class CountingSource implements Source<Integer, CountingSource.Position, I
         return BUSY.values().stream().allMatch(latch -> latch.getCount() == 0);
     }
 
+    static boolean isDone(String name) {
+        return BUSY.get(name).getCount() == 0;
+    }
+
     /** The only split: which record comes next. */
     record Position(int next) implements SourceSplit {
         @Override

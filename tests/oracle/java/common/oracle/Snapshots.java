@@ -73,7 +73,7 @@ final class Snapshots {
         return to;
     }
 
-    private static Path path(String location) {
+    static Path path(String location) {
         return location.startsWith("file:") ? Path.of(URI.create(location)) : Path.of(location);
     }
 
