@@ -63,7 +63,10 @@ class ChangelogSource:
 
     def header(self) -> KeyedBackendHeader:
         """The states of all parts, and those that the changes register."""
-        return self._combine([part.header() for part in self.parts])[0]
+        try:
+            return self._combine([part.header() for part in self.parts])[0]
+        except SavepointError as error:
+            raise error.with_facts(operator=self.operator) from None
 
     def _combine(self, headers: Sequence[KeyedBackendHeader]) -> tuple[KeyedBackendHeader, set[StateName]]:
         """The head of it all, and the states whose type changed while it was written."""

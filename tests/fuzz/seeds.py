@@ -11,13 +11,20 @@ from pathlib import Path
 from typing import Any
 
 from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.keyed_handles import (
+    ChangelogStateBackendHandle,
+    ChangelogStateHandleStreamImpl,
+    IncrementalRemoteKeyedStateHandle,
+    InMemoryChangelogStateHandle,
+)
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, OperatorSubtaskState
 from pyspark_savepoint.formats.savepoint import Savepoint
 from pyspark_savepoint.formats.stream_handles import ByteStreamStateHandle
 
 ROOT = Path(__file__).parents[2]
 CORPUS = ROOT.parent / "shared" / "corpus"
-SHOP = ROOT / "tests" / "oracle" / "savepoints" / "shop"
+SHIPPED = ROOT / "tests" / "oracle" / "savepoints"
+SHOP = SHIPPED / "shop"
 MANAGED = ("managed_operator_state", "managed_keyed_state", "raw_keyed_state", "raw_operator_state")
 #: Larger operators only repeat what is in smaller ones.
 MAX_STATE = 1 << 20
@@ -25,7 +32,7 @@ MAX_STATE = 1 << 20
 
 def snapshot_paths() -> list[Path]:
     """All real snapshots, in a fixed order."""
-    return sorted(path.parent for root in (CORPUS, SHOP) for path in root.rglob("_metadata"))
+    return sorted(path.parent for root in (CORPUS, SHIPPED) for path in root.rglob("_metadata"))
 
 
 def seeds_of(path: Path) -> Iterator[CheckpointMetadata]:
@@ -48,8 +55,34 @@ def _inline_subtask(savepoint: Savepoint, operator: OperatorState, subtask: Oper
     inlined = {}
     for name in MANAGED:
         handle: Any = getattr(subtask, name)
-        if handle is not None and hasattr(handle, "delegate"):
-            with savepoint.open_state(handle.delegate, operator) as source:
-                data = source.read(0, source.size)
-            inlined[name] = replace(handle, delegate=ByteStreamStateHandle("state", data))
+        if handle is not None:
+            inlined[name] = _inlined(savepoint, operator, handle)
     return replace(subtask, **inlined)
+
+
+def _inlined(savepoint: Savepoint, operator: OperatorState, handle: Any) -> Any:
+    """A handle of any kind, its bytes in it."""
+
+    def inline(stream: Any) -> ByteStreamStateHandle:
+        with savepoint.open_state(stream, operator) as source:
+            return ByteStreamStateHandle("state", source.read(0, source.size))
+
+    def part(each: Any) -> Any:
+        return _inlined(savepoint, operator, each)
+
+    match handle:
+        case IncrementalRemoteKeyedStateHandle():
+            shared, private = (
+                tuple(replace(file, handle=inline(file.handle)) for file in files)
+                for files in (handle.shared_state, handle.private_state)
+            )
+            return replace(handle, meta_state=inline(handle.meta_state), shared_state=shared, private_state=private)
+        case ChangelogStateBackendHandle():
+            parts, changes = (tuple(map(part, each)) for each in (handle.materialized, handle.non_materialized))
+            return replace(handle, materialized=parts, non_materialized=changes)
+        case ChangelogStateHandleStreamImpl():
+            streams = tuple(replace(each, handle=inline(each.handle)) for each in handle.handles_and_offsets)
+            return replace(handle, handles_and_offsets=streams)
+        case InMemoryChangelogStateHandle():
+            return handle
+    return replace(handle, delegate=inline(handle.delegate))

@@ -1,0 +1,86 @@
+"""The checkpoint with a changelog that ships with the project holds the same as the savepoint of the same job."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from corpus.expected import Snapshot, differences
+
+from oracle.flink import Generated
+from pyspark_savepoint.formats.errors import SavepointError, StateFileNotFoundError
+from pyspark_savepoint.formats.keyed_handles import ChangelogStateBackendHandle, ChangelogStateHandleStreamImpl
+from pyspark_savepoint.formats.savepoint import Savepoint
+
+FOLDER = Path(__file__).parent / "savepoints" / "changelog"
+#: When it was written, milliseconds; the times of last access are between.
+WRITTEN = (1_795_000_000_000, 1_796_000_000_000)
+
+
+def snapshot_below(folder: Path, shop: Generated, parallelism: int = 2) -> Snapshot:
+    """The checkpoint in a folder, with what the shop's savepoint is expected to hold."""
+    (path,) = folder.glob("checkpoints/*/chk-*")
+    meta = {**shop.expected["meta"], "savepoint": str(path.relative_to(folder)), "writtenBetween": WRITTEN}
+    snapshot = Snapshot(folder, parallelism=parallelism)
+    snapshot.__dict__["expected"] = {**shop.expected, "meta": meta}
+    return snapshot
+
+
+def handles(snapshot: Snapshot) -> Iterator[ChangelogStateBackendHandle]:
+    for operator in Savepoint.open(snapshot.path).operators:
+        for subtask in operator.subtasks.values():
+            if subtask.managed_keyed_state is not None:
+                assert isinstance(subtask.managed_keyed_state, ChangelogStateBackendHandle)
+                yield subtask.managed_keyed_state
+
+
+def test_it_has_parts_and_changes_everywhere(shop: Generated) -> None:
+    found = list(handles(snapshot_below(FOLDER, shop)))
+
+    assert len(found) == 4
+    for handle in found:
+        assert handle.materialized
+        (changes,) = handle.non_materialized
+        assert isinstance(changes, ChangelogStateHandleStreamImpl)
+        assert changes.handles_and_offsets
+
+
+@pytest.mark.parametrize("parallelism", [1, 2, 5])
+def test_it_holds_what_the_savepoint_holds(shop: Generated, parallelism: int) -> None:
+    assert differences(snapshot_below(FOLDER, shop, parallelism)) == []
+
+
+@pytest.mark.parametrize("memory", [1 << 11, 1 << 14])
+def test_little_memory_gives_the_same(shop: Generated, memory: int) -> None:
+    snapshot = snapshot_below(FOLDER, shop)
+    snapshot.options.update(memory=memory, batch_rows=100)
+
+    assert differences(snapshot) == []
+
+
+def test_a_damaged_or_missing_file_is_named_with_its_operator(shop: Generated, tmp_path: Path) -> None:
+    shutil.copytree(FOLDER, tmp_path / "copy")
+    snapshot = snapshot_below(tmp_path / "copy", shop)
+    (accounts,) = [each for each in snapshot.operators("keyed") if each["uid"] == "accounts"]
+    files = sorted((tmp_path / "copy" / "dstl").rglob("*-*-*"))
+    whole = {path: path.read_bytes() for path in files}
+    messages: list[tuple[Path, str]] = []
+    for path, data in whole.items():
+        for position in (0, 12, len(data) // 2, len(data) - 1):
+            path.write_bytes(data[:position] + bytes([data[position] ^ 0x55]) + data[position + 1 :])
+            try:
+                snapshot.table(accounts, state="total")
+            except SavepointError as error:
+                messages.append((path, str(error)))
+        path.write_bytes(data)
+    assert len(messages) >= 6
+    assert [text for path, text in messages if str(path) not in text or "accounts" not in text] == []
+    for path in files:
+        path.unlink()
+    with pytest.raises(StateFileNotFoundError, match="accounts") as raised:
+        snapshot.table(accounts, state="total")
+    assert any(path.name in str(raised.value) for path in files)
+    (rest,) = [each for each in snapshot.operators("operator") if each["uid"] == "currency-converter"]
+    assert snapshot.table(rest, state="rates").num_rows > 0
