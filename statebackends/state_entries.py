@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyspark_savepoint.formats.columns import Bytes, Cursors, Flags, Longs, struct_array, valid_rows
-from pyspark_savepoint.formats.errors import ValueRangeError
+from pyspark_savepoint.formats.errors import SavepointError, ValueRangeError
 from pyspark_savepoint.formats.keyed_writer import Entries, read_only
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.elements import list_parts, map_parts, pick
@@ -134,7 +134,10 @@ def _map_entries(state: StateDescriptor, column: pa.Array, access: pa.Array | No
 
 
 def _flagged(serializer: TypeSerializer, values: pa.Array, ttl: bool) -> tuple[Bytes, Longs, Longs]:
-    """Values behind a byte that says null; a null has that byte alone. With a time to live no value is null."""
+    """Values behind a byte that says null; behind a null Flink has the serializer's own form of null, if it has one.
+
+    With a time to live no value is null: the serializer of the values inside must have a form for that.
+    """
     if ttl or not values.null_count:
         buffer, start, end = encode_column(serializer, values, before=1)
         buffer[start - 1] = 0
@@ -142,10 +145,18 @@ def _flagged(serializer: TypeSerializer, values: pa.Array, ttl: bool) -> tuple[B
     valid = valid_rows(values)
     buffer, start, end = encode_column(serializer, values.filter(pa.array(valid)), before=1)
     buffer[start - 1] = 0
-    null = len(buffer)
-    starts, ends = np.full(len(values), null, np.int64), np.full(len(values), null + 1, np.int64)
+    null, none = len(buffer), null_value(serializer, values.type)
+    starts, ends = np.full(len(values), null, np.int64), np.full(len(values), null + len(none), np.int64)
     starts[valid], ends[valid] = start - 1, end
-    return np.append(buffer, np.uint8(1)), starts, ends
+    return np.concatenate([buffer, none]), starts, ends
+
+
+def null_value(serializer: TypeSerializer, kind: pa.DataType) -> Bytes:
+    """A null in a map: the flag, and what the serializer writes where it can."""
+    try:
+        return np.concatenate([np.ones(1, np.uint8), encode_column(serializer, pa.nulls(1, kind))[0]])
+    except SavepointError:
+        return np.ones(1, np.uint8)
 
 
 def _aligned(access: pa.Array, there: Flags, user_keys: pa.Array) -> pa.Array:

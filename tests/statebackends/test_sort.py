@@ -61,7 +61,7 @@ keys = st.one_of(
     st.text("ab\0\x7f", max_size=12).map(str.encode),
     st.integers(0, 40).map(lambda n: b"a shared beginning of keys" + bytes(n)),
 )
-rows = st.lists(st.tuples(st.sampled_from([0, 1, 2, 127, 32767]), keys), max_size=60).map(
+rows = st.lists(st.tuples(st.sampled_from([0, 1, 2, 127, 32767]), keys), max_size=40).map(
     lambda pairs: [(*pair, i) for i, pair in enumerate(pairs)]
 )
 
