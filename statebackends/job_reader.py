@@ -25,7 +25,7 @@ from pyspark_savepoint.statebackends.job_description import (
 )
 from pyspark_savepoint.statebackends.snapshot_types import from_snapshot
 from pyspark_savepoint.statebackends.stream_graph import StreamGraph
-from pyspark_savepoint.statebackends.stream_plan import PlannedVertex
+from pyspark_savepoint.statebackends.stream_plan import PlannedVertex, from_execution_plan, read_job_plan
 
 JOB_FIELDS = ("operators", "parallelism", "maxParallelism", "flinkVersion", "stateBackend")
 TYPE_FIELDS = ("key", "states", "operatorStates")
@@ -36,22 +36,37 @@ BACKENDS = ("hashmap", "rocksdb", "forst")
 Job = JobDescription | StreamGraph | Savepoint | Mapping[str, Any] | str
 
 
-def describe_job(job: Job, hasher: StreamGraphHasher = StreamGraphHasher.V2) -> JobDescription:
-    """Whatever describes a job; a text is JSON."""
-    if isinstance(job, JobDescription):
-        return job
-    if isinstance(job, StreamGraph):
-        return from_graph(job, hasher=hasher)
-    if isinstance(job, Savepoint):
-        return from_snapshot(job)
+def describe_job(job: Job, hasher: StreamGraphHasher = StreamGraphHasher.V2, **settings: Any) -> JobDescription:
+    """Whatever describes a job. A text is JSON; a mapping is a job, an execution plan, or a plan of the REST interface.
+
+    ``settings`` are those of :func:`from_graph`, for graphs and execution plans.
+    """
     if isinstance(job, str):
         try:
             job = json.loads(job)
         except ValueError as error:
             raise OptionError("a job as text is JSON", found=str(error)) from None
+    if isinstance(job, Mapping) and "nodes" in job and not _is_rest_plan(job):
+        job = from_execution_plan(job, job.get("settings"))
+    if isinstance(job, StreamGraph):
+        return from_graph(job, hasher=hasher, **settings)
+    given = [name for name, value in settings.items() if value is not None]
+    if given:
+        raise OptionError(
+            f"{', '.join(given)} belong to a stream graph; this job says it itself", found=type(job).__name__
+        )
+    if isinstance(job, JobDescription):
+        return job
+    if isinstance(job, Savepoint):
+        return from_snapshot(job)
     if not isinstance(job, Mapping):
         raise OptionError("this describes no job", expected="an object with 'operators'", found=type(job).__name__)
-    return _from_mapping(job)
+    return from_job_plan(read_job_plan(job)) if _is_rest_plan(job) else _from_mapping(job)
+
+
+def _is_rest_plan(job: Mapping[str, Any]) -> bool:
+    nodes = job.get("nodes")
+    return "plan" in job or (isinstance(nodes, list) and any("description" in node for node in nodes))
 
 
 def from_graph(
@@ -59,11 +74,11 @@ def from_graph(
     types: Mapping[str, Mapping[str, Any]] | None = None,
     *,
     hasher: StreamGraphHasher = StreamGraphHasher.V2,
-    flink_version: str = ".".join(map(str, NEWEST_FLINK)),
+    flink_version: str | None = None,
     state_backend: str | None = None,
 ) -> JobDescription:
     """The job of a stream graph; ``types`` has ``key``, ``states`` and ``operatorStates`` by uid or name."""
-    version = _version(flink_version)
+    version = NEWEST_FLINK if flink_version is None else _version(flink_version)
     given = {graph.node(name).id: (name, values) for name, values in (types or {}).items()}
     places = {node: (head, place) for head, nodes in tasks(graph).items() for place, node in enumerate(nodes)}
     operators = []

@@ -1,0 +1,76 @@
+"""What :class:`Savepoint` answers about a job: would it restore, and which operator is which.
+
+The logic is in ``statebackends``; here it meets Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyspark_savepoint.formats.errors import OptionError, did_you_mean
+from pyspark_savepoint.formats.identifiers import OperatorIdentifier
+from pyspark_savepoint.formats.savepoint import Savepoint as Snapshot
+from pyspark_savepoint.statebackends.graph_position import operator_at, uids_to_assign
+from pyspark_savepoint.statebackends.hashers import StreamGraphHasher
+from pyspark_savepoint.statebackends.job_reader import Job, describe_job
+from pyspark_savepoint.statebackends.restore_check import check_restore
+from pyspark_savepoint.statebackends.stream_graph import StreamGraph
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from pyspark_savepoint.savepoint import Savepoint
+
+
+def hasher_of(name: str) -> StreamGraphHasher:
+    """``v2`` or ``v3``."""
+    known = [hasher.value for hasher in StreamGraphHasher]
+    if name.casefold() not in known:
+        raise OptionError("no such version of the hasher", found=name, remedy=did_you_mean(name, known))
+    return StreamGraphHasher(name.casefold())
+
+
+def snapshot_of(savepoint: Savepoint) -> Snapshot:
+    """The snapshot, which must be written."""
+    if savepoint.path is None:
+        raise OptionError(
+            "this savepoint is not written yet, so there is nothing to restore",
+            remedy="ask what write(path) returns",
+        )
+    return Snapshot.open(savepoint.path, allow_outside=savepoint.options.get("allowOutside") == "true")
+
+
+def restore_table(
+    savepoint: Savepoint,
+    job: Job | Savepoint,
+    *,
+    allow_non_restored_state: bool,
+    stream_graph_hasher: str,
+    **settings: Any,
+) -> DataFrame:
+    """The verdicts as a DataFrame, the worst first."""
+    from pyspark_savepoint.savepoint import Savepoint
+
+    described = describe_job(
+        snapshot_of(job) if isinstance(job, Savepoint) else job, hasher_of(stream_graph_hasher), **settings
+    )
+    check = check_restore(snapshot_of(savepoint), described, allow_non_restored_state=allow_non_restored_state)
+    return savepoint.spark.createDataFrame(check.to_arrow())
+
+
+def identifier_at(savepoint: Savepoint, graph: StreamGraph, name: str, stream_graph_hasher: str) -> OperatorIdentifier:
+    """The operator at a place in the graph, as the other methods take it."""
+    return OperatorIdentifier(operator_at(snapshot_of(savepoint), graph, name, hasher_of(stream_graph_hasher)))
+
+
+def with_uids(savepoint: Savepoint, uids: Mapping[str, str] | StreamGraph) -> Savepoint:
+    """New uids by what operators are called now; by a graph those that the job has set since."""
+    if isinstance(uids, StreamGraph):
+        found = uids_to_assign(snapshot_of(savepoint), uids)
+        given: dict[Any, str] = {OperatorIdentifier(operator_id): uid for operator_id, uid in found.items()}
+    else:
+        given = dict(uids)
+    for old, uid in given.items():
+        savepoint = savepoint.change_operator_identifier(old, OperatorIdentifier.for_uid(uid))
+    return savepoint
