@@ -15,6 +15,9 @@ _LAZY = {
     "DefaultSource": ("pyspark_savepoint.datasource", "SavepointDataSource"),
     "OperatorIdentifier": ("pyspark_savepoint.formats.identifiers", "OperatorIdentifier"),
     "Savepoint": ("pyspark_savepoint.savepoint", "Savepoint"),
+    "ChainingStrategy": ("pyspark_savepoint.statebackends.stream_nodes", "ChainingStrategy"),
+    "StreamGraph": ("pyspark_savepoint.statebackends.stream_graph", "StreamGraph"),
+    "from_execution_plan": ("pyspark_savepoint.statebackends.stream_plan", "from_execution_plan"),
     "SavepointDataSource": ("pyspark_savepoint.datasource", "SavepointDataSource"),
     "SavepointError": ("pyspark_savepoint.formats.errors", "SavepointError"),
 }

@@ -28,6 +28,11 @@ from pyspark_savepoint.statebackends.write_request import DEFAULT_MAX_PARALLELIS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from pyspark_savepoint.formats.identifiers import OperatorIdentifier
+    from pyspark_savepoint.statebackends.job_reader import Job
+    from pyspark_savepoint.statebackends.stream_graph import StreamGraph
+
 NO_OPTIONS: Mapping[str, str] = MappingProxyType({})
 
 
@@ -149,6 +154,19 @@ class Savepoint:
         """With an operator under another uid, or uid hash."""
         return self._planned(self.plan.with_identifier(self.plan.operator(old), identifier_of(new)))
 
+    def assign_uid(self, operator: Named, uid: str) -> Savepoint:
+        """With a uid for an operator that had none, and was known by its hash."""
+        return self.assign_uids({str(identifier_of(operator).operator_id): uid})
+
+    def assign_uids(self, uids: Mapping[str, str] | StreamGraph) -> Savepoint:
+        """With uids for operators that had none: by hash, or those of a stream graph.
+
+        The graph is that of the job as it was when it took the snapshot, but with the uids that it sets now.
+        """
+        from pyspark_savepoint.identify import with_uids
+
+        return with_uids(self, uids)
+
     def merge(self, other: Savepoint) -> Savepoint:
         """With all operators of another savepoint; StateExistsError where both have one."""
         return self._planned(self.plan.merged(other.plan))
@@ -216,6 +234,42 @@ class Savepoint:
         ``keys`` has column ``key`` as it is read, or one column, or the fields of a composite key.
         """
         return self._changed(uid, lambda plan: with_keys_deleted(plan, keys))
+
+    # -- the job ---------------------------------------------------------------------------------------------
+
+    def check_restore(
+        self,
+        job: Job | Savepoint,
+        *,
+        types: Mapping[str, Mapping[str, Any]] | None = None,
+        flink_version: str | None = None,
+        state_backend: str | None = None,
+        allow_non_restored_state: bool = False,
+        stream_graph_hasher: str = "v2",
+    ) -> DataFrame:
+        """Would this job restore the savepoint? One row per operator of either, the worst verdict first.
+
+        A job is a mapping (``statebackends.job_description``), a StreamGraph, an execution plan or a plan of the REST
+        interface as JSON, or a savepoint that the new job has taken. ``types`` (keys and states by uid or name),
+        ``flink_version`` and ``state_backend`` are for graphs, which do not have them.
+        """
+        from pyspark_savepoint.identify import restore_table
+
+        return restore_table(
+            self,
+            job,
+            types=types,
+            flink_version=flink_version,
+            state_backend=state_backend,
+            allow_non_restored_state=allow_non_restored_state,
+            stream_graph_hasher=stream_graph_hasher,
+        )
+
+    def operator_at(self, graph: StreamGraph, name: str, *, stream_graph_hasher: str = "v2") -> OperatorIdentifier:
+        """The operator at a place in the job's graph, by its name there: for operators without uid."""
+        from pyspark_savepoint.identify import identifier_at
+
+        return identifier_at(self, graph, name, stream_graph_hasher)
 
     # -- writing ---------------------------------------------------------------------------------------------
 
