@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from pyspark_savepoint.formats.columns import Cursors
+from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.errors import OptionError, TypeNotationError, UndecodableStateError, did_you_mean
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.notation import parse_type
+from pyspark_savepoint.formats.serializers.rowdata import SizedSerializer
 from pyspark_savepoint.statebackends.lossless import form_of
 
 
@@ -33,7 +34,7 @@ def fits(kind: pa.DataType, serializer: TypeSerializer) -> bool:
 def check_writable(kind: pa.DataType, serializer: TypeSerializer, column: str) -> None:
     """The column's type fits, and values of the serializer can be written at all: those of user code cannot."""
     form = form_of(kind, serializer, column)
-    opaque = serializer.opaque_parts() or _unwritable(serializer, pa.array([], form))
+    opaque = serializer.opaque_parts() or _unwritable(serializer, form)
     if not opaque:
         return
     raise UndecodableStateError(
@@ -45,15 +46,18 @@ def check_writable(kind: pa.DataType, serializer: TypeSerializer, column: str) -
     )
 
 
-def _unwritable(serializer: TypeSerializer, nothing: pa.Array) -> list[TypeSerializer]:
-    """The serializer, where it refuses to write even nothing."""
+def _unwritable(serializer: TypeSerializer, form: pa.DataType) -> list[TypeSerializer]:
+    """The serializers in a tree that refuse to write even nothing."""
     at = Cursors(np.zeros(0, np.uint8), np.zeros(0, np.int64), np.zeros(0, np.int64))
+    nothing = pa.array([], form)
     try:
         serializer.sizes(nothing)
         serializer.encode(nothing, at)
     except UndecodableStateError:
         return [serializer]
-    return []
+    # SQL's rows are written by their logical types, and their raw values are bytes whatever is inside.
+    inner = () if isinstance(serializer, SizedSerializer) else serializer.children
+    return [found for child in inner for found in _unwritable(child, child.arrow_type(DecodeOptions()))]
 
 
 def expect_column(schema: pa.Schema, column: str, what: str) -> None:
