@@ -5,6 +5,7 @@ The logic is in ``statebackends``; here it meets Spark.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +56,8 @@ def restore_table(
     described = describe_job(
         snapshot_of(job) if isinstance(job, Savepoint) else job, hasher_of(stream_graph_hasher), **settings
     )
+    for note in described.notes:
+        warnings.warn(f"taken for granted of the job: {note}", stacklevel=3)
     check = check_restore(snapshot_of(savepoint), described, allow_non_restored_state=allow_non_restored_state)
     return savepoint.spark.createDataFrame(check.to_arrow())
 

@@ -105,14 +105,14 @@ def from_job_plan(vertices: Sequence[PlannedVertex]) -> JobDescription:
     """The job of a plan of the REST interface: the heads of chains are identified, the others are names."""
     operators = tuple(
         OperatorDescription(
-            label=repr(vertex.names[0]),
+            label=repr(vertex.descriptions[0]),
             ids=OperatorIDPair(vertex.head, "v2"),
             task=number,
             parallelism=vertex.parallelism,
         )
         for number, vertex in enumerate(vertices)
     )
-    chained = tuple(name for vertex in vertices for name in vertex.names[1:])
+    chained = tuple(name for vertex in vertices for name in vertex.descriptions[1:])
     notes = ("a plan of the REST interface does not say whether max parallelism was set, nor uid hashes",)
     return JobDescription(operators, unidentified=chained, notes=notes)
 

@@ -17,7 +17,7 @@ from pyspark_savepoint.formats.key_groups import default_max_parallelism
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.savepoint import Savepoint
 from pyspark_savepoint.statebackends.assignment import StateAssignment, assign_state
-from pyspark_savepoint.statebackends.compatibility import Resolution, worst
+from pyspark_savepoint.statebackends.compatibility import Compatibility, Resolution, worst
 from pyspark_savepoint.statebackends.job_description import JobDescription, OperatorDescription, StateDescription
 from pyspark_savepoint.statebackends.operator_matching import Match, match_operators
 from pyspark_savepoint.statebackends.restore_verdicts import (
@@ -179,7 +179,7 @@ class _Matched:
             found.append((Verdict.UNKNOWN, f"the snapshot's types cannot be read: {error.message}"))
         verdict = max((verdict for verdict, _ in found), key=lambda verdict: verdict.severity, default=Verdict.RESTORES)
         reasons = tuple(reason for found_verdict, reason in found if found_verdict is verdict and reason)
-        remedy = self._remedy_for_parallelism() if verdict is Verdict.FAILS else None
+        remedy = (self._remedy_for_parallelism() or _remedy_for_types(states)) if verdict is Verdict.FAILS else None
         return OperatorVerdict(verdict, self.operator, self.match, reasons, remedy, tuple(states))
 
     def _parallelism(self) -> Iterator[Found]:
@@ -246,6 +246,16 @@ class _Matched:
         for name, state in new.items():
             if name not in old:
                 yield StateVerdict(name, state.kind, "new", "the snapshot does not have it: it begins empty"), worst(())
+
+
+def _remedy_for_types(states: list[StateVerdict]) -> str:
+    names = [state.state for state in states if state.verdict == Compatibility.INCOMPATIBLE]
+    if not names:
+        return "keep the type of the key: keys never migrate"
+    return (
+        f"give the job's state another name, or take {', '.join(names)} out of the snapshot (remove_state), or write it "
+        "with the new type (with_state)"
+    )
 
 
 def _said(resolution: Resolution, before: str = "") -> Found:

@@ -197,10 +197,13 @@ def _assumptions(graph: StreamGraph, given: Mapping[int, Mapping[str, Any]]) -> 
 
 @dataclass(frozen=True)
 class PlannedVertex:
-    """A job vertex: the id of its head, the names of all its operators (head first), and its parallelism."""
+    """A job vertex: the id of its head, descriptions of all its operators (head first), and its parallelism.
+
+    A description is the operator's name, unless Flink or the job gives it another.
+    """
 
     head: OperatorID
-    names: tuple[str, ...]
+    descriptions: tuple[str, ...]
     parallelism: int
     max_parallelism: int | None = None
 
@@ -220,7 +223,7 @@ def read_job_plan(plan: str | Mapping[str, Any]) -> tuple[PlannedVertex, ...]:
     return tuple(
         PlannedVertex(
             OperatorID.from_hex(str(node["id"])),
-            tuple(_names(str(node["description"]))),
+            tuple(_descriptions(str(node["description"]))),
             int(node.get("parallelism", 1)),
             limits.get(str(node["id"])),
         )
@@ -228,7 +231,7 @@ def read_job_plan(plan: str | Mapping[str, Any]) -> tuple[PlannedVertex, ...]:
     )
 
 
-def _names(description: str) -> list[str]:
+def _descriptions(description: str) -> list[str]:
     """A chain is drawn as a tree, a line for each operator: ``A<br/>:- B<br/>:  +- C<br/>+- D<br/>``."""
     lines = [html.unescape(line) for line in description.split("<br/>")]
     return [line.lstrip(" :+-") if number else line for number, line in enumerate(lines) if line.strip()]
@@ -237,4 +240,4 @@ def _names(description: str) -> list[str]:
 def check_against(graph: StreamGraph, vertices: Iterable[PlannedVertex]) -> tuple[str, ...]:
     """The job vertices of a running job whose ids this graph does not give: none when it describes that job."""
     generated = set(operator_ids(graph).values())
-    return tuple(f"{vertex.names[0]} ({vertex.head})" for vertex in vertices if vertex.head not in generated)
+    return tuple(f"{vertex.descriptions[0]} ({vertex.head})" for vertex in vertices if vertex.head not in generated)

@@ -50,7 +50,9 @@ def sources(job: Job) -> Iterator[tuple[str, str]]:
         texts = [operator["key"]] if operator.get("key") else []
         for states in (operator.get("states", {}), operator.get("operatorStates", {})):
             for state in states.values():
-                texts += [state] if isinstance(state, str) else [state[part] for part in ("type", "key") if part in state]
+                texts += (
+                    [state] if isinstance(state, str) else [state[part] for part in ("type", "key") if part in state]
+                )
         for text in texts:
             if "KRYO" not in text:
                 yield from _classes(parse_type(text))
@@ -65,7 +67,10 @@ def _classes(serializer: TypeSerializer) -> Iterator[tuple[str, str]]:
         fields = " ".join(f"public {_java(member.serializer)} {member.name};" for member in serializer.fields)
         # Keys must have a hashCode of their own.
         methods = "public int hashCode() { return 7; } public boolean equals(Object other) { return this == other; }"
-        yield serializer.class_name, f"package {package}; public class {name} {{ {fields} public {name}() {{ }} {methods} }}"
+        yield (
+            serializer.class_name,
+            f"package {package}; public class {name} {{ {fields} public {name}() {{ }} {methods} }}",
+        )
     for child in serializer.children:
         yield from _classes(child)
 
