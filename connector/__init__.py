@@ -11,7 +11,57 @@ from typing import Any
 
 __version__ = "0.1.0"
 
+_FUNCTIONS = "pyspark_savepoint.statebackends.processing"
+#: By module, so that importing this package imports none of them.
+_OF_FUNCTIONS = {
+    "evictors": ("CountEvictor", "DeltaEvictor", "Evictor", "TimeEvictor"),
+    "functions": (
+        "BroadcastStateBootstrapFunction",
+        "KeyedProcessFunction",
+        "KeyedStateBootstrapFunction",
+        "KeyedStateReaderFunction",
+        "ProcessWindowFunction",
+        "StateBootstrapFunction",
+        "WindowReaderFunction",
+    ),
+    "state": (
+        "AggregateFunction",
+        "AggregatingStateDescriptor",
+        "ListStateDescriptor",
+        "MapStateDescriptor",
+        "ReducingStateDescriptor",
+        "StateTtlConfig",
+        "StateVisibility",
+        "UpdateType",
+        "ValueStateDescriptor",
+    ),
+    "triggers": (
+        "ContinuousEventTimeTrigger",
+        "ContinuousProcessingTimeTrigger",
+        "CountTrigger",
+        "DeltaTrigger",
+        "EventTimeTrigger",
+        "ProcessingTimeTrigger",
+        "PurgingTrigger",
+        "Trigger",
+        "TriggerResult",
+    ),
+    "windows": (
+        "EventTimeSessionWindows",
+        "GlobalWindow",
+        "GlobalWindows",
+        "ProcessingTimeSessionWindows",
+        "SlidingEventTimeWindows",
+        "SlidingProcessingTimeWindows",
+        "TimeWindow",
+        "TumblingEventTimeWindows",
+        "TumblingProcessingTimeWindows",
+    ),
+}
 _LAZY = {
+    **{name: (f"{_FUNCTIONS}.{module}", name) for module, names in _OF_FUNCTIONS.items() for name in names},
+    "OperatorTransformation": ("pyspark_savepoint.operator_transformation", "OperatorTransformation"),
+    "UserFunctionError": ("pyspark_savepoint.formats.errors", "UserFunctionError"),
     "DefaultSource": ("pyspark_savepoint.datasource", "SavepointDataSource"),
     "OperatorIdentifier": ("pyspark_savepoint.formats.identifiers", "OperatorIdentifier"),
     "Savepoint": ("pyspark_savepoint.savepoint", "Savepoint"),
@@ -22,14 +72,7 @@ _LAZY = {
     "SavepointError": ("pyspark_savepoint.formats.errors", "SavepointError"),
 }
 
-__all__ = [
-    "DefaultSource",
-    "OperatorIdentifier",
-    "Savepoint",
-    "SavepointDataSource",
-    "SavepointError",
-    "__version__",
-]
+__all__ = ["__version__", *sorted(_LAZY)]
 
 
 def __getattr__(name: str) -> Any:

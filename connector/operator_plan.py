@@ -6,7 +6,7 @@ deleted from what was there when they were. So every chain of calls comes to one
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -52,22 +52,19 @@ class Base:
 
 @dataclass(frozen=True)
 class Put:
-    """A table that is put into an operator: rows, how they are written (options of the data source), what they are.
-
-    Without a descriptor, what is written is all of the operator's keyed state, and nothing can be put beside it.
-    """
+    """A table that is put into an operator: rows, how they are written (options of the data source), what they are."""
 
     frame: DataFrame
     options: Mapping[str, str]
-    descriptor: KeyedDescriptor | OperatorStateDescriptor | None
+    descriptor: KeyedDescriptor | OperatorStateDescriptor
 
 
 @runtime_checkable
 class OperatorRows(Protocol):
     """What makes rows for an operator by itself: user functions do."""
 
-    def operator_rows(self, options: Mapping[str, str]) -> tuple[DataFrame, Mapping[str, str]]:
-        """A DataFrame, and the options with which the data source writes it as the operator's state."""
+    def operator_tables(self, options: Mapping[str, str]) -> Sequence[Put]:
+        """Tables of the operator's state; the options say ``maxParallelism``, and what the user said more."""
 
 
 @dataclass(frozen=True)

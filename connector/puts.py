@@ -14,7 +14,7 @@ from pyspark_savepoint.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPla
 from pyspark_savepoint.option_values import to_options
 from pyspark_savepoint.schema import arrow_schema
 from pyspark_savepoint.statebackends.describe import describe_keyed, describe_operator_state
-from pyspark_savepoint.statebackends.descriptors import KeyedDescriptor, StateKind
+from pyspark_savepoint.statebackends.descriptors import KeyedDescriptor, OperatorStateDescriptor, StateKind
 from pyspark_savepoint.statebackends.keyed_plan import OperatorHeaders, is_namespaced
 from pyspark_savepoint.statebackends.state_column import LAST_ACCESS
 from pyspark_savepoint.statebackends.write_request import (
@@ -43,9 +43,10 @@ def put_table(plan: OperatorPlan, frame: DataFrame, table: str, options: Mapping
 
 def put_rows(plan: OperatorPlan, rows: OperatorRows, options: Mapping[str, Any]) -> OperatorPlan:
     """A new operator with what user functions make."""
-    frame, written = rows.operator_rows(to_options(options))
-    put = Put(frame, {"table": KEYED_STATE, **written}, None)
-    return replace(plan, states=(), puts=(put,), edited=frozenset({KEYED}))
+    plan = with_states(plan)
+    for put in rows.operator_tables({"maxParallelism": str(plan.max_parallelism), **to_options(options)}):
+        plan = plan.with_put(put, planned(put.descriptor), replaces=False)
+    return plan
 
 
 def put_state(plan: OperatorPlan, name: str, frame: DataFrame, options: Mapping[str, Any]) -> OperatorPlan:
@@ -87,10 +88,9 @@ def _put(
     schema = arrow_schema(frame.schema)
     if table in OPERATOR_WRITES:
         described = describe_operator_state(schema, request)
-        states = [PlannedState(OPERATOR, described.meta_info(), described.name)]
-        return plan.with_put(Put(frame, options, described), states, replaced is not None)
+        return plan.with_put(Put(frame, options, described), planned(described), replaced is not None)
     keyed = describe_keyed(schema, request, _headers(plan))
-    states = _planned(keyed)
+    states = planned(keyed)
     if replaced is not None and "types" not in options:
         # Exactly as it was registered, also where the bytes of values say nothing of it.
         states = [replace(states[0], meta=replaced.meta)]
@@ -100,7 +100,10 @@ def _put(
     return plan.with_put(Put(frame, options, keyed), states, replaced is not None)
 
 
-def _planned(described: KeyedDescriptor) -> list[PlannedState]:
+def planned(described: KeyedDescriptor | OperatorStateDescriptor) -> list[PlannedState]:
+    """The states that a table gives."""
+    if isinstance(described, OperatorStateDescriptor):
+        return [PlannedState(OPERATOR, described.meta_info(), described.name)]
     return [
         PlannedState(TIMERS if state.kind is StateKind.TIMER else KEYED, state.meta_info(), state.name)
         for state in described.states

@@ -28,9 +28,12 @@ from pyspark_savepoint.statebackends.write_request import DEFAULT_MAX_PARALLELIS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
     from pyspark_savepoint.formats.identifiers import OperatorIdentifier
     from pyspark_savepoint.statebackends.job_reader import Job
+    from pyspark_savepoint.statebackends.processing.functions import KeyedStateReaderFunction, WindowReaderFunction
+    from pyspark_savepoint.statebackends.processing.state import AggregateFunction
     from pyspark_savepoint.statebackends.stream_graph import StreamGraph
 
 NO_OPTIONS: Mapping[str, str] = MappingProxyType({})
@@ -118,6 +121,45 @@ class Savepoint:
         """The options that name an operator; OperatorNotFoundError names the nearest."""
         return {"uidHash": self.plan.operator(uid).identifier.operator_id.hex}
 
+    # -- functions -------------------------------------------------------------------------------------------
+
+    def read_keyed_state(
+        self, uid: Named, function: KeyedStateReaderFunction, schema: str | StructType, **options: Any
+    ) -> DataFrame:
+        """What a reader function yields of every key, with all of its states and timers.
+
+        ``schema`` is that of the rows, such as ``key int, timers array<bigint>``; ``options`` are those of a read
+        (``keys``, ``key_groups``, ``parallelism`` ...). Types of states come from the snapshot.
+        """
+        from pyspark_savepoint.reader_functions import read_keyed_state
+
+        return read_keyed_state(self.spark, *self._named_options(uid, options), function, schema)
+
+    def read_window(
+        self,
+        uid: Named,
+        function: WindowReaderFunction,
+        schema: str | StructType,
+        *,
+        aggregate: AggregateFunction[Any, Any, Any] | None = None,
+        **options: Any,
+    ) -> DataFrame:
+        """What a reader function yields of every key and window: its contents, states and timers.
+
+        With the job's ``aggregate`` the contents are its result, without it the accumulator.
+        """
+        from pyspark_savepoint.reader_functions import read_window
+
+        return read_window(self.spark, *self._named_options(uid, options), function, schema, aggregate)
+
+    def _named_options(self, uid: Named, options: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+        if self.path is None:
+            raise OptionError(
+                "this savepoint is not written yet, so it has no state to read",
+                remedy="read from what write(path) returns",
+            )
+        return self.path, {**self.options, **to_options(options), **self._named(uid)}
+
     # -- operators -------------------------------------------------------------------------------------------
 
     def with_operator(
@@ -131,8 +173,9 @@ class Savepoint:
     ) -> Savepoint:
         """With one operator more.
 
-        ``source``: a DataFrame of its keyed state, a row for each key and a column for each state; another savepoint,
-        whose operator of this uid is taken over as it is; or none, for an operator that is given state by other calls.
+        ``source``: a DataFrame of its keyed state, a row for each key and a column for each state; what user functions
+        make of records (OperatorTransformation); another savepoint, whose operator of this uid is taken over as it is;
+        or none, for an operator that is given state by other calls.
         ``key`` is the column of the key, or several; ``name`` the operator's name, which Flink 2 records; ``options``
         are those of a write (``states``, ``types``, ``ttl`` ...). StateExistsError where the operator is there.
         """

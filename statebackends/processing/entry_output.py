@@ -62,6 +62,7 @@ class EntryOutput:
         self.state = state
         self.kind = content_type(state, options)
         self._done = done
+        self.discards = False
         self._many = state.kind in (StateKind.LIST, StateKind.MAP)
         self._keys: list[bytes] = []
         self._contents: list[Any] = []
@@ -69,6 +70,8 @@ class EntryOutput:
 
     def add(self, place: bytes, namespace: Any, content: Any) -> None:
         """What a place (and namespace) has."""
+        if self.discards:
+            return
         self._keys.append(place + (_VOID if namespace is None else namespace.to_bytes()))
         self._contents.append(content)
         self._size += len(content) if self._many else 1
@@ -104,6 +107,7 @@ class TimerOutput:
 
     def __init__(self, number: int, done: deque[pa.RecordBatch]) -> None:
         self.number = number
+        self.discards = False
         self._done = done
         self._timers: list[bytes] = []
 

@@ -32,7 +32,7 @@ from pyspark_savepoint.statebackends.processing.slices import (
     KeyTimers,
     Slices,
     TimerLoader,
-    partitions_by_groups,
+    partitions_by_group,
     timers_of,
 )
 from pyspark_savepoint.statebackends.processing.values import to_python
@@ -115,10 +115,9 @@ class KeyedReaderPlan:
         )  # fmt: skip
         table = KeyedTable(savepoint, operator, wanted, namespaced=False)
         count = min(parallelism or max(operator.parallelism, 1), operator.max_parallelism)
-        timers = partitions_by_groups(timers_of(savepoint, operator, request, USER_TIMERS, False), count)
-        vertices = tuple(
-            KeyedVertex(rows, timers.get(groups)) for groups, rows in partitions_by_groups(table, count).items()
-        )
+        timers = partitions_by_group(timers_of(savepoint, operator, request, USER_TIMERS, False), count)
+        partitions: list[Any] = table.partitions(count)
+        vertices = tuple(KeyedVertex(rows, timers.get(rows.split.key_groups[0])) for rows in partitions)
         columns = column_names(table.spec.states, namespaced=False)
         slices = 1 + operator.state_size // max(1, len(vertices)) // request.memory
         key = headers.headers[0].key_serializer

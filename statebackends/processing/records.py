@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from pyspark_savepoint.formats.columns import Ints, Longs, binary_array, binary_parts
 from pyspark_savepoint.formats.errors import ValueRangeError
 from pyspark_savepoint.formats.serializers.calendar import millis_of
+from pyspark_savepoint.statebackends.entry_encoder import serialized
 from pyspark_savepoint.statebackends.key_codec import KeyCodec
 from pyspark_savepoint.statebackends.processing.adapters import copied
 from pyspark_savepoint.statebackends.processing.registry import ObjectReuse, Unshared
@@ -75,25 +76,19 @@ class Records:
             yield from self._in_order(batches)
 
     def _keyed(self, batch: pa.RecordBatch, timed: bool) -> SortedBatch:
-        encoded = self.codec.encode(self._keys(batch))
-        key = with_times(encoded.key, self._times(batch)) if timed else encoded.key
-        return SortedBatch(encoded.key_group, key, batch)
+        rows = self._keys(batch)
+        keys = self.codec.key_column(rows)
+        key = serialized(self.codec.serializer, keys)
+        return SortedBatch(
+            self.codec.key_groups(keys, rows), with_times(key, self._times(batch)) if timed else key, batch
+        )
 
     def _keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         return keyed_columns(batch, self.codec.descriptor)
 
     def _times(self, batch: pa.RecordBatch) -> Longs:
         assert self.order.timestamp is not None
-        column = batch.column(self.order.timestamp)
-        if pa.types.is_integer(column.type):
-            column = column.cast(pa.int64())
-        millis, valid = millis_of(column, "timestamp")
-        if not valid.all():
-            raise ValueRangeError(
-                f"column {self.order.timestamp!r} is NULL in some rows, and a timestamp cannot be",
-                remedy=f"leave these rows out: df.where('{self.order.timestamp} IS NOT NULL')",
-            )
-        return millis
+        return timestamps_of(batch, self.order.timestamp)
 
     def _in_order(self, batches: Iterable[pa.RecordBatch]) -> Iterator[SortedBatch]:
         timed = self.order.timestamp is not None
@@ -147,16 +142,42 @@ class Records:
             self._prefixes[group] + key for group, key in zip(groups, binary_values(batch.key.take(first)), strict=True)
         ]
         times = self._times(batch.rows).tolist() if self.order.timestamp is not None else None
-        return Chunk(keys, places, counts, self._values(batch.rows, reuse, unshared), times)
+        return Chunk(keys, places, counts, values_of(batch.rows, self.columns, reuse, unshared), times)
 
-    def _values(self, rows: pa.RecordBatch, reuse: ObjectReuse, unshared: Unshared) -> Iterable[Any]:
-        columns = [to_python(rows.column(name)) for name in self.columns]
-        if reuse is ObjectReuse.FULL_REUSE:
-            if unshared.row is None:
-                unshared.row = make_row(self.columns, (None,) * len(columns))
-            return refilled(unshared.row, columns, rows.num_rows)
-        values = rows_of_columns(self.columns, columns, rows.num_rows)
-        return map(copied, values) if reuse is ObjectReuse.COPY_PER_OPERATOR else values
+
+def values_of(rows: pa.RecordBatch, names: tuple[str, ...], reuse: ObjectReuse, unshared: Unshared) -> Iterable[Any]:
+    """Rows as functions are given them."""
+    columns = [to_python(rows.column(name)) for name in names]
+    if reuse is ObjectReuse.FULL_REUSE:
+        if unshared.row is None:
+            unshared.row = make_row(names, (None,) * len(columns))
+        return refilled(unshared.row, columns, rows.num_rows)
+    values = rows_of_columns(names, columns, rows.num_rows)
+    return map(copied, values) if reuse is ObjectReuse.COPY_PER_OPERATOR else values
+
+
+def plain_values(
+    batch: pa.RecordBatch, names: tuple[str, ...], timestamp: str | None, reuse: ObjectReuse, unshared: Unshared
+) -> Iterator[tuple[Any, int | None]]:
+    """Rows with their timestamps, for functions without keys."""
+    for low in range(0, batch.num_rows, CHUNK):
+        rows = batch.slice(low, CHUNK)
+        times = timestamps_of(rows, timestamp).tolist() if timestamp is not None else repeat(None)
+        yield from zip(values_of(rows, names, reuse, unshared), times, strict=False)
+
+
+def timestamps_of(batch: pa.RecordBatch, name: str) -> Longs:
+    """The timestamps of records, in milliseconds; ValueRangeError where one is null."""
+    column = batch.column(name)
+    if pa.types.is_integer(column.type):
+        column = column.cast(pa.int64())
+    millis, valid = millis_of(column, "timestamp")
+    if not valid.all():
+        raise ValueRangeError(
+            f"column {name!r} is NULL in some rows, and a timestamp cannot be",
+            remedy=f"leave these rows out: df.where('{name} IS NOT NULL')",
+        )
+    return millis
 
 
 def run_starts(batch: SortedBatch) -> Longs:

@@ -172,6 +172,12 @@ class Registry:
         self.outputs += outputs
         return SavedTimers(self.backend, *outputs, namespaced=namespace is not None)
 
+    def discard(self) -> None:
+        """States end with their keys, and nobody wants what is left of them."""
+        self.closed = True
+        for output in self.outputs:
+            output.discards = True
+
     def flush(self) -> None:
         """What the outputs still have goes to ``done``."""
         for output in self.outputs:

@@ -6,7 +6,7 @@ memory stays bounded. Keys are compared by their bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -79,7 +79,15 @@ def timers_of(
     savepoint: Savepoint, operator: OperatorState, request: TableRequest, service: str, namespaced: bool
 ) -> TimersTable | None:
     """The timers of a service; None where the operator has none."""
-    wanted = replace(request, table="timers", state=service, raw=("key", "namespace"), batch_rows=BATCH_ROWS)
+    wanted = replace(
+        request,
+        table="timers",
+        state=service,
+        raw=("key", "namespace"),
+        batch_rows=BATCH_ROWS,
+        keys=None,
+        key_groups=None,
+    )
     try:
         table = TimersTable(savepoint, operator, wanted)
     except StateNotFoundError:
@@ -108,9 +116,7 @@ class RowLoader:
         return found
 
 
-def partitions_by_groups(table: KeyedTable | TimersTable | None, parallelism: int) -> dict[tuple[int, ...], Any]:
-    """The partitions of a table by the key groups of their execution vertices."""
-    if table is None:
-        return {}
-    partitions: Iterator[Any] = iter(table.partitions(parallelism))
-    return {partition.split.key_groups: partition for partition in partitions}
+def partitions_by_group(table: KeyedTable | TimersTable | None, parallelism: int) -> dict[int, Any]:
+    """The partition of a table that has a key group."""
+    partitions: list[Any] = table.partitions(parallelism) if table is not None else []
+    return {group: partition for partition in partitions for group in partition.split.key_groups}

@@ -39,7 +39,7 @@ from pyspark_savepoint.statebackends.processing.slices import (
     RowLoader,
     Slices,
     TimerLoader,
-    partitions_by_groups,
+    partitions_by_group,
     timers_of,
 )
 from pyspark_savepoint.statebackends.processing.state import AggregateFunction, Descriptor
@@ -102,15 +102,23 @@ class WindowReaderPlan:
         wanted = replace(base, table="window_state", state=choose(list(metas)), raw=(*request.raw, KEY, WINDOW))
         table = KeyedTable(savepoint, operator, wanted, namespaced=True)
         count = min(parallelism or max(operator.parallelism, 1), operator.max_parallelism)
-        plain: dict[tuple[int, ...], Any] = {}
+        plain: dict[int, Any] = {}
         if plain_metas:
-            named = replace(base, table="keyed_state", state=choose(list(plain_metas)), raw=(*request.raw, KEY))
-            plain = partitions_by_groups(KeyedTable(savepoint, operator, named, namespaced=False), count)
+            named = replace(
+                base,
+                table="keyed_state",
+                state=choose(list(plain_metas)),
+                raw=(*request.raw, KEY),
+                keys=None,
+                key_groups=None,
+            )
+            plain = partitions_by_group(KeyedTable(savepoint, operator, named, namespaced=False), count)
         namespaced = space != "GLOBAL_WINDOW"
-        timers = partitions_by_groups(timers_of(savepoint, operator, request, WINDOW_TIMERS, namespaced), count)
+        timers = partitions_by_group(timers_of(savepoint, operator, request, WINDOW_TIMERS, namespaced), count)
+        partitions: list[Any] = table.partitions(count)
         vertices = tuple(
-            WindowVertex(rows, timers.get(groups), plain.get(groups))
-            for groups, rows in partitions_by_groups(table, count).items()
+            WindowVertex(rows, timers.get(rows.split.key_groups[0]), plain.get(rows.split.key_groups[0]))
+            for rows in partitions
         )
         slices = 1 + operator.state_size // max(1, len(vertices)) // request.memory
         key = headers.headers[0].key_serializer

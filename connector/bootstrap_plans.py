@@ -1,0 +1,198 @@
+"""What user functions make of records, as tables that the data source writes: entries of keyed state, operator state.
+
+Records are laid out by :func:`~pyspark_savepoint.distribution.key_by`, so that every task has the keys of one subtask;
+the function's entries stay where they are made, so what the task that writes is given is its own file's content.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.types import StructField, StructType
+
+from pyspark_savepoint.bootstrap_options import ProcessingOptions
+from pyspark_savepoint.distribution import LAYOUT, key_by, layout_of
+from pyspark_savepoint.formats.errors import OptionError, SavepointError
+from pyspark_savepoint.function_pickles import copy_of
+from pyspark_savepoint.operator_plan import Put
+from pyspark_savepoint.option_values import to_options
+from pyspark_savepoint.processing_tasks import RecordTask
+from pyspark_savepoint.reader_functions import struct_type
+from pyspark_savepoint.schema import arrow_schema, spark_schema
+from pyspark_savepoint.statebackends.describe_key import describe_key
+from pyspark_savepoint.statebackends.descriptors import KeyedDescriptor
+from pyspark_savepoint.statebackends.entry_bytes import ENTRIES
+from pyspark_savepoint.statebackends.entry_header import header_text
+from pyspark_savepoint.statebackends.flink_types import default_serializer
+from pyspark_savepoint.statebackends.processing.bootstrap import BootstrapPlan
+from pyspark_savepoint.statebackends.processing.functions import (
+    BroadcastStateBootstrapFunction,
+    KeyedProcessFunction,
+    KeyedStateBootstrapFunction,
+    StateBootstrapFunction,
+)
+from pyspark_savepoint.statebackends.processing.operator_state import OperatorStatePlan, state_schema
+from pyspark_savepoint.statebackends.processing.process import ProcessPlan
+from pyspark_savepoint.statebackends.processing.records import RecordOrder
+from pyspark_savepoint.statebackends.processing.window_operator import WindowSpec
+from pyspark_savepoint.statebackends.write_request import DEFAULT_MAX_PARALLELISM
+from pyspark_savepoint.write_options import SavepointWriteOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+MAX_PARALLELISM = "maxParallelism"
+
+
+@dataclass(frozen=True)
+class KeyedInput:
+    """Records with their key, and how they are processed."""
+
+    frame: DataFrame
+    columns: tuple[str, ...]
+    timestamp: str | None
+    processing: ProcessingOptions
+    keys: tuple[str, ...]
+    key_type: str | None
+    key_group: str | None
+
+    def distributed(self, max_parallelism: int) -> tuple[DataFrame, int]:
+        """The records, those of every task being one subtask's, and how many tasks there are."""
+        there = layout_of(self.frame.schema)
+        wanted = self.processing.parallelism
+        if there is not None and there.max_parallelism == max_parallelism and wanted in (None, there.parallelism):
+            return self.frame, there.parallelism
+        options = {"types": self._types(), "key_group": self.key_group}
+        given = {name: value for name, value in options.items() if value}
+        frame = key_by(self.frame, *self.keys, max_parallelism=max_parallelism, parallelism=wanted, **given)
+        layout = layout_of(frame.schema)
+        assert layout is not None
+        return frame, layout.parallelism
+
+    def _types(self) -> dict[str, str]:
+        return {"key": self.key_type} if self.key_type is not None else {}
+
+    def descriptor(self, options: Mapping[str, str]) -> tuple[KeyedDescriptor, tuple[int, int]]:
+        """The key as it will be written, and the oldest Flink that must restore it."""
+        given = {"path": "/", "uid": "any", **options, "key": json.dumps(list(self.keys))}
+        given |= to_options({"types": self._types() or None, "key_group": self.key_group})
+        request = SavepointWriteOptions.parse(given).request(overwrite=False)
+        key = describe_key(arrow_schema(self.frame.schema), request, None, None)
+        found = KeyedDescriptor(key.columns, key.serializer, (), None, None, self.key_group, key.composite)
+        return found, request.restoring_flink
+
+    def order(self) -> RecordOrder:
+        """How records come to the function."""
+        options = self.processing
+        return RecordOrder(options.sorted, options.presorted, options.sort_memory, self.timestamp)
+
+    def process(self, function: KeyedProcessFunction, schema: str | StructType) -> DataFrame:
+        """The rows that a function yields."""
+        found = struct_type(schema)
+        if not isinstance(function, KeyedProcessFunction):
+            raise OptionError("process() needs a KeyedProcessFunction", found=type(function).__name__)
+        if not self.processing.sorted:
+            raise OptionError("timers fire at the end of a key, so records must be sorted: option 'sorted' is false")
+        copy_of(function)
+        key, version = self.descriptor({})
+        frame, parallelism = self.distributed(DEFAULT_MAX_PARALLELISM)
+        plan = ProcessPlan(
+            function, key, self.columns, arrow_schema(found), DEFAULT_MAX_PARALLELISM,
+            self.order(), self.processing.reuse, version, parallelism,
+        )  # fmt: skip
+        return frame.mapInArrow(RecordTask(plan), found)
+
+
+@dataclass(frozen=True)
+class KeyedRows:
+    """Keyed state that a function, or windows, make of records."""
+
+    input: KeyedInput
+    function: KeyedStateBootstrapFunction | WindowSpec
+
+    def plan(self, options: Mapping[str, str]) -> BootstrapPlan:
+        """What tasks will do, with the states that there will be; a copy of the function is opened for that."""
+        key, version = self.input.descriptor(options)
+        function: Any = self.function
+        if isinstance(function, WindowSpec) and not function.element_type:
+            function = replace(function, element_type=self._element_type(version))
+        copy = copy_of(function)
+        processing = self.input.processing
+        plan = BootstrapPlan(
+            copy,
+            key,
+            self.input.columns,
+            int(options.get(MAX_PARALLELISM, DEFAULT_MAX_PARALLELISM)),
+            self.input.order(),
+            processing.backend,
+            processing.reuse,
+            version,
+        )
+        return replace(plan.describe(), function=function)
+
+    def _element_type(self, version: tuple[int, int]) -> str:
+        """The type of the DataFrame's rows."""
+        schema = arrow_schema(self.input.frame.schema)
+        kind = pa.struct([schema.field(name) for name in self.input.columns])
+        return default_serializer(kind, "element", version).flink_type
+
+    def operator_tables(self, options: Mapping[str, str]) -> list[Put]:
+        """The entries of all states and timers as one table."""
+        try:
+            plan = self.plan(options)
+        except SavepointError as error:
+            raise error.with_traceback(None) from None
+        frame, parallelism = self.input.distributed(plan.max_parallelism)
+        task = RecordTask(replace(plan, parallelism=parallelism))
+        layout = {LAYOUT: {"maxParallelism": plan.max_parallelism, "parallelism": parallelism}}
+        entries = frame.mapInArrow(task, _with_layout(spark_schema(ENTRIES), layout))
+        header = header_text(plan.descriptor.header())
+        numbers = {MAX_PARALLELISM: str(plan.max_parallelism), "parallelism": str(parallelism)}
+        return [Put(entries, {"table": "entries", "header": header, **numbers}, plan.descriptor)]
+
+
+def _with_layout(schema: StructType, layout: dict[str, Any]) -> StructType:
+    """The schema, which says in its first column how rows are laid out."""
+    first, *others = schema.fields
+    return StructType([StructField(first.name, first.dataType, first.nullable, layout), *others])
+
+
+@dataclass(frozen=True)
+class OperatorStateRows:
+    """List, union or broadcast states that a function makes of records."""
+
+    frame: DataFrame
+    columns: tuple[str, ...]
+    timestamp: str | None
+    processing: ProcessingOptions
+    function: StateBootstrapFunction | BroadcastStateBootstrapFunction
+
+    def operator_tables(self, options: Mapping[str, str]) -> list[Put]:
+        """A table for every state.
+
+        The function runs once for each: what it makes of the records must not change from run to run.
+        """
+        given = {"path": "/", "uid": "any", **{k: v for k, v in options.items() if k == "flinkVersion"}}
+        version = SavepointWriteOptions.parse(given).request(overwrite=False).restoring_flink
+        copy = copy_of(self.function)
+        plan = OperatorStatePlan(copy, self.columns, self.timestamp, self.processing.reuse, version)
+        try:
+            described = plan.describe()
+        except SavepointError as error:
+            raise error.with_traceback(None) from None
+        # Every subtask has all of a broadcast state, so one task makes it.
+        frame = self.frame.coalesce(1) if isinstance(self.function, BroadcastStateBootstrapFunction) else self.frame
+        tables = []
+        for state in described:
+            task = RecordTask(replace(plan, function=self.function, state=state.name))
+            texts = {"value": state.element.flink_type}
+            if state.key is not None:
+                texts["key"] = state.key.flink_type
+            table = {"SPLIT_DISTRIBUTE": "list", "UNION": "union", "BROADCAST": "broadcast"}[state.mode.value]
+            rows = frame.mapInArrow(task, spark_schema(state_schema(state)))
+            tables.append(Put(rows, {"table": table, "state": state.name, "types": json.dumps(texts)}, state))
+        return tables

@@ -1,0 +1,57 @@
+"""User functions on their way to the tasks: pickled as Spark pickles any function of a user, never stored.
+
+A function that cannot be pickled is refused before the job starts, with the attribute because of which it cannot.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from pyspark.serializers import CloudPickleSerializer
+
+from pyspark_savepoint.formats.errors import UserFunctionError
+from pyspark_savepoint.statebackends.processing.guard import name_of
+
+F = TypeVar("F")
+
+
+def copy_of(function: F) -> F:
+    """A copy as tasks will have it; UserFunctionError where the function cannot be sent to them."""
+    problem = _problem(function)
+    if problem is None:
+        copy: F = CloudPickleSerializer().loads(CloudPickleSerializer().dumps(function))
+        return copy
+    culprits = [
+        f"{name} ({type(value).__name__})"
+        for name, value in getattr(function, "__dict__", {}).items()
+        if _problem(value) is not None
+    ]
+    raise UserFunctionError(
+        "a function cannot be sent to the tasks, for it cannot be pickled",
+        function=name_of(function),
+        found=f"attribute {', '.join(culprits)}" if culprits else problem,
+        remedy="make in open() what cannot be pickled: connections, locks, files, Spark's own objects",
+    )
+
+
+def _problem(value: Any) -> str | None:
+    """Why something cannot be pickled; None where it can."""
+    attempt = _Attempt()
+    with attempt:
+        CloudPickleSerializer().dumps(value)
+    return attempt.problem
+
+
+class _Attempt:
+    """Whatever a pickle raises, which may be anything, is the answer and not an error."""
+
+    problem: str | None = None
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        self.problem = f"{type(error).__name__}: {error}"
+        return True

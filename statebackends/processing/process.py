@@ -1,0 +1,95 @@
+"""A function over the records of one key at a time, with timers that fire at the end of every key (FLIP-140).
+
+Twins: ``KeyedProcessOperator`` in BATCH mode, ``BatchExecutionInternalTimeServiceManager``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+
+import pyarrow as pa
+
+from pyspark_savepoint.formats.serializers.notation import DEFAULT_VERSION
+from pyspark_savepoint.statebackends.descriptors import KeyedDescriptor
+from pyspark_savepoint.statebackends.key_codec import KeyCodec
+from pyspark_savepoint.statebackends.processing.collector import Collector
+from pyspark_savepoint.statebackends.processing.contexts import ElementContext
+from pyspark_savepoint.statebackends.processing.functions import KeyedProcessFunction
+from pyspark_savepoint.statebackends.processing.guard import UserCode
+from pyspark_savepoint.statebackends.processing.records import Chunk, RecordOrder, Records
+from pyspark_savepoint.statebackends.processing.registry import ObjectReuse, Registry
+from pyspark_savepoint.statebackends.processing.single_key import SingleKeyStateBackend
+from pyspark_savepoint.statebackends.processing.timers import FiringTimers
+
+
+@dataclass(frozen=True)
+class ProcessPlan:
+    """What tasks do with their records. Timers fire key by key, so records are always sorted."""
+
+    function: KeyedProcessFunction
+    key: KeyedDescriptor
+    columns: tuple[str, ...]
+    schema: pa.Schema
+    max_parallelism: int
+    order: RecordOrder = field(default_factory=RecordOrder)
+    reuse: ObjectReuse = ObjectReuse.DEFAULT
+    flink_version: tuple[int, int] = DEFAULT_VERSION
+    parallelism: int = 1
+
+
+class ProcessTask:
+    """One task of a plan."""
+
+    def __init__(self, plan: ProcessPlan, index: int) -> None:
+        self.plan = plan
+        self.backend = SingleKeyStateBackend()
+        self.timers = FiringTimers()
+        self.context = ElementContext(self.backend, self.timers)
+        self.collector = Collector(plan.schema)
+        self.registry = Registry(
+            self.backend, plan.key.key_serializer, plan.flink_version, plan.reuse,
+            index_of_this_subtask=index, number_of_parallel_subtasks=plan.parallelism,
+        )  # fmt: skip
+        self.records = Records(KeyCodec(plan.key, plan.max_parallelism), plan.order, plan.columns)
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows that the function yields."""
+        function = self.plan.function
+        with UserCode(function, "open"):
+            function.open(self.registry)
+        self.registry.discard()
+        try:
+            for batch in self.records.sorted(batches):
+                for chunk in self.records.chunks(batch, self.plan.reuse, self.registry.unshared):
+                    with UserCode(function, "process_element", self.backend):
+                        self._process(chunk)
+                    yield from self.collector.full()
+            with UserCode(function, "on_timer", self.backend):
+                self._end_of_key()
+            yield from self.collector.rest()
+        finally:
+            with UserCode(function, "close"):
+                function.close()
+
+    def _process(self, chunk: Chunk) -> None:
+        process, ctx, collect = self.plan.function.process_element, self.context, self.collector.add
+        values, times = iter(chunk.values), iter(chunk.timestamps or ())
+        for key, place, count in zip(chunk.keys, chunk.places, chunk.counts, strict=True):
+            if place != self.backend.place:
+                self._end_of_key()
+            self.backend.set_current_key(key, place)
+            for value in islice(values, count):
+                ctx.time = next(times, None)
+                collect(process(value, ctx))
+
+    def _end_of_key(self) -> None:
+        """The timers of the key before fire, while its state is still there."""
+        self.timers.fire(
+            lambda time, _: self._on_timer(time, "event"), lambda time, _: self._on_timer(time, "processing")
+        )
+
+    def _on_timer(self, timestamp: int, domain: str) -> None:
+        self.context.firing(timestamp, domain)
+        self.collector.add(self.plan.function.on_timer(timestamp, self.context))
