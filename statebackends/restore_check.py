@@ -253,8 +253,8 @@ def _remedy_for_types(states: list[StateVerdict]) -> str:
     if not names:
         return "keep the type of the key: keys never migrate"
     return (
-        f"give the job's state another name, or take {', '.join(names)} out of the snapshot (remove_state), or write it "
-        "with the new type (with_state)"
+        f"give the job's state another name, or take {', '.join(names)} out of the snapshot (remove_state), "
+        "or write it with the new type (with_state)"
     )
 
 
