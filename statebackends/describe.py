@@ -14,17 +14,23 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from pyspark_savepoint.formats.columns import fixed_array
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, did_you_mean
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.formats.serializers.calendar import millis_of
 from pyspark_savepoint.formats.serializers.collections import ListSerializer, MapSerializer
 from pyspark_savepoint.formats.serializers.constants import ConstantSerializer
-from pyspark_savepoint.formats.serializers.elements import naming
 from pyspark_savepoint.formats.serializers.notation import parse_type
-from pyspark_savepoint.formats.serializers.ttl import TtlSerializer
-from pyspark_savepoint.statebackends.describe_key import describe_key, key_columns
-from pyspark_savepoint.statebackends.describe_types import check_writable, expect_column, fits, type_of
+from pyspark_savepoint.statebackends.describe_key import KEY, describe_key, key_columns
+from pyspark_savepoint.statebackends.describe_operator import describe_operator_state as describe_operator_state
+from pyspark_savepoint.statebackends.describe_types import (
+    MOMENT,
+    check_writable,
+    expect_column,
+    expect_names,
+    fits,
+    with_ttl,
+)
+from pyspark_savepoint.statebackends.describe_types import access_serializer as access_serializer
+from pyspark_savepoint.statebackends.describe_types import timer_millis as timer_millis
 from pyspark_savepoint.statebackends.descriptors import (
     NAMESPACE_COLUMN,
     NO_NAMESPACE,
@@ -33,30 +39,23 @@ from pyspark_savepoint.statebackends.descriptors import (
     WINDOW_COLUMN,
     WINDOW_TIMERS,
     KeyedDescriptor,
-    OperatorStateDescriptor,
-    OperatorStateMode,
     StateDescriptor,
     StateKind,
     timer_states,
 )
-from pyspark_savepoint.statebackends.flink_types import default_serializer
+from pyspark_savepoint.statebackends.flink_types import default_serializer, parts_of, type_of
 from pyspark_savepoint.statebackends.keyed_plan import OperatorHeaders
-from pyspark_savepoint.statebackends.lossless import conform_column, form_of
+from pyspark_savepoint.statebackends.lossless import form_of
 from pyspark_savepoint.statebackends.operator_types import OperatorTypes
 from pyspark_savepoint.statebackends.state_column import LAST_ACCESS, unwrap
 from pyspark_savepoint.statebackends.write_request import (
-    BROADCAST,
     KEYED_STATE,
     TIMERS,
-    UNION,
     WINDOW_STATE,
     WriteRequest,
 )
 
-KEY, VALUE = "key", "value"
 TIMESTAMP, DOMAIN, SERVICE = "timestamp", "domain", "service"
-#: Any moment: a TIMESTAMP, or a long of milliseconds.
-MOMENT = parse_type("DATE")
 
 
 def describe_keyed(schema: pa.Schema, request: WriteRequest, base: OperatorHeaders | None) -> KeyedDescriptor:
@@ -78,15 +77,14 @@ class _Keyed:
 
     def check_names(self) -> None:
         """Options name columns that there are."""
-        known = [*self.schema.names, KEY, *([NAMESPACE_COLUMN] if self.request.table == TIMERS else [])]
-        known += [WINDOW_COLUMN] if self.request.table == WINDOW_STATE else []
-        for option, names in (("types", self.request.types), ("states", self.request.states)):
-            for name in names:
-                if name not in known:
-                    raise OptionError(
-                        f"option {option!r} names column {name!r}, which there is not",
-                        remedy=did_you_mean(name, known),
-                    )
+        others = [KEY]
+        others += [NAMESPACE_COLUMN] if self.request.table == TIMERS else []
+        others += [WINDOW_COLUMN] if self.request.table == WINDOW_STATE else []
+        parts = [path for field in self.schema for path in parts_of(field.type, field.name)]
+        expect_names("types", self.request.types, [*parts, *others])
+        expect_names("states", self.request.states, self.schema.names)
+        if not isinstance(self.request.ttl, bool):
+            expect_names("ttl", self.request.ttl, self.schema.names)
 
     def describe(self) -> KeyedDescriptor:
         known = self.base or self.types
@@ -140,7 +138,7 @@ class _Keyed:
         name = self.state_name(column)
         wanted = self.kind_option(column)
         try:
-            if column in self.request.types or self.types is None:
+            if self.types is None or any(path in self.request.types for path in parts_of(kind_of_column, column)):
                 kind, serializer = self.chosen(column, kind_of_column, wanted)
             else:
                 meta = self.types.keyed(name)
@@ -182,11 +180,7 @@ class _Keyed:
     ) -> tuple[StateKind, TypeSerializer]:
         """Kind and serializer of the whole state, by the options and the column's type."""
         version = self.request.restoring_flink
-        text = self.request.types.get(column)
-        if text is None:
-            serializer = default_serializer(kind_of_column, column, version)
-        else:
-            serializer = type_of(text, column, version)
+        serializer = default_serializer(kind_of_column, column, version, self.request.types)
         is_list, is_map = pa.types.is_list(kind_of_column), pa.types.is_map(kind_of_column)
         by_column = StateKind.LIST if is_list else StateKind.MAP if is_map else StateKind.VALUE
         kind = wanted or by_column
@@ -289,89 +283,3 @@ class _Keyed:
             if name in self.schema.names:
                 form_of(self.schema.field(name).type, parse_type("STRING"), name)
         return timer_states(key, namespace, self.services(namespace))
-
-
-def timer_millis(column: pa.Array) -> pa.Array:
-    """The times of timers as Flink has them, int64: a long as it is, a TIMESTAMP in milliseconds."""
-    with naming(TIMESTAMP):
-        return fixed_array(pa.int64(), millis_of(conform_column(column, MOMENT, TIMESTAMP), "timer")[0])
-
-
-def with_ttl(kind: StateKind, serializer: TypeSerializer) -> TypeSerializer:
-    """The serializer of a state with a time to live: every unit is wrapped, once."""
-    if kind is StateKind.LIST and isinstance(serializer, ListSerializer):
-        return ListSerializer.of(_timed(serializer.element))
-    if kind is StateKind.MAP and isinstance(serializer, MapSerializer):
-        return MapSerializer.of(serializer.key, _timed(serializer.value))
-    return _timed(serializer)
-
-
-def _timed(serializer: TypeSerializer) -> TypeSerializer:
-    return serializer if isinstance(serializer, TtlSerializer) else TtlSerializer.of(serializer)
-
-
-def access_serializer(state: StateDescriptor) -> TypeSerializer:
-    """What the column of last accesses is conformed to: a moment for every unit of the state."""
-    if state.kind is StateKind.LIST:
-        return ListSerializer.of(MOMENT)
-    return MapSerializer.of(state.units[0], MOMENT) if state.kind is StateKind.MAP else MOMENT
-
-
-# -- operator state -----------------------------------------------------------------------------------------
-
-
-def describe_operator_state(
-    schema: pa.Schema, request: WriteRequest, _base: OperatorHeaders | None = None
-) -> OperatorStateDescriptor:
-    """List, union or broadcast state; the operator's keyed state says nothing about it."""
-    name = request.state
-    if not name:
-        raise OptionError(
-            f"a {request.table} state has a name",
-            remedy="option('state', ...) is the name in the job's state descriptor",
-        )
-    columns = (KEY, VALUE) if request.table == BROADCAST else _only_column(schema, request)
-    for column in columns:
-        expect_column(schema, column, "key and value of a broadcast state" if len(columns) == 2 else "the elements")
-    others = [column for column in schema.names if column not in columns]
-    if others:
-        raise OptionError(
-            f"column {others[0]!r} is no part of a {request.table} state",
-            expected=f"columns {', '.join(columns)}",
-            remedy="drop it, or put all columns into one: struct(*)",
-        )
-    types = OperatorTypes.named_by(request)
-    roles = {KEY: "KEY_SERIALIZER", VALUE: "VALUE_SERIALIZER"}
-    found = {}
-    for column in columns:
-        kind = schema.field(column).type
-        role = roles[column if len(columns) == 2 else VALUE]
-        text = request.types.get(column)
-        if text is not None:
-            serializer = type_of(text, column, request.restoring_flink)
-        elif types is not None:
-            serializer = unwrap(types.operator_state(name).serializers[role])
-        else:
-            serializer = default_serializer(kind, column, request.restoring_flink)
-        check_writable(kind, serializer, column)
-        found[role] = serializer
-    mode = {BROADCAST: OperatorStateMode.BROADCAST, UNION: OperatorStateMode.UNION}.get(request.table)
-    return OperatorStateDescriptor(
-        name,
-        mode or OperatorStateMode.SPLIT_DISTRIBUTE,
-        found["VALUE_SERIALIZER"],
-        found.get("KEY_SERIALIZER"),
-        columns,
-    )
-
-
-def _only_column(schema: pa.Schema, request: WriteRequest) -> tuple[str, ...]:
-    if len(schema.names) == 1:
-        return (schema.names[0],)
-    if VALUE in schema.names:
-        return (VALUE,)
-    raise OptionError(
-        f"a {request.table} state has one column",
-        found=f"columns {', '.join(map(repr, schema.names))}",
-        remedy="df.select('x'), or df.select(struct('*').alias('value')) for elements of several fields",
-    )

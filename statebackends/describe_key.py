@@ -18,12 +18,12 @@ from pyspark_savepoint.formats.serializers.arrays import PrimitiveArraySerialize
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.blobs import BYTES
 from pyspark_savepoint.formats.serializers.collections import GenericArraySerializer
-from pyspark_savepoint.formats.serializers.notation import MAX_TUPLE
+from pyspark_savepoint.formats.serializers.notation_parser import MAX_TUPLE
 from pyspark_savepoint.formats.serializers.row import RowSerializer
 from pyspark_savepoint.formats.serializers.rowdata import RowDataSerializer
 from pyspark_savepoint.formats.serializers.tuples import FieldsSerializer, TupleSerializer
-from pyspark_savepoint.statebackends.describe_types import check_writable, expect_column, fits, type_of
-from pyspark_savepoint.statebackends.flink_types import default_serializer
+from pyspark_savepoint.statebackends.describe_types import check_writable, expect_column, fits
+from pyspark_savepoint.statebackends.flink_types import default_serializer, type_of
 from pyspark_savepoint.statebackends.lossless import form_of, places_of
 from pyspark_savepoint.statebackends.write_request import WriteRequest
 
@@ -89,7 +89,7 @@ class _Describer:
         if known is not None and not any(name in self.texts for name in self.columns):
             return self.fitted(known)
         if len(self.columns) == 1:
-            return self.fitted(default_serializer(self.whole.field(0).type, self.columns[0], self.version))
+            return self.fitted(self.default(self.whole.field(0)))
         return self.tuple()
 
     def tuple(self) -> Key:
@@ -98,14 +98,11 @@ class _Describer:
                 f"a key of {len(self.columns)} columns is no tuple: they have at most {MAX_TUPLE} fields",
                 remedy="""name its type: option("types", '{"key": "ROW<...>"}')""",
             )
-        fields = []
-        for field in self.whole:
-            text = self.texts.get(field.name)
-            if text is None:
-                fields.append(default_serializer(field.type, field.name, self.version))
-            else:
-                fields.append(type_of(text, field.name, self.version))
-        return self.fitted(TupleSerializer.of(*fields))
+        return self.fitted(TupleSerializer.of(*map(self.default, self.whole)))
+
+    def default(self, field: pa.Field) -> TypeSerializer:
+        """The type of one column, by its own entry in ``types`` or by the table."""
+        return default_serializer(field.type, field.name, self.version, self.texts)
 
     def fitted(self, serializer: TypeSerializer) -> Key:
         """The columns in the order of the serializer's fields."""

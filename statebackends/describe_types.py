@@ -1,25 +1,27 @@
-"""Types of columns, checked on the driver: what a text names, whether a column fits it, whether it can be written."""
+"""Types of columns, checked on the driver: whether a column fits one, whether its values can be written at all."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
-from pyspark_savepoint.formats.errors import OptionError, TypeNotationError, UndecodableStateError, did_you_mean
+from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, fixed_array
+from pyspark_savepoint.formats.errors import OptionError, UndecodableStateError, did_you_mean
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.calendar import millis_of
+from pyspark_savepoint.formats.serializers.collections import ListSerializer, MapSerializer
+from pyspark_savepoint.formats.serializers.elements import naming
 from pyspark_savepoint.formats.serializers.notation import parse_type
 from pyspark_savepoint.formats.serializers.rowdata import SizedSerializer
-from pyspark_savepoint.statebackends.lossless import form_of
+from pyspark_savepoint.formats.serializers.ttl import TtlSerializer
+from pyspark_savepoint.statebackends.descriptors import StateDescriptor, StateKind
+from pyspark_savepoint.statebackends.lossless import conform_column, form_of
 
-
-def type_of(text: str, column: str, version: tuple[int, int]) -> TypeSerializer:
-    """The type that option ``types`` names for a column."""
-    try:
-        return parse_type(text, version)
-    except TypeNotationError as error:
-        error.message = f"option 'types', column {column!r}: {error.message}"
-        raise error from None
+#: Any moment: a TIMESTAMP, or a long of milliseconds.
+MOMENT = parse_type("DATE")
+TIMESTAMP = "timestamp"
 
 
 def fits(kind: pa.DataType, serializer: TypeSerializer) -> bool:
@@ -64,3 +66,38 @@ def expect_column(schema: pa.Schema, column: str, what: str) -> None:
     """A column that must be there."""
     if column not in schema.names:
         raise OptionError(f"there is no column {column!r}", expected=what, remedy=did_you_mean(column, schema.names))
+
+
+def timer_millis(column: pa.Array) -> pa.Array:
+    """The times of timers as Flink has them, int64: a long as it is, a TIMESTAMP in milliseconds."""
+    with naming(TIMESTAMP):
+        return fixed_array(pa.int64(), millis_of(conform_column(column, MOMENT, TIMESTAMP), "timer")[0])
+
+
+def expect_names(option: str, names: Iterable[str], known: Sequence[str]) -> None:
+    """What an option names is there."""
+    for name in names:
+        if name not in known:
+            raise OptionError(
+                f"option {option!r} names column {name!r}, which there is not", remedy=did_you_mean(name, known)
+            )
+
+
+def with_ttl(kind: StateKind, serializer: TypeSerializer) -> TypeSerializer:
+    """The serializer of a state with a time to live: every unit is wrapped, once."""
+    if kind is StateKind.LIST and isinstance(serializer, ListSerializer):
+        return ListSerializer.of(_timed(serializer.element))
+    if kind is StateKind.MAP and isinstance(serializer, MapSerializer):
+        return MapSerializer.of(serializer.key, _timed(serializer.value))
+    return _timed(serializer)
+
+
+def _timed(serializer: TypeSerializer) -> TypeSerializer:
+    return serializer if isinstance(serializer, TtlSerializer) else TtlSerializer.of(serializer)
+
+
+def access_serializer(state: StateDescriptor) -> TypeSerializer:
+    """What the column of last accesses is conformed to: a moment for every unit of the state."""
+    if state.kind is StateKind.LIST:
+        return ListSerializer.of(MOMENT)
+    return MapSerializer.of(state.units[0], MOMENT) if state.kind is StateKind.MAP else MOMENT

@@ -8,14 +8,18 @@ met is an error with its remedy, the type NULLABLE<T> in option ``types``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
 
 import pyarrow as pa
 
-from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.errors import OptionError, TypeNotationError
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.collections import ListSerializer, MapSerializer
-from pyspark_savepoint.formats.serializers.notation import DEFAULT_VERSION, MAX_TUPLE, parse_type
+from pyspark_savepoint.formats.serializers.notation import DEFAULT_VERSION, parse_type
+from pyspark_savepoint.formats.serializers.notation_names import NEEDS
+from pyspark_savepoint.formats.serializers.notation_parser import MAX_TUPLE
 from pyspark_savepoint.formats.serializers.row import ROW_KIND, RowSerializer
 from pyspark_savepoint.formats.serializers.tuples import TupleSerializer
 from pyspark_savepoint.statebackends.lossless import conform_column as conform_column
@@ -71,45 +75,86 @@ def defaults_table() -> str:
 
 
 def default_serializer(
-    kind: pa.DataType, name: str = "value", version: tuple[int, int] = DEFAULT_VERSION
+    kind: pa.DataType,
+    name: str = "value",
+    version: tuple[int, int] = DEFAULT_VERSION,
+    types: Mapping[str, str] = MappingProxyType({}),
 ) -> TypeSerializer:
     """The serializer of a column's type; OptionError names the column where Flink has none for it.
+
+    ``types`` are types of parts, by path: a field of a struct is ``column.field``, elements are ``column.element``,
+    keys and values of maps ``column.key`` and ``column.value``.
 
     >>> default_serializer(pa.list_(pa.int64())).flink_type
     'LIST<LONG>'
     >>> default_serializer(pa.struct([("id", pa.int32()), ("name", pa.string())])).flink_type
     'ROW<id INT, name STRING>'
     """
-    if kind in SIMPLE:
-        return parse_type(SIMPLE[kind])
-    if pa.types.is_decimal(kind):
-        return parse_type("BIG_DECIMAL")
-    if pa.types.is_timestamp(kind) and kind.tz is not None:
-        return parse_type("INSTANT")
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return ListSerializer.of(default_serializer(kind.value_type, f"{name}.element", version))
-    if pa.types.is_map(kind):
-        key = default_serializer(kind.key_type, f"{name}.key", version)
-        return MapSerializer.of(key, default_serializer(kind.item_type, f"{name}.value", version))
-    if is_variant(kind) and version >= (2, 1):
-        return parse_type("VARIANT", version)
-    if pa.types.is_struct(kind) and not is_variant(kind):
-        return _struct(kind, name, version)
-    raise _no_type(kind, name)
+    return _Defaults(version, types).of(kind, name)
 
 
-def _struct(kind: pa.StructType, name: str, version: tuple[int, int]) -> TypeSerializer:
-    names = tuple(field.name for field in kind if field.name != ROW_KIND)
-    if not names:
-        raise OptionError(
-            f"column {name!r} is a struct without fields",
-            remedy="leave it out, or name its type in option 'types': ROW<> or TUPLE<>",
-        )
-    fields = [default_serializer(kind.field(part).type, f"{name}.{part}", version) for part in names]
-    numbered = names == tuple(f"f{place}" for place in range(len(names)))
-    if numbered and len(names) <= MAX_TUPLE and len(names) == kind.num_fields:
-        return TupleSerializer.of(*fields)
-    return RowSerializer.of(*fields, names=() if numbered else names)
+def type_of(text: str, column: str, version: tuple[int, int]) -> TypeSerializer:
+    """The type that option ``types`` names for a column or a part of one."""
+    try:
+        return parse_type(text, version)
+    except TypeNotationError as error:
+        error.message = f"option 'types', {column!r}: {error.message}"
+        raise error from None
+
+
+def parts_of(kind: pa.DataType, path: str) -> Iterator[str]:
+    """The paths of a type's parts, its own first."""
+    yield path
+    if pa.types.is_struct(kind):
+        for field in kind:
+            yield from parts_of(field.type, f"{path}.{field.name}")
+    elif pa.types.is_map(kind):
+        yield from parts_of(kind.key_type, f"{path}.key")
+        yield from parts_of(kind.item_type, f"{path}.value")
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        yield from parts_of(kind.value_type, f"{path}.element")
+
+
+@dataclass(frozen=True)
+class _Defaults:
+    """The table, applied to a type and its parts."""
+
+    version: tuple[int, int]
+    types: Mapping[str, str]
+
+    def of(self, kind: pa.DataType, path: str) -> TypeSerializer:
+        """The serializer of a type."""
+        if path in self.types:
+            return type_of(self.types[path], path, self.version)
+        if kind in SIMPLE:
+            return parse_type(SIMPLE[kind])
+        if pa.types.is_decimal(kind):
+            return parse_type("BIG_DECIMAL")
+        if pa.types.is_timestamp(kind) and kind.tz is not None:
+            return parse_type("INSTANT")
+        if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+            return ListSerializer.of(self.of(kind.value_type, f"{path}.element"))
+        if pa.types.is_map(kind):
+            return MapSerializer.of(self.of(kind.key_type, f"{path}.key"), self.of(kind.item_type, f"{path}.value"))
+        if is_variant(kind) and self.version >= NEEDS["VARIANT"]:
+            return parse_type("VARIANT", self.version)
+        if pa.types.is_struct(kind) and not is_variant(kind):
+            return self.struct(kind, path)
+        raise _no_type(kind, path)
+
+    def struct(self, kind: pa.StructType, path: str) -> TypeSerializer:
+        """A tuple or a row, by the names of the fields."""
+        names = tuple(field.name for field in kind if field.name != ROW_KIND)
+        if not names:
+            raise OptionError(
+                f"column {path!r} is a struct without fields",
+                remedy="leave it out, or name its type in option 'types': ROW<> or TUPLE<>",
+            )
+        fields = [self.of(kind.field(part).type, f"{path}.{part}") for part in names]
+        numbered = names == tuple(f"f{place}" for place in range(len(names)))
+        if numbered and len(names) <= MAX_TUPLE and len(names) == kind.num_fields:
+            return TupleSerializer.of(*fields)
+        return RowSerializer.of(*fields, names=() if numbered else names)
 
 
 def _no_type(kind: pa.DataType, name: str) -> OptionError:

@@ -15,8 +15,8 @@ from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import UndecodableStateError, ValueRangeError
 from pyspark_savepoint.formats.savepoint import Savepoint
 from pyspark_savepoint.formats.serializers.pojo import PojoSerializer
-from pyspark_savepoint.statebackends.describe import access_serializer, describe_keyed, describe_operator_state
-from pyspark_savepoint.statebackends.describe_types import check_writable
+from pyspark_savepoint.statebackends.describe import describe_keyed, describe_operator_state
+from pyspark_savepoint.statebackends.describe_types import access_serializer, check_writable
 from pyspark_savepoint.statebackends.descriptors import KeyedDescriptor, StateDescriptor, StateKind
 from pyspark_savepoint.statebackends.keyed_plan import OperatorHeaders
 from pyspark_savepoint.statebackends.lossless import conform_column

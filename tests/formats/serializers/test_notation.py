@@ -16,8 +16,9 @@ from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.errors import TypeNotationError
 from pyspark_savepoint.formats.serializers.avro import AvroSerializer, OpaqueAvroSerializer
 from pyspark_savepoint.formats.serializers.base import TypeSerializer, write_enveloped
-from pyspark_savepoint.formats.serializers.notation import SPECIAL, parse_type
+from pyspark_savepoint.formats.serializers.notation import parse_type
 from pyspark_savepoint.formats.serializers.notation_names import COMPOSITES, NEEDS, NOT_FROM_TEXT, SIMPLE
+from pyspark_savepoint.formats.serializers.notation_parser import SPECIAL
 from pyspark_savepoint.formats.serializers.pojo import PojoSerializer
 from pyspark_savepoint.formats.serializers.registry import read_serializer
 from pyspark_savepoint.formats.serializers.row import RowSerializer
