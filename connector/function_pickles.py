@@ -19,7 +19,8 @@ def copy_of(function: F) -> F:
     """A copy as tasks will have it; UserFunctionError where the function cannot be sent to them."""
     problem = _problem(function)
     if problem is None:
-        copy: F = CloudPickleSerializer().loads(CloudPickleSerializer().dumps(function))
+        pickles: Any = _pickles()
+        copy: F = pickles.loads(pickles.dumps(function))
         return copy
     culprits = [
         f"{name} ({type(value).__name__})"
@@ -34,11 +35,16 @@ def copy_of(function: F) -> F:
     )
 
 
+def _pickles() -> Any:
+    """What Spark itself sends functions with."""
+    return CloudPickleSerializer()  # type: ignore[no-untyped-call]
+
+
 def _problem(value: Any) -> str | None:
     """Why something cannot be pickled; None where it can."""
     attempt = _Attempt()
     with attempt:
-        CloudPickleSerializer().dumps(value)
+        _pickles().dumps(value)
     return attempt.problem
 
 

@@ -102,12 +102,13 @@ class OneInputTransformation:
 
     def transform(self, function: StateBootstrapFunction | BroadcastStateBootstrapFunction) -> OperatorStateRows:
         """Operator state: list and union state of a StateBootstrapFunction, broadcast state of the other one."""
-        if not isinstance(function, StateBootstrapFunction | BroadcastStateBootstrapFunction):
-            remedy = "key_by(...) comes before it" if isinstance(function, KeyedStateBootstrapFunction) else None
+        given: object = function
+        if not isinstance(given, StateBootstrapFunction | BroadcastStateBootstrapFunction):
+            remedy = "key_by(...) comes before it" if isinstance(given, KeyedStateBootstrapFunction) else None
             raise OptionError(
                 "records without key are for functions of operator state",
                 expected="a StateBootstrapFunction or a BroadcastStateBootstrapFunction",
-                found=type(function).__name__,
+                found=type(given).__name__,
                 remedy=remedy,
             )
         return OperatorStateRows(self.frame, self.columns, self.timestamp, self._parsed(), function)
@@ -122,7 +123,7 @@ class OneInputTransformation:
                 remedy = did_you_mean(selector, self.columns)
                 raise OptionError(f"the records have no column {selector!r}", remedy=remedy)
             return self.frame, selector
-        column = selector if isinstance(selector, Column) else selector(self.frame)
+        column: Any = selector if isinstance(selector, Column) else selector(self.frame)
         if not isinstance(column, Column):
             raise OptionError(
                 "a selector gives a column of the DataFrame",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -30,12 +30,13 @@ class ReadTask:
         """What the function yields of these vertices."""
         for batch in batches:
             for index in batch.column(0).to_pylist():
-                yield from _named(self.operator, lambda index=index: self._run(index))
+                yield from _named(self.operator, self._run(index))
 
     def _run(self, index: int) -> Iterator[pa.RecordBatch]:
         if isinstance(self.plan, KeyedReaderPlan):
-            return KeyedReaderTask(self.plan, index).run()
-        return WindowReaderTask(self.plan, index).run()
+            yield from KeyedReaderTask(self.plan, index).run()
+        else:
+            yield from WindowReaderTask(self.plan, index).run()
 
 
 @dataclass(frozen=True)
@@ -48,19 +49,20 @@ class RecordTask:
         """Entries of state, or rows that the function yields."""
         context = TaskContext.get()
         index = context.partitionId() if context is not None else 0
-        yield from _named(None, lambda: self._run(index, batches))
+        yield from _named(None, self._run(index, batches))
 
     def _run(self, index: int, batches: Batches) -> Iterator[pa.RecordBatch]:
         if isinstance(self.plan, BootstrapPlan):
-            return BootstrapTask(self.plan, index).run(batches)
-        if isinstance(self.plan, OperatorStatePlan):
-            return OperatorStateTask(self.plan).run(batches)
-        return ProcessTask(self.plan, index).run(batches)
+            yield from BootstrapTask(self.plan, index).run(batches)
+        elif isinstance(self.plan, OperatorStatePlan):
+            yield from OperatorStateTask(self.plan).run(batches)
+        else:
+            yield from ProcessTask(self.plan, index).run(batches)
 
 
-def _named(operator: str | None, run: Callable[[], Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+def _named(operator: str | None, found: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Errors name the operator, and come without frames that mean nothing to a user."""
     try:
-        yield from run()
+        yield from found
     except SavepointError as error:
         raise error.with_facts(operator=operator).with_traceback(None) from None

@@ -39,8 +39,9 @@ GONE = object()
 class Adapter(Protocol):
     """What is stored for a value, and what is seen of it."""
 
-    #: Whether reading stores the value anew.
-    touches: bool
+    @property
+    def touches(self) -> bool:
+        """Whether reading stores the value anew."""
 
     def into(self, value: Any) -> Any:
         """What is stored."""

@@ -51,7 +51,8 @@ class HeapStateBackend(KeyedStateBackend):
         for table, namespaced, output in self._tables:
             for where, content in table.items():
                 if namespaced:
-                    output.add(*where, content)
+                    place, namespace = where
+                    output.add(place, namespace, content)
                 else:
                     output.add(where, None, content)
                 yield

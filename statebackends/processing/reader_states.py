@@ -241,8 +241,8 @@ class ReaderStore:
             raise OptionError(
                 "the state is of another kind",
                 state=name,
-                expected=INTERFACES[there].__name__,
-                found=INTERFACES[kind].__name__,
+                expected=INTERFACES[there],
+                found=INTERFACES[kind],
                 remedy=f"ask for it with {method}",
             )
         if not isinstance(descriptor, str):

@@ -110,7 +110,7 @@ class Registry:
     def state(self, descriptor: Descriptor | str, kind: StateKind) -> State:
         """The state of a descriptor, which must be of the kind that was asked for."""
         if isinstance(descriptor, str) or descriptor.kind is not kind:
-            wanted = INTERFACES[kind].__name__ + "Descriptor"
+            wanted = INTERFACES[kind] + "Descriptor"
             raise OptionError(
                 "a state that is written needs a descriptor of its kind",
                 state=descriptor if isinstance(descriptor, str) else descriptor.name,
@@ -127,7 +127,7 @@ class Registry:
     ) -> tuple[State, State]:
         """A state as its user sees it, and as the backend has it. Of one name there is one."""
         if descriptor.name in self._given:
-            before, *states = self._given[descriptor.name]
+            before, seen, own = self._given[descriptor.name]
             if before != descriptor:
                 raise OptionError(
                     "a state is registered twice, with different descriptors",
@@ -136,7 +136,7 @@ class Registry:
                     found=f"{descriptor}",
                     remedy="give one of them another name",
                 )
-            return states[0], states[1]
+            return seen, own
         if self.closed:
             raise OptionError(
                 "a state can be registered only before the first element, where the job learns what states there are",
@@ -160,17 +160,16 @@ class Registry:
         elif self.reuse is ObjectReuse.FULL_REUSE:
             adapters.append(self.unshared)
         registered = RegisteredState.of(descriptor, units, namespace is not None)
-        states = create_adapted(self.backend, registered, output, adapters)
-        self._given[descriptor.name] = (descriptor, *states)
-        return states
+        seen, own = create_adapted(self.backend, registered, output, adapters)
+        self._given[descriptor.name] = (descriptor, seen, own)
+        return seen, own
 
     def timers(self, service: str, namespace: TypeSerializer | None = None) -> SavedTimers:
         """Both queues of a timer service."""
-        outputs = []
-        for state in timer_states(self.key_serializer, namespace or NO_NAMESPACE, (service,)):
-            outputs.append(TimerOutput(self._number(state), self.done))
-        self.outputs += outputs
-        return SavedTimers(self.backend, *outputs, namespaced=namespace is not None)
+        states = timer_states(self.key_serializer, namespace or NO_NAMESPACE, (service,))
+        event, processing = (TimerOutput(self._number(state), self.done) for state in states)
+        self.outputs += [event, processing]
+        return SavedTimers(self.backend, event, processing, namespace is not None)
 
     def discard(self) -> None:
         """States end with their keys, and nobody wants what is left of them."""

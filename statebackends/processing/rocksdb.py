@@ -111,7 +111,7 @@ def open_database(folder: str) -> Any:
     options.create_if_missing(True)
     options.set_write_buffer_size(64 << 20)
     database = Rdict(folder, options)
-    unlogged = WriteOptions()
+    unlogged: Any = WriteOptions()
     unlogged.disable_wal = True
     database.set_write_options(unlogged)
     return database

@@ -87,7 +87,7 @@ def row_class(fields: tuple[str, ...]) -> type[Row]:
     for i, field in enumerate(fields):
         plain = field.isidentifier() and not field.startswith("_") and not keyword.iskeyword(field)
         names[f"_{i}_" if not plain or field in names else field] = field
-    kind = type("Row", (Row,), {"__slots__": tuple(names), "fields": fields})
+    kind: type[Row] = type("Row", (Row,), {"__slots__": tuple(names), "fields": fields})
     slots = [kind.__dict__[name] for name in names]
     kind._get = tuple(slot.__get__ for slot in slots)
     kind._set = tuple(slot.__set__ for slot in slots)

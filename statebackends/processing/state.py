@@ -261,10 +261,11 @@ class AggregatingState(AppendingState[IN, OUT]):
     __slots__ = ()
 
 
-INTERFACES: Mapping[StateKind, type[State]] = {
-    StateKind.VALUE: ValueState,
-    StateKind.LIST: ListState,
-    StateKind.MAP: MapState,
-    StateKind.REDUCING: ReducingState,
-    StateKind.AGGREGATING: AggregatingState,
+#: What a state of a kind is called.
+INTERFACES: Mapping[StateKind, str] = {
+    StateKind.VALUE: ValueState.__name__,
+    StateKind.LIST: ListState.__name__,
+    StateKind.MAP: MapState.__name__,
+    StateKind.REDUCING: ReducingState.__name__,
+    StateKind.AGGREGATING: AggregatingState.__name__,
 }

@@ -224,7 +224,8 @@ class _Continuous(Trigger):
         return True
 
     def _next(self, now: int, window: Any) -> int:
-        return min(now - now % self.interval + self.interval, window.max_timestamp())
+        end: int = window.max_timestamp()
+        return min(now - now % self.interval + self.interval, end)
 
 
 @dataclass(frozen=True)

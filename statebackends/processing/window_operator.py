@@ -146,9 +146,10 @@ class WindowOperator:
         self.backend.merge_namespaces(self._own, state_window, iter(state_windows))
 
     def _cleanup_time(self, window: Any) -> int:
+        end: int = window.max_timestamp()
         if not self.spec.assigner.is_event_time:
-            return int(window.max_timestamp())
-        return min(window.max_timestamp() + self.spec.allowed_lateness, MAX_WATERMARK)
+            return end
+        return min(end + self.spec.allowed_lateness, MAX_WATERMARK)
 
     def _register_cleanup(self, window: Any) -> None:
         time = self._cleanup_time(window)
