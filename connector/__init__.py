@@ -70,6 +70,9 @@ _LAZY = {
     "from_execution_plan": ("pyspark_savepoint.statebackends.stream_plan", "from_execution_plan"),
     "SavepointDataSource": ("pyspark_savepoint.datasource", "SavepointDataSource"),
     "SavepointError": ("pyspark_savepoint.formats.errors", "SavepointError"),
+    "diff": ("pyspark_savepoint.differences", "diff"),
+    "history": ("pyspark_savepoint.retained", "history"),
+    "register": ("pyspark_savepoint.table_functions", "register"),
 }
 
 __all__ = ["__version__", *sorted(_LAZY)]

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.key_groups import check_parallelism
 from pyspark_savepoint.formats.savepoint import Savepoint as Snapshot
+from pyspark_savepoint.insights import SavepointInsights
 from pyspark_savepoint.keyed_edits import with_keys_deleted, with_states
 from pyspark_savepoint.operator_plan import OperatorPlan, OperatorRows
 from pyspark_savepoint.option_values import to_options
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 NO_OPTIONS: Mapping[str, str] = MappingProxyType({})
 
 
-class Savepoint:
+class Savepoint(SavepointInsights):
     """A savepoint or checkpoint; immutable: every change gives another one, and :meth:`write` writes it.
 
     Operators are named by uid, by uid hash (32 hex digits), or by an OperatorIdentifier.

@@ -3,6 +3,7 @@
 states             one row per state: where it is, what it is, and the options that read it
 metadata           one row per operator (FLIP-512's columns)
 snapshots          one row per snapshot below a folder
+statements         the SQL that makes a database of the snapshot, and that which drops it (see module statements)
 coordinator_state  operator, value                        raw_operator_state   operator, subtask, name, value
 master_state       name, version, value                   raw_keyed_state      operator, subtask, key_group, value
 """
@@ -29,6 +30,7 @@ from pyspark_savepoint.statebackends.operator_table import operator_sources
 from pyspark_savepoint.statebackends.raw_timers import raw_timer_sources
 from pyspark_savepoint.statebackends.request import TablePartition, TableRequest, choose_columns
 from pyspark_savepoint.statebackends.state_column import has_ttl
+from pyspark_savepoint.statebackends.statements import create_statements, drop_statements, name_tables
 from pyspark_savepoint.statebackends.timer_queue import service_of
 from pyspark_savepoint.statebackends.type_names import spark_type
 
@@ -79,6 +81,7 @@ SCHEMAS: Mapping[str, pa.Schema] = MappingProxyType(
             size_in_bytes=LONG,
             problem=TEXT,
         ),
+        "statements": _schema(action=TEXT, position=INT, namespace=TEXT, statement=TEXT),
         "coordinator_state": _schema(**OPERATOR, value=BYTES),
         "master_state": _schema(name=TEXT, version=INT, value=BYTES),
         "raw_operator_state": _schema(**OPERATOR, subtask=INT, name=TEXT, value=BYTES),
@@ -250,6 +253,15 @@ def _metadata(savepoint: Savepoint, request: TableRequest) -> Iterator[Row]:
         }
 
 
+def _statements(savepoint: Savepoint, request: TableRequest) -> Iterator[Row]:
+    tables = name_tables(list(_states(savepoint, request)))
+    created = enumerate(create_statements(tables, request.path, {}))
+    dropped = enumerate(drop_statements(tables))
+    for action, numbered in (("create", created), ("drop", dropped)):
+        for position, (namespace, statement) in numbered:
+            yield {"action": action, "position": position, "namespace": namespace, "statement": statement}
+
+
 def _coordinator_state(savepoint: Savepoint, request: TableRequest) -> Iterator[Row]:
     for operator in _operators(savepoint, request):
         if operator.coordinator_state is not None:
@@ -296,6 +308,7 @@ READERS: Mapping[str, Callable[[Savepoint, TableRequest], Iterator[Row]]] = Mapp
     {
         "states": _states,
         "metadata": _metadata,
+        "statements": _statements,
         "coordinator_state": _coordinator_state,
         "master_state": _master_state,
         "raw_operator_state": _raw_operator_state,

@@ -34,6 +34,7 @@ NAMES = [
     "kryo",
     "pickle",
     "allowOutside",
+    "top",
     "batchSize",
     "memory",
 ]

@@ -1,0 +1,157 @@
+"""A snapshot as a database: the SQL that makes a namespace for every operator and a view for every table.
+
+::
+
+    CREATE SCHEMA accounts COMMENT '...'
+    CREATE TABLE accounts.keyed_state__src USING savepoint OPTIONS (path '...', uid 'accounts', table 'keyed_state')
+    CREATE VIEW accounts.keyed_state AS SELECT * FROM accounts.keyed_state__src WITH (path = '...', ...)
+
+Spark keeps the schema of such a table, but forgets its options when it is queried: so each has a view that says them
+again, and only the views are for users. Names: a namespace is the operator's uid (else its name, else its hash); its
+tables are ``keyed_state``, ``window_state``, ``timers``, and every operator state by its own name. Spark's names are
+letters, digits and ``_``, in any case: whatever else is in a name becomes ``_``, and where two become one, the later
+gets a number (``a_b``, ``a_b_2``). The snapshot's own tables are in the namespace ``savepoint``; a prefix stands before
+all names of operators, and in place of that one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+SNAPSHOT_NAMESPACE = "savepoint"
+#: The tables about the whole snapshot, by the names that they get.
+SNAPSHOT_TABLES = {
+    "states": "states",
+    "operators": "metadata",
+    "sizes": "sizes",
+    "heaviest_keys": "heaviest_keys",
+    "ttl_ages": "ttl_ages",
+}
+SOURCE_SUFFIX = "__src"
+MARK = "made by pyspark_savepoint from "
+KEYED = ("keyed_state", "window_state", "timers")
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class NamedTable:
+    """A table and the names that it gets; ``operator`` is None where it is about the whole snapshot."""
+
+    namespace: str
+    name: str
+    operator: str | None
+    options: Mapping[str, str]
+
+    @property
+    def sql(self) -> str:
+        """The qualified name."""
+        return f"{quoted(self.namespace)}.{quoted(self.name)}"
+
+
+class Names:
+    """Names that SQL can hold, each given once.
+
+    >>> names = Names()
+    >>> names.take("orders-per-minute"), names.take("orders_per_minute"), names.take("7th")
+    ('orders_per_minute', 'orders_per_minute_2', '_7th')
+    """
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = set(taken)
+
+    def take(self, text: str) -> str:
+        """The name for a text."""
+        name = re.sub(r"[^A-Za-z0-9_]", "_", text) or "_"
+        name = f"_{name}" if name[0].isdigit() else name
+        number, found = 1, name
+        while found.lower() in self._taken:
+            number += 1
+            found = f"{name}_{number}"
+        self._taken.add(found.lower())
+        return found
+
+
+def name_tables(states: Iterable[Row], prefix: str | None = None) -> list[NamedTable]:
+    """The tables of the rows of table ``states``, in their order, with their names."""
+    namespaces = Names()
+    root = namespaces.take(prefix or SNAPSHOT_NAMESPACE)
+    found = [NamedTable(root, name, None, {"table": table}) for name, table in SNAPSHOT_TABLES.items()]
+    operators: dict[str, list[Row]] = {}
+    for row in states:
+        if row.get("operator_uid_hash") is not None and row.get("table") in (*KEYED, "operator_state"):
+            operators.setdefault(row["operator_uid_hash"], []).append(row)
+    for uid_hash, rows in operators.items():
+        label = rows[0]["operator_uid"] or rows[0]["operator_name"] or f"operator_{uid_hash}"
+        namespace = namespaces.take(f"{prefix}_{label}" if prefix else label)
+        found += [NamedTable(namespace, name, label, options) for name, options in _tables(rows)]
+    return found
+
+
+def _tables(rows: list[Row]) -> Iterator[tuple[str, dict[str, str]]]:
+    """Names and options of an operator's tables."""
+    names = Names(KEYED)
+    reads = {key: value for key, value in dict(rows[0]["options"]).items() if key in ("uid", "uidHash")}
+    for table in KEYED:
+        mine = [row for row in rows if row["table"] == table]
+        kinds = {row.get("namespace_type") for row in mine}
+        if table == "window_state" and len(kinds) > 1:
+            # Windows of different kinds are not one table.
+            for row in mine:
+                yield names.take(f"window_state_{row['state']}"), {**reads, "table": table, "state": row["state"]}
+        elif mine:
+            yield table, {**reads, "table": table}
+    for row in rows:
+        if row["table"] == "operator_state":
+            yield names.take(row["state"]), {**reads, "table": "operator_state", "state": row["state"]}
+
+
+def create_statements(tables: Iterable[NamedTable], path: str, options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Namespace and statement, in the order in which they run; ``options`` are added to those of every table."""
+    made = set()
+    comment = literal(MARK + path)
+    for table in tables:
+        if table.namespace not in made:
+            made.add(table.namespace)
+            yield table.namespace, f"CREATE SCHEMA {quoted(table.namespace)} COMMENT {comment}"
+        given = {"path": path, **options, **table.options}
+        source = f"{quoted(table.namespace)}.{quoted(table.name + SOURCE_SUFFIX)}"
+        listed = ", ".join(f"{quoted(name)} {literal(value)}" for name, value in given.items())
+        again = ", ".join(f"{quoted(name)} = {literal(value)}" for name, value in given.items())
+        yield table.namespace, f"CREATE TABLE {source} USING savepoint OPTIONS ({listed}) COMMENT {comment}"
+        view = f"CREATE VIEW {table.sql} COMMENT {comment} AS SELECT * FROM {source} WITH ({again})"  # noqa: S608
+        yield table.namespace, view
+
+
+def drop_statements(tables: Iterable[NamedTable]) -> Iterator[tuple[str, str]]:
+    """Namespace and statement."""
+    namespaces = []
+    for table in tables:
+        if table.namespace not in namespaces:
+            namespaces.append(table.namespace)
+        source = f"{quoted(table.namespace)}.{quoted(table.name + SOURCE_SUFFIX)}"
+        yield table.namespace, f"DROP VIEW IF EXISTS {table.sql}"
+        yield table.namespace, f"DROP TABLE IF EXISTS {source}"
+    for namespace in namespaces:
+        yield namespace, f"DROP SCHEMA IF EXISTS {quoted(namespace)}"
+
+
+def quoted(name: str) -> str:
+    """A name as SQL has it.
+
+    >>> quoted("a`b")
+    '`a``b`'
+    """
+    return "`" + name.replace("`", "``") + "`"
+
+
+def literal(text: str) -> str:
+    r"""A text as SQL has it; ``$`` is written otherwise, for Spark puts variables in place of ``${name}``.
+
+    >>> print(literal("it's ${x}"))
+    'it\'s \u0024{x}'
+    """
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024") + "'"
