@@ -9,7 +9,7 @@ Timers that RocksDB jobs keep as raw keyed state are entries too, of the states 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -116,9 +116,11 @@ class EntriesPartition:
         return EntryReader(header, mine, with_keys, self.request.decode, self.request.batch_rows)
 
     def _rehashed(self, batch: pa.RecordBatch, key: TypeSerializer) -> pa.RecordBatch:
+        """The same with the key groups of their keys, which are decoded to the last digit."""
         assert self.wanted.max_parallelism is not None
         offsets, data = binary_parts(batch.column(SERIALIZED_KEY))
-        at = Cursors(data.copy(), offsets[:-1].copy(), offsets[1:], options=self.request.decode)
+        options = replace(self.request.decode, timestamps="raw", decimals="string", row_kind=True)
+        at = Cursors(data.copy(), offsets[:-1].copy(), offsets[1:], options=options)
         hashes = key.java_hash(key.decode(at))
         groups = key_groups_for_hashes(hashes, self.wanted.max_parallelism)
         index = batch.schema.get_field_index(KEY_GROUP)
