@@ -15,6 +15,7 @@
               | NULLABLE "<" type ">" ["(" PADDED ")"]   padded: a null is as long as a value
               | AVRO "<" class ">" "(" text ")"          text is the schema's JSON; AVRO<text>: GenericRecord
               | ROWDATA "<" logical, ... ">"             SQL's rows, with names or without: see notation_sql.py
+              | ARRAYDATA "<" logical ">" | MAPDATA "<" logical "," logical ">"
               | DECIMAL "(" p "," s ")" | TIMESTAMP "(" p ")"     SQL's values outside of rows
     field    := name type
     name     := letters, digits, "_", "$"; anything in `backquotes`

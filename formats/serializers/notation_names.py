@@ -123,8 +123,6 @@ NOT_FROM_TEXT: Mapping[str, str] = {
     "TRAVERSABLE": "the builder of a Scala collection is generated code",
     "TRY": "its failures are Kryo's",
     "RAW": "its inner serializer belongs to the job",
-    "ARRAYDATA": "its snapshot holds Java objects",
-    "MAPDATA": "its snapshot holds Java objects",
     "BINARY_ROWDATA": "the types of its fields are not known",
     "WINDOW_KEY": "SQL makes it itself",
     "TWO_PHASE_COMMIT": "its transactions belong to the sink",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from pyspark_savepoint.formats.errors import TypeNotationError
+from pyspark_savepoint.formats.errors import UnsupportedStateError
 from pyspark_savepoint.formats.serializers.avro import GENERIC_RECORD, AvroSerializer
 from pyspark_savepoint.formats.serializers.avro_schema import SchemaError
 from pyspark_savepoint.formats.serializers.base import CompositeSerializer, TypeSerializer
 from pyspark_savepoint.formats.serializers.collections import GenericArraySerializer, ListSerializer, MapSerializer
 from pyspark_savepoint.formats.serializers.enums import EnumSerializer, ScalaEnumSerializer
-from pyspark_savepoint.formats.serializers.internal import row_serializer
+from pyspark_savepoint.formats.serializers.internal import collection_serializer, row_serializer
 from pyspark_savepoint.formats.serializers.java_classes import java_class
 from pyspark_savepoint.formats.serializers.notation_lexer import Token, Tokens
 from pyspark_savepoint.formats.serializers.notation_names import (
@@ -22,10 +22,14 @@ from pyspark_savepoint.formats.serializers.notation_names import (
     Flink,
     scala_home,
 )
-from pyspark_savepoint.formats.serializers.notation_sql import decimal_arguments, precision_argument, row_fields
+from pyspark_savepoint.formats.serializers.notation_sql import (
+    collection,
+    decimal_arguments,
+    precision_argument,
+    row_fields,
+)
 from pyspark_savepoint.formats.serializers.pojo import PojoSerializer
 from pyspark_savepoint.formats.serializers.row import RowSerializer
-from pyspark_savepoint.formats.serializers.rowdata import RowDataSerializer
 from pyspark_savepoint.formats.serializers.table_data import (
     DECIMAL_DATA,
     TIMESTAMP_DATA,
@@ -268,17 +272,19 @@ class Parser:
     def row_data(self, token: Token) -> TypeSerializer:
         """ROWDATA."""
         names, kinds = row_fields(self.tokens)
-        made: RowDataSerializer = self.sql(token, lambda: row_serializer(kinds, names))
-        return made
+        return self.made(token, lambda: row_serializer(kinds, names))
 
-    def sql(self, token: Token, make: Callable[[], RowDataSerializer]) -> RowDataSerializer:
+    def collection_data(self, token: Token) -> TypeSerializer:
+        """ARRAYDATA and MAPDATA."""
+        kind = collection(self.tokens, token.upper.removesuffix("DATA"))
+        return self.made(token, lambda: collection_serializer(kind))
+
+    def made(self, token: Token, make: Callable[[], TypeSerializer]) -> TypeSerializer:
         """What is made from logical types, where that can be."""
         try:
             return make()
-        except TypeNotationError:
-            raise
-        except NotImplementedError as error:
-            return self.tokens.fail("a type whose serializer can be made", token, str(error))
+        except UnsupportedStateError as error:
+            return self.tokens.fail("a type whose serializer can be made", token, error.message)
 
     def decimal(self, token: Token) -> TypeSerializer:
         """DECIMAL(p, s)."""
@@ -310,6 +316,8 @@ SPECIAL: Mapping[str, Callable[[Parser, Token], TypeSerializer]] = {
     "OBJECT_ARRAY": Parser.array,
     "AVRO": Parser.avro,
     "ROWDATA": Parser.row_data,
+    "ARRAYDATA": Parser.collection_data,
+    "MAPDATA": Parser.collection_data,
     "DECIMAL": Parser.decimal,
     "TIMESTAMP": Parser.timestamp,
 }

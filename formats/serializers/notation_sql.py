@@ -46,6 +46,8 @@ TIMES: Mapping[str, tuple[str, int]] = {
 }
 COLLECTIONS = ("ARRAY", "MULTISET", "MAP")
 WORDS = (*PLAIN, *SIZED, *TIMES, "DECIMAL", "INTERVAL", *COLLECTIONS, "ROW")
+#: Types that are made of classes of the user's.
+OF_CLASSES = ("RAW", "STRUCTURED")
 #: Precision of a unit of an interval, where none is given.
 UNITS: Mapping[str, int] = {"YEAR": 2, "MONTH": 0, "DAY": 2, "HOUR": 0, "MINUTE": 0, "SECOND": 6}
 #: DataStream's words for what SQL calls otherwise.
@@ -131,20 +133,28 @@ def _without_nullability(token: Token, tokens: Tokens) -> LogicalType:
     if word == "INTERVAL":
         return _interval(tokens)
     if word in COLLECTIONS:
-        tokens.expect("<")
-        children = [logical_type(tokens)]
-        if word == "MAP":
-            tokens.expect(",")
-            children.append(logical_type(tokens))
-        tokens.expect(">")
-        return LogicalType(word, children=tuple(children))
+        return collection(tokens, word)
     if word == "ROW":
         names, kinds = row_fields(tokens)
         if kinds and not names:
             tokens.fail("names for the fields of a ROW inside ROWDATA: ROW<name T, ...>", token)
         return LogicalType("ROW", names=names, children=kinds)
+    if word in OF_CLASSES:
+        remedy = "its snapshot holds user classes: take it from a savepoint that has it, option 'typesFrom'"
+        return tokens.fail("a type that a text can describe", token, remedy)
     other = OTHER_WORDS.get(word)
     return tokens.fail_unknown("a type of SQL", token, WORDS, f"SQL's word is {other}" if other else None)
+
+
+def collection(tokens: Tokens, root: str) -> LogicalType:
+    """``< T >``, or of a map ``< K, V >``."""
+    tokens.expect("<")
+    children = [logical_type(tokens)]
+    if root == "MAP":
+        tokens.expect(",")
+        children.append(logical_type(tokens))
+    tokens.expect(">")
+    return LogicalType(root, children=tuple(children))
 
 
 def decimal_arguments(tokens: Tokens) -> tuple[int, int]:

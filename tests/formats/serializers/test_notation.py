@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.errors import TypeNotationError
+from pyspark_savepoint.formats.savepoint import Savepoint
 from pyspark_savepoint.formats.serializers.avro import AvroSerializer, OpaqueAvroSerializer
 from pyspark_savepoint.formats.serializers.base import TypeSerializer, write_enveloped
 from pyspark_savepoint.formats.serializers.notation import parse_type
@@ -22,6 +23,8 @@ from pyspark_savepoint.formats.serializers.notation_parser import SPECIAL
 from pyspark_savepoint.formats.serializers.pojo import PojoSerializer
 from pyspark_savepoint.formats.serializers.registry import read_serializer
 from pyspark_savepoint.formats.serializers.row import RowSerializer
+from pyspark_savepoint.formats.serializers.rowdata import CollectionDataSerializer, RowDataSerializer
+from pyspark_savepoint.statebackends.keyed_plan import OperatorHeaders
 
 NEWEST = (2, 3)
 SCHEMA = '{"type": "record", "name": "com.shop.Order", "fields": [{"name": "its", "type": "long"}]}'
@@ -78,6 +81,9 @@ TYPES: Mapping[str, str | None] = {
         "BYTES, CHAR(1)>"
     ),
     "ROWDATA<id BIGINT NOT NULL, `a b` VARCHAR(10), interval INTERVAL DAY(3) TO SECOND(6), y INTERVAL YEAR(4)>": None,
+    "ARRAYDATA<STRING NOT NULL>": None,
+    "MAPDATA<STRING, DECIMAL(20, 3)>": None,
+    "ROWDATA<a ARRAY<BIGINT>, m MAP<STRING, TIMESTAMP_LTZ(3)>, s MULTISET<STRING>>": None,
     "ROWDATA<r ROW<`a` INT NOT NULL, `b` ROW<`c` STRING>>>": None,
 }
 
@@ -138,7 +144,9 @@ REFUSED = [
     ("ROWDATA<ROW<INT>>", "ROW<", "names for the fields"),
     ("ROWDATA<INT NOT>", ">", "NULL was expected"),
     ("ROWDATA<INTERVAL MONTH TO DAY>", ">", "units of an interval"),
-    ("ROWDATA<ARRAY<INT>>", "ROWDATA", "cannot be made from nothing"),
+    ("ROWDATA<ARRAY<ARRAY<INT>>>", "ROWDATA", "cannot be made from nothing"),
+    ("MAPDATA<INT>", ">", "',' was expected"),
+    ("ROWDATA<INT, RAW('com.shop.Money', '...')>", "RAW", "typesFrom"),
     ("KRYO<com.shop.Order>", "KRYO", "typesFrom"),
     ("LIST<LONG> ?", "?", "a type was expected"),
     ("LIST<'x'>", "'x'", "a type was expected"),
@@ -231,6 +239,34 @@ def test_what_the_fixtures_print_reads_back(corpus: Path) -> None:
         assert same != (reason in REASONS), folder.name
         reasons |= {reason} - {folder.name if same else ""} - ({stem} if same else set())
     assert reasons == set(REASONS)
+
+
+def test_rows_of_sql_are_written_as_flink_wrote_them(corpus: Path) -> None:
+    """Snapshots of rows, arrays and maps from their texts alone, Java objects and all."""
+    texts: dict[str, bytes] = {}
+    for metadata in sorted(corpus.glob("sql/**/_metadata")):
+        savepoint = Savepoint.open(str(metadata.parent))
+        for operator in savepoint.operators:
+            for header in OperatorHeaders.read(savepoint, operator).headers:
+                metas = [header.key_serializer, *(s for meta in header.states for s in meta.serializers.values())]
+                texts |= {part.flink_type: snapshot_of(part) for whole in metas for part in sql_parts(whole)}
+    others = 0
+    for text, data in texts.items():
+        if "RAW(" in text or "STRUCTURED<" in text:
+            with pytest.raises(TypeNotationError, match="typesFrom"):
+                parse_type(text)
+            others += 1
+        else:
+            assert snapshot_of(parse_type(text)) == data, text
+    assert len(texts) > 40
+    assert others > 5
+
+
+def sql_parts(serializer: TypeSerializer) -> Iterator[TypeSerializer]:
+    if isinstance(serializer, RowDataSerializer | CollectionDataSerializer):
+        yield serializer
+    for child in serializer.children:
+        yield from sql_parts(child)
 
 
 # -- any text ------------------------------------------------------------------------------------------------------
