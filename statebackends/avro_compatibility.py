@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark_savepoint.formats.serializers.avro import AvroSerializer
-from pyspark_savepoint.statebackends.compatibility import AS_IS, Resolution, after_migration, incompatible
+from pyspark_savepoint.statebackends.compatibility import AS_IS, Flink, Resolution, after_migration, incompatible
 
 Schema = Mapping[str, Any]
 NAMED = ("record", "error", "enum", "fixed")
@@ -27,7 +27,7 @@ PROMOTIONS: Mapping[str, frozenset[str]] = {
 }
 
 
-def resolve_avro(old: AvroSerializer, new: AvroSerializer) -> Resolution:
+def resolve_avro(old: AvroSerializer, new: AvroSerializer, _version: Flink) -> Resolution:
     """By the two schemas alone, whatever the classes are."""
     writer, reader = _Names(), _Names()
     written, wanted = writer.normal(json.loads(old.schema), ""), reader.normal(json.loads(new.schema), "")

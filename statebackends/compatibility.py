@@ -6,11 +6,14 @@ reconfigured    the same, once the new serializer has taken over an order of the
 after migration values are read by the old serializer and written by the new one
 incompatible    the restore fails
 unknown         the user's own snapshot class decides, or what it decides by is not known
+misread         Flink takes it for compatible, and reads the bytes wrongly
 =============== ============================================================================
 
 Of a composite the worst part counts, after what its own fields say (:mod:`compatibility_rules`). What only a job knows
-(whether a class can be loaded) is taken for granted. Twins: ``TypeSerializerSnapshot#resolveSchemaCompatibility``,
-``CompositeTypeSerializerSnapshot``, ``CompositeTypeSerializerUtil``.
+(whether a class can be loaded) is taken for granted. Since 1.19 Flink does not look whether two composites are of one
+class, where the new one has no more to compare than its parts: TUPLE<LONG, LONG> and MAP<LONG, LONG> pass. Twins:
+``TypeSerializerSnapshot#resolveSchemaCompatibility``, ``CompositeTypeSerializerSnapshot``,
+``CompositeTypeSerializerUtil``.
 """
 
 from __future__ import annotations
@@ -19,8 +22,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.base import CompositeSerializer, TypeSerializer
 from pyspark_savepoint.formats.serializers.ttl import TtlAwareSerializer
+
+Flink = tuple[int, int]
+NEWEST_FLINK: Flink = (2, 3)
+#: Since when the class of a composite is not compared.
+COMPOSITES_UNCHECKED: Flink = (1, 19)
 
 
 class Compatibility(StrEnum):
@@ -30,6 +38,7 @@ class Compatibility(StrEnum):
     RECONFIGURED = "reconfigured"
     AFTER_MIGRATION = "after migration"
     UNKNOWN = "unknown"
+    MISREAD = "misread"
     INCOMPATIBLE = "incompatible"
 
     @property
@@ -68,6 +77,11 @@ def reconfigured(reason: str) -> Resolution:
     return Resolution(Compatibility.RECONFIGURED, (reason,))
 
 
+def misread(reason: str) -> Resolution:
+    """Flink does not notice."""
+    return Resolution(Compatibility.MISREAD, (reason,))
+
+
 def unknown(reason: str) -> Resolution:
     """Nobody but the job can tell."""
     return Resolution(Compatibility.UNKNOWN, (reason,))
@@ -83,29 +97,37 @@ def worst(resolutions: Iterable[Resolution]) -> Resolution:
     return Resolution(verdict, tuple(reasons))
 
 
-def resolve(old: TypeSerializer, new: TypeSerializer) -> Resolution:
-    """What Flink decides when ``old`` stands in a snapshot and ``new`` is the job's."""
+def resolve(old: TypeSerializer, new: TypeSerializer, version: Flink = NEWEST_FLINK) -> Resolution:
+    """What Flink of a version decides when ``old`` stands in a snapshot and ``new`` is the job's."""
     from pyspark_savepoint.statebackends.compatibility_rules import RULES, resolve_opaque
 
     old, new = _unwrapped(old), _unwrapped(new)
+    rule = next((rule for kind, rule in RULES if isinstance(new, kind)), None)
     if old.snapshot_class != new.snapshot_class:
-        return incompatible(f"{old.flink_type} versus {new.flink_type}")
+        return _other_class(old, new, version, is_checked=rule is not None)
     if old.opaque or new.opaque:
         opaque = resolve_opaque(old, new)
         if opaque is not None:
             return opaque
-    for kind, rule in RULES:
-        if isinstance(old, kind) and isinstance(new, kind):
-            return rule(old, new)
-    return resolve_parts(old, new)
+    return rule(old, new, version) if rule is not None else resolve_parts(old, new, version)
 
 
-def resolve_parts(old: TypeSerializer, new: TypeSerializer) -> Resolution:
+def _other_class(old: TypeSerializer, new: TypeSerializer, version: Flink, *, is_checked: bool) -> Resolution:
+    different = f"{old.flink_type} versus {new.flink_type}"
+    composite = isinstance(old, CompositeSerializer) and isinstance(new, CompositeSerializer)
+    if version < COMPOSITES_UNCHECKED or is_checked or not composite:
+        return incompatible(different)
+    if resolve_parts(old, new, version).verdict is Compatibility.INCOMPATIBLE:
+        return incompatible(different)
+    return misread(f"{different}: Flink looks at the parts alone, and reads the bytes wrongly")
+
+
+def resolve_parts(old: TypeSerializer, new: TypeSerializer, version: Flink = NEWEST_FLINK) -> Resolution:
     """The worst of the parts in their order; there must be as many."""
     if len(old.children) != len(new.children):
         return incompatible(f"{old.flink_type} versus {new.flink_type}: another number of parts")
     pairs = enumerate(zip(old.children, new.children, strict=True))
-    return worst(resolve(before, after).within(part_name(old, place)) for place, (before, after) in pairs)
+    return worst(resolve(before, after, version).within(part_name(old, place)) for place, (before, after) in pairs)
 
 
 def part_name(serializer: TypeSerializer, place: int) -> str:

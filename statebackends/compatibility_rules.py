@@ -36,6 +36,7 @@ from pyspark_savepoint.formats.serializers.wrappers import NullableSerializer, T
 from pyspark_savepoint.statebackends.avro_compatibility import resolve_avro
 from pyspark_savepoint.statebackends.compatibility import (
     AS_IS,
+    Flink,
     Resolution,
     after_migration,
     incompatible,
@@ -46,7 +47,7 @@ from pyspark_savepoint.statebackends.compatibility import (
 )
 from pyspark_savepoint.statebackends.pojo_compatibility import resolve_pojo
 
-Rule = Callable[[Any, Any], Resolution]
+Rule = Callable[[Any, Any, Flink], Resolution]
 
 
 def resolve_opaque(old: TypeSerializer, new: TypeSerializer) -> Resolution | None:
@@ -58,13 +59,13 @@ def resolve_opaque(old: TypeSerializer, new: TypeSerializer) -> Resolution | Non
     return unknown(f"the snapshot class {old.snapshot_class} is the user's own, and its content differs")
 
 
-def _resolve_generic(old: GenericSerializer, new: GenericSerializer) -> Resolution:
+def _resolve_generic(old: GenericSerializer, new: GenericSerializer, _version: Flink) -> Resolution:
     if old.type_class != new.type_class:
         return incompatible(f"values of {old.type_class} versus {new.type_class}")
     return AS_IS
 
 
-def _resolve_enum(old: EnumSerializer, new: EnumSerializer) -> Resolution:
+def _resolve_enum(old: EnumSerializer, new: EnumSerializer, _version: Flink) -> Resolution:
     if old.enum_class != new.enum_class:
         return incompatible(f"the enum {old.enum_class} versus {new.enum_class}")
     gone = [name for name in old.constants if name not in new.constants]
@@ -78,7 +79,7 @@ def _resolve_enum(old: EnumSerializer, new: EnumSerializer) -> Resolution:
     return reconfigured(f"the enum {old.enum_class} has new constants, or another order of them")
 
 
-def _resolve_scala_enum(old: ScalaEnumSerializer, new: ScalaEnumSerializer) -> Resolution:
+def _resolve_scala_enum(old: ScalaEnumSerializer, new: ScalaEnumSerializer, _version: Flink) -> Resolution:
     if old.enum_class != new.enum_class:
         return incompatible(f"the enumeration {old.enum_class} versus {new.enum_class}")
     ids = dict(zip(new.constants, new.ids, strict=True))
@@ -88,7 +89,7 @@ def _resolve_scala_enum(old: ScalaEnumSerializer, new: ScalaEnumSerializer) -> R
     return AS_IS
 
 
-def _resolve_kryo(old: KryoSerializer, new: KryoSerializer) -> Resolution:
+def _resolve_kryo(old: KryoSerializer, new: KryoSerializer, _version: Flink) -> Resolution:
     if old.type_class != new.type_class:
         return incompatible(f"KRYO<{old.type_class}> versus KRYO<{new.type_class}>")
     pairs = (
@@ -110,16 +111,18 @@ def _is_prefix(before: Sequence[str], after: Sequence[str]) -> bool:
     return list(after[: len(before)]) == list(before)
 
 
-def _resolve_row_data(old: RowDataSerializer, new: RowDataSerializer) -> Resolution:
+def _resolve_row_data(old: RowDataSerializer, new: RowDataSerializer, version: Flink) -> Resolution:
     if len(old.fields) != len(new.fields):
         return incompatible(f"rows of {len(old.fields)} fields versus {len(new.fields)}")
     for place, (before, after) in enumerate(zip(old.fields, new.fields, strict=True)):
         if before.kind != after.kind:
             return incompatible(f"field f{place}: {before.kind} versus {after.kind}; SQL rows do not migrate")
-    return resolve_parts(old, new)
+    return resolve_parts(old, new, version)
 
 
-def _resolve_collection_data(old: CollectionDataSerializer, new: CollectionDataSerializer) -> Resolution:
+def _resolve_collection_data(
+    old: CollectionDataSerializer, new: CollectionDataSerializer, _version: Flink
+) -> Resolution:
     before, after = ([str(part.kind) for part in side.kinds] for side in (old, new))
     if [part.kind for part in old.kinds] != [part.kind for part in new.kinds]:
         return incompatible(f"{', '.join(before)} versus {', '.join(after)}")
@@ -129,13 +132,13 @@ def _resolve_collection_data(old: CollectionDataSerializer, new: CollectionDataS
 def _equal(*fields: str) -> Rule:
     """These fields must be equal, or the two are incompatible; then the parts count."""
 
-    def rule(old: TypeSerializer, new: TypeSerializer) -> Resolution:
+    def rule(old: TypeSerializer, new: TypeSerializer, version: Flink) -> Resolution:
         for name in fields:
             before, after = getattr(old, name), getattr(new, name)
             if before != after:
                 shown = "" if isinstance(before, bytes) else f" {before} versus {after}"
                 return incompatible(f"{old.flink_type}: {name.replace('_', ' ')}{shown or ' differs'}")
-        return resolve_parts(old, new)
+        return resolve_parts(old, new, version)
 
     return rule
 
@@ -143,8 +146,8 @@ def _equal(*fields: str) -> Rule:
 def _migrates(name: str) -> Rule:
     """Where this field differs, values migrate, if the parts let them."""
 
-    def rule(old: TypeSerializer, new: TypeSerializer) -> Resolution:
-        parts = resolve_parts(old, new)
+    def rule(old: TypeSerializer, new: TypeSerializer, version: Flink) -> Resolution:
+        parts = resolve_parts(old, new, version)
         before, after = getattr(old, name), getattr(new, name)
         if before == after:
             return parts
@@ -153,7 +156,7 @@ def _migrates(name: str) -> Rule:
     return rule
 
 
-#: The first one counts whose class both serializers have.
+#: The first one counts whose class the job's serializer has.
 RULES: tuple[tuple[type[TypeSerializer], Rule], ...] = (
     (PojoSerializer, resolve_pojo),
     (ScalaEnumSerializer, _resolve_scala_enum),

@@ -34,11 +34,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.statebackends.compatibility import NEWEST_FLINK, Flink
 from pyspark_savepoint.statebackends.hashers import OperatorIDPair
 
 KEYED_KINDS = ("VALUE", "LIST", "MAP", "REDUCING", "AGGREGATING")
 OPERATOR_KINDS = ("LIST", "UNION", "BROADCAST")
-NEWEST_FLINK = (2, 3)
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class JobDescription:
     """
 
     operators: tuple[OperatorDescription, ...]
-    flink_version: tuple[int, int] = NEWEST_FLINK
+    flink_version: Flink = NEWEST_FLINK
     state_backend: str | None = None
     unidentified: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=())

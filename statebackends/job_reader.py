@@ -14,10 +14,10 @@ from pyspark_savepoint.formats.serializers.collections import ListSerializer, Ma
 from pyspark_savepoint.formats.serializers.notation import parse_type
 from pyspark_savepoint.formats.serializers.ttl import TtlSerializer
 from pyspark_savepoint.statebackends.chaining import tasks
+from pyspark_savepoint.statebackends.compatibility import NEWEST_FLINK, Flink
 from pyspark_savepoint.statebackends.hashers import OperatorIDPair, StreamGraphHasher, operator_id_pairs
 from pyspark_savepoint.statebackends.job_description import (
     KEYED_KINDS,
-    NEWEST_FLINK,
     OPERATOR_KINDS,
     JobDescription,
     OperatorDescription,
@@ -137,9 +137,7 @@ def _from_mapping(job: Mapping[str, Any]) -> JobDescription:
     return JobDescription(described, version, _backend(job.get("stateBackend")))
 
 
-def _operator(
-    number: int, given: Mapping[str, Any], job: Mapping[str, Any], version: tuple[int, int]
-) -> OperatorDescription:
+def _operator(number: int, given: Mapping[str, Any], job: Mapping[str, Any], version: Flink) -> OperatorDescription:
     label = str(given.get("uid") or given.get("name") or given.get("uidHash") or given.get("generatedId") or number)
     _check_fields(given, OPERATOR_FIELDS, f"operator {label!r}")
     return OperatorDescription(
@@ -169,7 +167,7 @@ def _ids(given: Mapping[str, Any], label: str) -> OperatorIDPair:
     )
 
 
-def _types(given: Mapping[str, Any], label: str, version: tuple[int, int]) -> dict[str, Any]:
+def _types(given: Mapping[str, Any], label: str, version: Flink) -> dict[str, Any]:
     """Key and states, as keywords of an OperatorDescription."""
     found: dict[str, Any] = {}
     if given.get("key") is not None:
@@ -186,7 +184,7 @@ def _types(given: Mapping[str, Any], label: str, version: tuple[int, int]) -> di
     return found
 
 
-def _state(name: str, given: Any, kinds: tuple[str, ...], version: tuple[int, int]) -> StateDescription:
+def _state(name: str, given: Any, kinds: tuple[str, ...], version: Flink) -> StateDescription:
     spec = given if isinstance(given, Mapping) else {"type": given}
     _check_fields(spec, STATE_FIELDS, f"state {name!r}")
     kind = str(spec.get("kind", kinds[0])).upper()
@@ -214,7 +212,7 @@ def _whole(kind: str, value: TypeSerializer, key: TypeSerializer | None, ttl: bo
     return unit
 
 
-def _type(given: Any, version: tuple[int, int]) -> TypeSerializer:
+def _type(given: Any, version: Flink) -> TypeSerializer:
     return given if isinstance(given, TypeSerializer) else parse_type(str(given), version)
 
 
@@ -235,7 +233,7 @@ def _number(given: Any, name: str, label: str) -> int | None:
     return given
 
 
-def _version(text: str) -> tuple[int, int]:
+def _version(text: str) -> Flink:
     parts = text.split(".")
     if len(parts) < 2 or not all(part.isdecimal() for part in parts[:2]):
         raise OptionError("a version of Flink is two numbers", expected="such as 1.20 or 2.2", found=text)

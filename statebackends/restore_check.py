@@ -218,7 +218,7 @@ class _Matched:
                 (Verdict.IS_DROPPED, f"the operator is not keyed any more: its keyed state ({names}) is dropped unsaid")
             ], []
         if job.key is not None:
-            found += [_said(resolve_key(key, job.key)) for key in old.keys]
+            found += [_said(resolve_key(key, job.key, self.job.flink_version)) for key in old.keys]
         rows = [
             *self._states(old.keyed, job.keyed_states, True),
             *self._states(old.operator, job.operator_states, False),
@@ -238,7 +238,7 @@ class _Matched:
             resolution = worst(
                 resolve_keyed_state(meta, new[name], self.job.state_backend, self.job.flink_version)
                 if keyed
-                else resolve_operator_state(meta, new[name])
+                else resolve_operator_state(meta, new[name], self.job.flink_version)
                 for meta in metas
             )
             reason = "; ".join(resolution.reasons)

@@ -8,6 +8,7 @@ begins empty        an operator of the job that finds no state
 is dropped          state is left behind, and Flink says nothing: because of ``allowNonRestoredState``, because the
                     operator takes other state, or because it is not keyed any more
 unknown             what is known of the job does not suffice
+is misread          the restore succeeds, and state is read wrongly: Flink does not notice
 fails               the restore of the whole job fails
 =================== =========================================================================================
 """
@@ -34,6 +35,7 @@ class Verdict(StrEnum):
     BEGINS_EMPTY = "begins empty"
     IS_DROPPED = "is dropped"
     UNKNOWN = "unknown"
+    IS_MISREAD = "is misread"
     FAILS = "fails"
 
     @property
@@ -48,6 +50,7 @@ OF_COMPATIBILITY = {
     Compatibility.RECONFIGURED: Verdict.RESTORES,
     Compatibility.AFTER_MIGRATION: Verdict.MIGRATES,
     Compatibility.UNKNOWN: Verdict.UNKNOWN,
+    Compatibility.MISREAD: Verdict.IS_MISREAD,
     Compatibility.INCOMPATIBLE: Verdict.FAILS,
 }
 

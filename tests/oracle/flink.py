@@ -358,6 +358,10 @@ class Oracle:
             read["again"] = bytes.fromhex(read["again"])
         return {**answer, "snapshot": bytes.fromhex(answer["snapshot"])}
 
+    def compatibility(self, old: bytes, new: bytes) -> str:
+        """Flink's verdict about a serializer that takes over from a snapshot, in the words of our `Compatibility`."""
+        return str(self.ask({"old": old.hex(), "new": new.hex()})["compatibility"])
+
 
 # ---------------------------------------------------------------------------------------------- command line
 

@@ -4,6 +4,7 @@ import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
+import java.lang.reflect.Method;
 import java.math.BigDecimal;
 import java.math.BigInteger;
 import java.nio.charset.StandardCharsets;
@@ -19,6 +20,7 @@ import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
 import org.apache.flink.api.common.typeutils.TypeSerializer;
+import org.apache.flink.api.common.typeutils.TypeSerializerSchemaCompatibility;
 import org.apache.flink.api.common.typeutils.TypeSerializerSnapshot;
 import org.apache.flink.core.memory.DataInputDeserializer;
 import org.apache.flink.core.memory.DataOutputSerializer;
@@ -31,6 +33,7 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
  * <pre>
  * {"type": "LONG", "value": 7, "maxParallelism": 128}            hash, keyGroup, text of a basic value
  * {"snapshot": hex, "values": [hex, ...], "maxParallelism": 128}   what Flink reads with that serializer, and writes again
+ * {"old": hex, "new": hex}                                       whether a serializer can take over from an old snapshot
  * </pre>
  *
  * A snapshot is as in a state's meta info: the int 2, class name, version, body. {@code error} says why there is no
@@ -60,6 +63,9 @@ public final class Ask {
         try {
             JsonNode question = Json.MAPPER.readTree(line);
             int maxParallelism = question.path("maxParallelism").asInt(128);
+            if (question.has("old")) {
+                return Json.object("compatibility", compatibility(question.get("old").asText(), question.get("new").asText()));
+            }
             return question.has("type")
                     ? facts(basic(question.get("type").asText(), question.get("value")), maxParallelism)
                     : throughSerializer(question, maxParallelism);
@@ -101,16 +107,39 @@ public final class Ask {
     private TypeSerializer<Object> restore(String hex) throws IOException {
         TypeSerializer<Object> known = restored.get(hex);
         if (known == null) {
-            DataInputDeserializer input = new DataInputDeserializer(HexFormat.of().parseHex(hex));
-            if (input.readInt() != ENVELOPE_VERSION) {
-                throw new IOException("a serializer snapshot starts with the int " + ENVELOPE_VERSION);
-            }
-            TypeSerializerSnapshot<Object> snapshot = TypeSerializerSnapshot.readVersionedSnapshot(input, LOADER);
-            requireEnd(input, "serializer snapshot");
-            known = snapshot.restoreSerializer();
+            known = snapshot(hex).restoreSerializer();
             restored.put(hex, known);
         }
         return known;
+    }
+
+    private static TypeSerializerSnapshot<Object> snapshot(String hex) throws IOException {
+        DataInputDeserializer input = new DataInputDeserializer(HexFormat.of().parseHex(hex));
+        if (input.readInt() != ENVELOPE_VERSION) {
+            throw new IOException("a serializer snapshot starts with the int " + ENVELOPE_VERSION);
+        }
+        TypeSerializerSnapshot<Object> snapshot = TypeSerializerSnapshot.readVersionedSnapshot(input, LOADER);
+        requireEnd(input, "serializer snapshot");
+        return snapshot;
+    }
+
+    /** Since Flink 1.19 the new snapshot is asked about the old one, before it was the other way round. */
+    private String compatibility(String old, String next) throws IOException, ReflectiveOperationException {
+        TypeSerializer<Object> serializer = restore(next);
+        TypeSerializerSnapshot<Object> snapshot = snapshot(old);
+        Object found;
+        try {
+            Method method = TypeSerializerSnapshot.class.getMethod("resolveSchemaCompatibility", TypeSerializerSnapshot.class);
+            found = method.invoke(serializer.snapshotConfiguration(), snapshot);
+        } catch (NoSuchMethodException e) {
+            Method method = TypeSerializerSnapshot.class.getMethod("resolveSchemaCompatibility", TypeSerializer.class);
+            found = method.invoke(snapshot, serializer);
+        }
+        TypeSerializerSchemaCompatibility<?> result = (TypeSerializerSchemaCompatibility<?>) found;
+        return result.isCompatibleAsIs() ? "as is"
+                : result.isCompatibleAfterMigration() ? "after migration"
+                : result.isCompatibleWithReconfiguredSerializer() ? "reconfigured"
+                : "incompatible";
     }
 
     private static Map<String, Object> readAndWrite(
