@@ -34,6 +34,8 @@ from pyspark_savepoint.formats.publication import relative_files
 from pyspark_savepoint.formats.savepoint import Savepoint
 from pyspark_savepoint.statebackends import assemble, run_files, write_task
 from pyspark_savepoint.statebackends.commit import clean, commit
+from pyspark_savepoint.statebackends.request import TableRequest
+from pyspark_savepoint.statebackends.tables import open_table
 from pyspark_savepoint.statebackends.write_task import write_rows
 
 WINDOWS = pa.struct([("start", pa.timestamp("us", "UTC")), ("end", pa.timestamp("us", "UTC"))])
@@ -381,15 +383,19 @@ def test_timers_replaced_beside_the_state_that_flink_wrote(corpus: Path, tmp_pat
     base, copy = real(corpus, name, tmp_path)
     before = digests(base)
     states = read(base, uid=None, table="states")
+    # In the heap format a value that nobody can delimit hides what stands behind it.
     opaque = {row["operator_uid_hash"] for row in states if "KRYO" in row.get("value_type", "")}
+    opaque = opaque if name == "1.20.5-hashmap-native" else set()
     timed = [row for row in states if row.get("table") == "timers" and row["operator_uid_hash"] not in opaque]
     reads = dict(timed[0]["options"])
     one = {"uid": reads.get("uid"), "uid_hash": reads.get("uidHash")}
-    keyed = read(base, **one, table="keyed_state", undecodable="binary")
-    kind = planned_key(base, one)
+    mine = {row["table"] for row in states if row["operator_uid_hash"] == timed[0]["operator_uid_hash"]}
+    kept = next(table for table in ("keyed_state", "window_state") if table in mine)
+    before_write = read(base, **one, table=kept)
+    kind = some_keys(base, kept, one)
     rows = pa.table({"key": kind, "timestamp": [5] * len(kind), "domain": ["event"] * len(kind)})
     write(copy, [rows], **one, table="timers", overwrite=True)
-    assert read(copy, **one, table="keyed_state", undecodable="binary") == keyed
+    assert read(copy, **one, table=kept) == before_write
     assert {row["timestamp"] for row in read(copy, **one, table="timers")} == {5}
     listed = {row["state"] for row in read(base, uid=None, table="states") if "state" in row}
     assert {row["state"] for row in read(copy, uid=None, table="states") if "state" in row} >= listed
@@ -397,12 +403,9 @@ def test_timers_replaced_beside_the_state_that_flink_wrote(corpus: Path, tmp_pat
     assert not left_over(copy)
 
 
-def planned_key(base: Path, one: dict[str, Any]) -> pa.Array:
+def some_keys(base: Path, kept: str, one: dict[str, Any]) -> pa.Array:
     """Some keys of a real operator."""
-    from pyspark_savepoint.statebackends.request import TableRequest
-    from pyspark_savepoint.statebackends.tables import open_table
-
-    table = open_table(TableRequest(str(base), table="keyed_state", **one))
+    table = open_table(TableRequest(str(base), table=kept, **one))
     batch = next(batch for partition in table.partitions(1) for batch in partition.batches())
     return batch.column("key").slice(0, 5)
 
