@@ -147,7 +147,6 @@ class _Keyed:
                     raise OptionError(
                         f"option 'states' says {wanted.lower()} of {column!r}, which is {kind.lower()} in 'typesFrom'"
                     )
-                form_of(kind_of_column, serializer, column)
             if self.request.has_ttl(column):
                 serializer = with_ttl(kind, serializer)
             check_writable(kind_of_column, serializer, column)
@@ -249,15 +248,24 @@ class _Keyed:
         return serializer
 
     def known_namespace(self, column: str) -> TypeSerializer | None:
+        """What ``typesFrom`` says: of the states that are written, or of the timer services."""
         if self.types is None:
             return None
         if column == WINDOW_COLUMN:
-            metas = [
-                meta for name, meta in self.types.states.items() if name in map(self.state_name, self.schema.names)
-            ]
-            return next((meta.namespace_serializer for meta in metas), None)
-        wanted = self.services(NO_NAMESPACE)
-        return next((queue.namespace for name, queue in self.types.timers.items() if name in wanted), None)
+            wanted = list(map(self.state_name, self.schema.names))
+            found = {name: meta.namespace_serializer for name, meta in self.types.states.items() if name in wanted}
+        else:
+            wanted = list(self.services(NO_NAMESPACE))
+            found = {name: queue.namespace for name, queue in self.types.timers.items() if name in wanted}
+        if len(set(found.values())) > 1:
+            raise OptionError(
+                "what is written has namespaces of different types in 'typesFrom'",
+                operator=self.request.operator,
+                found=", ".join(f"{name} {namespace.flink_type}" for name, namespace in found.items()),
+                remedy="write those that have one type together"
+                + ("; option('state', ...) names timer services" if column == NAMESPACE_COLUMN else ""),
+            )
+        return next(iter(found.values()), None)
 
     def services(self, namespace: TypeSerializer) -> tuple[str, ...]:
         """The timer services: option ``state``, else those of ``typesFrom``, else Flink's own name for it."""

@@ -35,8 +35,7 @@ def fits(kind: pa.DataType, serializer: TypeSerializer) -> bool:
 
 def check_writable(kind: pa.DataType, serializer: TypeSerializer, column: str) -> None:
     """The column's type fits, and values of the serializer can be written at all: those of user code cannot."""
-    form = form_of(kind, serializer, column)
-    opaque = serializer.opaque_parts() or _unwritable(serializer, form)
+    opaque = serializer.opaque_parts() or _unwritable(serializer, form_of(kind, serializer, column))
     if not opaque:
         return
     raise UndecodableStateError(
