@@ -127,7 +127,9 @@ class FlatPartition:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Elements in the order of the file."""
-        for block, header in self.keyed.split.blocks(self.keyed.spec):
+        split, lookup = self.keyed.split, self.keyed.lookup
+        places = lookup.places(split.key_groups) if lookup is not None else None
+        for block, header in split.blocks(self.keyed.spec, places):
             ((state, column),) = self.keyed.spec.bind(header, block.form).values()
             chosen = [np.arange(low, high) for _, runs in block.groups for low, high in runs]
             if not chosen:

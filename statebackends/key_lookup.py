@@ -8,8 +8,9 @@ the hash (POJO, Kryo), every key group is read; where a key cannot be given as J
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -26,14 +27,30 @@ from pyspark_savepoint.statebackends.json_values import from_json
 from pyspark_savepoint.statebackends.keyed_plan import OperatorHeaders
 
 MAX_KEYS = 100_000
+#: Keys that are looked for one by one in a task, in all key groups where theirs are unknown; more are met in a scan.
+MAX_PLACES = 4096
 
 
 @dataclass(frozen=True)
 class KeyLookup:
-    """The keys that are wanted, as their bytes, and the key groups that hold them (None: unknown)."""
+    """The keys that are wanted, as their bytes, and the key group of each (None: unknown)."""
 
     encoded: pa.Array
-    key_groups: set[int] | None
+    groups: tuple[int, ...] | None
+
+    @property
+    def key_groups(self) -> set[int] | None:
+        """The key groups that hold the keys (None: unknown)."""
+        return None if self.groups is None else set(self.groups)
+
+    def places(self, key_groups: Sequence[int]) -> list[tuple[int, bytes]] | None:
+        """The keys with their key groups, of some key groups; None where that would be too many to look for."""
+        keys = self.encoded.to_pylist()
+        if self.groups is not None:
+            wanted = set(key_groups)
+            found = [place for place in zip(self.groups, keys, strict=True) if place[0] in wanted]
+            return found if len(found) <= MAX_PLACES else None
+        return list(product(key_groups, keys)) if len(keys) * len(key_groups) <= MAX_PLACES else None
 
     @classmethod
     def of(cls, text: str, headers: OperatorHeaders, options: DecodeOptions) -> KeyLookup:
@@ -55,15 +72,15 @@ class KeyLookup:
             column = pa.array([from_json(value, kind, "key") for value in wanted], kind)
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             raise OptionError(f"option 'keys' has a key that {kind} cannot hold", found=str(error)) from None
-        return cls(encode(serializer, column), cls._key_groups(serializer, column, headers))
+        return cls(encode(serializer, column), cls._groups(serializer, column, headers))
 
     @staticmethod
-    def _key_groups(serializer: TypeSerializer, column: pa.Array, headers: OperatorHeaders) -> set[int] | None:
+    def _groups(serializer: TypeSerializer, column: pa.Array, headers: OperatorHeaders) -> tuple[int, ...] | None:
         try:
             hashes = serializer.java_hash(column)
         except UndecodableStateError:
             return None
-        return {key_group_for_hash(value, headers.operator.max_parallelism) for value in hashes.tolist()}
+        return tuple(key_group_for_hash(value, headers.operator.max_parallelism) for value in hashes.tolist())
 
     def matches(self, block: KeyedBlock | SortedRows, start: Longs, end: Longs) -> Flags:
         """Which of some keys, given as spans, are wanted."""

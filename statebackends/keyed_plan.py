@@ -18,6 +18,7 @@ from pyspark_savepoint.formats.key_groups import KeyGroupRange, range_for_operat
 from pyspark_savepoint.formats.keyed_block import FULL, KeyedBlock, SortedRows
 from pyspark_savepoint.formats.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
 from pyspark_savepoint.formats.savepoint import Savepoint
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.statebackends.changelog_source import ChangelogSource
@@ -27,6 +28,8 @@ from pyspark_savepoint.statebackends.request import TableRequest, choose_states
 from pyspark_savepoint.statebackends.state_column import StateColumn
 
 HEADER_READERS = 16
+#: Keys and their key groups; None: whoever asks does not know them.
+Places = Sequence[tuple[int, bytes]] | None
 
 
 def is_namespaced(meta: StateMetaInfoSnapshot) -> bool:
@@ -132,17 +135,34 @@ class KeyedSplit:
     sources: tuple[AnyKeyedSource, ...]
     key_groups: tuple[int, ...]
 
-    def blocks(self, spec: KeyedSpec) -> Iterator[tuple[KeyedBlock, KeyedBackendHeader]]:
-        """The entries of all sources, each block with its file's header."""
+    def blocks(self, spec: KeyedSpec, keys: Places = None) -> Iterator[tuple[KeyedBlock, KeyedBackendHeader]]:
+        """The entries of all sources, each block with its file's header.
+
+        ``keys`` with their key groups: at least the entries of these, where a file has an order to find them by.
+        """
         for stream, selected in self._streams(spec):
-            for block in stream.blocks(set(self.key_groups), selected, spec.namespaced, spec.window):
+            for block in self._looked_up(stream, selected, spec, keys) or stream.blocks(
+                set(self.key_groups), selected, spec.namespaced, spec.window
+            ):
                 yield block, stream.header
 
-    def rows_or_blocks(self, spec: KeyedSpec) -> Iterator[tuple[KeyedBlock | SortedRows, KeyedBackendHeader]]:
+    def rows_or_blocks(
+        self, spec: KeyedSpec, keys: Places = None
+    ) -> Iterator[tuple[KeyedBlock | SortedRows, KeyedBackendHeader]]:
         """The same, but rows where they come out of the file joined."""
         for stream, selected in self._streams(spec):
-            for block in stream.rows_or_blocks(set(self.key_groups), selected, spec.namespaced, spec.window):
+            for block in self._looked_up(stream, selected, spec, keys) or stream.rows_or_blocks(
+                set(self.key_groups), selected, spec.namespaced, spec.window
+            ):
                 yield block, stream.header
+
+    @staticmethod
+    def _looked_up(
+        stream: KeyedStream, selected: set[int], spec: KeyedSpec, keys: Places
+    ) -> Iterator[KeyedBlock] | None:
+        if keys is None or not isinstance(stream, RocksDBKeyedStream):
+            return None
+        return stream.look_up(keys, selected, spec.namespaced, spec.window)
 
     def _streams(self, spec: KeyedSpec) -> Iterator[tuple[KeyedStream, set[int]]]:
         for source in self.sources:

@@ -183,7 +183,8 @@ class KeyedPartition:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Rows of the key groups, in batches."""
         spill: SpillJoin | None = None
-        for block, header in self.split.rows_or_blocks(self.spec):
+        places = self.lookup.places(self.split.key_groups) if self.lookup is not None else None
+        for block, header in self.split.rows_or_blocks(self.spec, places):
             if spill is not None and not spill.takes(block):
                 yield from self._spilled(spill)
                 spill = None
@@ -194,6 +195,10 @@ class KeyedPartition:
             spill.add(block)
         if spill is not None:
             yield from self._spilled(spill)
+
+    def decode(self, rows: RowsOfBlock, header: KeyedBackendHeader) -> pa.RecordBatch:
+        """The columns of all rows of a block, wherever its entries came from."""
+        return _BatchBuilder(self, rows, header).build(0, len(rows))
 
     def _spilled(self, spill: SpillJoin) -> Iterator[pa.RecordBatch]:
         with spill:

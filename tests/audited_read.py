@@ -1,10 +1,14 @@
-"""A process of its own, for an audit hook cannot be taken away: reads snapshots twice and reports the second time."""
+"""A process of its own, for an audit hook cannot be taken away: reads snapshots twice and reports the second time.
+
+What is read is a path, of which all tables are, or a request in JSON. ``bytes`` is what the system says was read.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 from pyspark_savepoint.formats.errors import SavepointError
@@ -34,6 +38,16 @@ def read(request: TableRequest) -> int:
     return rows
 
 
+def bytes_read() -> int:
+    """Bytes that this process has read from files so far."""
+    return int(dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())["rchar"])
+
+
+def read_argument(argument: str) -> int:
+    """All rows of what an argument names."""
+    return read(TableRequest(**json.loads(argument))) if argument.startswith("{") else read_all(argument)
+
+
 def main() -> None:
     """Once to load what is loaded when it is first needed, and once under watch."""
     events: Counter[str] = Counter()
@@ -46,13 +60,15 @@ def main() -> None:
             if event == "open" and isinstance(arguments[0], str):
                 opened.add(arguments[0])
 
-    for path in sys.argv[1:]:
-        read_all(path)
+    for argument in sys.argv[1:]:
+        read_argument(argument)
     sys.addaudithook(hook)
+    before = bytes_read()
     watching = True
-    rows = sum(read_all(path) for path in sys.argv[1:])
+    rows = sum(map(read_argument, sys.argv[1:]))
     watching = False
-    print(json.dumps({"rows": rows, "events": events, "opened": sorted(opened)}))
+    size = bytes_read() - before
+    print(json.dumps({"rows": rows, "events": events, "opened": sorted(opened), "bytes": size}))
 
 
 if __name__ == "__main__":

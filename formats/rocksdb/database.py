@@ -9,7 +9,7 @@ read. Twins: ``RocksDBHandle``, ``Checkpoint``, ``VersionStorageInfo``.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Self
 
 import numpy as np
@@ -18,11 +18,21 @@ from pyspark_savepoint.formats.byte_source import ByteSource, StateLocation
 from pyspark_savepoint.formats.columns import Longs
 from pyspark_savepoint.formats.errors import CorruptStateError, StateFileNotFoundError
 from pyspark_savepoint.formats.rocksdb.coding import REMEDY
-from pyspark_savepoint.formats.rocksdb.entries import DeletedRanges, Entries, concatenate, decode_entries, resolve
+from pyspark_savepoint.formats.rocksdb.entries import (
+    DeletedRanges,
+    Entries,
+    KeyRange,
+    concatenate,
+    decode_entries,
+    resolve,
+    within,
+)
 from pyspark_savepoint.formats.rocksdb.manifest import ColumnFamily, FileMetaData, read_current, read_manifest
 from pyspark_savepoint.formats.rocksdb.sst import SstFile
 
 CURRENT = "CURRENT"
+#: More than key groups are.
+MAX_NUMBER = (1 << 16) - 1
 MAX_OPEN = 64
 MAX_MANIFEST = 1 << 28
 #: Steps through a sorted run are not smaller than this.
@@ -78,8 +88,8 @@ class Database:
             self._open.popitem(last=False)[1].close()
         return source
 
-    def family(self, name: str, low: int, high: int) -> FamilyReader:
-        """A reader of a column family, for key groups from ``low`` to ``high``."""
+    def family(self, name: str, low: int, high: int, ranges: Sequence[KeyRange] | None = None) -> FamilyReader:
+        """A reader of a column family, for key groups from ``low`` to ``high``, or for some ranges of keys there."""
         if name not in self.families:
             raise CorruptStateError(
                 f"the database has no column family {name!r}",
@@ -88,7 +98,7 @@ class Database:
                 found=", ".join(map(repr, list(self.families)[:20])),
                 remedy=REMEDY,
             )
-        return FamilyReader(self, self.families[name], low, high)
+        return FamilyReader(self, self.families[name], low, high, ranges)
 
 
 class _Run:
@@ -107,8 +117,33 @@ class _Run:
         for file in self.files:
             chosen = file.index.blocks_of(low, high)
             for part in _cut(file, chosen, step):
-                blocks = file.read(self.database.open(file.info), part)
-                yield decode_entries(blocks, file, low, high)
+                yield self._decode(file, part, low, high)
+
+    def read_ranges(self, ranges: Sequence[KeyRange]) -> list[Entries]:
+        """All entries in some ranges of keys, which are in order and do not overlap."""
+        return [within(self._decode(file, part, 0, MAX_NUMBER), ranges) for file, part in self.blocks_of(ranges)]
+
+    def blocks_of(self, ranges: Sequence[KeyRange]) -> Iterator[tuple[SstFile, slice]]:
+        """The blocks that may hold keys of some ranges, those together that follow one another."""
+        for file in self.files:
+            wanted = np.zeros(len(file.index.number) + 2, np.bool_)
+            for bounds in ranges:
+                if _meets(file.info, bounds):
+                    part = file.index.blocks_between(*bounds)
+                    wanted[part.start + 1 : part.stop + 1] = True
+            edges = np.flatnonzero(np.diff(wanted)).tolist()
+            for first, last in zip(edges[::2], edges[1::2], strict=True):
+                yield file, slice(first, last)
+
+    def _decode(self, file: SstFile, part: slice, low: int, high: int) -> Entries:
+        blocks = file.read(self.database.open(file.info), part)
+        return decode_entries(blocks, file, low, high)
+
+
+def _meets(info: FileMetaData, bounds: KeyRange) -> bool:
+    """Whether a file may hold keys of a range."""
+    low, behind = bounds
+    return info.largest.user_key >= low and (behind is None or info.smallest.user_key < behind)
 
 
 def _cut(file: SstFile, chosen: slice, step: int | None) -> Iterator[slice]:
@@ -158,7 +193,9 @@ class _Pending:
 class FamilyReader:
     """The entries of a column family whose keys begin with a number from ``low`` to ``high``."""
 
-    def __init__(self, database: Database, family: ColumnFamily, low: int, high: int) -> None:
+    def __init__(
+        self, database: Database, family: ColumnFamily, low: int, high: int, ranges: Sequence[KeyRange] | None = None
+    ) -> None:
         self.path = database.path
         first, behind = low.to_bytes(database.prefix, "big"), (high + 1).to_bytes(database.prefix + 1, "big")
         runs = []
@@ -166,7 +203,10 @@ class FamilyReader:
             near = [
                 info for info in infos if info.largest.user_key >= first and b"\0" + info.smallest.user_key < behind
             ]
-            files = [SstFile(database.open(info), info, database.prefix, low, high) for info in near]
+            if ranges is not None:
+                near = [info for info in near if any(_meets(info, bounds) for bounds in ranges)]
+            kept = ranges is not None
+            files = [SstFile(database.open(info), info, database.prefix, low, high, kept) for info in near]
             runs.append(_Run(database, files))
         self.runs = [run for run in runs if run.files]
         self.deleted = DeletedRanges.of([t for run in self.runs for file in run.files for t in file.tombstones])
@@ -180,6 +220,19 @@ class FamilyReader:
                 before = np.concatenate([[0], np.cumsum(file.index.size)])
                 sizes += np.diff(before[np.searchsorted(file.index.number, numbers)]) * file.properties.ratio
         return sizes.astype(np.int64)
+
+    def range_bytes(self, ranges: Sequence[KeyRange]) -> int:
+        """Bytes of entries in the blocks that some ranges take, about."""
+        found = (
+            file.index.size[part].sum() * file.properties.ratio
+            for run in self.runs
+            for file, part in run.blocks_of(ranges)
+        )
+        return int(sum(found))
+
+    def read_ranges(self, ranges: Sequence[KeyRange]) -> Entries | None:
+        """The values in some ranges of keys, sorted; None where there are none."""
+        return self._resolve([run.read_ranges(ranges) for run in self.runs])
 
     def read(self, low: int, high: int) -> Entries | None:
         """The values of key groups from ``low`` to ``high``, sorted; None where there are none."""

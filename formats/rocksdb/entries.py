@@ -12,6 +12,7 @@ Twins: ``MergingIterator``, ``DBIter``, ``MergeHelper``, ``RangeDelAggregator``,
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -24,6 +25,8 @@ from pyspark_savepoint.formats.rocksdb.block import Blocks
 from pyspark_savepoint.formats.rocksdb.coding import REMEDY
 from pyspark_savepoint.formats.rocksdb.sst import RangeTombstone, SstFile
 
+#: Keys from the first on, before the second; None: there is no such bound.
+KeyRange = tuple[bytes, bytes | None]
 KIND = 0xFF
 #: Prefixes of keys may be shared, but entries do not become much larger than the blocks that they are in.
 MAX_GROWTH, FREE_GROWTH = 64, 1 << 28
@@ -53,6 +56,13 @@ class Entries:
         return Entries(
             self.buffer, self.key_start[part], self.key_end[part],
             self.value_start[part], self.value_end[part], self.tag[part],
+        )  # fmt: skip
+
+    def take(self, rows: Longs) -> Entries:
+        """Some entries, in the same buffer."""
+        return Entries(
+            self.buffer, self.key_start[rows], self.key_end[rows],
+            self.value_start[rows], self.value_end[rows], self.tag[rows],
         )  # fmt: skip
 
     def first_not_before(self, key: bytes) -> int:
@@ -89,6 +99,21 @@ def decode_entries(blocks: Blocks, file: SstFile, low: int, high: int) -> Entrie
     if np.any(number[1:] < number[:-1]):
         raise _damaged(file.path, "entries in the order of their keys")
     return entries.cut(first, last)
+
+
+def within(entries: Entries, ranges: Sequence[KeyRange]) -> Entries:
+    """The entries whose keys are in some ranges, which are in order and do not overlap."""
+    if not len(entries):
+        return entries
+    starts = [low for low, _ in ranges]
+    near = ranges[
+        max(0, bisect_right(starts, entries.key(0)) - 1) : bisect_right(starts, entries.key(len(entries) - 1))
+    ]
+    spans = [
+        np.arange(entries.first_not_before(low), len(entries) if end is None else entries.first_not_before(end))
+        for low, end in near
+    ]
+    return entries.take(np.concatenate(spans) if spans else np.empty(0, np.int64))
 
 
 def _damaged(path: str, expected: str) -> CorruptStateError:

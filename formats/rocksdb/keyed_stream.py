@@ -22,7 +22,7 @@ from pyspark_savepoint.formats.keyed_block import FULL, KeyedBlock
 from pyspark_savepoint.formats.keyed_stream import split_composite_keys
 from pyspark_savepoint.formats.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.rocksdb.database import Database, FamilyReader
-from pyspark_savepoint.formats.rocksdb.entries import Entries
+from pyspark_savepoint.formats.rocksdb.entries import Entries, KeyRange
 from pyspark_savepoint.formats.sorted_merge import merge_sorted
 
 #: Windows must hold a few entries; smaller ones only cost.
@@ -62,6 +62,56 @@ class RocksDBKeyedStream:
     ) -> Iterator[KeyedBlock]:
         """As :meth:`blocks`, but key groups of any size in complete blocks where their order lets them be."""
         yield from self._read(key_groups, selected, namespaced, window, join=True)
+
+    def look_up(
+        self, keys: Sequence[tuple[int, bytes]], selected: set[int], namespaced: bool, window: int
+    ) -> Iterator[KeyedBlock]:
+        """Entries of some keys, each with its key group, and of longer keys that begin so: only blocks that have them.
+
+        Key groups of keys that are larger than ``window`` bytes come whole, as :meth:`rows_or_blocks` gives them.
+        """
+        try:
+            yield from self._look_up(keys, selected, namespaced, window)
+        except SavepointError as error:
+            raise error.with_facts(operator=self.origin.operator) from None
+
+    def _look_up(
+        self, keys: Sequence[tuple[int, bytes]], selected: set[int], namespaced: bool, window: int
+    ) -> Iterator[KeyedBlock]:
+        wanted = self._ranges(keys)
+        if not wanted:
+            return
+        ranges = [each for _, each in wanted]
+        bounds = wanted[0][0], wanted[-1][0]
+        families = {
+            state: self.database.family(self.header.states[state].name, *bounds, ranges) for state in sorted(selected)
+        }
+        sizes = [sum(family.range_bytes([each]) for family in families.values()) for each in ranges]
+        large = {group for (group, _), size in zip(wanted, sizes, strict=True) if size > window}
+        small = [(each, size) for (group, each), size in zip(wanted, sizes, strict=True) if group not in large]
+        for some in _together(small, window):
+            found = {state: family.read_ranges(some) for state, family in families.items()}
+            present = {state: entries for state, entries in found.items() if entries is not None and len(entries)}
+            if present:
+                yield self._block(list(present.items()), namespaced, complete=True)
+        if large:
+            yield from self._windows(large, selected, namespaced, window, join=True)
+
+    def _ranges(self, keys: Sequence[tuple[int, bytes]]) -> list[tuple[int, KeyRange]]:
+        """Key groups and ranges of what begins with some keys, in order; a key that begins with another is in its."""
+        found: list[tuple[int, KeyRange]] = []
+        for group, key in sorted({place for place in keys if place[0] in self.key_groups}):
+            low, behind = self._range(group, key)
+            last = found[-1][1][1] if found else b""
+            if last is not None and low >= last:
+                found.append((group, (low, behind)))
+        return found
+
+    def _range(self, key_group: int, key: bytes) -> KeyRange:
+        """All keys that begin with a key of a key group."""
+        low = key_group.to_bytes(self.database.prefix, "big") + key
+        head = low.rstrip(b"\xff")
+        return low, head[:-1] + bytes([head[-1] + 1]) if head else None
 
     def _read(
         self, key_groups: set[int], selected: set[int], namespaced: bool, window: int, join: bool
@@ -138,6 +188,20 @@ class RocksDBKeyedStream:
         split_composite_keys(block, self.header.key_serializer, split, self.options)
         block.span_end = block.namespace_end if namespaced else block.key_end
         return block
+
+
+def _together(sized: Sequence[tuple[KeyRange, int]], window: int) -> Iterator[list[KeyRange]]:
+    """Ranges one behind the other, some at a time: as many as ``window`` bytes hold."""
+    waiting: list[KeyRange] = []
+    total = 0
+    for each, size in sized:
+        if waiting and total + size > window:
+            yield waiting
+            waiting, total = [], 0
+        waiting.append(each)
+        total += size
+    if waiting:
+        yield waiting
 
 
 def _batches(wanted: Sequence[int], sizes: Longs, window: int) -> Iterator[tuple[int, int, int]]:

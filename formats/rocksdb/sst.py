@@ -13,8 +13,10 @@ Twins: ``Footer``, ``BlockBasedTable``, ``IndexReader``.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 
@@ -93,16 +95,26 @@ class Footer:
 
 @dataclass(slots=True)
 class Index:
-    """Blocks in the order of their keys; ``number`` is the start of the separator as a number."""
+    """Blocks in the order of their keys; ``number`` is the start of the separator as a number.
+
+    ``separators``: whole ones, where keys will be looked for.
+    """
 
     number: Longs
     offset: Longs
     size: Longs
+    separators: list[bytes] = field(default_factory=list)
 
     def blocks_of(self, low: int, high: int) -> slice:
         """The blocks that may hold keys whose prefix is from ``low`` to ``high``."""
         first = int(np.searchsorted(self.number, low))
         last = int(np.searchsorted(self.number, high + 1))
+        return slice(first, min(last + 1, len(self.number)))
+
+    def blocks_between(self, low: bytes, behind: bytes | None) -> slice:
+        """The blocks that may hold keys from ``low`` on, before ``behind`` (None: there is no such bound)."""
+        first = bisect_left(self.separators, low)
+        last = len(self.number) if behind is None else bisect_left(self.separators, behind)
         return slice(first, min(last + 1, len(self.number)))
 
 
@@ -116,12 +128,18 @@ class RangeTombstone:
 
 
 class SstFile:
-    """An open table file, and of its index what concerns key groups from ``low`` to ``high``."""
+    """An open table file, and of its index what concerns key groups from ``low`` to ``high``.
 
-    def __init__(self, source: ByteSource, info: FileMetaData, prefix: int, low: int, high: int) -> None:
+    ``separators``: the index is kept with its keys.
+    """
+
+    def __init__(
+        self, source: ByteSource, info: FileMetaData, prefix: int, low: int, high: int, separators: bool = False
+    ) -> None:
         self.path = source.path
         self.info = info
         self.prefix = prefix
+        self._keeps_separators = separators
         if source.size != info.size or source.size < FOOTER:
             raise CorruptStateError(
                 f"the table file {info.name} has another size than its database knows",
@@ -187,12 +205,15 @@ class SstFile:
     def _decode_index(self, blocks: Blocks, offset: int) -> Index:
         spans = zip(blocks.start.tolist(), blocks.end.tolist(), strict=True)
         parts = [self._decode_index_block(blocks, start, end, offset) for start, end in spans]
-        index = Index(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        number, at, size, separators = zip(*parts, strict=True)
+        index = Index(np.concatenate(number), np.concatenate(at), np.concatenate(size), list(chain(*separators)))
         if np.any(index.number[1:] < index.number[:-1]):
             Coding(b"", self.path, offset).fail("an index in the order of keys", "one that is not")
         return index
 
-    def _decode_index_block(self, blocks: Blocks, start: int, end: int, offset: int) -> tuple[Longs, Longs, Longs]:
+    def _decode_index_block(
+        self, blocks: Blocks, start: int, end: int, offset: int
+    ) -> tuple[Longs, Longs, Longs, list[bytes]]:
         from pyspark_savepoint.formats.kernels import sst
 
         properties = self.properties
@@ -212,7 +233,11 @@ class SstFile:
         key_end = key_end[:count] if properties.index_key_is_user_key else key_end[:count] - TAG
         number = np.empty(count, np.int64)
         sst.prefix_numbers(keys, key_start[:count], key_end, self.prefix, number)
-        return number, at[:count], size[:count]
+        separators = []
+        if self._keeps_separators:
+            text = keys.tobytes()
+            separators = [text[a:b] for a, b in zip(key_start[:count].tolist(), key_end.tolist(), strict=True)]
+        return number, at[:count], size[:count], separators
 
     def _tombstones(self, tail: _Tail) -> list[RangeTombstone]:
         """Range deletions, cut to the range of keys that the manifest knows of the file."""
