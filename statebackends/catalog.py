@@ -1,7 +1,7 @@
 """Tables about a snapshot: what is inside (``states``), ``metadata``, ``snapshots``, and state that is only bytes.
 
 states             one row per state: where it is, what it is, and the options that read it
-metadata           one row per operator (FLIP-512's columns)
+metadata           one row per operator (FLIP-512's columns, and what is in flight of unaligned checkpoints)
 snapshots          one row per snapshot below a folder
 statements         the SQL that makes a database of the snapshot, and that which drops it (see module statements)
 coordinator_state  operator, value                        raw_operator_state   operator, subtask, name, value
@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from pyspark_savepoint.formats.byte_source import ByteSource
+from pyspark_savepoint.formats.channel_handles import AnyChannelStateHandle
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.keyed_handles import KeyGroupsStateHandle
 from pyspark_savepoint.formats.meta_info import StateMetaInfoSnapshot
@@ -72,6 +73,9 @@ SCHEMAS: Mapping[str, pa.Schema] = MappingProxyType(
             operator_subtask_state_count=INT,
             operator_coordinator_state_size_in_bytes=LONG,
             operator_total_size_in_bytes=LONG,
+            operator_channel_state_count=INT,
+            operator_input_channel_state_size_in_bytes=LONG,
+            operator_output_channel_state_size_in_bytes=LONG,
         ),
         "snapshots": _schema(
             path=TEXT,
@@ -232,9 +236,16 @@ def _bytes_only(_savepoint: Savepoint, operator: OperatorState, _request: TableR
         yield {"table": "raw_operator_state", "kind": "RAW", "options": {"table": "raw_operator_state"}, **binary}
     if any(subtask.raw_keyed_state for subtask in operator.subtasks.values()):
         yield {"table": "raw_keyed_state", "kind": "RAW", "options": {"table": "raw_keyed_state"}, **binary}
-    channels = sum(len(s.input_channel_state) + len(s.result_subpartition_state) for s in operator.subtasks.values())
+    channels = sum(map(len, _channels(operator)))
     if channels:
         yield {"kind": "CHANNEL", "note": f"{channels} handles of in-flight records of an unaligned checkpoint"}
+
+
+def _channels(operator: OperatorState) -> tuple[list[AnyChannelStateHandle], list[AnyChannelStateHandle]]:
+    """Records in flight, which are no state: handles of input channels, and of results."""
+    subtasks = [operator.subtasks[index] for index in sorted(operator.subtasks)]
+    inputs = [handle for subtask in subtasks for handle in subtask.input_channel_state]
+    return inputs, [handle for subtask in subtasks for handle in subtask.result_subpartition_state]
 
 
 # -- the others ----------------------------------------------------------------------------------------------
@@ -242,6 +253,7 @@ def _bytes_only(_savepoint: Savepoint, operator: OperatorState, _request: TableR
 
 def _metadata(savepoint: Savepoint, request: TableRequest) -> Iterator[Row]:
     for operator in _operators(savepoint, request):
+        inputs, outputs = _channels(operator)
         yield {
             "checkpoint_id": savepoint.metadata.checkpoint_id,
             **_identity(operator),
@@ -250,6 +262,9 @@ def _metadata(savepoint: Savepoint, request: TableRequest) -> Iterator[Row]:
             "operator_subtask_state_count": len(operator.subtasks),
             "operator_coordinator_state_size_in_bytes": operator.coordinator_state_size,
             "operator_total_size_in_bytes": operator.state_size,
+            "operator_channel_state_count": len(inputs) + len(outputs),
+            "operator_input_channel_state_size_in_bytes": sum(max(0, handle.state_size) for handle in inputs),
+            "operator_output_channel_state_size_in_bytes": sum(max(0, handle.state_size) for handle in outputs),
         }
 
 
