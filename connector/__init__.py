@@ -63,6 +63,7 @@ _LAZY = {
     "OperatorTransformation": ("pyspark_savepoint.operator_transformation", "OperatorTransformation"),
     "UserFunctionError": ("pyspark_savepoint.formats.errors", "UserFunctionError"),
     "DefaultSource": ("pyspark_savepoint.datasource", "SavepointDataSource"),
+    "key_by": ("pyspark_savepoint.distribution", "key_by"),
     "OperatorIdentifier": ("pyspark_savepoint.formats.identifiers", "OperatorIdentifier"),
     "Savepoint": ("pyspark_savepoint.savepoint", "Savepoint"),
     "ChainingStrategy": ("pyspark_savepoint.statebackends.stream_nodes", "ChainingStrategy"),

@@ -43,8 +43,9 @@ from pyspark_savepoint.statebackends.write_request import (
 
 STATE_KINDS = ("value", "list", "map", "reducing", "aggregating")
 #: Options that only tables of keyed state have, and those that only states of an operator have.
-OF_KEYS = ("key", "states", "maxParallelism", "sortMemory", "keyGroup")
-OLDEST, NEWEST = (1, 8), (2, 9)
+OF_KEYS = ("key", "states", "sortMemory", "keyGroup")
+#: What is written, Flink reads from here on; parts of older snapshots travel in their own versions.
+OLDEST, OLDEST_PART, NEWEST = (1, 16), (1, 8), (2, 99)
 
 # -- kinds of values that only writes have ------------------------------------------------------------------
 
@@ -96,8 +97,8 @@ def _flink_version(value: str) -> tuple[int, int]:
     """
     match = re.fullmatch(r"\s*([12])\.([0-9]{1,2})(?:\.[0-9]{1,3})?\s*", value)
     version = (int(match[1]), int(match[2])) if match else (0, 0)
-    if not OLDEST <= version <= NEWEST:
-        raise RefusedError("a version of Flink from 1.8 on, such as 1.20 or 2.2")
+    if not OLDEST_PART <= version <= NEWEST:
+        raise RefusedError("a version of Flink from 1.16 on, such as 1.20 or 2.2")
     return version
 
 
@@ -133,7 +134,11 @@ class SavepointWriteOptions:
         KEYED_STATE,
         f"`{KEYED_STATE}`",
     )
-    state: str | None = option(text, "the name of a list, union or broadcast state", shown="(required for these)")
+    state: str | None = option(
+        text,
+        "the name of a list, union or broadcast state; of timers their services, with commas between them",
+        shown="required for operator state; of timers `user-timers`",
+    )
     key: tuple[str, ...] = option(
         _columns, "the column of the key; several, with commas between them, make a composite key", (), "`key`"
     )
@@ -210,17 +215,19 @@ def _conflicts(values: Mapping[str, Any]) -> list[str]:
         problems.append("no operator is named: option 'uid' is the uid that the job gives it")
     table = values.get("table", KEYED_STATE)
     if table in OPERATOR_WRITES:
-        useless = [name for name in given if name in OF_KEYS and not (table == "broadcast" and name == "key")]
+        useless = [name for name in given if name in OF_KEYS]
         if useless:
             problems.append(f"table '{table}' has no keys, so {listed(useless)} cannot apply to it")
         if "state" not in given:
             problems.append(f"table '{table}' is one state: option 'state' is its name")
-    elif "state" in given:
+    elif "state" in given and table != TIMERS:
         problems.append(f"in table '{table}' every column is a state by its name, so 'state' cannot apply to it")
     if table == TIMERS and "states" in given:
         problems.append("timers are no states of columns, so 'states' cannot apply to them")
     if table not in (KEYED_STATE, WINDOW_STATE) and values.get("ttl"):
         problems.append(f"table '{table}' has no time to live, so 'ttl' cannot apply to it")
+    if "fragment" not in given and values.get("flink_version", OLDEST) < OLDEST:
+        problems.append("option 'flinkVersion' is older than 1.16, which is the oldest that reads what is written")
     if (table == ENTRIES) != ("header" in given):
         problems.append("table 'entries' and option 'header' go together, and are not for users")
     limit, wanted = values.get("max_parallelism"), values.get("parallelism")
