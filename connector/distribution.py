@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
@@ -23,7 +24,6 @@ from pyspark_savepoint.statebackends.write_plan import Distribution
 from pyspark_savepoint.statebackends.write_request import DEFAULT_MAX_PARALLELISM
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
 #: Where a key column says how :func:`key_by` laid the rows out.
