@@ -27,7 +27,7 @@ BATCH_ROWS = 1 << 16
 FAN_IN = 32
 #: Bytes that sorting takes per row besides the rows themselves, and of an Arrow column that 32 bits reach for sure.
 SORTING, MAX_RUN = 40, 1 << 30
-MIN_BATCH, MAX_BATCH = 1 << 12, 1 << 23
+MIN_BATCH, MAX_BATCH = 1 << 16, 1 << 23
 
 
 def local_directory() -> str:

@@ -150,6 +150,18 @@ def test_nested_rows_spilled() -> None:
     assert found == values
 
 
+def test_rows_without_columns_spilled() -> None:
+    nothing = pa.RecordBatch.from_arrays([], schema=pa.schema([]))
+    with RowSorter(pa.schema([]), NOTHING) as sorter:
+        for i in range(9, -1, -1):
+            sorter.add(np.array([i % 2] * 2, np.int32), pa.array([bytes([i]), b"z"], pa.binary()), nothing)
+        found = [
+            (g, k) for batch in sorter.sorted(3) for g, k in zip(batch.key_group, batch.key.to_pylist(), strict=True)
+        ]
+
+    assert found == sorted([(i % 2, bytes([i])) for i in range(10)] + [(i % 2, b"z") for i in range(10)])
+
+
 def test_slices_of_larger_batches() -> None:
     everything = batch_of([(i % 3, bytes([i]), i) for i in range(50, 0, -1)])
     part = everything.slice(10, 40)
