@@ -65,7 +65,7 @@ public final class Evolve {
 
     private Map<String, Object> answer(JsonNode job) {
         ClassLoader before = Thread.currentThread().getContextClassLoader();
-        Path classes = out.resolve("classes-" + job.get("name").asText());
+        Path classes = out.resolve("classes-" + Integer.toHexString(job.path("sources").hashCode()));
         try {
             EvolvedJob.compile(job.path("sources"), classes);
             URL url = classes.toUri().toURL();

@@ -44,8 +44,11 @@ final class EvolvedJob {
         this.loader = loader;
     }
 
-    /** Compiles {@code {class name: source}} into a folder. */
+    /** Compiles {@code {class name: source}} into a folder, unless an earlier job has. */
     static void compile(JsonNode sources, Path folder) throws IOException {
+        if (Files.exists(folder)) {
+            return;
+        }
         Files.createDirectories(folder);
         List<String> command = new ArrayList<>(List.of("-nowarn", "-proc:none", "-d", folder.toString()));
         for (Map.Entry<String, JsonNode> source : (Iterable<Map.Entry<String, JsonNode>>) sources::fields) {
@@ -53,7 +56,8 @@ final class EvolvedJob {
             Files.writeString(file, source.getValue().asText());
             command.add(file.toString());
         }
-        if (sources.size() > 0 && ToolProvider.getSystemJavaCompiler().run(null, null, null, command.toArray(new String[0])) != 0) {
+        if (sources.size() > 0
+                && ToolProvider.getSystemJavaCompiler().run(null, null, null, command.toArray(new String[0])) != 0) {
             throw new IOException("the classes of the job do not compile");
         }
     }
