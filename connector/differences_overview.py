@@ -1,0 +1,113 @@
+"""What has changed between two snapshots, in numbers: one row per operator, table and state.
+
+Entries of keyed state are values, entries of maps and timers, compared by their bytes through a digest; a row whose
+operator is on one side only says so in ``operator_change``.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark_savepoint.differences import SIDES, on_side
+from pyspark_savepoint.statebackends.entry_diff import AFTER, BEFORE, SIDE
+from pyspark_savepoint.statebackends.request import EntriesRequest
+from pyspark_savepoint.statebackends.timer_queue import PREFIX
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, Row
+
+    from pyspark_savepoint.savepoint import Savepoint
+
+SCHEMA = (
+    "operator_uid string, operator_uid_hash string, operator_name string, operator_change string, "
+    "table string, state string, before bigint, after bigint, added bigint, removed bigint, changed bigint"
+)
+KEYED = ("keyed_state", "window_state", "timers")
+COUNTS = ("before", "after", "added", "removed", "changed")
+
+
+def overview(old: Savepoint, new: Savepoint) -> DataFrame:
+    """One row per operator, table and state."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    states = {side: savepoint.states().collect() for side, savepoint in zip(SIDES, (old, new), strict=True)}
+    hashes = {side: {plan.identifier.operator_id.hex for plan in savepoint.plan.operators}
+              for side, savepoint in zip(SIDES, (old, new), strict=True)}  # fmt: skip
+    rows, frames = [], []
+    for side, savepoint in zip(SIDES, (old, new), strict=True):
+        for plan in savepoint.plan.operators:
+            uid_hash = plan.identifier.operator_id.hex
+            mine = [row for row in states[side] if row["operator_uid_hash"] == uid_hash]
+            frames += _entries(savepoint, uid_hash, mine, side)
+            if side == AFTER and uid_hash in hashes[BEFORE]:
+                continue
+            change = None if uid_hash in hashes[BEFORE] & hashes[AFTER] else ("removed", "added")[side]
+            rows.append((plan.identifier.uid, uid_hash, plan.name, change))
+    operators = old.spark.createDataFrame(rows, ", ".join(SCHEMA.split(", ")[:4]))
+    if not frames:
+        empty = [F.lit(None).cast(kind).alias(name) for name, kind in (part.split() for part in SCHEMA.split(", ")[4:])]
+        return operators.select("*", *empty)
+    counted = _counted(reduce(lambda left, right: left.union(right), frames))
+    joined = operators.join(counted, "operator_uid_hash", "left")
+    columns = [part.split()[0] for part in SCHEMA.split(", ")]
+    return joined.select(*columns).orderBy("operator_uid", "operator_uid_hash", "table", "state")
+
+
+def _entries(savepoint: Savepoint, uid_hash: str, states: list[Row], side: int) -> list[DataFrame]:
+    """Entries of an operator: side, operator_uid_hash, table, state, key, digest; a list's elements are keys here."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    found = []
+    place = [F.lit(side).alias(SIDE), F.lit(uid_hash).alias("operator_uid_hash")]
+    keyed = list(dict.fromkeys((_entry_name(row), row["table"]) for row in states if row["table"] in KEYED))
+    if keyed:
+        raw = any(row["table"] == "timers" and row["note"] for row in states)
+        wanted = EntriesRequest(tuple((name, table == "timers") for name, table in keyed), raw_timers=raw)
+        number = F.col("state") + 1
+        named = [
+            F.element_at(F.array(*(F.lit(text) for text in texts)), number).alias(column)
+            for column, texts in (("table", [t for _, t in keyed]), ("state", [n for n, _ in keyed]))
+        ]
+        entries = savepoint.table(uidHash=uid_hash, entries=wanted.to_json())
+        found.append(entries.select(*place, *named, "key", F.md5("value").alias("digest")))
+    for row in states:
+        if row["table"] == "operator_state":
+            about = [F.lit("operator_state").alias("table"), F.lit(row["state"]).alias("state")]
+            elements = savepoint.table(uidHash=uid_hash, table="operator_state", state=row["state"], raw=row["state"])
+            key = F.col("key") if row["kind"] == "BROADCAST" else F.col("value")
+            digest = F.md5("value") if row["kind"] == "BROADCAST" else F.lit(None).cast("string")
+            found.append(elements.select(*place, *about, key.alias("key"), digest.alias("digest")))
+    return found
+
+
+def _entry_name(row: Row) -> str:
+    """The name that entries know a state by: timers of raw keyed state are called as in canonical savepoints."""
+    if row["table"] == "timers" and row["note"]:
+        domain, _, service = row["state"].partition(" ")
+        return f"{PREFIX}{domain}_{service}"
+    return str(row["state"])
+
+
+def _counted(entries: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    grouped = entries.groupBy("operator_uid_hash", "table", "state", "key").agg(
+        *(F.count(on_side(side, F.lit(1))).alias(name) for side, name in zip(SIDES, ("before", "after"), strict=True)),
+        *(F.min(on_side(side, F.col("digest"))).alias(name) for side, name in zip(SIDES, ("old", "new"), strict=True)),
+    )
+
+    def more(left: str, right: str) -> Column:
+        return F.greatest(F.col(left) - F.col(right), F.lit(0))
+
+    changed = (F.col("before") > 0) & (F.col("after") > 0) & (F.col("old") != F.col("new"))
+    counts = {
+        "before": F.col("before"),
+        "after": F.col("after"),
+        "added": more("after", "before"),
+        "removed": more("before", "after"),
+        "changed": F.when(changed, 1).otherwise(0),
+    }
+    return grouped.groupBy("operator_uid_hash", "table", "state").agg(
+        *(F.sum(count).alias(name) for name, count in counts.items())
+    )
