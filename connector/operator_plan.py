@@ -157,7 +157,7 @@ class OperatorPlan:
                     f"the operator has this {new.kind} already",
                     operator=self.label,
                     state=new.name,
-                    remedy="with_state replaces one keyed state; remove_state removes any first",
+                    remedy=f"with_state replaces it, remove_state({new.name!r}) removes it first",
                 )
             planned = replace(new, put=len(self.puts))
             if there is None:
@@ -181,7 +181,12 @@ class OperatorPlan:
         renamed = [_renamed(state, old, new) if state in found else state for state in self.states or ()]
         names = [(state.name, state.kind) for state in renamed]
         if len(set(names)) < len(names):
-            raise StateExistsError(f"the operator has {new!r} already", operator=self.label, state=old)
+            raise StateExistsError(
+                f"the operator has a state {new!r} already",
+                operator=self.label,
+                state=old,
+                remedy=f"give it another name, or remove the other first: remove_state({new!r})",
+            )
         return self._edited(renamed, {state.kind for state in found})
 
     def with_deleted_keys(self, keys: DataFrame) -> OperatorPlan:

@@ -9,8 +9,11 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from pyspark import inheritable_thread_target
 
 from pyspark_savepoint.copying import copy_files
 from pyspark_savepoint.formats.changes import (
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 COPY, REFERENCE = "copy", "reference"
+#: Operators that are written at a time.
+WRITERS = 4
 
 
 @dataclass
@@ -84,12 +89,24 @@ class SavepointWriter:
         self.staging.discard(keep=names)
 
     def _assembled(self) -> CheckpointMetadata:
-        operators = [self._operator(number, plan) for number, plan in enumerate(self.plan.operators)]
+        kept = [self._kept(plan) for plan in self.plan.operators]
+        # Each edited operator is a job or two of Spark, of which planning takes the most where state is small.
+        with ThreadPoolExecutor(WRITERS) as pool:
+            run = inheritable_thread_target(self.spark)(self._operator)
+            writing = [
+                pool.submit(run, *each) for each in zip(range(len(kept)), self.plan.operators, kept, strict=True)
+            ]
+            try:
+                operators = [future.result() for future in writing]
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
         return assemble(operators, self.plan.bases, self.version)
 
-    def _operator(self, number: int, plan: OperatorPlan) -> OperatorState:
-        operator = identified(self._kept(plan), plan.identifier)
-        operator = replace(operator, name=plan.name, max_parallelism=plan.max_parallelism)
+    def _operator(self, number: int, plan: OperatorPlan, kept: OperatorState) -> OperatorState:
+        # Spark looks for Python data sources in the thread's active session, which this makes of the user's.
+        self.spark.createDataFrame([], "nothing INT")
+        operator = replace(identified(kept, plan.identifier), name=plan.name, max_parallelism=plan.max_parallelism)
         writer = OperatorWriter(self.spark, plan, self.given, self.staging, f"op{number}", self.version)
         if plan.edits_keyed_state:
             written = writer.keyed_state()
