@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.statebackends.descriptors import StateKind
 from pyspark_savepoint.statebackends.processing.backend import KeyedStateBackend, RegisteredState, StateOutput
-from pyspark_savepoint.statebackends.processing.row import Row, make_row
+from pyspark_savepoint.statebackends.processing.row import Row
 from pyspark_savepoint.statebackends.processing.state import (
     AggregateFunction,
     AggregatingState,
@@ -96,15 +96,17 @@ class Copies:
         return copied(stored)
 
 
-_IMMUTABLE = (int, float, str, bytes, bool, type(None), Decimal, datetime.date, datetime.timedelta)
+_IMMUTABLE = frozenset(
+    (int, float, str, bytes, bool, type(None), Decimal, datetime.date, datetime.datetime, datetime.timedelta)
+)
 
 
 def copied(value: Any) -> Any:
     """A copy that shares nothing that can change."""
-    if isinstance(value, _IMMUTABLE):
+    if type(value) in _IMMUTABLE:
         return value
     if isinstance(value, Row):
-        return make_row(value.fields, [copied(each) for each in value])
+        return value.copied(copied)
     if type(value) is list:
         return [copied(each) for each in value]
     if type(value) is dict:

@@ -22,6 +22,7 @@ from pyspark_savepoint.statebackends.processing.backends import create_backend
 from pyspark_savepoint.statebackends.processing.contexts import ElementContext
 from pyspark_savepoint.statebackends.processing.entry_output import drain
 from pyspark_savepoint.statebackends.processing.functions import KeyedStateBootstrapFunction
+from pyspark_savepoint.statebackends.processing.garbage import rows_in_thousands
 from pyspark_savepoint.statebackends.processing.guard import UserCode
 from pyspark_savepoint.statebackends.processing.records import Chunk, RecordOrder, Records
 from pyspark_savepoint.statebackends.processing.registry import ObjectReuse, Registry
@@ -87,16 +88,20 @@ class BootstrapTask:
         """Entries of the states of all keys of the records."""
         try:
             self.open()
-            for batch in self.records.sorted(batches):
-                for chunk in self.records.chunks(batch, self.plan.reuse, self.registry.unshared):
-                    self._process(chunk)
-                    yield from drain(self.registry.done)
-            for _ in self.backend.finish():
-                yield from drain(self.registry.done)
-            self.registry.flush()
-            yield from drain(self.registry.done)
+            with rows_in_thousands():
+                yield from self._entries(batches)
         finally:
             self.close()
+
+    def _entries(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in self.records.sorted(batches):
+            for chunk in self.records.chunks(batch, self.plan.reuse, self.registry.unshared):
+                self._process(chunk)
+                yield from drain(self.registry.done)
+        for _ in self.backend.finish():
+            yield from drain(self.registry.done)
+        self.registry.flush()
+        yield from drain(self.registry.done)
 
     def close(self) -> None:
         """Functions and files are let go."""

@@ -24,6 +24,7 @@ from pyspark_savepoint.statebackends.keyed_plan import OperatorHeaders, is_names
 from pyspark_savepoint.statebackends.keyed_table import KEY, KEY_GROUP, KeyedPartition, KeyedTable, column_names
 from pyspark_savepoint.statebackends.processing.collector import Collector
 from pyspark_savepoint.statebackends.processing.functions import KeyedStateReaderFunction
+from pyspark_savepoint.statebackends.processing.garbage import rows_in_thousands
 from pyspark_savepoint.statebackends.processing.guard import UserCode
 from pyspark_savepoint.statebackends.processing.reader_states import ReaderStore, Rows
 from pyspark_savepoint.statebackends.processing.slices import (
@@ -167,10 +168,11 @@ class KeyedReaderTask:
             function.open(self.store)
         self.store.closed = True
         try:
-            for batch in self.vertex.rows.batches():
-                self._read(batch, collector)
-                yield from collector.full()
-            yield from collector.rest()
+            with rows_in_thousands():
+                for batch in self.vertex.rows.batches():
+                    self._read(batch, collector)
+                    yield from collector.full()
+                yield from collector.rest()
         finally:
             with UserCode(function, "close"):
                 function.close()

@@ -17,6 +17,7 @@ from pyspark_savepoint.statebackends.key_codec import KeyCodec
 from pyspark_savepoint.statebackends.processing.collector import Collector
 from pyspark_savepoint.statebackends.processing.contexts import ElementContext
 from pyspark_savepoint.statebackends.processing.functions import KeyedProcessFunction
+from pyspark_savepoint.statebackends.processing.garbage import rows_in_thousands
 from pyspark_savepoint.statebackends.processing.guard import UserCode
 from pyspark_savepoint.statebackends.processing.records import Chunk, RecordOrder, Records
 from pyspark_savepoint.statebackends.processing.registry import ObjectReuse, Registry
@@ -61,14 +62,15 @@ class ProcessTask:
             function.open(self.registry)
         self.registry.discard()
         try:
-            for batch in self.records.sorted(batches):
-                for chunk in self.records.chunks(batch, self.plan.reuse, self.registry.unshared):
-                    with UserCode(function, "process_element", self.backend):
-                        self._process(chunk)
-                    yield from self.collector.full()
-            with UserCode(function, "on_timer", self.backend):
-                self._end_of_key()
-            yield from self.collector.rest()
+            with rows_in_thousands():
+                for batch in self.records.sorted(batches):
+                    for chunk in self.records.chunks(batch, self.plan.reuse, self.registry.unshared):
+                        with UserCode(function, "process_element", self.backend):
+                            self._process(chunk)
+                        yield from self.collector.full()
+                with UserCode(function, "on_timer", self.backend):
+                    self._end_of_key()
+                yield from self.collector.rest()
         finally:
             with UserCode(function, "close"):
                 function.close()

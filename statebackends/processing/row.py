@@ -66,6 +66,13 @@ class Row:
     def __reduce__(self) -> tuple[Any, ...]:
         return make_row, (self.fields, tuple(self))
 
+    def copied(self, copied: Callable[[Any], Any]) -> Row:
+        """Another row, of copies of the fields."""
+        other: Row = _new(type(self))
+        for get, put in zip(self._get, self._set, strict=True):
+            put(other, copied(get(self)))
+        return other
+
     def as_dict(self) -> dict[str, Any]:
         """The fields by name; rows inside stay rows."""
         return dict(zip(self.fields, self, strict=True))

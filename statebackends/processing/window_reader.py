@@ -29,6 +29,7 @@ from pyspark_savepoint.statebackends.keyed_table import (
 )
 from pyspark_savepoint.statebackends.processing.collector import Collector
 from pyspark_savepoint.statebackends.processing.functions import WindowReaderFunction
+from pyspark_savepoint.statebackends.processing.garbage import rows_in_thousands
 from pyspark_savepoint.statebackends.processing.guard import UserCode
 from pyspark_savepoint.statebackends.processing.keyed_reader import choose, decode_keys, states_of
 from pyspark_savepoint.statebackends.processing.reader_states import ReaderStore, Rows
@@ -228,10 +229,11 @@ class WindowReaderTask:
         with UserCode(function, "open"):
             function.open(self.store)
         try:
-            for batch in self.vertex.rows.batches():
-                self._read(batch, collector)
-                yield from collector.full()
-            yield from collector.rest()
+            with rows_in_thousands():
+                for batch in self.vertex.rows.batches():
+                    self._read(batch, collector)
+                    yield from collector.full()
+                yield from collector.rest()
         finally:
             with UserCode(function, "close"):
                 function.close()
