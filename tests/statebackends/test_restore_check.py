@@ -1,0 +1,198 @@
+"""The restore check on a savepoint at hand; `tests/oracle` holds its verdicts against real restores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyspark_savepoint.formats.errors import OperatorNotFoundError, OptionError
+from pyspark_savepoint.formats.identifiers import OperatorID
+from pyspark_savepoint.formats.savepoint import Savepoint
+from pyspark_savepoint.statebackends.graph_position import operator_at, operator_at_plan, uids_to_assign
+from pyspark_savepoint.statebackends.hashers import StreamGraphHasher
+from pyspark_savepoint.statebackends.job_reader import describe_job, from_graph
+from pyspark_savepoint.statebackends.restore_check import check_restore, plan_restore
+from pyspark_savepoint.statebackends.restore_verdicts import SCHEMA, OperatorVerdict, RestoreCheck, Verdict
+from pyspark_savepoint.statebackends.stream_graph import StreamGraph
+
+SHOP = Path(__file__).parents[1] / "oracle" / "savepoints" / "shop" / "savepoint"
+UIDS = (
+    *("orders-source", "orders-parser", "accounts", "warehouse-export", "currency-converter", "orders-per-minute"),
+    "rates-source",
+)
+
+
+@pytest.fixture(scope="module")
+def shop() -> Savepoint:
+    return Savepoint.open(str(SHOP))
+
+
+def job(*changed: dict[str, Any], without: tuple[str, ...] = (), **more: Any) -> Any:
+    """The shop's job, with some operators described further."""
+    by_uid = {operator["uid"]: operator for operator in changed}
+    operators = [by_uid.pop(uid, {"uid": uid}) for uid in UIDS if uid not in without]
+    return describe_job({"operators": [*operators, *by_uid.values()], **more})
+
+
+def only(check: RestoreCheck, verdict: Verdict) -> OperatorVerdict:
+    (row,) = [row for row in check.operators if row.verdict is verdict]
+    return row
+
+
+def test_the_same_job_restores(shop: Savepoint) -> None:
+    for same in (describe_job(shop), job()):
+        check = check_restore(shop, same)
+        assert check.verdict is Verdict.RESTORES
+        assert len(check.operators) == len(UIDS)
+
+
+def test_an_operator_that_is_gone_is_named_with_what_it_may_be_now(shop: Savepoint) -> None:
+    check = check_restore(shop, job({"uid": "account"}, without=("accounts",)))
+    row = only(check, Verdict.FAILS)
+    assert row.match is not None
+    assert row.match.state.uid == "accounts"
+    assert row.remedy == (
+        "if this is 'account' of the job: change_operator_identifier of 14cfd403e0929194539014eaed9ae6ed to 'account'"
+    )
+    assert only(check, Verdict.BEGINS_EMPTY).operator is not None
+    allowed = check_restore(shop, job(without=("accounts",)), allow_non_restored_state=True)
+    assert only(allowed, Verdict.IS_DROPPED).reasons == ("the job has no operator of this id",)
+
+
+def test_an_operator_without_state_is_not_missed(shop: Savepoint) -> None:
+    check = check_restore(shop, job(without=("orders-parser",)))
+    assert check.verdict is Verdict.RESTORES
+    assert only(check, Verdict.NOTHING_TO_RESTORE).reasons == ("it has no state",)
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason", "remedy"),
+    [
+        (
+            {"maxParallelism": 64},
+            "max parallelism 128 in the snapshot, 64 in the job",
+            "set max parallelism 128 in the job, or none",
+        ),
+        (
+            {"parallelism": 129},
+            "parallelism 129 is above the snapshot's max parallelism 128",
+            "parallelism at most 128",
+        ),
+        (
+            {"parallelism": 3, "maxParallelism": 2},
+            "the job does not start: parallelism 3 is above its max parallelism 2",
+            "set max parallelism 128",
+        ),
+        ({"key": "STRING"}, "key: LONG versus STRING", "keep the type of the key"),
+        (
+            {"states": {"total": "STRING"}},
+            "state total: LONG versus STRING",
+            "take total out of the snapshot (remove_state)",
+        ),
+        (
+            {"states": {"total": {"kind": "LIST", "type": "LONG"}}},
+            "state total: was registered as VALUE, and is now LIST",
+            "remove_state",
+        ),
+    ],
+)
+def test_what_fails_says_why_and_what_to_do(shop: Savepoint, changed: Any, reason: str, remedy: str) -> None:
+    row = only(check_restore(shop, job({"uid": "accounts", **changed})), Verdict.FAILS)
+    assert reason in row.reasons
+    assert remedy in str(row.remedy)
+
+
+def test_states_of_both_sides_are_listed(shop: Savepoint) -> None:
+    check = check_restore(shop, job({"uid": "accounts", "key": "LONG", "states": {"total": "LONG", "new": "INT"}}))
+    row = next(row for row in check.operators if row.states)
+    verdicts = {state.state: state.verdict for state in row.states}
+    assert verdicts["total"] == "as is"
+    assert verdicts["new"] == "new"
+    assert verdicts["profile"] == "not used"
+
+
+def test_an_operator_that_is_not_keyed_any_more_drops_its_keyed_state(shop: Savepoint) -> None:
+    row = only(check_restore(shop, job({"uid": "accounts", "states": {}})), Verdict.IS_DROPPED)
+    assert "total" in row.reasons[0]
+
+
+def test_state_under_the_id_that_is_not_taken_is_dropped(shop: Savepoint) -> None:
+    other = str(OperatorID.from_uid("rates-source"))
+    check = check_restore(shop, job({"uid": "accounts", "uidHash": other}, without=("rates-source",)))
+    row = only(check, Verdict.IS_DROPPED)
+    assert row.match is not None
+    assert row.match.state.uid == "accounts"
+    assert row.reasons == ("'accounts' takes the state of another of its ids; this one is dropped unsaid",)
+
+
+def test_a_plan_of_the_rest_interface_leaves_operators_open(shop: Savepoint) -> None:
+    nodes = [{"id": str(OperatorID.from_uid("accounts")), "parallelism": 2, "description": "accounts<br/>+- more<br/>"}]
+    check = check_restore(shop, describe_job({"nodes": nodes}))
+    assert check.verdict is Verdict.UNKNOWN
+    assert check.notes
+
+
+def test_the_table_has_the_worst_first(shop: Savepoint) -> None:
+    table = check_restore(shop, job({"uid": "accounts", "key": "STRING"}, {"uid": "late"})).to_arrow()
+    assert table.schema.equals(SCHEMA)
+    assert table.column("verdict").to_pylist()[:2] == ["fails", "begins empty"]
+    assert table.column("job_operator").to_pylist()[:2] == ["'accounts'", "'late'"]
+    assert table.column("matched_by").to_pylist()[:2] == ["uid", None]
+
+
+def test_execution_vertices_are_given_their_state(shop: Savepoint) -> None:
+    plan = plan_restore(shop, job({"uid": "accounts", "parallelism": 3}))
+    accounts = plan["'accounts'"]
+    assert [vertex.key_group_range.start for vertex in accounts] == [0, 43, 86]
+    assert all(vertex.managed_keyed_state for vertex in accounts)
+    assert len(plan["'rates-source'"]) == 1
+
+
+# -- operators by their place in the graph ----------------------------------------------------------------------
+
+
+def graph() -> StreamGraph:
+    """As much of the shop's graph as has its ids: everything there has a uid."""
+    made = StreamGraph()
+    orders = made.source("orders", uid="orders-source")
+    made.operator("late", orders)
+    made.operator("accounts", orders.key_by(), uid="accounts")
+    return made
+
+
+@pytest.mark.parametrize("hasher", StreamGraphHasher)
+def test_an_operator_is_found_by_its_place(shop: Savepoint, hasher: StreamGraphHasher) -> None:
+    for name in ("accounts", "3"):
+        assert operator_at(shop, graph(), name, hasher) == OperatorID.from_uid("accounts")
+    with pytest.raises(OperatorNotFoundError) as error:
+        operator_at(shop, graph(), "late", hasher)
+    assert f"({hasher.value})" in str(error.value)
+
+
+def test_an_operator_is_found_by_its_place_in_a_plan(shop: Savepoint) -> None:
+    bare = '{"nodes": [{"id": 4, "type": "Source: orders", "parallelism": 1}]}'
+    plan = bare[:-1] + ', "settings": {"4": {"uid": "orders-source"}}}'
+    assert operator_at_plan(shop, plan, "4", StreamGraphHasher.V2) == OperatorID.from_uid("orders-source")
+    with pytest.raises(OperatorNotFoundError, match="taken for granted: no uid: 'Source: orders'"):
+        operator_at_plan(shop, bare, "Source: orders", StreamGraphHasher.V2)
+    with pytest.raises(OptionError, match="is no JSON"):
+        operator_at_plan(shop, "{", "4", StreamGraphHasher.V2)
+
+
+def test_uids_for_operators_that_had_none(shop: Savepoint) -> None:
+    # The graph's hashes stand in for operators without uids, so that the shop's savepoint has them.
+    made = StreamGraph()
+    orders = made.source("orders", uid="accounts")
+    made.operator("late", orders, uid="new-uid")
+    assert uids_to_assign(shop, made) == {}
+    assert [node.uid for node in made.nodes.values()] == ["accounts", "new-uid"]
+
+
+def test_a_graph_whose_operators_have_no_uids_fails(shop: Savepoint) -> None:
+    made = StreamGraph()
+    made.operator("accounts", made.source("orders").key_by())
+    check = check_restore(shop, from_graph(made))
+    assert check.verdict is Verdict.FAILS
+    assert sum(row.verdict is Verdict.BEGINS_EMPTY for row in check.operators) == 2
