@@ -153,11 +153,11 @@ def _rotated(value: Column, bits: int) -> Column:
 
 def _by_arrow(df: DataFrame, keys: Sequence[str], hashing: KeyHashing) -> DataFrame:
     if hasattr(F, "arrow_udf"):
+        # One argument: Spark has no word for any number of arrays.
+        def key_groups(key: pa.Array) -> pa.Array:
+            return hashing.key_groups(key.flatten())
 
-        def key_groups(*columns: pa.Array) -> pa.Array:
-            return hashing.key_groups(columns)
-
-        return df.withColumn(KEY_GROUP, F.arrow_udf(key_groups, IntegerType())(*keys))
+        return df.withColumn(KEY_GROUP, F.arrow_udf(key_groups, IntegerType())(F.struct(*keys)))
 
     def with_key_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
