@@ -10,7 +10,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from pyspark_savepoint.differences import SIDES, on_side
-from pyspark_savepoint.statebackends.entry_diff import AFTER, BEFORE, SIDE
+from pyspark_savepoint.statebackends.entry_diff import AFTER, BEFORE, NULL_FLAG, SIDE
 from pyspark_savepoint.statebackends.request import EntriesRequest
 from pyspark_savepoint.statebackends.timer_queue import PREFIX
 
@@ -70,7 +70,12 @@ def _entries(savepoint: Savepoint, uid_hash: str, states: list[Row], side: int) 
             for column, texts in (("table", [t for _, t in keyed]), ("state", [n for n, _ in keyed]))
         ]
         entries = savepoint.table(uidHash=uid_hash, entries=wanted.to_json())
-        found.append(entries.select(*place, *named, "key", F.md5("value").alias("digest")))
+        maps = [
+            n for n, (name, _) in enumerate(keyed) if any(r["kind"] == "MAP" and r["state"] == name for r in states)
+        ]
+        null = F.col("state").isin(maps) & (F.substring("value", 1, 1) == F.lit(NULL_FLAG))
+        digest = F.md5(F.when(null, F.lit(NULL_FLAG)).otherwise(F.col("value")))
+        found.append(entries.select(*place, *named, "key", digest.alias("digest")))
     for row in states:
         if row["table"] == "operator_state":
             about = [F.lit("operator_state").alias("table"), F.lit(row["state"]).alias("state")]

@@ -6,7 +6,7 @@ The methods of :class:`~pyspark_savepoint.savepoint.Savepoint` that only read, o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pyspark_savepoint.display import html_tree, text_tree
 from pyspark_savepoint.formats.errors import OptionError
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from pyspark_savepoint.formats.identifiers import OperatorIdentifier
+    from pyspark_savepoint.savepoint import Savepoint
     from pyspark_savepoint.savepoint_plan import SavepointPlan
 
 NAMES = ("operator_uid", "operator_uid_hash", "operator_name", "table", "state")
@@ -86,6 +87,17 @@ class SavepointInsights:
                 "this savepoint is not written yet, so it has no tables", remedy="go on with what write(path) returns"
             )
         return self.path
+
+    # -- what has changed --------------------------------------------------------------------------------------
+
+    def diff(self, newer: Savepoint, uid: str | None = None, **chosen: Any) -> DataFrame:
+        """What has changed from this snapshot to another: in numbers, or of one operator row by row.
+
+        ``chosen``: ``table`` and ``state``, as :func:`pyspark_savepoint.diff` takes them.
+        """
+        from pyspark_savepoint.differences import diff
+
+        return diff(cast("Savepoint", self), newer, uid, **chosen)
 
     # -- how it looks ------------------------------------------------------------------------------------------
 

@@ -35,6 +35,8 @@ from pyspark_savepoint.statebackends.rows import join
 SIDE, CHANGE, CHANGED_STATES = "side", "change", "changed_states"
 BEFORE, AFTER = 0, 1
 ADDED, REMOVED, CHANGED = "added", "removed", "changed"
+#: What the value of a map's entry begins with where it is null.
+NULL_FLAG = b"\x01"
 SUFFIXES = ("_before", "_after")
 
 
@@ -64,10 +66,12 @@ class DiffSide:
 class EntryDiff:
     """Sorted entries of both sides in, differing rows out: a function for ``mapInArrow``.
 
-    ``states`` are the names that the numbers of entries mean.
+    ``states`` are the names that the numbers of entries mean, ``maps`` the numbers of map states: of an entry whose
+    value is null, only the flag that says so is compared, for backends leave different bytes behind it.
     """
 
     states: tuple[str, ...]
+    maps: tuple[int, ...]
     sides: tuple[DiffSide | None, DiffSide | None]
     schema: pa.Schema
 
@@ -76,7 +80,14 @@ class EntryDiff:
         """Of the tables of both snapshots; None where one has no such table."""
         sides = tuple(DiffSide.of(table) if table is not None else None for table in (before, after))
         schema = pa.schema(list(_fields((before, after), states)))
-        return cls(tuple(states), (sides[0], sides[1]), schema)
+        metas = {
+            name: found
+            for table in (before, after)
+            if table is not None
+            for (name, _), found in table.headers.metas().items()
+        }
+        maps = tuple(number for number, name in enumerate(states) if metas[name][0].state_type == "MAP")
+        return cls(tuple(states), maps, (sides[0], sides[1]), schema)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Key by key: a key's entries may go on in the next batch."""
@@ -98,8 +109,8 @@ class EntryDiff:
         if not any(len(part) for part in parts):
             return
         table = pa.Table.from_batches(parts).combine_chunks()
-        differs = ~_in_equal_pairs(table)
-        key_number = np.cumsum(~_equal_to_last(table.column(SERIALIZED_KEY).chunk(0)))
+        differs = ~_in_equal_pairs(table, self.maps)
+        key_number = np.cumsum(~_equal_to_last(_one(table.column(SERIALIZED_KEY))))
         wanted = np.isin(key_number, key_number[differs])
         if wanted.any():
             found = self._decoded(table.filter(pa.array(wanted)).combine_chunks(), differs[wanted])
@@ -219,17 +230,27 @@ def _fields(tables: tuple[KeyedTable | None, KeyedTable | None], states: Sequenc
             yield pa.field(shown[state] + suffix, field.type, metadata=field.metadata)
 
 
+def _one(column: pa.ChunkedArray) -> pa.Array:
+    """A column of a table as one array, however many parts it has."""
+    joined = column.combine_chunks()
+    return pa.concat_arrays(joined.chunks) if isinstance(joined, pa.ChunkedArray) else joined
+
+
 def _equal_to_last(column: pa.Array) -> Flags:
     """Whether each value is that before it."""
     same = pc.equal(column[1:], column[:-1]).to_numpy(zero_copy_only=False)
     return np.concatenate([[False], same]).astype(np.bool_)
 
 
-def _in_equal_pairs(table: pa.Table) -> Flags:
+def _in_equal_pairs(table: pa.Table, maps: Sequence[int]) -> Flags:
     """Entries that are the same, key and value, on both sides: one behind the other."""
     same = np.ones(len(table), np.bool_)
-    for name in (SERIALIZED_KEY, STATE, KEY, VALUE):
-        same &= _equal_to_last(table.column(name).chunk(0))
+    for name in (SERIALIZED_KEY, STATE, KEY):
+        same &= _equal_to_last(_one(table.column(name)))
+    value = _one(table.column(VALUE))
+    of_map = pc.is_in(_one(table.column(STATE)), value_set=pa.array(maps, pa.int32()))
+    null = pc.and_(of_map, pc.starts_with(value, NULL_FLAG))
+    same &= _equal_to_last(pc.if_else(null, pa.scalar(NULL_FLAG, pa.binary()), value))
     return same | np.concatenate([same[1:], [False]])
 
 
@@ -250,7 +271,7 @@ def _block(
     """A block in the full format, of entries that are sorted by key group and state."""
     buffers, spans, base = [], {}, 0
     for name in (KEY, VALUE):
-        offsets, data = binary_parts(table.column(name).cast(pa.large_binary()).combine_chunks().chunk(0))
+        offsets, data = binary_parts(_one(table.column(name).cast(pa.large_binary())))
         low, high = int(offsets[0]), int(offsets[-1])
         buffers.append(data[low:high])
         spans[name] = offsets.astype(np.int64) - low + base
