@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.key_groups import UPPER_BOUND_MAX_PARALLELISM
+from pyspark_savepoint.formats.savepoint import Savepoint
 from pyspark_savepoint.option_fields import (
     RefusedError,
     choice,
@@ -28,6 +29,8 @@ from pyspark_savepoint.option_fields import (
     text,
     whole_number,
 )
+from pyspark_savepoint.statebackends.graph_position import operator_at_plan
+from pyspark_savepoint.statebackends.hashers import StreamGraphHasher
 from pyspark_savepoint.statebackends.request import (
     DEFAULT_BATCH_ROWS,
     DEFAULT_MEMORY,
@@ -111,6 +114,17 @@ class SavepointReadOptions:
     uid: str | None = option(text, "the operator, by the uid that its job gave it")
     uid_hash: str | None = option(text, "the operator, by its uid hash (32 hex digits)")
     operator_name: str | None = option(text, "the operator, by the name that the snapshot records")
+    node: str | None = option(text, "the operator, by its name or number in `executionPlan`: for operators without uid")
+    execution_plan: str | None = option(
+        text,
+        "what the job's `env.getExecutionPlan()` gives, as JSON; `settings` beside its `nodes` say what it does not",
+    )
+    stream_graph_hasher: str = option(
+        choice(*StreamGraphHasher),
+        "with `executionPlan`, what gives ids to operators without uid: `v2`, or the proposed `v3`",
+        "v2",
+        "v2",
+    )
     table: str | None = option(
         choice(*TABLES),
         ", ".join(f"`{name}`" for name in TABLES),
@@ -191,7 +205,7 @@ class SavepointReadOptions:
         return TableRequest(
             path=self.path,
             uid=self.uid,
-            uid_hash=self.uid_hash,
+            uid_hash=self.uid_hash if self.node is None else self._place(self.node),
             operator_name=self.operator_name,
             table=self.table,
             state=self.state,
@@ -211,6 +225,12 @@ class SavepointReadOptions:
             entries=EntriesRequest.from_json(self.entries) if self.entries is not None else None,
         )
 
+    def _place(self, node: str) -> str:
+        """The uid hash of the operator at a place in the plan."""
+        snapshot = Savepoint.open(self.path, allow_outside=self.allow_outside)
+        hasher = StreamGraphHasher(self.stream_graph_hasher)
+        return operator_at_plan(snapshot, self.execution_plan or "", node, hasher).hex
+
 
 def options_table() -> str:
     """All options as a Markdown table, for the README."""
@@ -220,9 +240,11 @@ def options_table() -> str:
 def _conflicts(values: Mapping[str, Any]) -> list[str]:
     named = given_names(SavepointReadOptions, values)
     problems = []
-    operators = [name for name in named if name in ("uid", "uidHash", "operatorName")]
+    operators = [name for name in named if name in ("uid", "uidHash", "operatorName", "node")]
     if len(operators) > 1:
         problems.append(f"options {listed(operators)} each name the operator: give one of them")
+    if (values.get("node") is None) != (values.get("execution_plan") is None):
+        problems.append("options 'node' and 'executionPlan' go together: an operator, and the graph that it is in")
     table = values.get("table")
     if table is not None and table not in KEYED_TABLES:
         without = ("keys", "flatten") if table in SURVEYS else ("keys", "keyGroups", "flatten")

@@ -18,6 +18,9 @@ NAMES = [
     "uid",
     "uidHash",
     "operatorName",
+    "node",
+    "executionPlan",
+    "streamGraphHasher",
     "table",
     "state",
     "flatten",
@@ -187,6 +190,16 @@ def test_the_table_of_options_has_every_option_and_its_default() -> None:
     defaults = {line.split("`")[1]: line.split("|")[2].strip() for line in lines}
     for name in ("flatten", "undecodable", "timestamps", "decimals", "kryo", "pickle", "batchSize", "memory"):
         assert parse(**{name: defaults[name]}) == parse()
+
+
+def test_a_place_in_the_graph_needs_the_graph() -> None:
+    together = "options 'node' and 'executionPlan' go together: an operator, and the graph that it is in"
+    assert problems(node="1") == together
+    assert problems(executionPlan="{}") == together
+    both = "options 'uid' and 'node' each name the operator: give one of them"
+    assert problems(uid="a", node="1", executionPlan="{}") == both
+    assert "expected v2 or v3" in problems(node="1", executionPlan="{}", streamGraphHasher="v1")
+    assert parse(node="1", executionPlan="{}", streamGraphHasher="V3").stream_graph_hasher == "v3"
 
 
 def test_the_request_says_what_the_options_say() -> None:
