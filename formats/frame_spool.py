@@ -6,6 +6,7 @@ key group, and a large one goes to local disk.
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from collections.abc import Iterator
 from typing import Any
@@ -25,6 +26,12 @@ def spill_error(error: OSError, directory: str | None) -> SpillError:
         expected="space for all rows of a task, as bytes of their state",
         remedy=f"{REMEDY}; more memory per task (option 'sortMemory') needs less disk",
     )
+
+
+def discard(file: Any) -> None:
+    """Close a temporary file, which is its end; what a full disk has not taken needs no second complaint."""
+    with contextlib.suppress(OSError):
+        file.close()
 
 
 class FrameSpool:
@@ -90,5 +97,5 @@ class FrameSpool:
         self._pieces.clear()
         self._extents.clear()
         if self._file is not None:
-            self._file.close()
+            discard(self._file)
             self._file = None

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Ints
-from pyspark_savepoint.formats.frame_spool import spill_error
+from pyspark_savepoint.formats.frame_spool import discard, spill_error
 from pyspark_savepoint.statebackends.key_codec import spans_of
 from pyspark_savepoint.statebackends.sort_order import sort_by_key_group
 from pyspark_savepoint.statebackends.sort_runs import RunInfo, Sink, SortedBatch, merge_runs, read_run, write_run
@@ -108,7 +108,7 @@ class RowSorter:
             runs, self._levels[level] = self._levels[level], []
             merged = self._run(merge_runs([read_run(run) for run in runs]))
             for run in runs:
-                run.close()
+                discard(run)
             level += 1
             if level == len(self._levels):
                 self._levels.append([])
@@ -123,7 +123,7 @@ class RowSorter:
             file.seek(0)
         except OSError as error:
             if file is not None:
-                file.close()
+                discard(file)
             raise spill_error(error, self.spill_directory) from error
         return file
 
@@ -131,7 +131,7 @@ class RowSorter:
         """Remove temporary files and forget all rows."""
         for level in self._levels:
             for run in level:
-                run.close()
+                discard(run)
         self._levels = [[]]
         self._batches.clear()
 

@@ -1,9 +1,8 @@
 """Spans of bytes in unsigned lexicographic order, stable, within groups.
 
-A word stands for seven bytes of a span and, in its lowest byte, how many bytes there were (8: more than seven). So
-words are in the order of their spans, equal words below 8 are equal spans, and only those with an 8 need to be looked
-at further. A group is sorted as pairs of word and row: first by the bits in which its words differ most, which puts
-nearly all at their place, and where that does not spread them by radix, a byte at a time.
+A group is sorted as pairs of word (``words``) and row: first by the bits in which its words differ most, which puts
+nearly all at their place, and where that does not spread them by radix, a byte at a time. Spans whose words are equal
+and do not hold all of them are then sorted by what follows.
 """
 
 from __future__ import annotations
@@ -13,11 +12,10 @@ from typing import Any
 import numpy as np
 
 from pyspark_savepoint.formats.kernels._jit import inline, kernel
-from pyspark_savepoint.formats.kernels.emit import copy_span
 from pyspark_savepoint.formats.kernels.frames import compare_spans
-from pyspark_savepoint.formats.kernels.load import be_u64, put_u64
+from pyspark_savepoint.formats.kernels.words import U8, U255, word_at
 
-U0, U1, U7, U8, U255 = np.uint64(0), np.uint64(1), np.uint64(7), np.uint64(8), np.uint64(255)
+U0, U1 = np.uint64(0), np.uint64(1)
 ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 #: Spans of one word, up to this many, are compared as they are.
 FEW = 16
@@ -25,23 +23,6 @@ FEW = 16
 LARGEST_BUCKET = 64
 BUCKET_BITS = 15
 BUCKETS = 1 << BUCKET_BITS
-
-
-@inline
-def word_at(data: Any, p: Any, end: Any) -> Any:
-    """The word of the span from ``p``."""
-    n = end - p
-    word = U0
-    if p + 8 <= data.shape[0]:
-        word = be_u64(data, p)
-        if n < 7:
-            word &= ~(ALL >> np.uint64(8 * n))
-        else:
-            word &= ~U255
-    else:
-        for i in range(min(n, 7)):
-            word |= np.uint64(data[p + i]) << np.uint64(56 - 8 * i)
-    return word | np.uint64(min(n, 8))
 
 
 @kernel
@@ -52,43 +33,6 @@ def group_bounds(key_group: Any, bounds: Any) -> None:
         bounds[key_group[i] + 1] += 1
     for g in range(1, bounds.shape[0]):
         bounds[g] += bounds[g - 1]
-
-
-@kernel
-def common_prefix(data: Any, start: Any, end: Any) -> Any:
-    """Bytes with which all spans begin."""
-    if start.shape[0] == 0:
-        return 0
-    first = start[0]
-    common = end[0] - first
-    for i in range(1, start.shape[0]):
-        common = min(common, end[i] - start[i])
-        for j in range(common):
-            if data[start[i] + j] != data[first + j]:
-                common = j
-                break
-    return common
-
-
-@kernel
-def common_zero(data: Any, start: Any, end: Any) -> int:
-    """1 where all spans end with a zero, else 0. Without it they have the same order: it is the least of bytes."""
-    for i in range(start.shape[0]):
-        if end[i] == start[i] or data[end[i] - 1] != 0:
-            return 0
-    return 1
-
-
-@kernel
-def scatter_words(
-    key_group: Any, next_of: Any, data: Any, start: Any, end: Any, skip: int, words: Any, rows: Any
-) -> None:
-    """Pairs of word and row in order of groups; ``next_of`` are the places of each group, and advance."""
-    for i in range(start.shape[0]):
-        at = next_of[key_group[i]]
-        next_of[key_group[i]] = at + 1
-        words[at] = word_at(data, start[i] + skip, end[i])
-        rows[at] = i
 
 
 @kernel
@@ -292,38 +236,3 @@ def sort_groups(
             # Words stay what their spans begin with only where nobody had to look further.
             for i in range(first, last):
                 words[i] = U8
-
-
-@kernel
-def sorted_offsets(start: Any, end: Any, words: Any, rows: Any, skip: int, zero: int, offsets: Any) -> None:
-    """Where the spans of sorted pairs are when they lie one after another, and the end of the last."""
-    offsets[0] = 0
-    for i in range(rows.shape[0]):
-        word = words[i] & U255
-        length = np.int64(word) + skip
-        if word == U8:
-            length = end[rows[i]] - start[rows[i]]
-        offsets[i + 1] = offsets[i] + length + zero
-
-
-@kernel
-def sorted_spans(
-    data: Any, start: Any, end: Any, words: Any, rows: Any, skip: int, zero: int, offsets: Any, out: Any
-) -> None:
-    """The spans of sorted pairs, one after another: from their words where those have all of it, which saves memory
-    from being read in disorder. All begin with ``skip`` bytes that are alike, and get back the ``zero`` at their ends.
-    """
-    limit = out.shape[0]
-    for i in range(rows.shape[0]):
-        o = offsets[i]
-        word = words[i]
-        if word & U255 == U8:
-            copy_span(data, start[rows[i]], end[rows[i]] + zero, out, o, limit)
-            continue
-        o = copy_span(data, start[0], start[0] + skip, out, o, limit)
-        word &= ~U255
-        if o + 8 <= limit:
-            put_u64(out, o, word)
-        else:
-            for j in range(offsets[i + 1] - o):
-                out[o + j] = np.uint8((word >> np.uint64(56 - 8 * j)) & U255)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -209,15 +208,12 @@ def test_nothing_is_a_head_and_zeros() -> None:
     assert file.getvalue() == header(True)[1]
 
 
-def test_a_full_disk_says_which_and_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Full(io.BytesIO):
-        def write(self, data: object) -> int:
-            raise OSError(28, os.strerror(28))
-
-    monkeypatch.setattr(frame_spool.tempfile, "TemporaryFile", lambda **_: Full())
+@pytest.mark.parametrize("size", [1, 50_000])
+def test_a_full_disk_says_which_and_what_to_do(size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frame_spool.tempfile, "TemporaryFile", lambda **_: open("/dev/full", "w+b"))  # noqa: SIM115
     head, _ = header(False)
     with FullKeyedStreamWriter(io.BytesIO(), head, KeyGroupRange(0, 9), 128, 0, str(tmp_path)) as out:
-        out.add(1, 1, entries([(b"k", b"v")]))
+        out.add(1, 1, entries([(b"k", bytes(size))]))
         with pytest.raises(SpillError, match="No space left") as caught:
             out.add(1, 1, entries([(b"l", b"v")]))
     assert caught.value.facts["path"] == str(tmp_path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import io
 import os
 import random
@@ -240,19 +239,23 @@ def test_temporary_files_go_away_whatever_happens(tmp_path: Path) -> None:
     assert not open_temporary_files(tmp_path)
 
 
-def test_a_full_disk_says_which_and_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+@pytest.mark.parametrize("count", [1, 50_000])
+def test_a_full_disk_says_which_and_what_to_do(count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = []
 
-    monkeypatch.setattr(sort, "write_run", full)
-    batch = batch_of([(0, b"k", 1)])
+    def full(**_: object) -> Any:
+        opened.append(open("/dev/full", "w+b"))  # noqa: SIM115  (the sorter closes it)
+        return opened[-1]
+
+    monkeypatch.setattr(sort.tempfile, "TemporaryFile", full)
+    batch = batch_of([(0, b"k", i) for i in range(count)])
     with RowSorter(SCHEMA, NOTHING, str(tmp_path)) as sorter:
         sorter.add(batch.key_group, batch.key, batch.rows)
         with pytest.raises(SpillError, match="No space left") as caught:
             sorter.add(batch.key_group, batch.key, batch.rows)
     assert caught.value.facts["path"] == str(tmp_path)
     assert "sortMemory" in caught.value.facts["remedy"]
-    assert not open_temporary_files(tmp_path)
+    assert [file.closed for file in opened] == [True]
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
