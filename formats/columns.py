@@ -35,6 +35,7 @@ class DecodeOptions:
     or ``raw`` (what Flink stores: longs and structs). ``decimals``: ``auto`` (BigInteger as DECIMAL(38,0), BigDecimal
     as STRING), ``string``, or ``p,s``. ``row_kind``: rows get a field ``__row_kind``. ``kryo``: 2 or 5.
     ``pickle``: PyFlink's plain pickled values are decoded. ``ttl``: a TTL value is a struct of value and last access.
+    ``times``: a LOCAL_TIME is Arrow's time of day rather than a long of nanoseconds.
     """
 
     timestamps: str = "micros"
@@ -43,6 +44,7 @@ class DecodeOptions:
     kryo: int = 5
     pickle: bool = False
     ttl: bool = False
+    times: bool = False
 
 
 @dataclass(frozen=True, slots=True)

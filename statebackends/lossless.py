@@ -33,7 +33,6 @@ import pyarrow.compute as pc
 from pyspark_savepoint.formats.columns import DecodeOptions, list_array, map_array, struct_array, valid_rows
 from pyspark_savepoint.formats.errors import OptionError, ValueRangeError, did_you_mean
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.formats.serializers.local_time import LocalTimeSerializer
 from pyspark_savepoint.statebackends.type_names import spark_type
 
 POSITIONAL = re.compile(r"f0|_1")
@@ -51,8 +50,6 @@ def conform_column(column: pa.Array, serializer: TypeSerializer, name: str) -> p
 @lru_cache(maxsize=1024)
 def form_of(source: pa.DataType, serializer: TypeSerializer, name: str) -> pa.DataType:
     """The form of the serializer's columns that a type is brought to; OptionError where there is none."""
-    if pa.types.is_time(source) and isinstance(serializer, LocalTimeSerializer):
-        return pa.int64()
     return _Choice(serializer.flink_type).choose(source, forms(serializer, source), name)
 
 
@@ -60,8 +57,9 @@ def forms(serializer: TypeSerializer, source: pa.DataType) -> list[pa.DataType]:
     """Every type of a column that the serializer encodes, the reader's default first."""
     decimals = ["auto", "string", *(f"{kind.precision},{kind.scale}" for kind in _decimals(source))]
     found: dict[pa.DataType, None] = {}
-    for number, times, kinds, ttl in product(decimals, ("micros", "raw"), (False, True), (False, True)):
-        found[serializer.arrow_type(DecodeOptions(times, number, kinds, ttl=ttl))] = None
+    flags = (False, True)
+    for times, number, moments, kinds, ttl in product(flags, decimals, ("micros", "raw"), flags, flags):
+        found[serializer.arrow_type(DecodeOptions(moments, number, kinds, ttl=ttl, times=times))] = None
     return list(found)
 
 
@@ -196,7 +194,7 @@ def _fits(source: pa.DataType, target: pa.DataType) -> bool:
         return bool(types.is_decimal(source) or types.is_integer(source))
     if types.is_timestamp(target):
         return bool(types.is_timestamp(source)) and (source.tz is None) == (target.tz is None)
-    same = (types.is_boolean, _is_text, _is_bytes, types.is_duration, types.is_date)
+    same = (types.is_boolean, _is_text, _is_bytes, types.is_duration, types.is_date, types.is_time)
     return any(is_kind(source) and is_kind(target) for is_kind in same)
 
 
@@ -240,7 +238,7 @@ def _cast_elements(column: pa.Array, kind: pa.DataType, path: str) -> pa.Array:
 
 def _cast_leaf(column: pa.Array, kind: pa.DataType, path: str) -> pa.Array:
     try:
-        result = column.cast(pa.time64("ns")).cast(kind) if pa.types.is_time(column.type) else column.cast(kind)
+        result = column.cast(kind)
     except pa.ArrowInvalid as error:
         raise _does_not_fit(column, kind, path, _first_refused(column, kind)) from error
     if pa.types.is_float32(kind) and pa.types.is_float64(column.type):

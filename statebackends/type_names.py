@@ -19,6 +19,7 @@ SIMPLE: Mapping[pa.DataType, str] = MappingProxyType(
         pa.string(): "string",
         pa.binary(): "binary",
         pa.date32(): "date",
+        pa.time64("ns"): "time",
         pa.null(): "void",
         pa.timestamp("us", tz="UTC"): "timestamp",
         pa.timestamp("us"): "timestamp_ntz",

@@ -181,12 +181,12 @@ class LocalTimeSerializer(FixedWidthSerializer):
         return 7
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """Spark has no time of day in all versions, so a long."""
-        return pa.int64()
+        """Spark has no time of day in all versions, so a long unless a time is asked for."""
+        return pa.time64("ns") if options.times else pa.int64()
 
     def decode(self, at: Cursors) -> pa.Array:
         """One time a row."""
-        return fixed_array(pa.int64(), *_read_times(at, self.flink_type))
+        return fixed_array(self.arrow_type(at.options), *_read_times(at, self.flink_type))
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
         """One time a row."""

@@ -178,8 +178,14 @@ def test_moments_keep_their_instant_in_any_zone() -> None:
 
 
 def test_times_of_day() -> None:
-    column = pa.array([1_000_000_007], pa.time64("ns"))
-    assert conform_column(column, parse_type("LOCAL_TIME"), "x").to_pylist() == [1_000_000_007]
+    column = pa.array([1_000_000_007, None], pa.time64("ns"))
+    assert [value.hex() for value in written(parse_type("LOCAL_TIME"), column)] == ["00000100000007", "80800080000000"]
+    assert written(parse_type("LIST<LOCAL_TIME>"), pa.array([column.to_pylist()], pa.list_(column.type)))[0].hex() == (
+        "00000002" + "00000100000007" + "80800080000000"
+    )
+    assert written(parse_type("TTL<LOCAL_TIME>"), column)[0][8:].hex() == "00000100000007"
+    assert written(parse_type("LOCAL_TIME"), column) == written(parse_type("LOCAL_TIME"), column.cast(pa.int64()))
+    assert written(parse_type("LOCAL_TIME"), pa.array([1], pa.time64("us")))[0].hex() == "000000000003e8"
 
 
 def test_dictionaries_and_voids() -> None:
