@@ -106,7 +106,7 @@ def copied(value: Any) -> Any:
     if type(value) in _IMMUTABLE:
         return value
     if isinstance(value, Row):
-        return value.copied(copied)
+        return value._copied(copied)
     if type(value) is list:
         return [copied(each) for each in value]
     if type(value) is dict:

@@ -48,7 +48,7 @@ class Collector:
 
     def _value(self, row: Any) -> Any:
         """Of a schema with one column the value: itself, or in a row of its own."""
-        if isinstance(row, Row) and row.fields == (self._one,):
+        if isinstance(row, Row) and row._fields == (self._one,):
             return row[0]
         if isinstance(row, Mapping) and row.keys() == {self._one}:
             return row[self._one]

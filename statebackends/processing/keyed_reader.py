@@ -145,6 +145,10 @@ class ReadContext:
         """Ascending."""
         return list(self._of_key()[1])
 
+    # As Flink calls them.
+    registered_event_time_timers = event_time_timers
+    registered_processing_time_timers = processing_time_timers
+
 
 class KeyedReaderTask:
     """One vertex of a plan."""

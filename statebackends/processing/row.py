@@ -23,7 +23,7 @@ class Row:
     __slots__ = ()
 
     #: Names of the fields, in order.
-    fields: ClassVar[tuple[str, ...]] = ()
+    _fields: ClassVar[tuple[str, ...]] = ()
     _get: ClassVar[tuple[Callable[[Any], Any], ...]] = ()
     _set: ClassVar[tuple[Callable[[Any, Any], None], ...]] = ()
     _place: ClassVar[Mapping[str, int]] = {}
@@ -31,7 +31,7 @@ class Row:
     def _at(self, which: str | int) -> int:
         if isinstance(which, str):
             if which not in self._place:
-                raise KeyError(f"no field {which!r}: there are {', '.join(self.fields)}")
+                raise KeyError(f"no field {which!r}: there are {', '.join(self._fields)}")
             return self._place[which]
         return which
 
@@ -45,28 +45,28 @@ class Row:
         return iter([get(self) for get in self._get])
 
     def __len__(self) -> int:
-        return len(self.fields)
+        return len(self._fields)
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Row):
-            return self.fields == other.fields and tuple(self) == tuple(other)
+            return self._fields == other._fields and tuple(self) == tuple(other)
         if isinstance(other, tuple):
             return tuple(self) == other
         if isinstance(other, dict):
-            return self.as_dict() == other
+            return Row.as_dict(self) == other
         return NotImplemented
 
     def __hash__(self) -> int:
         return hash(tuple(self))
 
     def __repr__(self) -> str:
-        values = zip(self.fields, self, strict=True)
+        values = zip(self._fields, self, strict=True)
         return f"Row({', '.join(f'{name}={value!r}' for name, value in values)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return make_row, (self.fields, tuple(self))
+        return make_row, (self._fields, tuple(self))
 
-    def copied(self, copied: Callable[[Any], Any]) -> Row:
+    def _copied(self, copied: Callable[[Any], Any]) -> Row:
         """Another row, of copies of the fields."""
         other: Row = _new(type(self))
         for get, put in zip(self._get, self._set, strict=True):
@@ -75,7 +75,7 @@ class Row:
 
     def as_dict(self) -> dict[str, Any]:
         """The fields by name; rows inside stay rows."""
-        return dict(zip(self.fields, self, strict=True))
+        return dict(zip(self._fields, self, strict=True))
 
 
 def make_row(fields: tuple[str, ...], values: Sequence[Any]) -> Row:
@@ -94,7 +94,7 @@ def row_class(fields: tuple[str, ...]) -> type[Row]:
     for i, field in enumerate(fields):
         plain = field.isidentifier() and not field.startswith("_") and not keyword.iskeyword(field)
         names[f"_{i}_" if not plain or field in names else field] = field
-    kind: type[Row] = type("Row", (Row,), {"__slots__": tuple(names), "fields": fields})
+    kind: type[Row] = type("Row", (Row,), {"__slots__": tuple(names), "_fields": fields})
     slots = [kind.__dict__[name] for name in names]
     kind._get = tuple(slot.__get__ for slot in slots)
     kind._set = tuple(slot.__set__ for slot in slots)

@@ -142,14 +142,18 @@ def _structs(values: Sequence[Any], kind: pa.StructType, name: str) -> pa.Array:
 def struct_fields(value: Any, names: tuple[str, ...], kind: pa.DataType, name: str) -> Sequence[Any]:
     """The fields of one struct, in the type's order."""
     if isinstance(value, Row):
-        if value.fields == names or (len(value) == len(names) and not set(value.fields) & set(names)):
+        if value._fields == names or (len(value) == len(names) and not set(value._fields) & set(names)):
             return tuple(value)
-        value = value.as_dict()
+        value = Row.as_dict(value)
     elif isinstance(value, tuple | list):
-        # A row of Spark is a tuple that knows its fields; a plain tuple goes by position.
-        if len(value) == len(names):
+        # Rows of Spark and named tuples know their fields; plain tuples and lists go by position.
+        known = getattr(value, "__fields__", None) or getattr(value, "_fields", ())
+        if set(known) == set(names):
+            value = dict(zip(known, value, strict=True))
+        elif len(value) == len(names):
             return value
-        raise _refuse(value, kind, name)
+        else:
+            raise _refuse(value, kind, name)
     if not isinstance(value, Mapping):
         value = _attributes(value)
     if value is None or not value.keys() <= set(names):

@@ -198,6 +198,10 @@ class WindowContext:
         """Ascending."""
         return list(self._of_window()[1])
 
+    # As Flink calls them.
+    registered_event_time_timers = event_time_timers
+    registered_processing_time_timers = processing_time_timers
+
 
 class WindowReaderTask:
     """One vertex of a plan."""

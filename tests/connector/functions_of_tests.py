@@ -1,0 +1,186 @@
+"""Functions of Flink's documentation and of FLIP-43, translated line by line, and some that misbehave."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark_savepoint import (
+    AggregateFunction,
+    BroadcastStateBootstrapFunction,
+    KeyedProcessFunction,
+    KeyedStateBootstrapFunction,
+    KeyedStateReaderFunction,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    StateBootstrapFunction,
+    ValueStateDescriptor,
+    WindowReaderFunction,
+)
+
+# -- FLIP-43 -------------------------------------------------------------------------------------------------
+
+STATE = ValueStateDescriptor("state", "INT")
+
+
+class StatefulFunctionWithTime(KeyedStateBootstrapFunction):
+    def open(self, ctx: Any) -> None:
+        self.state = ctx.get_state(STATE)
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        self.state.update(value.value + 1)
+        ctx.timer_service().register_event_time_timer(value.value)
+
+
+@dataclass
+class MyPojo:
+    key: int
+    value: int
+    timers: set[int]
+
+
+class ReaderFunction(KeyedStateReaderFunction):
+    def open(self, ctx: Any) -> None:
+        self.state = ctx.get_state(STATE)
+
+    def read_key(self, key: int, ctx: Any) -> Iterator[MyPojo]:
+        yield MyPojo(key, self.state.value(), set(ctx.event_time_timers()))
+
+
+class AccountBootstrapper(KeyedStateBootstrapFunction):
+    def open(self, ctx: Any) -> None:
+        descriptor = ValueStateDescriptor("total", "DOUBLE")
+        self.state = ctx.get_state(descriptor)
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        self.state.update(value.amount)
+
+
+# -- Flink's documentation -----------------------------------------------------------------------------------
+
+
+class StatefulFunctionWithUpdates(KeyedStateBootstrapFunction):
+    def open(self, ctx: Any) -> None:
+        self.state = ctx.get_state(ValueStateDescriptor("state", "INT"))
+        self.update_times = ctx.get_list_state(ListStateDescriptor("times", "LONG"))
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        self.state.update(value.value + 1)
+        self.update_times.add(ctx.timestamp())
+
+
+class KeyedStateReader(KeyedStateReaderFunction):
+    def open(self, ctx: Any) -> None:
+        self.state = ctx.get_state("state")
+        self.update_times = ctx.get_list_state("times")
+
+    def read_key(self, key: int, ctx: Any) -> Iterator[dict[str, Any]]:
+        yield {"key": key, "value": self.state.value(), "times": self.update_times.get()}
+
+
+class ClickCounter(AggregateFunction[Any, int, int]):
+    def create_accumulator(self) -> int:
+        return 0
+
+    def add(self, value: Any, accumulator: int) -> int:
+        return 1 + accumulator
+
+    def get_result(self, accumulator: int) -> int:
+        return accumulator
+
+    def merge(self, a: int, b: int) -> int:
+        return a + b
+
+
+class ClickReader(WindowReaderFunction):
+    def read_window(self, key: str, ctx: Any, elements: list[Any]) -> Iterator[tuple[Any, ...]]:
+        yield key, elements[0], ctx.window().start, ctx.window().end, ctx.registered_event_time_timers()
+
+
+class SimpleBootstrapFunction(StateBootstrapFunction):
+    def initialize_state(self, ctx: Any) -> None:
+        self.state = ctx.get_operator_state().get_list_state(ListStateDescriptor("state", "INT"))
+        self.union = ctx.get_operator_state().get_union_list_state(ListStateDescriptor("union", "LONG"))
+        self.seen = 0
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        self.state.add(value.value)
+        self.seen += 1
+
+    def snapshot_state(self) -> None:
+        self.union.add(self.seen)
+
+
+class CurrencyBootstrapFunction(BroadcastStateBootstrapFunction):
+    descriptor = MapStateDescriptor("currency-rates", "STRING", "DOUBLE")
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        ctx.get_broadcast_state(self.descriptor).put(value.currency, value.rate)
+
+
+# -- bounded execution (FLIP-140) ------------------------------------------------------------------------------
+
+
+class CountAndFire(KeyedProcessFunction):
+    """Counts; when timers fire they tell the count, the time, the domain and the watermark."""
+
+    def open(self, ctx: Any) -> None:
+        self.count = ctx.get_state(ValueStateDescriptor("count", "LONG"))
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[tuple[Any, ...]]:
+        self.count.update((self.count.value() or 0) + 1)
+        service = ctx.timer_service()
+        for time in (value.ts + 100, value.ts):
+            service.register_event_time_timer(time)
+        service.register_processing_time_timer(value.ts - 1)
+        yield ctx.get_current_key(), "element", ctx.timestamp(), self.count.value(), service.current_watermark()
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[tuple[Any, ...]]:
+        ctx.timer_service().register_event_time_timer(timestamp + 1)  # not heard while timers fire
+        watermark = ctx.timer_service().current_watermark()
+        yield ctx.get_current_key(), ctx.time_domain(), timestamp, self.count.value(), watermark
+
+
+# -- misbehaviour ----------------------------------------------------------------------------------------------
+
+
+class Failing(KeyedStateBootstrapFunction):
+    def open(self, ctx: Any) -> None:
+        self.state = ctx.get_state(STATE)
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        if value.id == 13:
+            raise ValueError("thirteen is refused")
+        self.state.update(1)
+
+
+class WrongType(KeyedStateBootstrapFunction):
+    def open(self, ctx: Any) -> None:
+        self.state = ctx.get_state(STATE)
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        self.state.update("not a number")
+
+
+class HoldsALock(KeyedStateBootstrapFunction):
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        pass
+
+
+class Keeper(KeyedStateBootstrapFunction):
+    """Keeps the rows that it is given, in state and by itself, and changes them afterwards."""
+
+    def open(self, ctx: Any) -> None:
+        self.rows = ctx.get_list_state(ListStateDescriptor("rows", "ROW<id LONG, amount DOUBLE>"))
+        self.own: list[Any] = []
+        self.distinct = ctx.get_state(ValueStateDescriptor("distinct", "LONG"))
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        self.rows.add(value)
+        self.own.append(value)
+        self.distinct.update(len({id(row) for row in self.own}))

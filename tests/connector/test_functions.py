@@ -1,0 +1,255 @@
+"""User functions through Spark: the examples of FLIP-43 and of Flink's documentation, and what goes wrong with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import functions_of_tests
+import pytest
+from functions_of_tests import (
+    AccountBootstrapper,
+    ClickCounter,
+    ClickReader,
+    CountAndFire,
+    CurrencyBootstrapFunction,
+    Failing,
+    HoldsALock,
+    Keeper,
+    KeyedStateReader,
+    ReaderFunction,
+    SimpleBootstrapFunction,
+    StatefulFunctionWithTime,
+    StatefulFunctionWithUpdates,
+    WrongType,
+)
+from pyspark.cloudpickle import register_pickle_by_value
+
+from pyspark_savepoint import (
+    EventTimeSessionWindows,
+    OperatorTransformation,
+    Savepoint,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
+    UserFunctionError,
+)
+from pyspark_savepoint.formats.errors import OptionError, SnapshotNotFoundError, StateNotFoundError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+# Workers have no such module to import: its classes travel whole, as those of a notebook do.
+register_pickle_by_value(functions_of_tests)
+WATERMARK_MIN, WATERMARK_MAX = -(2**63), 2**63 - 1
+
+
+def rows(df: DataFrame) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row) for row in df.collect())
+
+
+@pytest.fixture(scope="module")
+def records(spark: SparkSession) -> DataFrame:
+    """Forty records of ten keys, in no order of keys, times backwards."""
+    return spark.range(0, 40, 1, 3).selectExpr(
+        "cast(id % 10 as int) as id", "cast(id as int) as value", "40 - id as ts"
+    )
+
+
+def test_flip_43_reads_keyed_state_with_timers(spark: SparkSession, records: DataFrame, tmp_path: Path) -> None:
+    transformation = OperatorTransformation.bootstrap_with(records).key_by("id").transform(StatefulFunctionWithTime())
+    savepoint = (
+        Savepoint.create(spark, max_parallelism=128).with_operator("uid", transformation).write(f"{tmp_path}/sp")
+    )
+    found = savepoint.read_keyed_state("uid", ReaderFunction(), "key int, value int, timers array<bigint>")
+    expected = [(key, 31 + key, [key, key + 10, key + 20, key + 30]) for key in range(10)]
+    assert [(key, value, sorted(timers)) for key, value, timers in rows(found)] == expected
+    # The same by the tables, which know nothing of functions.
+    assert rows(savepoint.keyed_state("uid")) == [(key, value) for key, value, _ in expected]
+    timers = [(key, time, "event", "user-timers") for key, _, times in expected for time in times]
+    assert rows(savepoint.timers("uid")) == sorted(timers)
+
+
+def test_flip_43_bootstraps_modifies_and_overwrites(spark: SparkSession, tmp_path: Path) -> None:
+    data = spark.createDataFrame([(1, 10.0, 5), (2, 20.0, 5), (1, 11.0, 3)], "id int, amount double, timestamp long")
+    transformation = (
+        OperatorTransformation.bootstrap_with(data)
+        .assign_timestamps(lambda account: account.timestamp)
+        .key_by(lambda acc: acc.id)
+        .transform(AccountBootstrapper())
+    )
+    created = Savepoint.create(spark, max_parallelism=16).with_operator("uid", transformation).write(f"{tmp_path}/a")
+    # The record of the later timestamp came first, and counts last.
+    assert rows(created.keyed_state("uid")) == [(1, 10.0), (2, 20.0)]
+    added = created.with_operator("newUid", transformation).write(f"{tmp_path}/b")
+    assert rows(added.keyed_state("newUid")) == rows(added.keyed_state("uid"))
+    more = OperatorTransformation.bootstrap_with(data.where("id = 2")).key_by("id").transform(AccountBootstrapper())
+    replaced = added.remove_operator("uid").with_operator("uid", more).write(f"{tmp_path}/c")
+    assert rows(replaced.keyed_state("uid")) == [(2, 20.0)]
+    assert replaced.operators().select("operator_max_parallelism").distinct().collect()[0][0] == 16
+
+
+def test_documented_keyed_state(spark: SparkSession, records: DataFrame, tmp_path: Path) -> None:
+    transformation = (
+        OperatorTransformation.bootstrap_with(records)
+        .assign_timestamps("ts")
+        .key_by("id")
+        .transform(StatefulFunctionWithUpdates())
+    )
+    savepoint = Savepoint.create(spark).with_operator("my-uid", transformation).write(f"{tmp_path}/sp")
+    found = savepoint.read_keyed_state("my-uid", KeyedStateReader(), "key int, value int, times array<bigint>")
+    # By timestamp, which runs against the order of arrival.
+    assert rows(found) == [(key, key + 1, [10 - key, 20 - key, 30 - key, 40 - key]) for key in range(10)]
+    some = savepoint.read_keyed_state("my-uid", KeyedStateReader(), "key int, value int, times array<bigint>", keys=[3])
+    assert [row.key for row in some.collect()] == [3]
+
+
+def test_documented_operator_state(spark: SparkSession, records: DataFrame, tmp_path: Path) -> None:
+    transformation = OperatorTransformation.bootstrap_with(records).transform(SimpleBootstrapFunction())
+    rates = spark.createDataFrame([("EUR", 1.1), ("USD", 1.0), ("EUR", 1.2)], "currency string, rate double")
+    broadcast = OperatorTransformation.bootstrap_with(rates.coalesce(1)).transform(CurrencyBootstrapFunction())
+    savepoint = (Savepoint.create(spark).with_operator("list", transformation).with_operator("rates", broadcast)).write(
+        f"{tmp_path}/sp"
+    )
+    assert rows(savepoint.list_state("list", "state")) == [(value,) for value in range(40)]
+    assert sorted(row.value for row in savepoint.union_state("list", "union").collect()) == [13, 13, 14]
+    assert rows(savepoint.broadcast_state("rates", "currency-rates")) == [("EUR", 1.2), ("USD", 1.0)]
+
+
+def test_documented_windows(spark: SparkSession, tmp_path: Path) -> None:
+    clicks = spark.range(0, 60, 1, 2).selectExpr("concat('user-', id % 3) as user", "id * 1000 as ts")
+    keyed = OperatorTransformation.bootstrap_with(clicks).assign_timestamps("ts").key_by("user")
+    by_assigner = {
+        "tumbling": TumblingEventTimeWindows.of(30_000),
+        "sliding": SlidingEventTimeWindows.of(30_000, 10_000),
+        "session": EventTimeSessionWindows.with_gap(3_500),
+    }
+    savepoint = Savepoint.create(spark)
+    for uid, assigner in by_assigner.items():
+        savepoint = savepoint.with_operator(uid, keyed.window(assigner).aggregate(ClickCounter(), "INT"))
+    written = savepoint.write(f"{tmp_path}/sp")
+    schema = "user string, count int, start bigint, end bigint, timers array<bigint>"
+    users = ["user-0", "user-1", "user-2"]
+
+    def read(uid: str) -> list[tuple[Any, ...]]:
+        return rows(written.read_window(uid, ClickReader(), schema, aggregate=ClickCounter()))
+
+    assert read("tumbling") == [
+        (user, 10, start, start + 30_000, [start + 29_999]) for user in users for start in (0, 30_000)
+    ]
+    sliding = read("sliding")
+    assert sum(count for _, count, *_ in sliding) == 60 * 3
+    assert all(timers == [end - 1] and end - start == 30_000 for _, _, start, end, timers in sliding)
+    # One session for each: contents lie under the first element's window, the timer is that of the whole session.
+    assert [(user, count) for user, count, *_ in read("session")] == [(user, 20) for user in users]
+    timers = rows(written.timers("session").selectExpr("key", "timestamp", "cast(namespace.start as long) * 1000"))
+    assert timers == [(f"user-{i}", (57 + i) * 1000 + 3_499, i * 1000) for i in range(3)]
+
+
+def test_timers_fire_at_the_end_of_their_key(spark: SparkSession) -> None:
+    records = spark.createDataFrame([(1, 7), (2, 5), (1, 3)], "id int, ts long").coalesce(1)
+    keyed = OperatorTransformation.bootstrap_with(records).assign_timestamps("ts").key_by("id")
+    schema = "key int, what string, time bigint, count bigint, watermark bigint"
+    found = [tuple(row) for row in keyed.process(CountAndFire(), schema).collect()]
+    assert [row[1:] for row in found if row[0] == 1] == [
+        ("element", 3, 1, WATERMARK_MIN),
+        ("element", 7, 2, WATERMARK_MIN),
+        ("event", 3, 2, WATERMARK_MAX),
+        ("event", 7, 2, WATERMARK_MAX),
+        ("event", 103, 2, WATERMARK_MAX),
+        ("event", 107, 2, WATERMARK_MAX),
+        ("processing", 2, 2, WATERMARK_MAX),
+        ("processing", 6, 2, WATERMARK_MAX),
+    ]
+    # Key by key: the next begins with the watermark at MIN, and without the state of the one before.
+    assert [row[1:] for row in found if row[0] == 2][:2] == [
+        ("element", 5, 1, WATERMARK_MIN),
+        ("event", 5, 1, WATERMARK_MAX),
+    ]
+    keys = [row[0] for row in found]
+    assert keys in ([1] * 8 + [2] * 4, [2] * 4 + [1] * 8)
+
+
+@pytest.mark.parametrize("backend", ["heap", "rocksdb"])
+def test_unsorted_records_come_to_the_same_state(
+    spark: SparkSession, records: DataFrame, tmp_path: Path, backend: str
+) -> None:
+    one = records.coalesce(1)
+    for name, options in (("sorted", {}), ("arrived", {"sorted": False, "state_backend": backend})):
+        keyed = OperatorTransformation.bootstrap_with(one).options(**options).key_by("id")
+        Savepoint.create(spark).with_operator("uid", keyed.transform(StatefulFunctionWithTime())).write(
+            f"{tmp_path}/{name}"
+        )
+    first, second = (Savepoint.load(spark, f"{tmp_path}/{name}") for name in ("sorted", "arrived"))
+    assert rows(second.keyed_state("uid")) == rows(first.keyed_state("uid"))
+    assert rows(second.timers("uid")) == rows(first.timers("uid"))
+
+
+def test_object_reuse_shares_what_it_says(spark: SparkSession, tmp_path: Path) -> None:
+    data = spark.createDataFrame([(1, 0.5), (1, 1.5), (1, 2.5)], "id long, amount double").coalesce(1)
+    found = {}
+    for mode in ("DEFAULT", "COPY_PER_OPERATOR", "FULL_REUSE"):
+        keyed = OperatorTransformation.bootstrap_with(data).option("objectReuse", mode).key_by("id")
+        savepoint = Savepoint.create(spark).with_operator("uid", keyed.transform(Keeper())).write(f"{tmp_path}/{mode}")
+        (row,) = savepoint.keyed_state("uid").collect()
+        found[mode] = ([amount for _, amount in row.rows], row.distinct)
+    # What state is given it keeps as it was, in every mode; what the function keeps by itself is its own affair.
+    assert found == {
+        "DEFAULT": ([0.5, 1.5, 2.5], 3),
+        "COPY_PER_OPERATOR": ([0.5, 1.5, 2.5], 3),
+        "FULL_REUSE": ([0.5, 1.5, 2.5], 1),
+    }
+
+
+def test_errors_of_user_code_say_key_function_and_line(spark: SparkSession, tmp_path: Path) -> None:
+    data = spark.range(20).selectExpr("id")
+    transformation = OperatorTransformation.bootstrap_with(data).key_by("id").transform(Failing())
+    path = tmp_path / "sp"
+    with pytest.raises(Exception, match="thirteen is refused") as caught:
+        Savepoint.create(spark).with_operator("uid", transformation).write(str(path))
+    message = str(caught.value)
+    assert "Failing failed in process_element: ValueError: thirteen is refused" in message
+    assert "key: 13" in message
+    assert 'raise ValueError("thirteen is refused")' in message
+    assert "statebackends/processing" not in message.split("traceback:")[1].split("JVM")[0]
+    assert not path.exists()
+
+
+def test_a_value_of_another_type_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    data = spark.range(20).selectExpr("id")
+    transformation = OperatorTransformation.bootstrap_with(data).key_by("id").transform(WrongType())
+    with pytest.raises(Exception, match="state 'state' cannot hold a value that the function gave") as caught:
+        Savepoint.create(spark).with_operator("uid", transformation).write(str(tmp_path / "sp"))
+    assert "'not a number' (str)" in str(caught.value)
+
+
+def test_what_cannot_be_pickled_is_said_before_the_job(spark: SparkSession, records: DataFrame) -> None:
+    transformation = OperatorTransformation.bootstrap_with(records).key_by("id").transform(HoldsALock())
+    with pytest.raises(UserFunctionError, match=r"attribute lock \(lock\)") as caught:
+        Savepoint.create(spark).with_operator("uid", transformation)
+    assert "make in open()" in str(caught.value)
+
+
+def test_mistakes_are_refused_before_a_job_runs(spark: SparkSession, records: DataFrame, tmp_path: Path) -> None:
+    source = OperatorTransformation.bootstrap_with(records)
+    with pytest.raises(OptionError, match="did you mean 'id'"):
+        source.key_by("ID ")
+    with pytest.raises(OptionError, match="key_by"):
+        source.transform(AccountBootstrapper())  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="did you mean 'objectReuse'"):
+        source.option("objectreus", "DEFAULT")
+    with pytest.raises(OptionError, match="single_key"):
+        source.options(sorted=False, state_backend="single_key")
+    with pytest.raises(SnapshotNotFoundError):
+        Savepoint.load(spark, str(tmp_path))
+
+
+def test_readers_are_refused_what_is_not_there(spark: SparkSession, tmp_path: Path) -> None:
+    shop = Path(__file__).parents[1] / "oracle" / "savepoints" / "shop" / "savepoint"
+    savepoint = Savepoint.load(spark, str(shop))
+    with pytest.raises(StateNotFoundError, match="no such state 'state'"):
+        savepoint.read_keyed_state("accounts", ReaderFunction(), "key int")
+    with pytest.raises(StateNotFoundError, match="the operator has no windows"):
+        savepoint.read_window("accounts", ClickReader(), "key int")
+    with pytest.raises(OptionError, match="need a schema"):
+        savepoint.read_keyed_state("accounts", ReaderFunction(), "")
