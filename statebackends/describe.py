@@ -84,7 +84,7 @@ class _Keyed:
         expect_names("types", self.request.types, [*parts, *others])
         expect_names("states", self.request.states, self.schema.names)
         if not isinstance(self.request.ttl, bool):
-            expect_names("ttl", self.request.ttl, self.schema.names)
+            expect_names("ttl", self.request.ttl, self.schema.names, "how long values live is said by the job alone; ")
 
     def describe(self) -> KeyedDescriptor:
         known = self.base or self.types

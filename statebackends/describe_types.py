@@ -73,12 +73,12 @@ def timer_millis(column: pa.Array) -> pa.Array:
         return fixed_array(pa.int64(), millis_of(conform_column(column, MOMENT, TIMESTAMP), "timer")[0])
 
 
-def expect_names(option: str, names: Iterable[str], known: Sequence[str]) -> None:
+def expect_names(option: str, names: Iterable[str], known: Sequence[str], hint: str = "") -> None:
     """What an option names is there."""
     for name in names:
         if name not in known:
             raise OptionError(
-                f"option {option!r} names column {name!r}, which there is not", remedy=did_you_mean(name, known)
+                f"option {option!r} names column {name!r}, which there is not", remedy=hint + did_you_mean(name, known)
             )
 
 
