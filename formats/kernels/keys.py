@@ -22,7 +22,7 @@ def rotate(value: Any, bits: int) -> Any:
 def key_groups(hashes: Any, max_parallelism: int, out: Any) -> None:
     """The key group of every Java ``hashCode``: the mix of ``MathUtils.murmurHash``."""
     for i in range(hashes.shape[0]):
-        code = (np.uint64(hashes[i]) * np.uint64(0xCC9E2D51)) & LOW32
+        code = ((np.uint64(hashes[i]) & LOW32) * np.uint64(0xCC9E2D51)) & LOW32
         code = (rotate(code, 15) * np.uint64(0x1B873593)) & LOW32
         code = (rotate(code, 13) * np.uint64(5) + np.uint64(0xE6546B64)) & LOW32
         code ^= np.uint64(4)
