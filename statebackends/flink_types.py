@@ -41,6 +41,7 @@ SIMPLE: Mapping[pa.DataType, str] = {
     pa.large_binary(): "PRIMITIVE_ARRAY<BYTE>",
     pa.date32(): "LOCAL_DATE",
     pa.time64("ns"): "LOCAL_TIME",
+    pa.time64("us"): "LOCAL_TIME",
     pa.timestamp("us"): "LOCAL_DATE_TIME",
 }
 

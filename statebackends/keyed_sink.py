@@ -20,6 +20,7 @@ import numpy as np
 from pyspark_savepoint.formats.columns import Bytes, Longs
 from pyspark_savepoint.formats.errors import DuplicateKeyError, SavepointError
 from pyspark_savepoint.formats.keyed_writer import Entries, FullKeyedStreamWriter, read_only
+from pyspark_savepoint.formats.serializers.elements import naming
 from pyspark_savepoint.statebackends.descriptors import KeyedDescriptor, StateDescriptor
 from pyspark_savepoint.statebackends.key_codec import KeyCodec, spans_of
 from pyspark_savepoint.statebackends.sort_runs import SortedBatch, group_bounds
@@ -82,7 +83,8 @@ class ColumnSink:
         column = batch.rows.column(state.column)
         access = batch.rows.column(state.last_access) if state.last_access is not None else None
         try:
-            return state_entries(state, column, access, keys)
+            with naming(state.name):
+                return state_entries(state, column, access, keys)
         except RepeatedUserKey as repeated:
             raise DuplicateKeyError(
                 "a map has one of its keys twice",
