@@ -25,7 +25,7 @@ class KeyedBlock:
 
     ``groups`` are (key group, [(first, last + 1) per run]): the entries of one state in one key group are a run.
     ``complete`` says that no other block holds entries of these key groups, ``namespaced`` that spans cover the
-    namespace too.
+    namespace too, ``ascending`` that spans are known to ascend strictly in every run.
     """
 
     form: str
@@ -47,6 +47,7 @@ class KeyedBlock:
     groups: list[tuple[int, list[tuple[int, int]]]] = field(default_factory=list)
     complete: bool = True
     namespaced: bool = False
+    ascending: bool = False
 
     def __len__(self) -> int:
         return len(self.state)

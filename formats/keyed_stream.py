@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -374,7 +375,7 @@ def _split_state(
     width = constant_width(namespace)
     variable = key.length < 0 and namespace.length < 0
     start = block.key_start[rows]
-    origin = Origin(block.origin.path, block.origin.base, block.origin.operator, meta.name, block.origin.compressed)
+    origin = replace(block.origin, state=meta.name)
     if not is_map(meta) and width >= 0:
         key_end, user = end - width, end
         namespace_start = key_end

@@ -182,7 +182,9 @@ def join(block: KeyedBlock) -> Rows:
             continue
         low = np.array([run[0] for run in runs], np.int64)
         high = np.array([run[1] for run in runs], np.int64)
-        order = min(frames.ascending(block.buffer, start, end, a, b) for a, b in runs)
+        order = frames.STRICTLY
+        if not block.ascending:
+            order = min(frames.ascending(block.buffer, start, end, a, b) for a, b in runs)
         joined = -1
         if order == frames.STRICTLY:
             joined = frames.zip_rows(block.buffer, start, end, low, high, row, row_of, first)

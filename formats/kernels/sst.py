@@ -22,8 +22,8 @@ TRAILER = 5
 # Types of entries, as far as Flink's databases have them.
 DELETE, PUT, MERGE, SINGLE_DELETE, RANGE_DELETE = 0, 1, 2, 7, 15
 COMMA = 0x2C
-# Why entries could not be resolved.
-UNSORTED, UNKNOWN_TYPE = -1, -2
+# Why entries could not be resolved, or decoded.
+UNSORTED, UNKNOWN_TYPE, TOO_SMALL = -1, -2, -2
 
 SHIFT7, LOW7 = np.int64(7), np.int64(0x7F)
 BYTE, LOW32 = np.uint64(0xFF), np.uint64(0xFFFFFFFF)
@@ -156,46 +156,98 @@ def measure_blocks(buf: Any, start: Any, end: Any, key_length: Any, entries: Any
     return -1
 
 
+@inline
+def copy_ahead(source: Any, p: Any, target: Any, at: Any, count: Any) -> Any:
+    """Copy ``count`` bytes, eight at a time: up to seven more are read and written, so that there must be room."""
+    k = np.int64(0)
+    while k < count:
+        word = np.uint64(le_i64(source, p + k))
+        for i in range(8):
+            target[at + k + i] = (word >> np.uint64(8 * i)) & BYTE
+        k += 8
+
+
 @kernel
 def decode_blocks(
     buf: Any,
     start: Any,
     end: Any,
-    keys: Any,
+    key_length: int,
+    at: int,
     key_start: Any,
     key_end: Any,
     value_start: Any,
     value_end: Any,
     tag: Any,
-) -> None:
-    """Entries of blocks that :func:`measure_blocks` has checked; whole keys go to ``keys``, side by side.
+) -> Any:
+    """Entries of blocks, whole keys side by side in ``buf`` from ``at`` on: (failing, entries, end of the keys).
 
-    Key spans are of user keys in ``keys``, value spans are in ``buf``; ``tag`` is sequence and type.
+    ``failing`` is -1, a damaged block, or TOO_SMALL where the arrays or the buffer are full. Every length and every
+    restart is checked. Key spans are of user keys, of at least ``key_length`` bytes; ``tag`` is sequence and type.
     """
     n = 0
-    at = np.int64(0)
+    limit = np.int64(buf.shape[0]) - 8
+    at = np.int64(at)
     for i in range(start.shape[0]):
         p = np.int64(start[i])
-        stop, _ = entries_end(buf, p, end[i])
+        stop, restarts = entries_end(buf, p, end[i])
+        if stop < 0:
+            return i, n, at
         before = at
+        size = np.int64(0)
+        count = n
+        restart = np.int64(0)
+        following = np.int64(le_u32(buf, stop))
         while p < stop:
-            shared, p = varint(buf, p, stop)
-            suffix, p = varint(buf, p, stop)
-            length, p = varint(buf, p, stop)
-            for k in range(shared):
-                keys[at + k] = keys[before + k]
-            for k in range(suffix):
-                keys[at + shared + k] = buf[p + k]
+            here = p - start[i]
+            # Nearly all lengths are of one byte each.
+            if p + 3 <= stop and (buf[p] | buf[p + 1] | buf[p + 2]) < 128:
+                shared = np.int64(buf[p])
+                suffix = np.int64(buf[p + 1])
+                length = np.int64(buf[p + 2])
+                p += 3
+            else:
+                shared, p = varint(buf, p, stop)
+                if p < 0:
+                    return i, n, at
+                suffix, p = varint(buf, p, stop)
+                if p < 0:
+                    return i, n, at
+                length, p = varint(buf, p, stop)
+                if p < 0:
+                    return i, n, at
+            if shared > size or suffix > stop - p or length > stop - p - suffix:
+                return i, n, at
+            if restart < restarts and following == here:
+                restart += 1
+                if restart < restarts:
+                    following = np.int64(le_u32(buf, stop + 4 * restart))
+                if shared != 0:
+                    return i, n, at
+            elif n == count:
+                return i, n, at
+            size = shared + suffix
+            if size < key_length + TAG:
+                return i, n, at
+            if n >= tag.shape[0] or at + size > limit:
+                return TOO_SMALL, n, at
+            copy_ahead(buf, before, buf, at, shared)
+            # Behind a suffix there are restarts at least, which are eight bytes.
+            copy_ahead(buf, p, buf, at + shared, suffix)
             p += suffix
             before = at
-            at += shared + suffix
+            at += size
             key_start[n] = before
             key_end[n] = at - TAG
-            tag[n] = le_i64(keys, at - TAG)
+            tag[n] = le_i64(buf, at - TAG)
             value_start[n] = p
             value_end[n] = p + length
             n += 1
             p += length
+        # An empty block has one restart, which is where its first entry would be.
+        if restart < restarts and (n > count or restarts > 1):
+            return i, n, at
+    return -1, n, at
 
 
 @kernel

@@ -25,6 +25,7 @@ from pyspark_savepoint.formats.rocksdb.checksum import CHECKSUMS, NONE
 from pyspark_savepoint.formats.rocksdb.coding import REMEDY, Coding
 
 TRAILER = 5
+ROOM = 16
 UNCOMPRESSED = 0
 #: JNI passes no larger values, and a block is hardly more than one.
 MAX_CONTENT = (1 << 31) - 1
@@ -74,8 +75,33 @@ def read_block(source: ByteSource, handle: BlockHandle, protection: Protection) 
     return blocks.buffer[int(blocks.start[0]) : int(blocks.end[0])].tobytes()
 
 
-def read_blocks(source: ByteSource, offset: Longs, size: Longs, protection: Protection) -> Blocks:
-    """The contents of blocks that follow one another in the file, which are at least one."""
+class Arena:
+    """Room for the contents and keys of many blocks, one behind the other: what is in one buffer is never copied."""
+
+    def __init__(self, size: int) -> None:
+        #: Pages that are never used cost nothing. Kernels may read and write a word behind what they were given.
+        self.buffer: Bytes = np.empty(size + ROOM, np.uint8)
+        self.used = 0
+        #: The file of what begins there.
+        self.paths: list[tuple[int, str]] = []
+
+    @property
+    def room(self) -> int:
+        """Bytes that are left."""
+        return len(self.buffer) - ROOM - self.used
+
+    def put(self, data: Bytes) -> int:
+        """Take over some bytes, for which there must be room: where they are."""
+        start = self.used
+        self.buffer[start : start + len(data)] = data
+        self.used += len(data)
+        return start
+
+
+def read_blocks(
+    source: ByteSource, offset: Longs, size: Longs, protection: Protection, arena: Arena | None = None
+) -> Blocks:
+    """The contents of blocks that follow one another in the file, which are at least one; in the arena if they fit."""
     if np.any(offset[1:] < offset[:-1] + size[:-1] + TRAILER):
         raise _damaged(source.path, int(offset[0]), "blocks one behind the other", "blocks that overlap")
     base = int(offset[0])
@@ -87,7 +113,7 @@ def read_blocks(source: ByteSource, offset: Longs, size: Longs, protection: Prot
     start = offset - base
     end = start + size
     _verify(data, start, end, base, protection, source.path)
-    return _decompress(data, start, end, base, source.path)
+    return _decompress(data, start, end, base, source.path, arena)
 
 
 def _damaged(path: str, offset: int, expected: str, found: object) -> CorruptStateError:
@@ -114,11 +140,14 @@ def _verify(data: Bytes, start: Longs, end: Longs, base: int, protection: Protec
         raise _damaged(path, base + int(start[at]), f"checksum {int(stored[at]):#010x}", f"{int(found[at]):#010x}")
 
 
-def _decompress(data: Bytes, start: Longs, end: Longs, base: int, path: str) -> Blocks:
+def _decompress(data: Bytes, start: Longs, end: Longs, base: int, path: str, arena: Arena | None) -> Blocks:
     kinds = data[end]
     packed = np.flatnonzero(kinds != UNCOMPRESSED)
     if not len(packed):
-        return Blocks(data, start, end)
+        if arena is None or arena.room < len(data):
+            return Blocks(data, start, end)
+        at = arena.put(data)
+        return Blocks(arena.buffer, start + at, end + at)
     unknown = np.flatnonzero(~np.isin(kinds, [UNCOMPRESSED, *DECOMPRESSORS]))
     if len(unknown):
         _refuse(path, base + int(start[unknown[0]]), int(kinds[unknown[0]]))
@@ -126,7 +155,13 @@ def _decompress(data: Bytes, start: Longs, end: Longs, base: int, path: str) -> 
     body = start.copy()
     sizes[packed], body[packed] = _content_sizes(data, start[packed], end[packed], kinds[packed], base, path)
     stop = np.cumsum(sizes)
-    out = np.empty(int(stop[-1]), np.uint8)
+    total = int(stop[-1])
+    if arena is not None and arena.room >= total:
+        out = arena.buffer
+        stop += arena.used
+        arena.used += total
+    else:
+        out = np.empty(total, np.uint8)
     source, target = data.data, out.data
     rows = zip(kinds.tolist(), body.tolist(), end.tolist(), (stop - sizes).tolist(), stop.tolist(), strict=True)
     for kind, low, high, first, last in rows:

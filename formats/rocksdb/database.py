@@ -17,6 +17,7 @@ import numpy as np
 from pyspark_savepoint.formats.byte_source import ByteSource, StateLocation
 from pyspark_savepoint.formats.columns import Longs
 from pyspark_savepoint.formats.errors import CorruptStateError, StateFileNotFoundError
+from pyspark_savepoint.formats.rocksdb.block import Arena
 from pyspark_savepoint.formats.rocksdb.coding import REMEDY
 from pyspark_savepoint.formats.rocksdb.entries import (
     DeletedRanges,
@@ -34,6 +35,8 @@ CURRENT = "CURRENT"
 #: More than key groups are.
 MAX_NUMBER = (1 << 16) - 1
 MAX_OPEN = 64
+#: Bytes of indexes that are kept; others are read again.
+MAX_INDEXES = 1 << 25
 MAX_MANIFEST = 1 << 28
 #: Steps through a sorted run are not smaller than this.
 MIN_STEP = 1 << 12
@@ -46,6 +49,7 @@ class Database:
         self.files = files
         self.prefix = prefix
         self._open: OrderedDict[str, ByteSource] = OrderedDict()
+        self._tables: OrderedDict[tuple[str, int, int, bool], SstFile] = OrderedDict()
         current = self._whole(CURRENT)
         manifest = self._whole(read_current(*current))
         self.path = manifest[1]
@@ -88,6 +92,15 @@ class Database:
             self._open.popitem(last=False)[1].close()
         return source
 
+    def table(self, info: FileMetaData, low: int, high: int, separators: bool) -> SstFile:
+        """A table file and its index, which is kept for a while; see :class:`SstFile`."""
+        key = (info.name, low, high, separators)
+        file = self._tables.pop(key, None) or SstFile(self.open(info), info, self.prefix, low, high, separators)
+        self._tables[key] = file
+        while len(self._tables) > 1 and sum(each.index.nbytes for each in self._tables.values()) > MAX_INDEXES:
+            self._tables.popitem(last=False)
+        return file
+
     def family(self, name: str, low: int, high: int, ranges: Sequence[KeyRange] | None = None) -> FamilyReader:
         """A reader of a column family, for key groups from ``low`` to ``high``, or for some ranges of keys there."""
         if name not in self.families:
@@ -104,20 +117,30 @@ class Database:
 class _Run:
     """Table files that are sorted one behind the other."""
 
-    def __init__(self, database: Database, files: list[SstFile]) -> None:
+    def __init__(self, database: Database, files: Sequence[FileMetaData], bounds: tuple[int, int, bool]) -> None:
         self.database = database
         self.files = files
+        self.bounds = bounds
 
-    def read(self, low: int, high: int) -> list[Entries]:
+    def tables(self) -> Iterator[SstFile]:
+        """The files, each open while it is the current one."""
+        for info in self.files:
+            yield self.database.table(info, *self.bounds)
+
+    def read(self, low: int, high: int, arena: Arena | None = None) -> list[Entries]:
         """All entries of key groups from ``low`` to ``high``, in parts."""
-        return list(self.steps(low, high, None))
+        return list(self.steps(low, high, None, arena))
 
-    def steps(self, low: int, high: int, step: int | None) -> Iterator[Entries]:
+    def steps(self, low: int, high: int, step: int | None, arena: Arena | None = None) -> Iterator[Entries]:
         """The same in parts of about ``step`` bytes; parts may be empty."""
-        for file in self.files:
+        first, behind = _bounds(low, high, self.database.prefix)
+        for info in self.files:
+            if info.largest.user_key < first or b"\0" + info.smallest.user_key >= behind:
+                continue
+            file = self.database.table(info, *self.bounds)
             chosen = file.index.blocks_of(low, high)
             for part in _cut(file, chosen, step):
-                yield self._decode(file, part, low, high)
+                yield self._decode(file, part, low, high, arena)
 
     def read_ranges(self, ranges: Sequence[KeyRange]) -> list[Entries]:
         """All entries in some ranges of keys, which are in order and do not overlap."""
@@ -125,7 +148,7 @@ class _Run:
 
     def blocks_of(self, ranges: Sequence[KeyRange]) -> Iterator[tuple[SstFile, slice]]:
         """The blocks that may hold keys of some ranges, those together that follow one another."""
-        for file in self.files:
+        for file in self.tables():
             wanted = np.zeros(len(file.index.number) + 2, np.bool_)
             for bounds in ranges:
                 if _meets(file.info, bounds):
@@ -135,9 +158,14 @@ class _Run:
             for first, last in zip(edges[::2], edges[1::2], strict=True):
                 yield file, slice(first, last)
 
-    def _decode(self, file: SstFile, part: slice, low: int, high: int) -> Entries:
-        blocks = file.read(self.database.open(file.info), part)
-        return decode_entries(blocks, file, low, high)
+    def _decode(self, file: SstFile, part: slice, low: int, high: int, arena: Arena | None = None) -> Entries:
+        blocks = file.read(self.database.open(file.info), part, arena)
+        return decode_entries(blocks, file, low, high, int(file.index.size[part].sum()), arena)
+
+
+def _bounds(low: int, high: int, prefix: int) -> tuple[bytes, bytes]:
+    """The first key that may begin with a number from ``low`` on; what no key, with a zero in front, goes up to."""
+    return low.to_bytes(prefix, "big"), (high + 1).to_bytes(prefix + 1, "big")
 
 
 def _meets(info: FileMetaData, bounds: KeyRange) -> bool:
@@ -197,7 +225,7 @@ class FamilyReader:
         self, database: Database, family: ColumnFamily, low: int, high: int, ranges: Sequence[KeyRange] | None = None
     ) -> None:
         self.path = database.path
-        first, behind = low.to_bytes(database.prefix, "big"), (high + 1).to_bytes(database.prefix + 1, "big")
+        first, behind = _bounds(low, high, database.prefix)
         runs = []
         for infos in family.runs():
             near = [
@@ -205,21 +233,21 @@ class FamilyReader:
             ]
             if ranges is not None:
                 near = [info for info in near if any(_meets(info, bounds) for bounds in ranges)]
-            kept = ranges is not None
-            files = [SstFile(database.open(info), info, database.prefix, low, high, kept) for info in near]
-            runs.append(_Run(database, files))
+            runs.append(_Run(database, near, (low, high, ranges is not None)))
+        self.low = low
         self.runs = [run for run in runs if run.files]
-        self.deleted = DeletedRanges.of([t for run in self.runs for file in run.files for t in file.tombstones])
+        self._sizes = np.zeros(high - low + 1)
+        numbers = np.arange(low, high + 2)
+        tombstones = []
+        for file in (file for run in self.runs for file in run.tables()):
+            before = np.concatenate([[0], np.cumsum(file.index.size)])
+            self._sizes += np.diff(before[np.searchsorted(file.index.number, numbers)]) * file.properties.ratio
+            tombstones += file.tombstones
+        self.deleted = DeletedRanges.of(tombstones)
 
     def sizes(self, low: int, high: int) -> Longs:
         """Bytes of entries of every key group, about."""
-        sizes = np.zeros(high - low + 1)
-        numbers = np.arange(low, high + 2)
-        for run in self.runs:
-            for file in run.files:
-                before = np.concatenate([[0], np.cumsum(file.index.size)])
-                sizes += np.diff(before[np.searchsorted(file.index.number, numbers)]) * file.properties.ratio
-        return sizes.astype(np.int64)
+        return self._sizes[low - self.low : high + 1 - self.low].astype(np.int64)
 
     def range_bytes(self, ranges: Sequence[KeyRange]) -> int:
         """Bytes of entries in the blocks that some ranges take, about."""
@@ -234,10 +262,10 @@ class FamilyReader:
         """The values in some ranges of keys, sorted; None where there are none."""
         return self._resolve([run.read_ranges(ranges) for run in self.runs])
 
-    def read(self, low: int, high: int) -> Entries | None:
-        """The values of key groups from ``low`` to ``high``, sorted; None where there are none."""
-        runs = [run.read(low, high) for run in self.runs]
-        return self._resolve(runs)
+    def read(self, low: int, high: int, arena: Arena | None = None) -> Entries | None:
+        """The values of key groups from ``low`` to ``high``, sorted, in the arena if they fit; None: there are none."""
+        runs = [run.read(low, high, arena) for run in self.runs]
+        return self._resolve(runs, arena)
 
     def steps(self, low: int, high: int, window: int) -> Iterator[Entries]:
         """The same in parts of about ``window`` bytes: all versions of a key are in one part."""
@@ -259,7 +287,7 @@ class FamilyReader:
                 if run.pieces and run.ahead is not None and run.last == boundary:
                     run.advance()
 
-    def _resolve(self, runs: list[list[Entries]]) -> Entries | None:
+    def _resolve(self, runs: list[list[Entries]], arena: Arena | None = None) -> Entries | None:
         present = [[part for part in parts if len(part)] for parts in runs]
         sorted_runs = [concatenate(parts) for parts in present if parts]
-        return resolve(sorted_runs, self.deleted, self.path) if sorted_runs else None
+        return resolve(sorted_runs, self.deleted, self.path, arena) if sorted_runs else None

@@ -21,7 +21,7 @@ import numpy as np
 
 from pyspark_savepoint.formats.columns import Bytes, Longs
 from pyspark_savepoint.formats.errors import CorruptStateError, UnsupportedStateError
-from pyspark_savepoint.formats.rocksdb.block import Blocks
+from pyspark_savepoint.formats.rocksdb.block import ROOM, Arena, Blocks
 from pyspark_savepoint.formats.rocksdb.coding import REMEDY
 from pyspark_savepoint.formats.rocksdb.sst import RangeTombstone, SstFile
 
@@ -30,11 +30,16 @@ KeyRange = tuple[bytes, bytes | None]
 KIND = 0xFF
 #: Prefixes of keys may be shared, but entries do not become much larger than the blocks that they are in.
 MAX_GROWTH, FREE_GROWTH = 64, 1 << 28
+#: Its three lengths.
+LEAST_ENTRY = 3
 
 
 @dataclass(slots=True)
 class Entries:
-    """Spans of user keys and values in one buffer; ``tag`` is sequence number and type."""
+    """Spans of user keys and values in one buffer; ``tag`` is sequence number and type.
+
+    ``paths``: the file of what begins somewhere in the buffer, in order.
+    """
 
     buffer: Bytes
     key_start: Longs
@@ -42,6 +47,7 @@ class Entries:
     value_start: Longs
     value_end: Longs
     tag: Longs
+    paths: Sequence[tuple[int, str]] = ()
 
     def __len__(self) -> int:
         return len(self.tag)
@@ -52,17 +58,13 @@ class Entries:
 
     def cut(self, low: int, high: int) -> Entries:
         """The entries [low, high), in the same buffer."""
-        part = slice(low, high)
-        return Entries(
-            self.buffer, self.key_start[part], self.key_end[part],
-            self.value_start[part], self.value_end[part], self.tag[part],
-        )  # fmt: skip
+        return self.take(slice(low, high))
 
-    def take(self, rows: Longs) -> Entries:
+    def take(self, rows: Longs | slice) -> Entries:
         """Some entries, in the same buffer."""
         return Entries(
             self.buffer, self.key_start[rows], self.key_end[rows],
-            self.value_start[rows], self.value_end[rows], self.tag[rows],
+            self.value_start[rows], self.value_end[rows], self.tag[rows], self.paths,
         )  # fmt: skip
 
     def first_not_before(self, key: bytes) -> int:
@@ -77,28 +79,72 @@ class Entries:
         return low
 
 
-def decode_entries(blocks: Blocks, file: SstFile, low: int, high: int) -> Entries:
-    """The entries of blocks whose keys begin with a number from ``low`` to ``high``."""
+def decode_entries(
+    blocks: Blocks, file: SstFile, low: int, high: int, size: int, arena: Arena | None = None
+) -> Entries:
+    """The entries of blocks whose keys begin with a number from ``low`` to ``high``.
+
+    ``size``: bytes of the blocks in the file. Keys are put behind the contents, in the arena if they fit.
+    """
+    properties = file.properties
+    content = int((blocks.end - blocks.start).sum())
+    count = min(properties.share(properties.entries, size), content // LEAST_ENTRY + 1)
+    room = (count, min(properties.share(properties.raw_key_size, size), MAX_GROWTH * content + FREE_GROWTH))
+    entries = _decode(blocks, file, room, arena)
+    if entries is None:
+        entries = _decode(blocks, file, _measure(blocks, file), arena)
+    if entries is None:
+        raise _damaged(file.path, "blocks of entries, as many as were counted")
+    from pyspark_savepoint.formats.kernels import sst
+
+    number = np.empty(len(entries), np.int64)
+    sst.prefix_numbers(entries.buffer, entries.key_start, entries.key_end, file.prefix, number)
+    if file.sequence is not None:
+        entries.tag = file.sequence << 8 | entries.tag & KIND
+    first, last = np.searchsorted(number, [low, high + 1]).tolist()
+    if np.any(number[1:] < number[:-1]):
+        raise _damaged(file.path, "entries in the order of their keys")
+    return entries if last - first == len(entries) else entries.cut(first, last)
+
+
+def _measure(blocks: Blocks, file: SstFile) -> tuple[int, int]:
+    """How many entries blocks have, and the bytes of their keys."""
     from pyspark_savepoint.formats.kernels import sst
 
     count, size = np.empty(len(blocks.start), np.int64), np.empty(len(blocks.start), np.int64)
     failing = sst.measure_blocks(blocks.buffer, blocks.start, blocks.end, file.prefix, count, size)
-    if failing >= 0 or size.sum() > MAX_GROWTH * len(blocks.buffer) + FREE_GROWTH:
+    content = int((blocks.end - blocks.start).sum())
+    if failing >= 0 or size.sum() > MAX_GROWTH * content + FREE_GROWTH:
         raise _damaged(file.path, "blocks of entries, each with a key of a key group")
-    total, content = int(count.sum()), len(blocks.buffer)
-    keys = np.empty(int(size.sum()), np.uint8)
-    key_start, key_end, value_start, value_end, tag = (np.empty(total, np.int64) for _ in range(5))
-    sst.decode_blocks(blocks.buffer, blocks.start, blocks.end, keys, key_start, key_end, value_start, value_end, tag)
-    number = np.empty(total, np.int64)
-    sst.prefix_numbers(keys, key_start, key_end, file.prefix, number)
-    if file.sequence is not None:
-        tag = file.sequence << 8 | tag & KIND
-    buffer = np.concatenate([blocks.buffer, keys])
-    entries = Entries(buffer, key_start + content, key_end + content, value_start, value_end, tag)
-    first, last = np.searchsorted(number, [low, high + 1]).tolist()
-    if np.any(number[1:] < number[:-1]):
-        raise _damaged(file.path, "entries in the order of their keys")
-    return entries.cut(first, last)
+    return int(count.sum()), int(size.sum())
+
+
+def _decode(blocks: Blocks, file: SstFile, room: tuple[int, int], arena: Arena | None) -> Entries | None:
+    """The entries of blocks; None where there is more than room for them."""
+    from pyspark_savepoint.formats.kernels import sst
+
+    capacity, keys = room
+    start, end = blocks.start, blocks.end
+    if arena is not None and blocks.buffer is arena.buffer and arena.room >= keys:
+        buffer, at = arena.buffer, arena.used
+        paths: Sequence[tuple[int, str]] = arena.paths
+    else:
+        first, at = int(start[0]), int(end[-1] - start[0])
+        buffer = np.empty(at + keys + ROOM, np.uint8)
+        buffer[:at] = blocks.buffer[first : first + at]
+        start, end, paths = start - first, end - first, [(0, file.path)]
+    key_start, key_end, value_start, value_end, tag = (np.empty(capacity, np.int64) for _ in range(5))
+    failing, n, stop = sst.decode_blocks(
+        buffer, start, end, file.prefix, at, key_start, key_end, value_start, value_end, tag
+    )
+    if failing == sst.TOO_SMALL:
+        return None
+    if failing >= 0:
+        raise _damaged(file.path, "blocks of entries, each with a key of a key group")
+    if arena is not None and buffer is arena.buffer:
+        arena.paths.append((int(start[0]), file.path))
+        arena.used = int(stop)
+    return Entries(buffer, key_start[:n], key_end[:n], value_start[:n], value_end[:n], tag[:n], paths)
 
 
 def within(entries: Entries, ranges: Sequence[KeyRange]) -> Entries:
@@ -130,15 +176,21 @@ def concatenate(parts: Sequence[Entries]) -> Entries:
     """Entries one behind the other, in one buffer."""
     if len(parts) == 1:
         return parts[0]
-    base = np.cumsum([0, *(len(part.buffer) for part in parts)])
+    shared = all(part.buffer is parts[0].buffer for part in parts)
+    base = np.cumsum([0, *(0 if shared else len(part.buffer) for part in parts)])
     spans = ("key_start", "key_end", "value_start", "value_end")
     key_start, key_end, value_start, value_end = (
         np.concatenate([getattr(part, name) + at for part, at in zip(parts, base[:-1].tolist(), strict=True)])
         for name in spans
     )
     tag = np.concatenate([part.tag for part in parts])
+    if shared:
+        return Entries(parts[0].buffer, key_start, key_end, value_start, value_end, tag, parts[0].paths)
     buffer = np.concatenate([part.buffer for part in parts])
-    return Entries(buffer, key_start, key_end, value_start, value_end, tag)
+    paths = [
+        (start + at, path) for part, at in zip(parts, base[:-1].tolist(), strict=True) for start, path in part.paths
+    ]
+    return Entries(buffer, key_start, key_end, value_start, value_end, tag, paths)
 
 
 @dataclass(slots=True)
@@ -164,14 +216,14 @@ class DeletedRanges:
             below.append(-open_ones[0][0] if open_ones else 0)
         return cls(bounds, below)
 
-    def spans(self, base: int) -> tuple[Bytes, Longs, Longs]:
-        """The bounds side by side, and their spans where they are put at ``base``."""
+    def spans(self, base: int) -> tuple[Longs, Longs]:
+        """The spans of the bounds where they are put side by side at ``base``."""
         lengths = np.array([len(bound) for bound in self.bounds], np.int64)
         end = base + np.cumsum(lengths)
-        return np.frombuffer(bytearray(b"".join(self.bounds)), np.uint8), end - lengths, end
+        return end - lengths, end
 
 
-def resolve(runs: Sequence[Entries], deleted: DeletedRanges, path: str) -> Entries:
+def resolve(runs: Sequence[Entries], deleted: DeletedRanges, path: str, arena: Arena | None = None) -> Entries:
     """The newest value of every key of some sorted runs; tags do not count any more."""
     from pyspark_savepoint.formats.kernels import sst
 
@@ -180,8 +232,10 @@ def resolve(runs: Sequence[Entries], deleted: DeletedRanges, path: str) -> Entri
     orders = [np.arange(low, high) for low, high in pairwise(bounds)]
     order = _merge(entries, orders)
     below = np.array(deleted.below, np.int64)
-    text, bound_start, bound_end = deleted.spans(len(entries.buffer))
-    buffer = np.concatenate([entries.buffer, text]) if len(text) else entries.buffer
+    text = np.frombuffer(bytearray(b"".join(deleted.bounds)), np.uint8)
+    buffer, at = _with_room(entries.buffer, len(text), arena)
+    buffer[at : at + len(text)] = text
+    bound_start, bound_end = deleted.spans(at)
     first, last = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
     rows, joined = sst.resolve(
         buffer, entries.key_start, entries.key_end, entries.value_start, entries.value_end, entries.tag, order,
@@ -191,12 +245,23 @@ def resolve(runs: Sequence[Entries], deleted: DeletedRanges, path: str) -> Entri
         raise _unresolved(rows, int(entries.tag[joined]), path)
     first, last = first[:rows], last[:rows]
     row_start, row_end = np.empty(rows, np.int64), np.empty(rows, np.int64)
-    at = len(buffer)
-    if joined:
-        buffer = np.concatenate([buffer, np.empty(joined, np.uint8)])
+    buffer, at = _with_room(buffer, int(joined), arena)
+    paths = [*entries.paths, (at, path)] if joined else entries.paths
     sst.join_values(buffer, entries.value_start, entries.value_end, order, first, last, at, row_start, row_end)
     chosen = order[first]
-    return Entries(buffer, entries.key_start[chosen], entries.key_end[chosen], row_start, row_end, entries.tag[chosen])
+    return Entries(
+        buffer, entries.key_start[chosen], entries.key_end[chosen], row_start, row_end, entries.tag[chosen], paths
+    )
+
+
+def _with_room(buffer: Bytes, size: int, arena: Arena | None) -> tuple[Bytes, int]:
+    """A buffer with room for some more bytes, and where that is."""
+    if not size:
+        return buffer, len(buffer)
+    if arena is not None and buffer is arena.buffer and arena.room >= size:
+        arena.used += size
+        return buffer, arena.used - size
+    return np.concatenate([buffer, np.empty(size, np.uint8)]), len(buffer)
 
 
 def _merge(entries: Entries, orders: list[Longs]) -> Longs:

@@ -10,8 +10,12 @@ Column families are sorted, so that key groups come in their order and rows are 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
+from operator import itemgetter
+from typing import Any
 
 import numpy as np
 
@@ -19,14 +23,30 @@ from pyspark_savepoint.formats.columns import DecodeOptions, Ints, Longs, Origin
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.key_groups import KeyGroupRange
 from pyspark_savepoint.formats.keyed_block import FULL, KeyedBlock
-from pyspark_savepoint.formats.keyed_stream import split_composite_keys
-from pyspark_savepoint.formats.meta_info import KeyedBackendHeader
+from pyspark_savepoint.formats.keyed_stream import constant_width, is_map, split_composite_keys
+from pyspark_savepoint.formats.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.rocksdb.block import Arena
 from pyspark_savepoint.formats.rocksdb.database import Database, FamilyReader
 from pyspark_savepoint.formats.rocksdb.entries import Entries, KeyRange
 from pyspark_savepoint.formats.sorted_merge import merge_sorted
 
 #: Windows must hold a few entries; smaller ones only cost.
 MIN_WINDOW = 1 << 16
+#: Contents of blocks and whole keys side by side are less than so many times the entries.
+ARENA = 3
+
+
+@dataclass(frozen=True, slots=True)
+class FilesOrigin(Origin):
+    """Where the parts of a buffer came from: ``paths`` are (start, path), in order."""
+
+    paths: tuple[tuple[int, str], ...] = ()
+
+    def facts(self, position: int | None = None) -> dict[str, Any]:
+        """The facts of an error; its path is that of the table file where the position is of one."""
+        found = Origin.facts(self, position)
+        place = -1 if position is None else bisect_right(self.paths, position, key=itemgetter(0)) - 1
+        return found if place < 0 else {**found, "path": self.paths[place][1], "offset": None}
 
 
 class RocksDBKeyedStream:
@@ -134,7 +154,7 @@ class RocksDBKeyedStream:
         sizes = np.sum([family.sizes(wanted[0], wanted[-1]) for family in families.values()], axis=0)
         for low, high, size in _batches(wanted, sizes, window):
             if size <= window:
-                yield from self._complete(families, low, high, namespaced)
+                yield from self._complete(families, (low, high, size), namespaced)
                 continue
             share = max(MIN_WINDOW, window // len(families))
             streams = [self._steps(families[state], state, low, namespaced, share) for state in families]
@@ -148,10 +168,20 @@ class RocksDBKeyedStream:
         """Whether spans are sorted because composite keys are: where the end of a key is read off its own bytes."""
         return not (namespaced and self.header.key_serializer.opaque_parts())
 
+    @staticmethod
+    def _ascends(meta: StateMetaInfoSnapshot, namespaced: bool) -> bool:
+        """Whether spans ascend strictly because composite keys do: what stands behind them is of constant bytes."""
+        if meta.kind is BackendStateType.PRIORITY_QUEUE or is_map(meta):
+            return False
+        constant = constant_width(meta.namespace_serializer) >= 0
+        return constant if namespaced else constant and meta.namespace_serializer.flink_type == "VOID_NAMESPACE"
+
     def _complete(
-        self, families: dict[int, FamilyReader], low: int, high: int, namespaced: bool
+        self, families: dict[int, FamilyReader], part: tuple[int, int, int], namespaced: bool
     ) -> Iterator[KeyedBlock]:
-        found = {state: family.read(low, high) for state, family in families.items()}
+        low, high, size = part
+        arena = Arena(size * ARENA + MIN_WINDOW)
+        found = {state: family.read(low, high, arena) for state, family in families.items()}
         present = {state: entries for state, entries in found.items() if entries is not None and len(entries)}
         if present:
             yield self._block(list(present.items()), namespaced, complete=True)
@@ -167,8 +197,13 @@ class RocksDBKeyedStream:
         from pyspark_savepoint.formats.kernels import sst
 
         prefix = self.database.prefix
-        base = np.cumsum([0, *(len(entries.buffer) for _, entries in parts)]).tolist()
-        buffer = np.concatenate([entries.buffer for _, entries in parts]) if len(parts) > 1 else parts[0][1].buffer
+        all_entries = [entries for _, entries in parts]
+        shared = all(entries.buffer is all_entries[0].buffer for entries in all_entries)
+        base = np.cumsum([0, *(0 if shared else len(entries.buffer) for entries in all_entries)]).tolist()
+        buffer = all_entries[0].buffer if shared else np.concatenate([entries.buffer for entries in all_entries])
+        of_files = all_entries[:1] if shared else all_entries
+        paths = [(start + at, path) for each, at in zip(of_files, base, strict=False) for start, path in each.paths]
+        origin = FilesOrigin(self.origin.path, 0, self.origin.operator, None, True, tuple(paths))
         spans = [
             np.concatenate([getattr(entries, name) + at for (_, entries), at in zip(parts, base[:-1], strict=True)])
             for name in ("key_start", "key_end", "value_start", "value_end")
@@ -180,13 +215,14 @@ class RocksDBKeyedStream:
         key_start = key_start + prefix
         bounds = np.cumsum([0, *(len(entries) for _, entries in parts)]).tolist()
         block = KeyedBlock(
-            FULL, self.header.states, buffer, self.origin, state, number.astype(np.int32),
+            FULL, self.header.states, buffer, origin, state, number.astype(np.int32),
             key_start, end, end, end, end, end, value_start, value_end, key_start, end,
             _groups(number, bounds), complete, namespaced,
         )  # fmt: skip
         split = {i for i, _ in parts} if self.split_keys else set()
         split_composite_keys(block, self.header.key_serializer, split, self.options)
         block.span_end = block.namespace_end if namespaced else block.key_end
+        block.ascending = bool(split) and all(self._ascends(self.header.states[i], namespaced) for i in split)
         return block
 
 

@@ -19,6 +19,8 @@ MERGE_OPERATORS = ("StringAppendTESTOperator", "StringAppendOperator", "nullptr"
 FIRST_VERSION_WITH_GLOBAL_SEQUENCE = 2
 #: ZSTD may find that much in zeros.
 MAX_RATIO = 4096.0
+#: Blocks are not all alike.
+SLACK, FEW = 1.25, 256
 BINARY_SEARCH, HASH_SEARCH, TWO_LEVEL, FIRST_KEYS = 0, 1, 2, 3
 
 
@@ -32,7 +34,9 @@ class TableProperties:
     external: bool = False
     global_sequence: int = 0
     data_size: int = 0
-    raw_size: int = 0
+    raw_key_size: int = 0
+    raw_value_size: int = 0
+    entries: int = 0
 
     @classmethod
     def of(cls, entries: Iterable[tuple[bytes, bytes]], path: str, offset: int) -> TableProperties:
@@ -55,13 +59,20 @@ class TableProperties:
             fixed(b"external_sst_file.version", 4) >= FIRST_VERSION_WITH_GLOBAL_SEQUENCE,
             fixed(b"external_sst_file.global_seqno", 8),
             number(b"data.size"),
-            number(b"raw.key.size") + number(b"raw.value.size"),
+            number(b"raw.key.size"),
+            number(b"raw.value.size"),
+            number(b"num.entries"),
         )
 
     @property
     def ratio(self) -> float:
         """How many bytes of entries a byte of the file holds, about."""
-        return min(max(self.raw_size / self.data_size, 1.0), MAX_RATIO) if self.data_size else 1.0
+        raw = self.raw_key_size + self.raw_value_size
+        return min(max(raw / self.data_size, 1.0), MAX_RATIO) if self.data_size else 1.0
+
+    def share(self, number: int, size: int) -> int:
+        """How much of a number that the whole file has, ``size`` bytes of it have, about and not too little."""
+        return int(min(size / self.data_size, 1.0) * number * SLACK) + FEW if self.data_size else FEW
 
 
 def _check(values: dict[bytes, bytes], path: str) -> None:

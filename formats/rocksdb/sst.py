@@ -24,6 +24,7 @@ from pyspark_savepoint.formats.byte_source import ByteSource, InlineByteSource
 from pyspark_savepoint.formats.columns import Longs
 from pyspark_savepoint.formats.errors import CorruptStateError, UnsupportedStateError, UnsupportedVersionError
 from pyspark_savepoint.formats.rocksdb.block import (
+    Arena,
     BlockHandle,
     Blocks,
     Protection,
@@ -105,6 +106,11 @@ class Index:
     size: Longs
     separators: list[bytes] = field(default_factory=list)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory, about."""
+        return 3 * self.number.nbytes + sum(map(len, self.separators)) + 56 * len(self.separators)
+
     def blocks_of(self, low: int, high: int) -> slice:
         """The blocks that may hold keys whose prefix is from ``low`` to ``high``."""
         first = int(np.searchsorted(self.number, low))
@@ -156,9 +162,9 @@ class SstFile:
         self.index = self._index(tail, footer.index or self._required(b"rocksdb.index"), low, high)
         self.tombstones = self._tombstones(tail)
 
-    def read(self, source: ByteSource, chosen: slice) -> Blocks:
-        """The contents of some of the index's blocks."""
-        return read_blocks(source, self.index.offset[chosen], self.index.size[chosen], self.protection)
+    def read(self, source: ByteSource, chosen: slice, arena: Arena | None = None) -> Blocks:
+        """The contents of some of the index's blocks, which are at least one."""
+        return read_blocks(source, self.index.offset[chosen], self.index.size[chosen], self.protection, arena)
 
     @property
     def sequence(self) -> int | None:
