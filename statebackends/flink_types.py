@@ -54,12 +54,12 @@ DEFAULTS: tuple[tuple[str, str, str], ...] = (
     ("TIMESTAMP", "INSTANT", "DATE (`java.util.Date`), SQL_TIMESTAMP, ... on request"),
     ("TIMESTAMP_NTZ", "LOCAL_DATE_TIME", ""),
     ("TIME", "LOCAL_TIME", ""),
-    ("ARRAY", "LIST<T>", "elements that are NULL need LIST<NULLABLE<T>>, where T is no STRING, time or big number"),
+    ("ARRAY", "LIST<T>", "elements that are NULL need `LIST<NULLABLE<T>>`, where T is no STRING, time or big number"),
     ("MAP", "MAP<K, V>", "values may be NULL"),
     ("STRUCT `f0`, `f1` ...", "TUPLE<A, B>", "as tuples are read; up to 25 fields"),
     ("any other STRUCT", "ROW<name A, ...>", "fields may be NULL; POJOs and SQL's rows on request"),
     ("VARIANT", "VARIANT", "`flinkVersion` 2.1 or later"),
-    ("intervals, VOID, CHAR/VARCHAR as STRING", "none", "cast them"),
+    ("intervals, VOID", "none", "cast them"),
 )
 
 REMEDIES: Mapping[str, str] = {
@@ -72,7 +72,9 @@ REMEDIES: Mapping[str, str] = {
 def defaults_table() -> str:
     """The table as Markdown."""
     lines = ["| Spark | Flink, unless option `types` says another | |", "| --- | --- | --- |"]
-    return "\n".join(lines + [f"| {spark} | {flink} | {note} |" for spark, flink, note in DEFAULTS])
+    for spark, flink, note in DEFAULTS:
+        lines.append(f"| {spark} | {flink if flink in ('the same', 'none') else f'`{flink}`'} | {note} |")
+    return "\n".join(lines)
 
 
 def default_serializer(
