@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean
 from pyspark_savepoint.formats.identifiers import OperatorIdentifier
 from pyspark_savepoint.formats.savepoint import Savepoint as Snapshot
-from pyspark_savepoint.statebackends.graph_position import operator_at, uids_to_assign
+from pyspark_savepoint.savepoint_plan import identifier_of
+from pyspark_savepoint.statebackends.graph_position import identifiers_to_change, operator_at
 from pyspark_savepoint.statebackends.hashers import StreamGraphHasher
 from pyspark_savepoint.statebackends.job_reader import Job, describe_job
 from pyspark_savepoint.statebackends.restore_check import check_restore
@@ -70,10 +71,10 @@ def identifier_at(savepoint: Savepoint, graph: StreamGraph, name: str, stream_gr
 def with_uids(savepoint: Savepoint, uids: Mapping[str, str] | StreamGraph) -> Savepoint:
     """New uids by what operators are called now; by a graph those that the job has set since."""
     if isinstance(uids, StreamGraph):
-        found = uids_to_assign(snapshot_of(savepoint), uids)
-        given: dict[Any, str] = {OperatorIdentifier(operator_id): uid for operator_id, uid in found.items()}
+        changes = identifiers_to_change(snapshot_of(savepoint), uids)
+        given = {OperatorIdentifier(operator_id): new for operator_id, new in changes.items()}
     else:
-        given = dict(uids)
-    for old, uid in given.items():
-        savepoint = savepoint.change_operator_identifier(old, OperatorIdentifier.for_uid(uid))
+        given = {identifier_of(old): OperatorIdentifier.for_uid(uid) for old, uid in uids.items()}
+    for old, new in given.items():
+        savepoint = savepoint.change_operator_identifier(old, new)
     return savepoint

@@ -129,29 +129,27 @@ def _resolve_collection_data(
     return AS_IS
 
 
-def _equal(*fields: str) -> Rule:
-    """These fields must be equal, or the two are incompatible; then the parts count."""
+def _equal(what: str, part: Callable[[Any], object]) -> Rule:
+    """This must be equal, or the two are incompatible; then the parts count."""
 
     def rule(old: TypeSerializer, new: TypeSerializer, version: Flink) -> Resolution:
-        for name in fields:
-            before, after = getattr(old, name), getattr(new, name)
-            if before != after:
-                shown = "" if isinstance(before, bytes) else f" {before} versus {after}"
-                return incompatible(f"{old.flink_type}: {name.replace('_', ' ')}{shown or ' differs'}")
-        return resolve_parts(old, new, version)
+        before, after = part(old), part(new)
+        if before == after:
+            return resolve_parts(old, new, version)
+        shown = "" if isinstance(before, (bytes, tuple)) else f": {before} versus {after}"
+        return incompatible(f"{old.flink_type} has another {what}{shown}")
 
     return rule
 
 
-def _migrates(name: str) -> Rule:
-    """Where this field differs, values migrate, if the parts let them."""
+def _migrates(what: str, part: Callable[[Any], object]) -> Rule:
+    """Where this differs values migrate, if the parts let them."""
 
     def rule(old: TypeSerializer, new: TypeSerializer, version: Flink) -> Resolution:
         parts = resolve_parts(old, new, version)
-        before, after = getattr(old, name), getattr(new, name)
-        if before == after:
+        if part(old) == part(new):
             return parts
-        return worst([after_migration(f"{old.flink_type}: {name.replace('_', ' ')} {before} versus {after}"), parts])
+        return worst([after_migration(f"{old.flink_type} is written {what} since"), parts])
 
     return rule
 
@@ -166,17 +164,23 @@ RULES: tuple[tuple[type[TypeSerializer], Rule], ...] = (
     (GenericSerializer, _resolve_generic),
     (RowDataSerializer, _resolve_row_data),
     (CollectionDataSerializer, _resolve_collection_data),
-    (BinaryRowDataSerializer, _equal("fields")),
-    (DecimalDataSerializer, _equal("precision", "scale")),
-    (TimestampDataSerializer, _equal("precision")),
-    (NullableSerializer, _equal("padding")),
-    (GenericArraySerializer, _equal("component_class")),
-    (CaseClassSerializer, _equal("class_name")),
-    (TraversableSerializer, _equal("builder_code")),
-    (SortedMapSerializer, _equal("comparator")),
-    (ExternalSerializer, _equal("data_type", "internal_input")),
-    (RowSerializer, _migrates("supports_row_kind")),
-    (LinkedListSerializer, _migrates("has_null_mask")),
-    (TwoPhaseCommitSerializer, _migrates("supports_null_transaction")),
-    (NfaStateSerializer, _migrates("supports_previous_timestamp")),
+    (BinaryRowDataSerializer, _equal("number of fields", lambda row: row.fields)),
+    (DecimalDataSerializer, _equal("precision or scale", lambda data: (data.precision, data.scale))),
+    (TimestampDataSerializer, _equal("precision", lambda data: data.precision)),
+    (NullableSerializer, _equal("padding", lambda nullable: nullable.padding)),
+    (GenericArraySerializer, _equal("class of elements", lambda array: array.component_class)),
+    (CaseClassSerializer, _equal("class", lambda product: product.class_name)),
+    (TraversableSerializer, _equal("builder", lambda traversable: traversable.builder_code)),
+    (SortedMapSerializer, _equal("comparator", lambda sorted_map: sorted_map.comparator)),
+    (ExternalSerializer, _equal("data type", lambda external: (external.data_type, external.internal_input))),
+    (RowSerializer, _migrates("with or without a row kind", lambda row: row.supports_row_kind)),
+    (LinkedListSerializer, _migrates("with or without a mask of nulls", lambda linked: linked.has_null_mask)),
+    (
+        TwoPhaseCommitSerializer,
+        _migrates("with or without null transactions", lambda state: state.supports_null_transaction),
+    ),
+    (
+        NfaStateSerializer,
+        _migrates("with or without a previous timestamp", lambda state: state.supports_previous_timestamp),
+    ),
 )

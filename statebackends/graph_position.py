@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from pyspark_savepoint.formats.errors import OperatorNotFoundError, OptionError
-from pyspark_savepoint.formats.identifiers import OperatorID
+from pyspark_savepoint.formats.identifiers import OperatorID, OperatorIdentifier
 from pyspark_savepoint.formats.savepoint import Savepoint
 from pyspark_savepoint.statebackends.hashers import StreamGraphHasher, operator_id_pairs, operator_ids
 from pyspark_savepoint.statebackends.stream_graph import StreamGraph
@@ -53,18 +53,22 @@ def _node(graph: StreamGraph, name: str) -> StreamNode:
     return graph.node(name)
 
 
-def uids_to_assign(snapshot: Savepoint, graph: StreamGraph) -> dict[OperatorID, str]:
-    """New uids by the id that the operator has in the snapshot, which was taken before the job set those uids.
+def identifiers_to_change(snapshot: Savepoint, graph: StreamGraph) -> dict[OperatorID, OperatorIdentifier]:
+    """What operators of a snapshot are called by a job that sets uids since, by what they are called there.
 
-    The graph is that of the job with its uids, and otherwise as it was. An operator that the snapshot has by its uid
-    already keeps it.
+    The graph is that of the job with its new uids, and otherwise as it was. Operators that stay without one get another
+    id too, when something before them in the graph has a uid now. Who the snapshot has by uid already stays.
     """
     there = {operator.operator_id for operator in snapshot.operators}
     new = [node for node in graph.nodes.values() if node.uid is not None and OperatorID.from_uid(node.uid) not in there]
-    uids = {node.id: node.uid for node in new if node.uid is not None}
+    after = operator_ids(graph)
     with _without_uids(new):
         before = operator_ids(graph)
-    return {before[node_id]: uid for node_id, uid in uids.items() if before[node_id] in there}
+    return {
+        before[node_id]: OperatorIdentifier(operator_id, graph.nodes[node_id].uid)
+        for node_id, operator_id in after.items()
+        if before[node_id] in there and before[node_id] != operator_id
+    }
 
 
 @contextmanager

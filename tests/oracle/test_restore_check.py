@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from oracle.conftest import failing_in_one_line
 from oracle.evolution import Job, described, evolve
+from pyspark_savepoint import Savepoint as FluentSavepoint
 from pyspark_savepoint.formats.savepoint import Savepoint
 from pyspark_savepoint.statebackends.hashers import StreamGraphHasher, operator_ids
 from pyspark_savepoint.statebackends.job_reader import describe_job, from_graph
@@ -293,3 +295,16 @@ def test_version_3_keeps_state_when_chaining_changes(cases: list[Case]) -> None:
     same = check_restore(savepoint, from_graph(before, hasher=StreamGraphHasher.V3))
     assert same.verdict is Verdict.RESTORES
     assert {row.match.by for row in same.operators if row.match} == {"uid", "v2"}
+
+
+@pytest.mark.spark
+def test_uids_that_are_assigned_restore(
+    spark: SparkSession, cases: list[Case], flink_version: str, tmp_path: Path
+) -> None:
+    """The remedy in the savepoint: the job gives its operator a uid, and so does who takes the savepoint along."""
+    case = next(case for case in cases if case.name.startswith("without uids, a uid given"))
+    graph = graph_of(case.job)
+    written = FluentSavepoint.load(spark, str(case.snapshot)).assign_uids(graph).write(str(tmp_path / "savepoint"))
+    assert {row.verdict for row in written.check_restore(graph).collect()} == {"restores"}
+    job = {**case.job, "restore": str(tmp_path / "savepoint")}
+    assert evolve(flink_version, tmp_path / "work", [job]) == [{"ok": True}]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pyspark_savepoint.formats.errors import OperatorNotFoundError, OptionError
-from pyspark_savepoint.formats.identifiers import OperatorID
+from pyspark_savepoint.formats.identifiers import OperatorID, OperatorIdentifier
 from pyspark_savepoint.formats.savepoint import Savepoint
-from pyspark_savepoint.statebackends.graph_position import operator_at, operator_at_plan, uids_to_assign
-from pyspark_savepoint.statebackends.hashers import StreamGraphHasher
+from pyspark_savepoint.statebackends.graph_position import identifiers_to_change, operator_at, operator_at_plan
+from pyspark_savepoint.statebackends.hashers import StreamGraphHasher, operator_ids
 from pyspark_savepoint.statebackends.job_reader import describe_job, from_graph
 from pyspark_savepoint.statebackends.restore_check import check_restore, plan_restore
 from pyspark_savepoint.statebackends.restore_verdicts import SCHEMA, OperatorVerdict, RestoreCheck, Verdict
@@ -182,12 +183,23 @@ def test_an_operator_is_found_by_its_place_in_a_plan(shop: Savepoint) -> None:
 
 
 def test_uids_for_operators_that_had_none(shop: Savepoint) -> None:
-    # The graph's hashes stand in for operators without uids, so that the shop's savepoint has them.
-    made = StreamGraph()
-    orders = made.source("orders", uid="accounts")
-    made.operator("late", orders, uid="new-uid")
-    assert uids_to_assign(shop, made) == {}
-    assert [node.uid for node in made.nodes.values()] == ["accounts", "new-uid"]
+    before = StreamGraph()
+    before.operator("last", before.operator("count", before.source("orders").key_by()))
+    old = operator_ids(before)
+    states = tuple(replace(shop.operators[0], operator_id=operator_id) for operator_id in old.values())
+    snapshot = replace(shop, metadata=replace(shop.metadata, operators=states))
+    after = StreamGraph()
+    after.operator("last", after.operator("count", after.source("orders").key_by(), uid="count"))
+    # The operator behind the one with a uid has another id since, though it has no uid itself.
+    assert identifiers_to_change(snapshot, after) == {
+        old[2]: OperatorIdentifier.for_uid("count"),
+        old[3]: OperatorIdentifier(operator_ids(after)[3]),
+    }
+    assert [node.uid for node in after.nodes.values()] == [None, "count", None]
+    # What the snapshot has by its uid already keeps it.
+    named = replace(states[1], operator_id=OperatorID.from_uid("count"))
+    known = replace(shop, metadata=replace(shop.metadata, operators=(named,)))
+    assert identifiers_to_change(known, after) == {}
 
 
 def test_a_graph_whose_operators_have_no_uids_fails(shop: Savepoint) -> None:
