@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyspark_savepoint.formats.block_parts import binary_column
-from pyspark_savepoint.formats.columns import Flags, Longs, Origin, binary_parts
+from pyspark_savepoint.formats.columns import Flags, Ints, Longs, Origin, binary_parts
 from pyspark_savepoint.formats.key_groups import KeyGroupRange
 from pyspark_savepoint.formats.keyed_block import FULL, KeyedBlock, runs_of
 from pyspark_savepoint.formats.keyed_stream import split_composite_keys
@@ -176,7 +176,7 @@ class EntryDiff:
                     half.take(field.name, place, field.type)
                     for half, place in zip((before, after), places, strict=True)
                 ]
-                arrays.append(_first_of(*both, places[BEFORE] >= 0))
+                arrays.append(_first_of(both[BEFORE], both[AFTER], places[BEFORE] >= 0))
             else:
                 arrays.append(self._state(len(arrays), (before, after), places, field.type))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
@@ -251,12 +251,14 @@ def _in_equal_pairs(table: pa.Table, maps: Sequence[int]) -> Flags:
     of_map = pc.is_in(_one(table.column(STATE)), value_set=pa.array(maps, pa.int32()))
     null = pc.and_(of_map, pc.starts_with(value, NULL_FLAG))
     same &= _equal_to_last(pc.if_else(null, pa.scalar(NULL_FLAG, pa.binary()), value))
-    return same | np.concatenate([same[1:], [False]])
+    paired: Flags = same | np.concatenate([same[1:], [False]])
+    return paired
 
 
 def _places(wanted: pa.Array, known: pa.Array) -> Longs:
     found = pc.index_in(wanted, value_set=known)
-    return pc.fill_null(found, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    places: Longs = pc.fill_null(found, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return places
 
 
 def _first_of(before: pa.Array, after: pa.Array, has_before: Flags) -> pa.Array:
@@ -266,7 +268,7 @@ def _first_of(before: pa.Array, after: pa.Array, has_before: Flags) -> pa.Array:
 
 
 def _block(
-    table: pa.Table, state: Longs, group: Longs, header: KeyedBackendHeader, operator: str, namespaced: bool
+    table: pa.Table, state: Ints, group: Ints, header: KeyedBackendHeader, operator: str, namespaced: bool
 ) -> KeyedBlock:
     """A block in the full format, of entries that are sorted by key group and state."""
     buffers, spans, base = [], {}, 0

@@ -145,9 +145,17 @@ def test_backends_compare_by_what_they_hold(corpus: Path) -> None:
     changed = {state for row in found.values() for state in row["changed_states"]}
     assert changed == {"ttl-long", "ttl-list", "ttl-map", "map-sl"}
     nulls = [row for row in found.values() if "map-sl" in row["changed_states"]]
-    assert all(row["map-sl_after"] == [*(row["map-sl_before"] or []), ("null-value", None)] for row in nulls)
+    assert {pair for row in nulls for pair in set(row["map-sl_after"]) ^ set(row["map-sl_before"] or [])} == {
+        ("null-value", None)
+    }
     known = [rows(table) for table in tables]
     for key, row in found.items():
         for state in states:
-            assert repr(row[f"{state}_before"]) == repr(known[0][key][state])
-            assert repr(row[f"{state}_after"]) == repr(known[1][key][state])
+            assert in_order(row[f"{state}_before"]) == in_order(known[0][key][state])
+            assert in_order(row[f"{state}_after"]) == in_order(known[1][key][state])
+
+
+def in_order(value: Any) -> str:
+    """As text, for NaN is not NaN; a map's entries come in any order."""
+    is_map = isinstance(value, list) and value and isinstance(value[0], tuple)
+    return repr(sorted(value, key=repr)) if is_map else repr(value)
