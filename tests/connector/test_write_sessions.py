@@ -1,0 +1,111 @@
+"""Writes in sessions of their own: Connect, and a cluster whose tasks fail, are killed, and run twice."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from test_discovery import run
+
+pytestmark = pytest.mark.spark
+
+WRITE = """
+import json, os, signal, sys, time
+from pathlib import Path
+from pyspark import TaskContext
+from pyspark.sql import SparkSession
+from pyspark_savepoint import key_by
+master, folder = sys.argv[1:]
+builder = SparkSession.builder
+if master == "connect":
+    builder = builder.remote("local[2]")
+else:
+    builder = builder.master(master).config("spark.ui.enabled", "false").config("spark.log.level", "OFF")
+    builder = builder.config("spark.speculation", "true").config("spark.speculation.interval", "100ms")
+    builder = builder.config("spark.speculation.multiplier", "1.1").config("spark.speculation.quantile", "0.3")
+spark = builder.getOrCreate()
+
+def broken(batches):
+    # The first attempt of one task fails with rows written, that of another is killed, that of a third takes too long.
+    context = TaskContext.get()
+    place = (context.partitionId(), context.attemptNumber())
+    for batch in batches:
+        yield batch
+    if place == (0, 0):
+        raise RuntimeError("first attempt")
+    if place == (1, 0):
+        os.kill(os.getpid(), signal.SIGKILL)
+    if place == (2, 0):
+        time.sleep(20)
+
+def save(name, frame, **options):
+    path = f"{folder}/{name}"
+    frame.write.format("savepoint").options(uid="op", **options).mode("append").save(path)
+    back = spark.read.format("savepoint").option("uid", "op").load(path)
+    return [back.count(), back.selectExpr("sum(n)").first()[0], sorted(os.listdir(path)).index("_metadata") >= 0,
+            sum(entry.startswith(".") for entry in os.listdir(path)), len(os.listdir(path))]
+
+frame = spark.range(0, 20000, 1, 4).selectExpr("id AS key", "id * 2 AS n")
+laid_out = key_by(frame, "key", max_parallelism=128, parallelism=4)
+text = frame.selectExpr("concat('k', key) AS key", "n")
+found = {}
+if master == "connect":
+    found["plain"] = save("plain", frame, parallelism="2")
+    found["laid out"] = save("laid_out", laid_out)
+    found["by arrow"] = save("by_arrow", key_by(text, "key", parallelism=2))
+else:
+    found["retried"] = save("retried", frame.mapInArrow(broken, frame.schema), parallelism="2")
+    found["retried final"] = save("final", laid_out.mapInArrow(broken, laid_out.schema), parallelism="4")
+spark.stop()
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.parametrize("master", ["connect", "local-cluster[2,1,1024]"])
+def test_writes_in_a_session_of_its_own(master: str, tmp_path: Path) -> None:
+    found, _ = run(WRITE, master, str(tmp_path))
+    assert len(found) == (3 if master == "connect" else 2)
+    for what, (count, total, published, hidden, files) in found.items():
+        assert (count, total, published, hidden) == (20000, 19999 * 20000, True, 0), what
+        assert files == 1 + (4 if what in ("laid out", "retried final") else 2), what
+
+
+KILLED = """
+import os, sys
+from pyspark_savepoint.statebackends import commit as module
+from writing import planned
+import pyarrow as pa
+from pyspark_savepoint.statebackends.write_task import write_rows
+table = pa.table({"key": [1, 2, 3], "n": [1, 2, 3]})
+plan = planned(sys.argv[1], table.schema, overwrite=True)
+outputs = [write_rows(plan, 0, table.to_batches())]
+module.publish_metadata = lambda *_: os._exit(7)
+module.commit(plan, outputs)
+"""
+
+
+def test_a_driver_that_dies_before_the_end_publishes_nothing(tmp_path: Path) -> None:
+    """Its files are there, but no snapshot; where there was one, it is the old one."""
+    import subprocess
+    import sys
+
+    from pyspark_savepoint.formats.errors import SnapshotNotFoundError
+    from pyspark_savepoint.formats.savepoint import Savepoint
+
+    helpers = str(Path(__file__).parents[1] / "statebackends")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([helpers, *sys.path])}
+    path = tmp_path / "sp"
+    command = [sys.executable, "-c", KILLED, str(path)]
+    assert subprocess.run(command, env=environment, check=False).returncode == 7
+    assert path.exists()
+    with pytest.raises(SnapshotNotFoundError, match="never completed"):
+        Savepoint.open(str(path))
+    # The same write again, to its end, is not in the way of what the first has left.
+    finished = KILLED.replace("module.publish_metadata", "unused")
+    subprocess.run([sys.executable, "-c", finished, str(path)], env=environment, check=True)
+    before = (path / "_metadata").read_bytes()
+    assert subprocess.run(command, env=environment, check=False).returncode == 7
+    assert (path / "_metadata").read_bytes() == before
+    assert json.dumps(Savepoint.open(str(path)).metadata.version) == "4"
