@@ -70,6 +70,13 @@ class OneInputTransformation:
         frame, name = self._selected(timestamps, TIMESTAMP)
         return replace(self, frame=frame, timestamp=name)
 
+    def select(self, *columns: str) -> OneInputTransformation:
+        """Which columns the rows have that functions are given; key and timestamp may be others."""
+        for name in columns:
+            if name not in self.frame.columns:
+                raise OptionError(f"the records have no column {name!r}", remedy=did_you_mean(name, self.columns))
+        return replace(self, columns=columns)
+
     def options(self, **options: Any) -> OneInputTransformation:
         """How records are processed: ``sorted``, ``state_backend``, ``object_reuse``, ``sort_memory`` ..."""
         texts = merged(self.texts, to_options(options))

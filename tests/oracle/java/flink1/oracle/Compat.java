@@ -15,6 +15,8 @@ import org.apache.flink.runtime.jobgraph.jsonplan.JsonPlanGenerator;
 import org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.source.ParallelSourceFunction;
+import org.apache.flink.streaming.api.windowing.assigners.EventTimeSessionWindows;
+import org.apache.flink.streaming.api.windowing.assigners.SlidingEventTimeWindows;
 import org.apache.flink.streaming.api.windowing.assigners.TumblingEventTimeWindows;
 import org.apache.flink.streaming.api.windowing.time.Time;
 
@@ -29,6 +31,14 @@ final class Compat {
 
     static TumblingEventTimeWindows tumbling(Duration size) {
         return TumblingEventTimeWindows.of(Time.milliseconds(size.toMillis()));
+    }
+
+    static SlidingEventTimeWindows sliding(Duration size, Duration slide) {
+        return SlidingEventTimeWindows.of(Time.milliseconds(size.toMillis()), Time.milliseconds(slide.toMillis()));
+    }
+
+    static EventTimeSessionWindows session(Duration size) {
+        return EventTimeSessionWindows.withGap(Time.milliseconds(size.toMillis()));
     }
 
     static <T> TypeSerializer<T> serializer(TypeInformation<T> type, ExecutionConfig config) {

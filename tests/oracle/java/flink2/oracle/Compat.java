@@ -18,6 +18,8 @@ import org.apache.flink.runtime.rest.util.RestMapperUtils;
 import org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.source.legacy.ParallelSourceFunction;
+import org.apache.flink.streaming.api.windowing.assigners.EventTimeSessionWindows;
+import org.apache.flink.streaming.api.windowing.assigners.SlidingEventTimeWindows;
 import org.apache.flink.streaming.api.windowing.assigners.TumblingEventTimeWindows;
 
 /** What is written differently in Flink 1.x and 2.x; this is 2.x. */
@@ -30,6 +32,14 @@ final class Compat {
 
     static TumblingEventTimeWindows tumbling(Duration size) {
         return TumblingEventTimeWindows.of(size);
+    }
+
+    static SlidingEventTimeWindows sliding(Duration size, Duration slide) {
+        return SlidingEventTimeWindows.of(size, slide);
+    }
+
+    static EventTimeSessionWindows session(Duration size) {
+        return EventTimeSessionWindows.withGap(size);
     }
 
     static <T> TypeSerializer<T> serializer(TypeInformation<T> type, ExecutionConfig config) {

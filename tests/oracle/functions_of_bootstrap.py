@@ -1,0 +1,49 @@
+"""What the bootstrapped operators of ``test_bootstrapped`` do with their records."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark_savepoint import (
+    AggregateFunction,
+    KeyedStateBootstrapFunction,
+    ListStateDescriptor,
+    ValueStateDescriptor,
+)
+
+#: The records of the job's windows, and its accumulator of sum and count.
+RECORD = "TUPLE<LONG, LONG>"
+
+
+class Accounts(KeyedStateBootstrapFunction):
+    """A total, the times of all records, and a timer half a second behind each."""
+
+    def open(self, ctx: Any) -> None:
+        self.total = ctx.get_state(ValueStateDescriptor("total", "DOUBLE"))
+        self.seen = ctx.get_list_state(ListStateDescriptor("seen", "LONG"))
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        self.total.update((self.total.value() or 0.0) + value.amount)
+        self.seen.add(ctx.timestamp())
+        ctx.timer_service().register_event_time_timer(ctx.timestamp() + 500)
+
+
+def add_amounts(a: Any, b: Any) -> tuple[int, int]:
+    """Two records to one."""
+    return a[0], a[1] + b[1]
+
+
+class SumAndCount(AggregateFunction[Any, tuple[int, int], tuple[int, int]]):
+    """Sum of amounts, and how many."""
+
+    def create_accumulator(self) -> tuple[int, int]:
+        return 0, 0
+
+    def add(self, value: Any, accumulator: tuple[int, int]) -> tuple[int, int]:
+        return accumulator[0] + value[1], accumulator[1] + 1
+
+    def get_result(self, accumulator: tuple[int, int]) -> tuple[int, int]:
+        return accumulator
+
+    def merge(self, a: tuple[int, int], b: tuple[int, int]) -> tuple[int, int]:
+        return a[0] + b[0], a[1] + b[1]

@@ -1,0 +1,154 @@
+package oracle;
+
+import java.nio.file.Files;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.flink.api.common.functions.AggregateFunction;
+import org.apache.flink.api.common.state.ListStateDescriptor;
+import org.apache.flink.api.common.state.ValueState;
+import org.apache.flink.api.common.state.ValueStateDescriptor;
+import org.apache.flink.api.common.typeinfo.TypeInformation;
+import org.apache.flink.api.common.typeinfo.Types;
+import org.apache.flink.api.java.tuple.Tuple2;
+import org.apache.flink.configuration.Configuration;
+import org.apache.flink.runtime.jobgraph.JobGraph;
+import org.apache.flink.runtime.jobgraph.SavepointRestoreSettings;
+import org.apache.flink.runtime.minicluster.MiniCluster;
+import org.apache.flink.runtime.minicluster.MiniClusterConfiguration;
+import org.apache.flink.streaming.api.datastream.DataStream;
+import org.apache.flink.streaming.api.datastream.KeyedStream;
+import org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator;
+import org.apache.flink.streaming.api.datastream.WindowedStream;
+import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
+import org.apache.flink.streaming.api.functions.windowing.ProcessWindowFunction;
+import org.apache.flink.streaming.api.windowing.assigners.WindowAssigner;
+import org.apache.flink.streaming.api.windowing.evictors.CountEvictor;
+import org.apache.flink.streaming.api.windowing.windows.TimeWindow;
+import org.apache.flink.util.Collector;
+
+/**
+ * Starts a job of timers and windows from a snapshot, gives it no records but the end of time, and writes what fires as
+ * {@code OUT/found.json}.
+ */
+public final class Bootstrapped {
+    private static final TypeInformation<Tuple2<Long, Long>> RECORD = Types.TUPLE(Types.LONG, Types.LONG);
+
+    private Bootstrapped() {}
+
+    public static void main(String[] arguments) throws Exception {
+        Options options = Options.parse(arguments);
+        Configuration configuration = options.configuration();
+        StreamExecutionEnvironment env = StreamExecutionEnvironment.getExecutionEnvironment(configuration);
+        env.setParallelism(options.number("parallelism"));
+        env.setMaxParallelism(128);
+        build(env);
+        JobGraph job = env.getStreamGraph(false).getJobGraph();
+        job.setSavepointRestoreSettings(SavepointRestoreSettings.forPath(options.get("snapshot"), false));
+        Files.createDirectories(options.out().resolve("tmp"));
+        MiniClusterConfiguration size = new MiniClusterConfiguration.Builder()
+                .setConfiguration(configuration)
+                .setNumTaskManagers(1)
+                .setNumSlotsPerTaskManager(options.number("parallelism"))
+                .build();
+        try (MiniCluster cluster = new MiniCluster(size)) {
+            cluster.start();
+            cluster.executeJobBlocking(job);
+        }
+        Json.write(options.out().resolve("found.json"), Found.all());
+        options.deleteTemporary();
+        // Some of Flink's threads are no daemons.
+        System.exit(0);
+    }
+
+    private static void build(StreamExecutionEnvironment env) {
+        DataStream<Tuple2<Long, Long>> nothing = env.fromSequence(1, 1)
+                .filter(number -> false)
+                .map(number -> Tuple2.of(number, number))
+                .returns(RECORD);
+        KeyedStream<Tuple2<Long, Long>, Long> keyed = nothing.keyBy(record -> record.f0, Types.LONG);
+        keyed.process(new Timers()).uid("timers");
+        WindowAssigner<Object, TimeWindow> tumbling = Compat.tumbling(Duration.ofSeconds(10));
+        WindowAssigner<Object, TimeWindow> sliding = Compat.sliding(Duration.ofSeconds(10), Duration.ofSeconds(5));
+        WindowAssigner<Object, TimeWindow> session = Compat.session(Duration.ofSeconds(3));
+        reduced(keyed.window(tumbling), "tumbling-reduce");
+        reduced(keyed.window(session), "session-reduce");
+        aggregated(keyed.window(sliding), "sliding-aggregate");
+        aggregated(keyed.window(session), "session-aggregate");
+        keyed.window(tumbling).process(new All("tumbling-process"), Types.VOID).uid("tumbling-process");
+        keyed.window(session).process(new All("session-process"), Types.VOID).uid("session-process");
+        keyed.window(tumbling).evictor(CountEvictor.of(2))
+                .process(new All("tumbling-evictor"), Types.VOID).uid("tumbling-evictor");
+    }
+
+    private static void reduced(WindowedStream<Tuple2<Long, Long>, Long, TimeWindow> windows, String uid) {
+        named(windows.reduce((a, b) -> Tuple2.of(a.f0, a.f1 + b.f1), new All(uid), Types.VOID), uid);
+    }
+
+    private static void aggregated(WindowedStream<Tuple2<Long, Long>, Long, TimeWindow> windows, String uid) {
+        named(windows.aggregate(new SumAndCount(), new All(uid), RECORD, RECORD, Types.VOID), uid);
+    }
+
+    private static void named(SingleOutputStreamOperator<Void> operator, String uid) {
+        operator.uid(uid);
+    }
+
+    /** Writes down every window that fires: key, start, end, elements. */
+    private static final class All extends ProcessWindowFunction<Tuple2<Long, Long>, Void, Long, TimeWindow> {
+        private final String uid;
+
+        All(String uid) {
+            this.uid = uid;
+        }
+
+        @Override
+        public void process(Long key, Context context, Iterable<Tuple2<Long, Long>> elements, Collector<Void> out) {
+            List<Object> found = new ArrayList<>();
+            elements.forEach(element -> found.add(List.of(element.f0, element.f1)));
+            TimeWindow window = context.window();
+            Found.add(uid, "windows", List.of(List.of(key, window.getStart(), window.getEnd(), found)));
+        }
+    }
+
+    private static final class SumAndCount
+            implements AggregateFunction<Tuple2<Long, Long>, Tuple2<Long, Long>, Tuple2<Long, Long>> {
+        @Override
+        public Tuple2<Long, Long> createAccumulator() {
+            return Tuple2.of(0L, 0L);
+        }
+
+        @Override
+        public Tuple2<Long, Long> add(Tuple2<Long, Long> record, Tuple2<Long, Long> sum) {
+            return Tuple2.of(sum.f0 + record.f1, sum.f1 + 1);
+        }
+
+        @Override
+        public Tuple2<Long, Long> getResult(Tuple2<Long, Long> sum) {
+            return sum;
+        }
+
+        @Override
+        public Tuple2<Long, Long> merge(Tuple2<Long, Long> a, Tuple2<Long, Long> b) {
+            return Tuple2.of(a.f0 + b.f0, a.f1 + b.f1);
+        }
+    }
+
+    /** Writes down every timer that fires, with what its key has. */
+    private static final class Timers extends KeyedProcessFunction<Long, Tuple2<Long, Long>, Void> {
+        @Override
+        public void processElement(Tuple2<Long, Long> record, Context context, Collector<Void> out) {}
+
+        @Override
+        public void onTimer(long timestamp, OnTimerContext context, Collector<Void> out) throws Exception {
+            ValueState<Double> total =
+                    getRuntimeContext().getState(new ValueStateDescriptor<>("total", Types.DOUBLE));
+            List<Object> seen = new ArrayList<>();
+            for (Long time : getRuntimeContext().getListState(new ListStateDescriptor<>("seen", Types.LONG)).get()) {
+                seen.add(time);
+            }
+            Found.add("timers", "fired", List.of(List.of(
+                    context.getCurrentKey(), timestamp, context.timeDomain().name(), total.value(), seen)));
+        }
+    }
+}

@@ -1,0 +1,150 @@
+"""Real Flink restores what functions bootstrapped: timers fire with the state of their keys, windows with theirs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.cloudpickle import register_pickle_by_value
+
+from oracle import functions_of_bootstrap
+from oracle.conftest import failing_in_one_line
+from oracle.flink import BACKENDS, run
+from oracle.functions_of_bootstrap import RECORD, Accounts, SumAndCount, add_amounts
+from pyspark_savepoint import (
+    CountEvictor,
+    EventTimeSessionWindows,
+    OperatorTransformation,
+    Savepoint,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.flink, pytest.mark.spark]
+register_pickle_by_value(functions_of_bootstrap)
+GAP = 3_000
+#: (key, amount, timestamp): sessions that merge out of order, windows before 1970.
+RECORDS = [(i % 7, i * i % 101, (i * 7919 % 60) * 1_000 - 20_000) for i in range(200)]
+
+
+@pytest.fixture(scope="module")
+def bootstrapped(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A savepoint of timers and of every kind of window."""
+    df = spark.createDataFrame(RECORDS, "key long, amount long, ts long").repartition(3)
+    keyed = OperatorTransformation.bootstrap_with(df).assign_timestamps("ts").key_by("key")
+    # What windows keep has no timestamp of its own: it is what the job's records are.
+    pairs = OperatorTransformation.bootstrap_with(df).assign_timestamps("ts").select("key", "amount")
+    windows = pairs.key_by("key")
+    tumbling, session = TumblingEventTimeWindows.of(10_000), EventTimeSessionWindows.with_gap(GAP)
+    sliding = SlidingEventTimeWindows.of(10_000, 5_000)
+    rows = {
+        "timers": keyed.transform(Accounts()),
+        "tumbling-reduce": windows.window(tumbling).element(RECORD).reduce(add_amounts),
+        "session-reduce": windows.window(session).element(RECORD).reduce(add_amounts),
+        "sliding-aggregate": windows.window(sliding).aggregate(SumAndCount(), RECORD),
+        "session-aggregate": windows.window(session).aggregate(SumAndCount(), RECORD),
+        "tumbling-process": windows.window(tumbling).element(RECORD).process(),
+        "session-process": windows.window(session).element(RECORD).process(),
+        "tumbling-evictor": windows.window(tumbling).element(RECORD).evictor(CountEvictor.of(2)).process(),
+    }
+    savepoint = Savepoint.create(spark, max_parallelism=128)
+    for uid, source in rows.items():
+        savepoint = savepoint.with_operator(uid, source)
+    path = tmp_path_factory.mktemp("bootstrapped") / "savepoint"
+    savepoint.write(str(path))
+    return path
+
+
+def in_windows(assign: Any) -> dict[tuple[int, int, int], list[int]]:
+    """Amounts by key and window, in the order of time."""
+    found: dict[tuple[int, int, int], list[int]] = {}
+    for key, amount, time in sorted(RECORDS, key=lambda record: record[2]):
+        for start, end in assign(time):
+            found.setdefault((key, start, end), []).append(amount)
+    return found
+
+
+def in_sessions() -> dict[tuple[int, int, int], list[int]]:
+    """Amounts by key and session."""
+    found = {}
+    for key, records in groupby(sorted(RECORDS, key=lambda record: (record[0], record[2])), lambda record: record[0]):
+        for session in _sessions(list(records)):
+            times = [time for _, _, time in session]
+            found[key, times[0], times[-1] + GAP] = [amount for _, amount, _ in session]
+    return found
+
+
+def _sessions(records: list[tuple[int, int, int]]) -> Iterator[list[tuple[int, int, int]]]:
+    session = records[:1]
+    for record in records[1:]:
+        # Windows that touch merge too.
+        if record[2] <= session[-1][2] + GAP:
+            session.append(record)
+        else:
+            yield session
+            session = [record]
+    yield session
+
+
+def expected() -> dict[str, list[Any]]:
+    """What a job over the same records would say at the end of time."""
+    tumbling = in_windows(lambda time: [(time // 10_000 * 10_000, time // 10_000 * 10_000 + 10_000)])
+    sliding = in_windows(
+        lambda time: [(at, at + 10_000) for at in (time // 5_000 * 5_000, time // 5_000 * 5_000 - 5_000)]
+    )
+    sessions = in_sessions()
+
+    def reduced(windows: Any) -> list[Any]:
+        return [[*window, [[window[0], sum(amounts)]]] for window, amounts in windows.items()]
+
+    def aggregated(windows: Any) -> list[Any]:
+        return [[*window, [[sum(amounts), len(amounts)]]] for window, amounts in windows.items()]
+
+    def everything(windows: Any) -> list[Any]:
+        return [[*window, sorted([window[0], amount] for amount in amounts)] for window, amounts in windows.items()]
+
+    return {
+        "tumbling-reduce": reduced(tumbling),
+        "session-reduce": reduced(sessions),
+        "sliding-aggregate": aggregated(sliding),
+        "session-aggregate": aggregated(sessions),
+        "tumbling-process": everything(tumbling),
+        "session-process": everything(sessions),
+    }
+
+
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+def test_flink_fires_what_was_bootstrapped(
+    flink_version: str, backend: str, bootstrapped: Path, tmp_path: Path
+) -> None:
+    arguments = [f"--out={tmp_path}", f"--snapshot={bootstrapped.as_uri()}", "--parallelism=2"]
+    arguments += [f"--conf={key}={value}" for key, value in BACKENDS[backend].items()]
+    with failing_in_one_line():
+        run(flink_version, "oracle.Bootstrapped", arguments)
+    found = json.loads((tmp_path / "found.json").read_text("utf-8"))
+    for uid, windows in expected().items():
+        fired = [[*window, sorted(elements)] for *window, elements in found[uid]["windows"]]
+        assert sorted(fired) == sorted([[*window, sorted(elements)] for *window, elements in windows]), uid
+    # Two records of each window are left, whichever came last among those of the same time.
+    kept = {tuple(window): elements for *window, elements in found["tumbling-evictor"]["windows"]}
+    whole = {tuple(window): elements for *window, elements in expected()["tumbling-process"]}
+    assert kept.keys() == whole.keys()
+    assert all(len(elements) == min(2, len(whole[window])) for window, elements in kept.items())
+    assert sorted(found["timers"]["fired"]) == sorted(fired_timers())
+
+
+def fired_timers() -> list[Any]:
+    """Every key's timers, with its total and the times of its records."""
+    fired = []
+    for key, records in groupby(sorted(RECORDS, key=lambda record: (record[0], record[2])), lambda record: record[0]):
+        times = [(amount, time) for _, amount, time in records]
+        total, seen = float(sum(amount for amount, _ in times)), [time for _, time in times]
+        fired += [[key, time + 500, "EVENT_TIME", total, seen] for time in sorted(set(seen))]
+    return fired
