@@ -111,23 +111,23 @@ class KeyedInput:
 class KeyedRows:
     """Keyed state that a function, or windows, make of records."""
 
-    input: KeyedInput
+    source: KeyedInput
     function: KeyedStateBootstrapFunction | WindowSpec
 
     def plan(self, options: Mapping[str, str]) -> BootstrapPlan:
         """What tasks will do, with the states that there will be; a copy of the function is opened for that."""
-        key, version = self.input.descriptor(options)
+        key, version = self.source.descriptor(options)
         function: Any = self.function
         if isinstance(function, WindowSpec) and not function.element_type:
             function = replace(function, element_type=self._element_type(version))
         copy = copy_of(function)
-        processing = self.input.processing
+        processing = self.source.processing
         plan = BootstrapPlan(
             copy,
             key,
-            self.input.columns,
+            self.source.columns,
             int(options.get(MAX_PARALLELISM, DEFAULT_MAX_PARALLELISM)),
-            self.input.order(),
+            self.source.order(),
             processing.backend,
             processing.reuse,
             version,
@@ -136,8 +136,8 @@ class KeyedRows:
 
     def _element_type(self, version: tuple[int, int]) -> str:
         """The type of the DataFrame's rows."""
-        schema = arrow_schema(self.input.frame.schema)
-        kind = pa.struct([schema.field(name) for name in self.input.columns])
+        schema = arrow_schema(self.source.frame.schema)
+        kind = pa.struct([schema.field(name) for name in self.source.columns])
         return default_serializer(kind, "element", version).flink_type
 
     def operator_tables(self, options: Mapping[str, str]) -> list[Put]:
@@ -146,7 +146,7 @@ class KeyedRows:
             plan = self.plan(options)
         except SavepointError as error:
             raise error.with_traceback(None) from None
-        frame, parallelism = self.input.distributed(plan.max_parallelism)
+        frame, parallelism = self.source.distributed(plan.max_parallelism)
         task = RecordTask(replace(plan, parallelism=parallelism))
         layout = {LAYOUT: {"maxParallelism": plan.max_parallelism, "parallelism": parallelism}}
         entries = frame.mapInArrow(task, _with_layout(spark_schema(ENTRIES), layout))

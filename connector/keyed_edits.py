@@ -34,8 +34,10 @@ from pyspark_savepoint.statebackends.edited_header import KeyedStates
 from pyspark_savepoint.statebackends.entry_bytes import ENTRIES, KEYED_ENTRIES, SERIALIZED_KEY
 from pyspark_savepoint.statebackends.entry_encoder import KEYS, EntryEncoder, KeyEncoder, Regroup, key_columns
 from pyspark_savepoint.statebackends.operator_table import operator_sources
+from pyspark_savepoint.statebackends.renumbered import Renumbered
 from pyspark_savepoint.statebackends.request import EntriesRequest
 from pyspark_savepoint.statebackends.write_plan import WritePlan
+from pyspark_savepoint.statebackends.write_request import ENTRIES as ENTRIES_TABLE
 from pyspark_savepoint.write_options import SavepointWriteOptions
 
 if TYPE_CHECKING:
@@ -186,6 +188,9 @@ def _put_entries(plan: OperatorPlan, put: Put, numbers: Mapping[tuple[str, str],
     assert isinstance(put.descriptor, KeyedDescriptor)
     states = put.descriptor.states
     own = tuple(numbers.get((state.name, TIMERS if state.kind is StateKind.TIMER else KEYED), -1) for state in states)
+    if put.options["table"] == ENTRIES_TABLE:
+        renumbered = Renumbered(put.descriptor, own, with_keys)
+        return put.frame.mapInArrow(renumbered, spark_schema(KEYED_ENTRIES if with_keys else ENTRIES))
     encoder = EntryEncoder(write_plan(plan, put), own, with_keys)
     schema = spark_schema(KEYED_ENTRIES if with_keys else ENTRIES)
     return put.frame.mapInArrow(encoder, schema)

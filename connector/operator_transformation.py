@@ -144,14 +144,14 @@ class OneInputTransformation:
 class KeyedTransformation:
     """Records with a key."""
 
-    input: OneInputTransformation
+    source: OneInputTransformation
     keys: tuple[str, ...]
     key_type: str | None = None
     key_group: str | None = None
 
     def options(self, **options: Any) -> KeyedTransformation:
         """As :meth:`OneInputTransformation.options`."""
-        return replace(self, input=self.input.options(**options))
+        return replace(self, source=self.source.options(**options))
 
     def option(self, name: str, value: Any) -> KeyedTransformation:
         """One of the options, by its name."""
@@ -181,7 +181,7 @@ class KeyedTransformation:
         return self._keyed().process(function, schema)
 
     def _keyed(self) -> KeyedInput:
-        source = self.input
+        source = self.source
         return KeyedInput(
             source.frame, source.columns, source.timestamp, source._parsed(), self.keys, self.key_type, self.key_group
         )
