@@ -130,7 +130,7 @@ def _resolve_collection_data(
 
 
 def _equal(what: str, part: Callable[[Any], object]) -> Rule:
-    """This must be equal, or the two are incompatible; then the parts count."""
+    """A part that must be equal, or the two are incompatible; then the nested serializers count."""
 
     def rule(old: TypeSerializer, new: TypeSerializer, version: Flink) -> Resolution:
         before, after = part(old), part(new)

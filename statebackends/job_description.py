@@ -6,8 +6,8 @@ snapshot, such as one that the new version of the job took::
     {
         "parallelism": 4,
         "maxParallelism": 128,              only where the job sets it
-        "flinkVersion": "2.2",
-        "stateBackend": "rocksdb",
+        "flinkVersion": "2.2",              otherwise that of the snapshot
+        "stateBackend": "rocksdb",          otherwise what any of them refuses is refused
         "operators": [
             {
                 "uid": "accounts",          or "uidHash", or "generatedId": 32 hex digits
@@ -34,7 +34,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.statebackends.compatibility import NEWEST_FLINK, Flink
+from pyspark_savepoint.statebackends.compatibility import Flink
 from pyspark_savepoint.statebackends.hashers import OperatorIDPair
 
 KEYED_KINDS = ("VALUE", "LIST", "MAP", "REDUCING", "AGGREGATING")
@@ -82,7 +82,7 @@ class JobDescription:
     """
 
     operators: tuple[OperatorDescription, ...]
-    flink_version: Flink = NEWEST_FLINK
+    flink_version: Flink | None = None
     state_backend: str | None = None
     unidentified: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=())

@@ -78,7 +78,7 @@ def from_graph(
     state_backend: str | None = None,
 ) -> JobDescription:
     """The job of a stream graph; ``types`` has ``key``, ``states`` and ``operatorStates`` by uid or name."""
-    version = NEWEST_FLINK if flink_version is None else _version(flink_version)
+    version = _version(flink_version)
     given = {graph.node(name).id: (name, values) for name, values in (types or {}).items()}
     places = {node: (head, place) for head, nodes in tasks(graph).items() for place, node in enumerate(nodes)}
     operators = []
@@ -125,7 +125,7 @@ def _from_mapping(job: Mapping[str, Any]) -> JobDescription:
     operators = job.get("operators")
     if not isinstance(operators, Sequence) or not all(isinstance(operator, Mapping) for operator in operators):
         raise OptionError("a job has a list of operators", expected="'operators': [{...}, ...]", found=operators)
-    version = _version(str(job.get("flinkVersion", ".".join(map(str, NEWEST_FLINK)))))
+    version = _version(job.get("flinkVersion"))
     described = tuple(_operator(number, operator, job, version) for number, operator in enumerate(operators))
     seen: dict[OperatorID, str] = {}
     for operator in described:
@@ -137,7 +137,9 @@ def _from_mapping(job: Mapping[str, Any]) -> JobDescription:
     return JobDescription(described, version, _backend(job.get("stateBackend")))
 
 
-def _operator(number: int, given: Mapping[str, Any], job: Mapping[str, Any], version: Flink) -> OperatorDescription:
+def _operator(
+    number: int, given: Mapping[str, Any], job: Mapping[str, Any], version: Flink | None
+) -> OperatorDescription:
     label = str(given.get("uid") or given.get("name") or given.get("uidHash") or given.get("generatedId") or number)
     _check_fields(given, OPERATOR_FIELDS, f"operator {label!r}")
     return OperatorDescription(
@@ -167,7 +169,7 @@ def _ids(given: Mapping[str, Any], label: str) -> OperatorIDPair:
     )
 
 
-def _types(given: Mapping[str, Any], label: str, version: Flink) -> dict[str, Any]:
+def _types(given: Mapping[str, Any], label: str, version: Flink | None) -> dict[str, Any]:
     """Key and states, as keywords of an OperatorDescription."""
     found: dict[str, Any] = {}
     if given.get("key") is not None:
@@ -184,7 +186,7 @@ def _types(given: Mapping[str, Any], label: str, version: Flink) -> dict[str, An
     return found
 
 
-def _state(name: str, given: Any, kinds: tuple[str, ...], version: Flink) -> StateDescription:
+def _state(name: str, given: Any, kinds: tuple[str, ...], version: Flink | None) -> StateDescription:
     spec = given if isinstance(given, Mapping) else {"type": given}
     _check_fields(spec, STATE_FIELDS, f"state {name!r}")
     kind = str(spec.get("kind", kinds[0])).upper()
@@ -212,8 +214,8 @@ def _whole(kind: str, value: TypeSerializer, key: TypeSerializer | None, ttl: bo
     return unit
 
 
-def _type(given: Any, version: Flink) -> TypeSerializer:
-    return given if isinstance(given, TypeSerializer) else parse_type(str(given), version)
+def _type(given: Any, version: Flink | None) -> TypeSerializer:
+    return given if isinstance(given, TypeSerializer) else parse_type(str(given), version or NEWEST_FLINK)
 
 
 # -- small fields --------------------------------------------------------------------------------------------
@@ -233,10 +235,12 @@ def _number(given: Any, name: str, label: str) -> int | None:
     return given
 
 
-def _version(text: str) -> Flink:
-    parts = text.split(".")
-    if len(parts) < 2 or not all(part.isdecimal() for part in parts[:2]):
-        raise OptionError("a version of Flink is two numbers", expected="such as 1.20 or 2.2", found=text)
+def _version(given: Any) -> Flink | None:
+    if given is None:
+        return None
+    parts = str(given).split(".")
+    if len(parts) < 2 or not all(part.isdecimal() for part in parts[:2]) or not 1 <= int(parts[0]) <= 9:
+        raise OptionError("a version of Flink is two numbers", expected="such as 1.20 or 2.2", found=given)
     return int(parts[0]), int(parts[1])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from pyspark_savepoint.formats.meta_info import BackendStateType, StateMetaInfoSnapshot
@@ -25,6 +25,15 @@ class RegisteredStates:
     keys: tuple[TypeSerializer, ...] = ()
     keyed: StateMetas = field(default_factory=dict)
     operator: StateMetas = field(default_factory=dict)
+
+    @property
+    def serializers(self) -> Iterator[TypeSerializer]:
+        """All of them, of keys, namespaces and values."""
+        yield from self.keys
+        for states in (self.keyed, self.operator):
+            for metas in states.values():
+                for meta in metas:
+                    yield from meta.serializers.values()
 
 
 def registered_states(savepoint: Savepoint, operator: OperatorState) -> RegisteredStates:
