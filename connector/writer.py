@@ -1,6 +1,7 @@
 """The writer of one DataFrame: planned on the driver, written by tasks, committed or left without a trace.
 
 Spark pickles the writer along to tasks and to the process that commits, so it holds what was decided and nothing open.
+Planning and committing are processes of their own for every write: each imports only what it needs.
 Errors are raised again without the frames below, which mean nothing to a user: Spark shows a traceback in full.
 """
 
@@ -13,12 +14,8 @@ from typing import TYPE_CHECKING
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from pyspark_savepoint.distribution import layout_of
 from pyspark_savepoint.formats.errors import SavepointError
-from pyspark_savepoint.schema import arrow_schema
-from pyspark_savepoint.statebackends.commit import clean, commit
-from pyspark_savepoint.statebackends.write_plan import plan_write
-from pyspark_savepoint.statebackends.write_task import TaskOutput, write_rows
+from pyspark_savepoint.statebackends.write_results import TaskOutput
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,10 +35,16 @@ class SavepointWriter(DataSourceArrowWriter):
     """Writes one part of one operator."""
 
     def __init__(self, options: SavepointWriteOptions, schema: StructType, overwrite: bool) -> None:
+        from pyspark_savepoint.distribution import layout_of
+        from pyspark_savepoint.schema import arrow_schema
+        from pyspark_savepoint.statebackends.write_plan import plan_write
+
         self.plan = plan_write(options.request(overwrite), arrow_schema(schema), layout_of(schema))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> SubtaskStateMessage:
         """The rows of one partition."""
+        from pyspark_savepoint.statebackends.write_task import write_rows
+
         context = TaskContext.get()
         partition = context.partitionId() if context is not None else 0
         try:
@@ -51,6 +54,8 @@ class SavepointWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish what all tasks have written."""
+        from pyspark_savepoint.statebackends.commit import commit
+
         outputs = [message.output for message in messages if isinstance(message, SubtaskStateMessage)]
         try:
             commit(self.plan, outputs)
@@ -59,4 +64,6 @@ class SavepointWriter(DataSourceArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Leave nothing, of failed tasks and of others."""
+        from pyspark_savepoint.statebackends.commit import clean
+
         clean(self.plan)

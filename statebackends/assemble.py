@@ -11,17 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pyspark_savepoint.formats.key_groups import range_for_operator_index
 from pyspark_savepoint.formats.metadata import OperatorState, OperatorSubtaskState
-from pyspark_savepoint.statebackends.reread import reread
-from pyspark_savepoint.statebackends.run_files import merged
-from pyspark_savepoint.statebackends.sort_runs import SortedBatch
-from pyspark_savepoint.statebackends.state_file import StateFile, write_state_file
-from pyspark_savepoint.statebackends.write_plan import WritePlan
-from pyspark_savepoint.statebackends.write_task import RunFile, TaskOutput
+from pyspark_savepoint.statebackends.planned_write import WritePlan
+from pyspark_savepoint.statebackends.write_results import RunFile, StateFile, TaskOutput
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.statebackends.sort_runs import SortedBatch
 
 #: Bytes of rows that a subtask gets where nobody says how many there are.
 BYTES_PER_SUBTASK = 128 << 20
@@ -33,14 +33,26 @@ def assemble_keyed(plan: WritePlan, outputs: Sequence[TaskOutput]) -> OperatorSt
     finals = [output.file for output in outputs if output.file is not None]
     parallelism = plan.parallelism or fitting_parallelism(plan, runs)
     files, others = _settled(plan, parallelism, finals, runs)
-    runs += [reread(plan, parallelism, file) for file in others]
+    if len(files) < parallelism:
+        _fill(plan, parallelism, files, runs, others)
+    return plan.operator(parallelism, {i: _subtask(plan, parallelism, files[i]) for i in range(parallelism)})
+
+
+def _fill(
+    plan: WritePlan, parallelism: int, files: dict[int, StateFile], runs: list[RunFile], others: Iterable[StateFile]
+) -> None:
+    """Write the files that are missing."""
+    from pyspark_savepoint.statebackends.reread import reread
+    from pyspark_savepoint.statebackends.run_files import merged
+    from pyspark_savepoint.statebackends.state_file import write_state_file
+
+    runs = runs + [reread(plan, parallelism, file) for file in others]
     missing = [subtask for subtask in range(parallelism) if subtask not in files]
     with ExitStack() as stack:
         rows = _Rows(merged(plan, runs, stack) if runs else iter(()))
         for subtask in missing:
             end = range_for_operator_index(plan.max_parallelism, parallelism, subtask).end
             files[subtask] = write_state_file(plan, parallelism, subtask, rows.up_to(end))
-    return plan.operator(parallelism, {i: _subtask(plan, parallelism, files[i]) for i in range(parallelism)})
 
 
 def _subtask(plan: WritePlan, parallelism: int, file: StateFile) -> OperatorSubtaskState:

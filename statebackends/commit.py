@@ -21,9 +21,8 @@ from pyspark_savepoint.formats.publication import (
 )
 from pyspark_savepoint.formats.savepoint import Savepoint
 from pyspark_savepoint.statebackends.assemble import assemble_keyed
-from pyspark_savepoint.statebackends.operator_files import assemble_operator_state
-from pyspark_savepoint.statebackends.write_plan import WritePlan
-from pyspark_savepoint.statebackends.write_task import TaskOutput
+from pyspark_savepoint.statebackends.planned_write import WritePlan
+from pyspark_savepoint.statebackends.write_results import TaskOutput
 
 
 def commit(plan: WritePlan, outputs: Sequence[TaskOutput]) -> None:
@@ -70,6 +69,8 @@ def _operator(plan: WritePlan, base: CheckpointMetadata | None, outputs: Sequenc
         if there is None or plan.replaces_operator:
             return written
         return changes.named(changes.with_keyed_state(there, written), written)
+    from pyspark_savepoint.statebackends.operator_files import assemble_operator_state
+
     elements = [(output.elements, output.rows) for output in outputs if output.elements is not None]
     snapshot = Savepoint.open(plan.request.path) if there is not None else None
     written = assemble_operator_state(plan, snapshot, there, elements)

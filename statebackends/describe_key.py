@@ -19,8 +19,10 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.blobs import BYTES
 from pyspark_savepoint.formats.serializers.collections import GenericArraySerializer
 from pyspark_savepoint.formats.serializers.notation_parser import MAX_TUPLE
+from pyspark_savepoint.formats.serializers.primitives import NumberSerializer
 from pyspark_savepoint.formats.serializers.row import RowSerializer
 from pyspark_savepoint.formats.serializers.rowdata import RowDataSerializer
+from pyspark_savepoint.formats.serializers.strings import StringSerializer
 from pyspark_savepoint.formats.serializers.tuples import FieldsSerializer, TupleSerializer
 from pyspark_savepoint.statebackends.describe_types import check_writable, expect_column, fits
 from pyspark_savepoint.statebackends.flink_types import default_serializer, type_of
@@ -132,6 +134,8 @@ def _check_hash(key: Key, schema: pa.Schema, request: WriteRequest) -> None:
                 f"column {column!r} of option 'keyGroup' is no integer", found=str(schema.field(column).type)
             )
         return
+    if type(key.serializer) in (NumberSerializer, StringSerializer):
+        return
     array = _array_in(key.serializer)
     if array is not None:
         raise OptionError(
@@ -142,7 +146,7 @@ def _check_hash(key: Key, schema: pa.Schema, request: WriteRequest) -> None:
     kinds = [schema.field(name).type for name in key.columns]
     kind = key_struct(key.serializer, kinds) if key.composite else kinds[0]
     try:
-        key.serializer.java_hash(pa.array([], form_of(kind, key.serializer, KEY)))
+        key.serializer.java_hash(pa.nulls(0, form_of(kind, key.serializer, KEY)))
     except UndecodableStateError:
         raise UndecodableStateError(
             f"the key groups of {key.serializer.flink_type} are known only to the user's code, which has its hashCode",

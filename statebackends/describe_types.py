@@ -14,7 +14,9 @@ from pyspark_savepoint.formats.serializers.calendar import millis_of
 from pyspark_savepoint.formats.serializers.collections import ListSerializer, MapSerializer
 from pyspark_savepoint.formats.serializers.elements import naming
 from pyspark_savepoint.formats.serializers.notation import parse_type
+from pyspark_savepoint.formats.serializers.primitives import NumberSerializer
 from pyspark_savepoint.formats.serializers.rowdata import SizedSerializer
+from pyspark_savepoint.formats.serializers.strings import StringSerializer
 from pyspark_savepoint.formats.serializers.ttl import TtlSerializer
 from pyspark_savepoint.statebackends.descriptors import StateDescriptor, StateKind
 from pyspark_savepoint.statebackends.lossless import conform_column, form_of
@@ -49,8 +51,10 @@ def check_writable(kind: pa.DataType, serializer: TypeSerializer, column: str) -
 
 def _unwritable(serializer: TypeSerializer, form: pa.DataType) -> list[TypeSerializer]:
     """The serializers in a tree that refuse to write even nothing."""
+    if is_plain(serializer):
+        return []
     at = Cursors(np.zeros(0, np.uint8), np.zeros(0, np.int64), np.zeros(0, np.int64))
-    nothing = pa.array([], form)
+    nothing = pa.nulls(0, form)
     try:
         serializer.sizes(nothing)
         serializer.encode(nothing, at)
@@ -59,6 +63,13 @@ def _unwritable(serializer: TypeSerializer, form: pa.DataType) -> list[TypeSeria
     # SQL's rows are written by their logical types, and their raw values are bytes whatever is inside.
     inner = () if isinstance(serializer, SizedSerializer) else serializer.children
     return [found for child in inner for found in _unwritable(child, child.arrow_type(DecodeOptions()))]
+
+
+def is_plain(serializer: TypeSerializer) -> bool:
+    """A number or text, or lists and maps of these: known to be writable without the time that kernels take to load."""
+    if type(serializer) in (NumberSerializer, StringSerializer):
+        return True
+    return type(serializer) in (ListSerializer, MapSerializer) and all(map(is_plain, serializer.children))
 
 
 def expect_column(schema: pa.Schema, column: str, what: str) -> None:

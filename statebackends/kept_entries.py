@@ -13,11 +13,11 @@ from pyspark_savepoint.formats.keyed_writer import FullKeyedStreamWriter
 from pyspark_savepoint.formats.savepoint import Savepoint
 from pyspark_savepoint.statebackends.entries_table import EntriesPartition, EntriesTable
 from pyspark_savepoint.statebackends.keyed_sink import EntrySink
+from pyspark_savepoint.statebackends.planned_write import WritePlan
 from pyspark_savepoint.statebackends.request import EntriesRequest, TableRequest
 from pyspark_savepoint.statebackends.row_forms import EntryForm
 from pyspark_savepoint.statebackends.sort import RowSorter
 from pyspark_savepoint.statebackends.sort_runs import SortedBatch
-from pyspark_savepoint.statebackends.write_plan import WritePlan
 
 
 @contextmanager

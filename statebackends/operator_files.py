@@ -32,7 +32,7 @@ from pyspark_savepoint.statebackends.lossless import conform_column, form_of
 from pyspark_savepoint.statebackends.operator_edit import VERSION, OperatorPart, write_operator_state
 from pyspark_savepoint.statebackends.operator_sink import add_elements, add_entries
 from pyspark_savepoint.statebackends.operator_table import OperatorSource, operator_sources
-from pyspark_savepoint.statebackends.write_plan import WritePlan
+from pyspark_savepoint.statebackends.planned_write import WritePlan
 
 
 def write_element_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> tuple[str, int]:

@@ -20,13 +20,13 @@ from pyspark_savepoint.statebackends.descriptors import KeyedDescriptor
 from pyspark_savepoint.statebackends.entries_table import EntriesTable
 from pyspark_savepoint.statebackends.keyed_plan import is_key_value
 from pyspark_savepoint.statebackends.keyed_table import KEY, KEY_GROUP, WINDOW, KeyedTable, column_names
+from pyspark_savepoint.statebackends.planned_write import WritePlan
 from pyspark_savepoint.statebackends.request import EntriesRequest, TablePartition, TableRequest
 from pyspark_savepoint.statebackends.row_forms import PLAIN, ColumnForm, EntryForm, SortRows, row_form
 from pyspark_savepoint.statebackends.sort import RowSorter
 from pyspark_savepoint.statebackends.state_column import LAST_ACCESS
-from pyspark_savepoint.statebackends.state_file import StateFile
-from pyspark_savepoint.statebackends.write_plan import WritePlan
-from pyspark_savepoint.statebackends.write_task import RunFile, write_run_file
+from pyspark_savepoint.statebackends.write_results import RunFile, StateFile
+from pyspark_savepoint.statebackends.write_task import write_run_file
 
 
 def reread(plan: WritePlan, parallelism: int, file: StateFile) -> RunFile:

@@ -30,9 +30,9 @@ from pyspark_savepoint.statebackends.entry_bytes import KEY, KEY_GROUP, STATE, V
 from pyspark_savepoint.statebackends.key_codec import KeyCodec, entry_keys, refuse_null
 from pyspark_savepoint.statebackends.keyed_sink import ColumnSink, EntrySink
 from pyspark_savepoint.statebackends.lossless import conform_column, form_of
+from pyspark_savepoint.statebackends.planned_write import WritePlan
 from pyspark_savepoint.statebackends.sort_runs import SortedBatch
 from pyspark_savepoint.statebackends.state_entries import encode_column
-from pyspark_savepoint.statebackends.write_plan import WritePlan
 from pyspark_savepoint.statebackends.write_request import ENTRIES, TIMERS
 
 PLAIN = DecodeOptions(timestamps="raw")

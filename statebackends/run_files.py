@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 
 from pyspark_savepoint.statebackends.element_files import created_work, open_work
+from pyspark_savepoint.statebackends.planned_write import WritePlan
 from pyspark_savepoint.statebackends.row_forms import row_form
 from pyspark_savepoint.statebackends.sort_runs import SortedBatch, merge_runs, read_run, write_run
-from pyspark_savepoint.statebackends.write_plan import WritePlan
-from pyspark_savepoint.statebackends.write_task import RunFile
+from pyspark_savepoint.statebackends.write_results import RunFile
 
 #: Runs that are open at a time: of each, two batches are in memory.
 FAN_IN = 32

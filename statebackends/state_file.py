@@ -8,44 +8,23 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from pyspark_savepoint.formats.byte_source import FileLocation
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import CorruptStateError
-from pyspark_savepoint.formats.key_groups import KeyGroupRange, KeyGroupRangeOffsets, range_for_operator_index
-from pyspark_savepoint.formats.keyed_handles import KeyGroupsSavepointStateHandle
+from pyspark_savepoint.formats.key_groups import KeyGroupRange, range_for_operator_index
 from pyspark_savepoint.formats.keyed_writer import FullKeyedStreamWriter
-from pyspark_savepoint.formats.stream_handles import RelativeFileStateHandle
 from pyspark_savepoint.statebackends.kept_entries import kept_entries
 from pyspark_savepoint.statebackends.keyed_sources import KeyedSource
+from pyspark_savepoint.statebackends.planned_write import WritePlan
 from pyspark_savepoint.statebackends.row_forms import row_form
 from pyspark_savepoint.statebackends.sort_runs import SortedBatch, group_bounds
-from pyspark_savepoint.statebackends.write_plan import WritePlan
+from pyspark_savepoint.statebackends.write_results import StateFile
 
 #: Bytes of a file that are looked at together when it is read back.
 READ_BACK_WINDOW = 1 << 24
-
-
-@dataclass(frozen=True, slots=True)
-class StateFile:
-    """A finished file of a subtask; offsets and numbers of entries of its key groups are int64 arrays as bytes.
-
-    All files of a write have as many key groups together as the operator: messages stay small.
-    """
-
-    name: str
-    size: int
-    subtask: int
-    offsets: bytes
-    entries: bytes
-
-    def handle(self, key_groups: KeyGroupRange) -> KeyGroupsSavepointStateHandle:
-        """As ``_metadata`` names it."""
-        offsets = KeyGroupRangeOffsets(key_groups, tuple(np.frombuffer(self.offsets, np.int64).tolist()))
-        return KeyGroupsSavepointStateHandle(offsets, RelativeFileStateHandle(self.name, self.size))
 
 
 def write_state_file(plan: WritePlan, parallelism: int, subtask: int, batches: Iterable[SortedBatch]) -> StateFile:

@@ -6,25 +6,24 @@ changed so, types that Flink does not take. What is decided pickles; tasks and c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from pyspark_savepoint.formats.changes import target_version
 from pyspark_savepoint.formats.errors import OptionError, StateExistsError, UnsupportedStateError
-from pyspark_savepoint.formats.identifiers import OperatorID
 from pyspark_savepoint.formats.key_groups import check_parallelism
 from pyspark_savepoint.formats.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
-from pyspark_savepoint.formats.metadata import OperatorState, OperatorSubtaskState, SnapshotKind
+from pyspark_savepoint.formats.metadata import OperatorState, SnapshotKind
 from pyspark_savepoint.formats.publication import Staging, fingerprint, read_published
 from pyspark_savepoint.formats.savepoint import Savepoint
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.statebackends.describe import describe_keyed, describe_operator_state
 from pyspark_savepoint.statebackends.descriptors import KeyedDescriptor, OperatorStateDescriptor
-from pyspark_savepoint.statebackends.entry_header import header_of
 from pyspark_savepoint.statebackends.keyed_plan import OperatorHeaders, is_key_value, is_namespaced
 from pyspark_savepoint.statebackends.operator_table import operator_sources
+from pyspark_savepoint.statebackends.planned_write import Distribution, WritePlan
 from pyspark_savepoint.statebackends.raw_timers import raw_timer_sources
 from pyspark_savepoint.statebackends.write_request import (
     DEFAULT_FLINK_VERSION,
@@ -36,69 +35,10 @@ from pyspark_savepoint.statebackends.write_request import (
     WriteRequest,
 )
 
+__all__ = ["Distribution", "WritePlan", "plan_write"]
+
 #: The oldest Flink that reads a version of the metadata format.
 FLINK_VERSIONS = {6: (2, 1), 5: (2, 0)}
-
-
-@dataclass(frozen=True, slots=True)
-class Distribution:
-    """How ``key_by`` has laid out a DataFrame: partition i has the key groups of subtask i."""
-
-    max_parallelism: int
-    parallelism: int
-
-
-@dataclass(frozen=True)
-class WritePlan:
-    """One write. ``parallelism`` is None where the size of the state will decide it, in the commit.
-
-    ``kept`` are the keyed states that the operator has beside what is written, as (name, is a timer), and
-    ``kept_metas`` their registrations; ``clustered`` says that ``key_by`` laid the rows out for this very plan.
-    """
-
-    request: WriteRequest
-    operator_id: OperatorID
-    staging: Staging
-    seen: str | None
-    existed: bool
-    metadata_version: int
-    max_parallelism: int
-    parallelism: int | None
-    schema: pa.Schema
-    descriptor: KeyedDescriptor | OperatorStateDescriptor | None
-    kept: tuple[tuple[str, bool], ...] = ()
-    kept_metas: tuple[StateMetaInfoSnapshot, ...] = ()
-    clustered: bool = False
-
-    @property
-    def keyed(self) -> KeyedDescriptor | None:
-        """What is written of keyed state; None for raw entries."""
-        assert not isinstance(self.descriptor, OperatorStateDescriptor)
-        return self.descriptor
-
-    @property
-    def replaces_operator(self) -> bool:
-        """Whether nothing stays of the operator that is there."""
-        return self.request.overwrite and self.request.table == KEYED_STATE
-
-    @property
-    def label(self) -> str:
-        """How messages call the operator."""
-        return f"{self.request.operator} ({self.operator_id})"
-
-    def operator(self, parallelism: int, subtasks: Mapping[int, OperatorSubtaskState]) -> OperatorState:
-        """The operator, with nothing but this state of its subtasks."""
-        uid, name = self.request.uid, self.request.operator_name
-        return OperatorState(self.operator_id, parallelism, self.max_parallelism, uid=uid, name=name, subtasks=subtasks)
-
-    def header(self) -> KeyedBackendHeader:
-        """The head of every state file: what is written, then what is kept."""
-        compressed = self.request.compression == "snappy"
-        if self.request.header is not None:
-            return replace(header_of(self.request.header), compressed=compressed)
-        assert self.keyed is not None
-        header = self.keyed.header(compressed)
-        return replace(header, states=header.states + self.kept_metas)
 
 
 def plan_write(request: WriteRequest, schema: pa.Schema, layout: Distribution | None = None) -> WritePlan:

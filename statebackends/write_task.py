@@ -8,7 +8,6 @@ names of their own, so what an attempt that failed or was not needed has left is
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -17,37 +16,14 @@ from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.key_groups import range_for_operator_index
 from pyspark_savepoint.statebackends.element_files import created_work
 from pyspark_savepoint.statebackends.operator_files import write_element_rows
+from pyspark_savepoint.statebackends.planned_write import WritePlan
 from pyspark_savepoint.statebackends.row_forms import row_form
 from pyspark_savepoint.statebackends.sort import RowSorter
-from pyspark_savepoint.statebackends.state_file import StateFile, write_state_file
-from pyspark_savepoint.statebackends.write_plan import WritePlan
+from pyspark_savepoint.statebackends.state_file import write_state_file
+from pyspark_savepoint.statebackends.write_results import RunFile, TaskOutput
 
 #: Fewer rows may lie in one subtask's range by chance: where nobody laid them out, they are cheap to merge.
 FEW_ROWS = 1 << 16
-
-
-@dataclass(frozen=True, slots=True)
-class RunFile:
-    """Sorted rows in a file that only this write needs; ``key_groups`` is a bit for every key group that has rows."""
-
-    name: str
-    size: int
-    key_groups: bytes
-
-    def has(self, max_parallelism: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """Whether every key group has rows."""
-        return np.unpackbits(np.frombuffer(self.key_groups, np.uint8), count=max_parallelism).astype(bool)
-
-
-@dataclass(frozen=True, slots=True)
-class TaskOutput:
-    """What a task tells the commit: a few hundred bytes, and the places of key groups in a final file."""
-
-    partition: int
-    rows: int
-    file: StateFile | None = None
-    run: RunFile | None = None
-    elements: str | None = None
 
 
 def write_rows(plan: WritePlan, partition: int, batches: Iterable[pa.RecordBatch]) -> TaskOutput:
