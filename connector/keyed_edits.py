@@ -83,6 +83,12 @@ def with_keys_deleted(plan: OperatorPlan, keys: DataFrame) -> OperatorPlan:
 
 def rehashed(plan: OperatorPlan, number: int, key_hashes: DataFrame | None) -> OperatorPlan:
     """The plan with another max parallelism; errors where its keys' groups cannot be computed."""
+    if any(put.options["table"] == ENTRIES_TABLE or "maxParallelism" in put.options for put in plan.puts):
+        raise OptionError(
+            "tables that were put in have the key groups of another max parallelism",
+            operator=plan.label,
+            remedy="call with_max_parallelism(...) first, or Savepoint.create(spark, max_parallelism=...)",
+        )
     plan = replace(plan, new_max_parallelism=number, default_max_parallelism=number, key_hashes=key_hashes)
     if plan.base is not None and plan.base.has_operator_state and plan.base.operator.parallelism > number:
         raise OptionError(

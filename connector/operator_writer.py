@@ -72,8 +72,6 @@ class OperatorWriter:
 
     def _direct(self) -> Put | None:
         """The one table that is all of the keyed state, as it was given."""
-        if self.plan.puts and self.plan.puts[0].descriptor is None:
-            return self.plan.puts[0]
         states = self.plan.of_kind(KEYED, TIMERS)
         sources = {state.put for state in states}
         if self.plan.deletions or len(sources) != 1 or -1 in sources:

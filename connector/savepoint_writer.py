@@ -93,9 +93,8 @@ class SavepointWriter:
         # Each edited operator is a job or two of Spark, of which planning takes the most where state is small.
         with ThreadPoolExecutor(WRITERS) as pool:
             run = inheritable_thread_target(self.spark)(self._operator)
-            writing = [
-                pool.submit(run, *each) for each in zip(range(len(kept)), self.plan.operators, kept, strict=True)
-            ]
+            plans = zip(self.plan.operators, kept, strict=True)
+            writing = [pool.submit(run, number, plan, operator) for number, (plan, operator) in enumerate(plans)]
             try:
                 operators = [future.result() for future in writing]
             except BaseException:

@@ -1,0 +1,79 @@
+"""Real Flink restores savepoints that were changed: what was edited as it is now, all else as it was."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from oracle.compare import differences
+from oracle.flink import SavepointOf, restore
+from pyspark_savepoint import Savepoint
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.flink, pytest.mark.spark]
+
+KEPT = ("strings", "numbers", "namespaces", "collections", "rows", "operator-states")
+
+
+def changed(spark: SparkSession, base: Savepoint, folder: Path) -> Savepoint:
+    """Names there and back, states replaced by themselves, one removed, keys deleted, key groups made anew."""
+    for operator in base.plan.operators:
+        if operator.identifier.uid not in KEPT:
+            base = base.remove_operator(operator.identifier)
+    first = base.change_operator_identifier("numbers", "0123456789abcdef0123456789abcdef")
+    first = first.rename_state("strings", "map", "atlas").rename_state("namespaces", "text-timers", "other-timers")
+    first = first.rename_state("operator-states", "animals", "beasts").write(str(folder / "first"))
+
+    second = first.change_operator_identifier("0123456789abcdef0123456789abcdef", "numbers")
+    second = second.rename_state("strings", "atlas", "map").rename_state("namespaces", "other-timers", "text-timers")
+    second = second.rename_state("operator-states", "beasts", "animals").remove_state("rows", "wide")
+    for uid, state in (("strings", "list"), ("collections", "list-state-of-maps"), ("numbers", "long")):
+        second = second.with_state(uid, state, first.keyed_state(_here(uid), state=state))
+    names = first.broadcast_state("operator-states", "names")
+    second = second.with_state("operator-states", "names", names)
+    second = second.delete_keys("namespaces", spark.createDataFrame([(1,), (3,)], "key int"))
+    return second.with_max_parallelism(512).write(str(folder / "second"))
+
+
+def _here(uid: str) -> str:
+    """What an operator is called in the savepoint that was written first."""
+    return "0123456789abcdef0123456789abcdef" if uid == "numbers" else uid
+
+
+def expected_after(expected: dict[str, Any]) -> dict[str, Any]:
+    """What the job must find."""
+    after = copy.deepcopy(expected)
+    after["operators"] = [operator for operator in after["operators"] if operator["uid"] in KEPT]
+    for operator in after["operators"]:
+        tables = [(state, "entries") for state in operator["states"]]
+        tables += [(timers, domain) for timers in operator.get("timers", ()) for domain in DOMAINS]
+        for table, name in tables:
+            if operator["uid"] == "namespaces":
+                table[name] = [entry for entry in table[name] if entry[0] not in (1, 3)]
+            if (operator["uid"], table.get("name")) == ("rows", "wide"):
+                table[name] = []
+    return after
+
+
+DOMAINS = ("eventTime", "processingTime")
+
+
+def test_flink_restores_what_was_changed(
+    flink_version: str, savepoint_of: SavepointOf, spark: SparkSession, tmp_path: Path
+) -> None:
+    generated = savepoint_of(flink_version, "types", format="native", compressed=True)
+    base = Savepoint.load(spark, str(generated.path), timestamps="raw")
+    written = changed(spark, base, tmp_path)
+    after = expected_after(generated.expected)
+    assert sum(len(state["entries"]) for operator in after["operators"] for state in operator["states"]) > 100
+    for backend, parallelism in (("hashmap", 2), ("rocksdb", 3)):
+        found = restore(
+            flink_version, "types", Path(written.path or ""), tmp_path, backend=backend, parallelism=parallelism
+        )
+        assert differences(after, {uid: found[uid] for uid in KEPT}) == []
+        assert not found["rows"].get("wide")
