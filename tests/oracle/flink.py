@@ -301,6 +301,24 @@ def restore(
     return found
 
 
+def loyalty(
+    version: str, folder: Path, *, release: int, purchases: int, snapshot: Path | None = None
+) -> dict[str, Any]:
+    """Runs the notebooks' job (`oracle.Loyalty`): its execution `plan`, what it `said`, and its `savepoint`.
+
+    All state of a snapshot must find its operator, or Flink refuses it (FlinkError).
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    arguments = [f"--release={release}", f"--purchases={purchases}", f"--out={folder.resolve()}", "--parallelism=2"]
+    arguments += ["--format=canonical", f"--staging={folder.resolve() / 'tmp'}"]
+    arguments += [f"--snapshot={snapshot.resolve().as_uri()}"] if snapshot else []
+    run(version, "oracle.Loyalty", arguments)
+    found = json.loads((folder / "found.json").read_text("utf-8"))
+    said = sorted(found["said"].get("points", {}).get("said", []))
+    return {"plan": json.loads(found["plan"]), "said": said, "savepoint": folder / "savepoint"}
+
+
 SavepointOf = Callable[..., Generated]
 """What the fixture `savepoint_of` is: the fields of a `Case` in, Flink's snapshot out."""
 
