@@ -15,8 +15,10 @@ from pyspark_savepoint.formats.savepoint import Savepoint as Snapshot
 from pyspark_savepoint.savepoint_plan import identifier_of
 from pyspark_savepoint.statebackends.graph_position import identifiers_to_change, operator_at
 from pyspark_savepoint.statebackends.hashers import StreamGraphHasher
+from pyspark_savepoint.statebackends.job_description import JobDescription
 from pyspark_savepoint.statebackends.job_reader import Job, describe_job
 from pyspark_savepoint.statebackends.restore_check import check_restore
+from pyspark_savepoint.statebackends.restore_plan import restore_plan_table
 from pyspark_savepoint.statebackends.stream_graph import StreamGraph
 
 if TYPE_CHECKING:
@@ -52,15 +54,26 @@ def restore_table(
     **settings: Any,
 ) -> DataFrame:
     """The verdicts as a DataFrame, the worst first."""
-    from pyspark_savepoint.savepoint import Savepoint
-
-    described = describe_job(
-        snapshot_of(job) if isinstance(job, Savepoint) else job, hasher_of(stream_graph_hasher), **settings
-    )
-    for note in described.notes:
-        warnings.warn(f"taken for granted of the job: {note}", stacklevel=3)
+    described = _described(job, stream_graph_hasher, **settings)
     check = check_restore(snapshot_of(savepoint), described, allow_non_restored_state=allow_non_restored_state)
     return savepoint.spark.createDataFrame(check.to_arrow())
+
+
+def plan_table(savepoint: Savepoint, job: Job | Savepoint, stream_graph_hasher: str) -> DataFrame:
+    """What goes to which subtask, as a DataFrame."""
+    table = restore_plan_table(snapshot_of(savepoint), _described(job, stream_graph_hasher))
+    return savepoint.spark.createDataFrame(table)
+
+
+def _described(job: Job | Savepoint, stream_graph_hasher: str, **settings: Any) -> JobDescription:
+    """The job; what its description takes for granted is warned of."""
+    from pyspark_savepoint.savepoint import Savepoint
+
+    plain = snapshot_of(job) if isinstance(job, Savepoint) else job
+    described = describe_job(plain, hasher_of(stream_graph_hasher), **settings)
+    for note in described.notes:
+        warnings.warn(f"taken for granted of the job: {note}", stacklevel=4)
+    return described
 
 
 def identifier_at(savepoint: Savepoint, graph: StreamGraph, name: str, stream_graph_hasher: str) -> OperatorIdentifier:

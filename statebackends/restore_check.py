@@ -17,7 +17,6 @@ from pyspark_savepoint.formats.java import hash_map_order
 from pyspark_savepoint.formats.key_groups import default_max_parallelism
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.savepoint import Savepoint
-from pyspark_savepoint.statebackends.assignment import StateAssignment, assign_state
 from pyspark_savepoint.statebackends.compatibility import NEWEST_FLINK
 from pyspark_savepoint.statebackends.job_description import JobDescription, OperatorDescription
 from pyspark_savepoint.statebackends.matched_operator import MatchedOperator, cannot_start
@@ -41,15 +40,6 @@ def check_restore(savepoint: Savepoint, job: JobDescription, *, allow_non_restor
             rows.append(_left_behind(state, job, empty, allow_non_restored_state))
     rows = [_with_task(row, rows) for row in rows]
     return RestoreCheck(tuple(rows), job.notes)
-
-
-def plan_restore(savepoint: Savepoint, job: JobDescription) -> dict[str, tuple[StateAssignment, ...]]:
-    """What every execution vertex of every operator that finds state restores, by the operator's label in the job."""
-    matches = match_operators(dict(enumerate(operator.ids for operator in job.operators)), savepoint.operators)
-    return {
-        job.operators[number].label: assign_state(match.state, job.operators[number].parallelism)
-        for number, match in matches.items()
-    }
 
 
 def _metadata(savepoint: Savepoint, job: JobDescription) -> Iterator[OperatorVerdict]:

@@ -108,7 +108,11 @@ class StreamGraph:
         chaining: ChainingStrategy = ChainingStrategy.ALWAYS,
         yielding: bool = False,
     ) -> Stream:
-        """An operator or sink with one stream for each of its inputs."""
+        """An operator or sink with one stream for each of its inputs.
+
+        ``yielding`` for async I/O. ``disableChaining`` has no effect on what processes a broadcast state: leave its
+        chaining at ALWAYS.
+        """
         if not inputs:
             raise OptionError("an operator has inputs", operator=name, remedy="'source' adds what has none")
         node = self._new_node(name, uid, uid_hash, parallelism, max_parallelism)

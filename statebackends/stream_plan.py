@@ -186,10 +186,9 @@ def _assumptions(graph: StreamGraph, given: Mapping[int, Mapping[str, Any]]) -> 
         sinks = [target for target in behind if target.name.endswith(YIELDING_SUFFIX)]
         if sinks and len(sinks) < len(behind) and "outputs" not in given[node.id]:
             yield f"behind {node.label} the job adds its sinks last: setting 'outputs' gives another order"
-        if node.source and "legacy" not in given[node.id]:
+        if node.source and "legacy" not in given[node.id] and any(other.yielding for other in graph.nodes.values()):
             what = "a SourceFunction" if node.source is SourceKind.LEGACY else "no SourceFunction"
-            if any(target.yielding for target in behind):
-                yield f"{node.label} is {what}: setting 'legacy'"
+            yield f"{node.label} is {what}: setting 'legacy'"
 
 
 # -- the REST interface --------------------------------------------------------------------------------------

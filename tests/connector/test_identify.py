@@ -96,6 +96,11 @@ def test_uids_are_assigned(spark: SparkSession, without_uid: Path, tmp_path: Pat
     assert by_graph.assign_uids(graph("accounts")).plan == by_graph.plan
 
 
+def test_the_restore_plan_is_a_table(spark: SparkSession, shop: Path) -> None:
+    plan = Savepoint.load(spark, str(shop)).restore_plan({"operators": [{"uid": "accounts", "parallelism": 4}]})
+    assert [row.last_key_group for row in plan.orderBy("subtask").collect()] == [31, 63, 95, 127]
+
+
 def test_what_is_taken_for_granted_is_warned_of(spark: SparkSession, shop: Path) -> None:
     savepoint = Savepoint.load(spark, str(shop))
     with pytest.warns(UserWarning, match="disableChaining and startNewChain are used nowhere"):

@@ -14,7 +14,8 @@ from pyspark_savepoint.formats.savepoint import Savepoint
 from pyspark_savepoint.statebackends.graph_position import identifiers_to_change, operator_at, operator_at_plan
 from pyspark_savepoint.statebackends.hashers import StreamGraphHasher, operator_ids
 from pyspark_savepoint.statebackends.job_reader import describe_job, from_graph
-from pyspark_savepoint.statebackends.restore_check import check_restore, plan_restore
+from pyspark_savepoint.statebackends.restore_check import check_restore
+from pyspark_savepoint.statebackends.restore_plan import plan_restore, restore_plan_table
 from pyspark_savepoint.statebackends.restore_verdicts import SCHEMA, OperatorVerdict, RestoreCheck, Verdict
 from pyspark_savepoint.statebackends.stream_graph import StreamGraph
 
@@ -149,6 +150,13 @@ def test_execution_vertices_are_given_their_state(shop: Savepoint) -> None:
     assert [vertex.key_group_range.start for vertex in accounts] == [0, 43, 86]
     assert all(vertex.managed_keyed_state for vertex in accounts)
     assert len(plan["'rates-source'"]) == 1
+    rows = restore_plan_table(shop, job({"uid": "accounts", "parallelism": 3})).to_pylist()
+    keyed = [(row["first_key_group"], row["last_key_group"]) for row in rows if row["job_operator"] == "'accounts'"]
+    assert keyed == [(0, 42), (43, 85), (86, 127)]
+    (second,) = [row for row in rows if row["job_operator"] == "'accounts'" and row["subtask"] == 1]
+    assert second["keyed_state_of_subtasks"] == [0, 1]
+    (converter, *_) = [row for row in rows if row["job_operator"] == "'currency-converter'"]
+    assert [(state["state"], state["mode"]) for state in converter["operator_states"]] == [("rates", "BROADCAST")]
 
 
 # -- operators by their place in the graph ----------------------------------------------------------------------
