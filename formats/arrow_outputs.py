@@ -4,11 +4,33 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 from pyarrow import fs as arrow_fs
 
-from pyspark_savepoint.formats.outputs import already_there, refuse
+from pyspark_savepoint.formats.errors import OutputError
+from pyspark_savepoint.formats.outputs import already_there
+from pyspark_savepoint.formats.remote_errors import storage_error
+
+
+def refuse(error: OSError, path: str) -> NoReturn:
+    """Raise what a user can act on."""
+    meaning = storage_error(error, path)
+    raise OutputError(
+        "a file of the savepoint cannot be written",
+        path=path,
+        found=f"{meaning.message}: {meaning.facts.get('found', error)}",
+        remedy=meaning.facts.get("remedy"),
+    ) from None
+
+
+@contextlib.contextmanager
+def refusing(path: str) -> Iterator[None]:
+    """Errors of the file system as errors of ours."""
+    try:
+        yield
+    except OSError as error:
+        refuse(error, path)
 
 
 class ArrowOutputFile:
@@ -76,18 +98,19 @@ class ArrowOutputs:
     def create_directory(self, path: str) -> None:
         """The folder, where the file system has folders."""
         filesystem, prefix = self.connected()
-        filesystem.create_dir(prefix + path, recursive=True)
+        with refusing(self.uri(path)):
+            filesystem.create_dir(prefix + path, recursive=True)
 
     def delete_file(self, path: str) -> None:
         """The file, where it is there."""
         filesystem, prefix = self.connected()
-        with contextlib.suppress(FileNotFoundError):
+        with refusing(self.uri(path)), contextlib.suppress(FileNotFoundError):
             filesystem.delete_file(prefix + path)
 
     def delete_directory(self, path: str) -> None:
         """The folder and all in it, where it is there."""
         filesystem, prefix = self.connected()
-        with contextlib.suppress(FileNotFoundError):
+        with refusing(self.uri(path)), contextlib.suppress(FileNotFoundError):
             filesystem.delete_dir(prefix + path)
 
     def delete_empty_directory(self, path: str) -> None:
@@ -100,13 +123,16 @@ class ArrowOutputs:
     def move(self, source: str, target: str) -> None:
         """Give a file another name."""
         filesystem, prefix = self.connected()
-        filesystem.move(prefix + source, prefix + target)
+        with refusing(self.uri(source)):
+            filesystem.move(prefix + source, prefix + target)
 
     def publish(self, path: str, data: bytes, *, replace: bool) -> None:
         """A file that appears whole; ConcurrentWriteError if it is there and may not be replaced."""
         filesystem, prefix = self.connected()
         located = prefix + path
-        if not replace and filesystem.get_file_info(located).type != arrow_fs.FileType.NotFound:
+        with refusing(self.uri(path)):
+            found = arrow_fs.FileType.NotFound if replace else filesystem.get_file_info(located).type
+        if found != arrow_fs.FileType.NotFound:
             raise already_there(self.uri(path))
         file = ArrowOutputFile(filesystem, located, self.uri(path))
         file.write(data)

@@ -46,7 +46,7 @@ MEANINGS: tuple[tuple[re.Pattern[str], type[SavepointError], str, str], ...] = (
         ),
         AccessDeniedError,
         "the storage denies access",
-        "the credentials of this process may not read there, or there are none: " + IN_ENVIRONMENT,
+        "the credentials of this process do not reach so far, or there are none: " + IN_ENVIRONMENT,
     ),
     (
         re.compile(r"PERMANENT_REDIRECT|PermanentRedirect|status 301|AUTHORIZATION_HEADER_MALFORMED", re.IGNORECASE),

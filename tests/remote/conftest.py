@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from pyspark_savepoint.formats.remote import connect
 from remote.storage import CREDENTIALS, FaultyProxy, faulty_proxy, put, s3_store, upload
 
 SHOP = Path(__file__).parents[1] / "oracle" / "savepoints" / "shop" / "savepoint"
+# Spark's workers have the environment that Spark was started with, which may be before the first of these tests.
+os.environ.update(CREDENTIALS)
 
 
 @pytest.fixture(scope="session")
@@ -24,9 +27,8 @@ def store() -> Iterator[int]:
 
 
 @pytest.fixture(autouse=True)
-def _environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for name, value in CREDENTIALS.items():
-        monkeypatch.setenv(name, value)
+def _no_connections() -> Iterator[None]:
+    """Ports are used again: what was connected to one store is not taken for another."""
     connect.cache_clear()
     yield
     connect.cache_clear()
