@@ -1,4 +1,4 @@
-"""Entries that are made already, as a part of an operator's other entries: under the numbers that its head gives them."""
+"""Entries that are made already, as a part of an operator's entries: under the numbers that its head gives them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from pyspark_savepoint.statebackends.key_codec import spans_of
 
 @dataclass(frozen=True)
 class Renumbered:
-    """A function for ``mapInArrow``. ``numbers`` are those of the descriptor's states in the new head; -1: not wanted."""
+    """A function for ``mapInArrow``: ``numbers`` are those of the descriptor's states in the new head; -1: not wanted."""
 
     descriptor: KeyedDescriptor
     numbers: tuple[int, ...]

@@ -20,7 +20,8 @@ their types and in range: nothing is cast with loss.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from decimal import Decimal
 from itertools import chain, pairwise
 from typing import Any
 
@@ -87,12 +88,42 @@ def from_python(values: Sequence[Any], kind: pa.DataType, name: str) -> pa.Array
         return _lists(values, kind, name)
     if pt.is_timestamp(kind):
         values = [_instant(value, kind, name) for value in values]
+    else:
+        _check_types(values, kind, name)
     try:
         return pa.array(values, kind)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError, ValueError):
         for value in values:
             _check_one(value, kind, name)
         raise
+
+
+#: What Arrow would cast with loss, or take for something else, is not asked of it: (type of column, classes of values).
+_CLASSES: tuple[tuple[Callable[[pa.DataType], bool], frozenset[type]], ...] = (
+    (pt.is_integer, frozenset({int})),
+    (pt.is_floating, frozenset({float, int})),
+    (pt.is_boolean, frozenset({bool})),
+    (pt.is_string, frozenset({str})),
+    (pt.is_binary, frozenset({bytes, bytearray})),
+    (pt.is_decimal, frozenset({Decimal, int})),
+    (pt.is_date, frozenset({datetime.date})),
+    (pt.is_duration, frozenset({datetime.timedelta})),
+)
+#: Subclasses that are something else than what they derive from.
+_NEVER = {int: (bool,), datetime.date: (datetime.datetime,)}
+
+
+def _check_types(values: Sequence[Any], kind: pa.DataType, name: str) -> None:
+    """Every value is of a class that the column can be given; one look at all their types is cheap."""
+    wanted = next((classes for matches, classes in _CLASSES if matches(kind)), None)
+    if wanted is None or set(map(type, values)) - {type(None)} <= wanted:
+        return
+    numbers = (np.integer,) if wanted == {int} else (np.floating, np.integer) if float in wanted else ()
+    excluded = tuple(part for each in wanted for part in _NEVER.get(each, ()))
+    for value in values:
+        fits = value is None or isinstance(value, (*wanted, *numbers))
+        if not fits or isinstance(value, excluded):
+            raise _refuse(value, kind, name)
 
 
 def _check_one(value: Any, kind: pa.DataType, name: str) -> None:
