@@ -33,7 +33,7 @@ from pyspark_savepoint.statebackends.state_column import unit_serializers
 #: What is looked at: so many change sets, of each so many bytes.
 SAMPLES, SAMPLE = 16, 1 << 16
 #: Proof: a wrong serializer would have to meet the right key groups by chance once in so many times.
-CHANCE = 1000.0
+CHANCE = 100.0
 PLAIN = DecodeOptions(timestamps="raw", decimals="string")
 PROVED = (
     "the type of keys is not recorded in a changelog without a materialized part: by their key groups they are {} (a "

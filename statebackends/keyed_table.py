@@ -26,6 +26,7 @@ from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.savepoint import Savepoint
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.statebackends.conform import conform, unify
+from pyspark_savepoint.statebackends.key_check import check_key_groups
 from pyspark_savepoint.statebackends.key_lookup import KeyLookup
 from pyspark_savepoint.statebackends.keyed_plan import (
     KeyedSpec,
@@ -242,6 +243,9 @@ class _BatchBuilder:
             keys, namespaces = self.rows.keys(low, high), self.rows.namespaces(low, high)
             spec = self.partition.spec
             arrays |= key_columns(self.rows.block, keys, namespaces, self.header, self.namespace, spec)
+            if KEY in names and KEY not in spec.raw:
+                place = self.rows.key_groups(low, high), self.partition.max_parallelism
+                check_key_groups(self.rows.block, self.header.key_serializer, arrays[KEY], keys[0], *place)
         for name, (column, plan, state) in self.columns.items():
             array = column.decode(self.rows, state, plan, low, high)
             if shows_ttl(column):

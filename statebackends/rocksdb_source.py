@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from pyspark_savepoint.formats.byte_source import StateLocation
+from pyspark_savepoint.formats.byte_source import FileLocation, StateLocation
 from pyspark_savepoint.formats.columns import DecodeOptions, Origin
 from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError
 from pyspark_savepoint.formats.headers import read_header
@@ -67,6 +67,11 @@ class RocksDBSource:
         except SavepointError as error:
             raise error.with_facts(operator=self.operator) from None
 
+    @property
+    def place(self) -> str:
+        """What errors name that are of no file: the stream that describes the states."""
+        return self.meta.path if isinstance(self.meta, FileLocation) else self.meta.name
+
     @contextmanager
     def open(self, options: DecodeOptions) -> Iterator[RocksDBKeyedStream]:
         """The database, open; errors that pass get the operator's name."""
@@ -78,4 +83,4 @@ class RocksDBSource:
                 origin = Origin(database.path, 0, self.operator, None, compressed=True)
                 yield RocksDBKeyedStream(database, header, self.key_group_range, origin, options)
         except SavepointError as error:
-            raise error.with_facts(operator=self.operator) from None
+            raise error.with_facts(operator=self.operator, path=self.place) from None

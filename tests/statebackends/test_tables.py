@@ -18,7 +18,6 @@ from pyspark_savepoint.formats.errors import (
     SnapshotNotFoundError,
     StateNotFoundError,
     UndecodableStateError,
-    UnsupportedStateError,
 )
 from pyspark_savepoint.formats.key_groups import KeyGroupRange
 from pyspark_savepoint.formats.savepoint import Savepoint
@@ -180,10 +179,12 @@ def test_key_groups_that_two_handles_have_are_refused(lab: str) -> None:
     assert raised.value.facts["found"] == "key groups 0 to 63 and key groups 63 to 127"
 
 
-def test_a_changelog_is_refused_when_the_table_is_opened(corpus: Path) -> None:
+def test_a_table_says_how_the_type_of_its_keys_is_known(corpus: Path) -> None:
     path = str(corpus / "datastream" / "new-stateful-udf-migration-itcase-flink1.17-hashmap-checkpoint")
 
-    text = text_of(UnsupportedStateError, path, uid_hash="d5c8b168c6cbfe8c507a10f88b325243")
+    table = open_table(TableRequest(path, uid_hash="d5c8b168c6cbfe8c507a10f88b325243"))
 
-    assert "a changelog" in text
-    assert "take a canonical savepoint" in text
+    (warning,) = table.warnings
+    assert "by their key groups they are LONG" in warning
+    rows = [row for part in table.partitions(1) for batch in part.batches() for row in batch.to_pylist()]
+    assert sorted(row["key"] for row in rows) == [0, 1, 2, 3]
