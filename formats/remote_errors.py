@@ -38,6 +38,12 @@ MEANINGS: tuple[tuple[re.Pattern[str], type[SavepointError], str, str], ...] = (
         "check its name; another endpoint than the cloud's own is given by option endpoint_override in the path",
     ),
     (
+        re.compile(r"PERMANENT_REDIRECT|PermanentRedirect|status 301|AUTHORIZATION_HEADER_MALFORMED", re.IGNORECASE),
+        StorageError,
+        "the bucket is in another region",
+        "name its region in the path: ?region=...",
+    ),
+    (
         re.compile(
             r"ACCESS_DENIED|AccessDenied|status 40[13]|PERMISSION_DENIED|UNAUTHENTICATED|Permission denied"
             r"|AccessControl|Authorization|AuthenticationFailed|INVALID_ACCESS_KEY|InvalidAccessKey|SIGNATURE_DOES_NOT_MATCH"
@@ -47,12 +53,6 @@ MEANINGS: tuple[tuple[re.Pattern[str], type[SavepointError], str, str], ...] = (
         AccessDeniedError,
         "the storage denies access",
         "the credentials of this process do not reach so far, or there are none: " + IN_ENVIRONMENT,
-    ),
-    (
-        re.compile(r"PERMANENT_REDIRECT|PermanentRedirect|status 301|AUTHORIZATION_HEADER_MALFORMED", re.IGNORECASE),
-        StorageError,
-        "the bucket is in another region",
-        "name its region in the path: ?region=...",
     ),
     (
         re.compile(r"NO_SUCH_KEY|NoSuchKey|status 404|BlobNotFound|NOT_FOUND|PathNotFound", re.IGNORECASE),
@@ -68,17 +68,18 @@ MEANINGS: tuple[tuple[re.Pattern[str], type[SavepointError], str, str], ...] = (
         "it was replaced while it was read: read the snapshot again",
     ),
     (
+        re.compile(r"NETWORK_CONNECTION|curl|could not connect|connection refused|timed? ?out|resolve", re.IGNORECASE),
+        StorageError,
+        "the storage does not answer",
+        "check the endpoint, and that this machine reaches it; slow storage is given more time in the path, by "
+        "request_timeout and max_attempts (S3) or retry_limit_seconds (GCS)",
+    ),
+    (
         re.compile(r"status 5\d\d|SLOW_DOWN|SlowDown|INTERNAL|SERVICE_UNAVAILABLE|UNAVAILABLE|THROTTL", re.IGNORECASE),
         StorageError,
         "the storage answers with errors, also when asked again",
-        "try later, or with fewer tasks at a time; more patience is given by max_attempts in the path (S3)",
-    ),
-    (
-        re.compile(r"NETWORK_CONNECTION|curl|connect|timed? ?out|resolve", re.IGNORECASE),
-        StorageError,
-        "the storage does not answer",
-        "check the endpoint, and that this machine reaches it; slow storage is given more time by request_timeout "
-        "and max_attempts in the path (S3)",
+        "try later, or with fewer tasks at a time; "
+        "more patience is given in the path, by max_attempts (S3) or retry_limit_seconds (GCS)",
     ),
 )
 MAX_TEXT = 400
