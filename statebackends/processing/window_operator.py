@@ -76,6 +76,7 @@ class WindowOperator:
     def __init__(self, spec: WindowSpec, registry: Registry) -> None:
         self.spec = spec
         self.backend = registry.backend
+        self._unshared = registry.unshared
         namespace = parse_type(spec.assigner.window_type, registry.flink_version)
         self.timers = registry.timers(TIMERS, namespace)
         self._contents, self._own = registry.register(spec.contents(), namespace)
@@ -105,7 +106,7 @@ class WindowOperator:
         contents: Any = self._contents
         self.backend.set_current_namespace(self._own, state_window)
         if self.spec.evictor is not None:
-            contents.add({"kind": "record", "timestamp": time, "value": value})
+            contents.add({"kind": "record", "timestamp": time, "value": self._unshared.into(value)})
         else:
             contents.add(value)
         self._trigger.window = window
