@@ -93,7 +93,7 @@ class RocksDBKeyedStream:
         try:
             yield from self._look_up(keys, selected, namespaced, window)
         except SavepointError as error:
-            raise error.with_facts(operator=self.origin.operator) from None
+            raise error.with_facts(operator=self.origin.operator, path=self.origin.path) from None
 
     def _look_up(
         self, keys: Sequence[tuple[int, bytes]], selected: set[int], namespaced: bool, window: int
@@ -139,7 +139,7 @@ class RocksDBKeyedStream:
         try:
             yield from self._windows(key_groups, selected, namespaced, window, join)
         except SavepointError as error:
-            raise error.with_facts(operator=self.origin.operator) from None
+            raise error.with_facts(operator=self.origin.operator, path=self.origin.path) from None
 
     def _windows(
         self, key_groups: set[int], selected: set[int], namespaced: bool, window: int, join: bool

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,12 +12,14 @@ import numpy as np
 import pytest
 
 from corpus.expected import Snapshot, differences
+from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError, StateFileNotFoundError
 from pyspark_savepoint.formats.keyed_handles import HandleAndLocalPath, IncrementalRemoteKeyedStateHandle
+from pyspark_savepoint.formats.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata import OperatorState, write_metadata
 from pyspark_savepoint.formats.rocksdb.database import Database
 from pyspark_savepoint.formats.savepoint import Savepoint
-from pyspark_savepoint.formats.stream_handles import RelativeFileStateHandle
+from pyspark_savepoint.formats.stream_handles import ByteStreamStateHandle, RelativeFileStateHandle
 
 CASES = ("2.2.1-forst-native", "2.2.1-rocksdb-native", "2.2.1-rocksdb-incr-checkpoint")
 MERGE = 2
@@ -154,6 +157,86 @@ def test_a_damaged_list_of_files(unpacked: Snapshot, name: str) -> None:
 
     assert messages
     assert all(str(path) in text and DAMAGED in text for text in messages)
+
+
+def test_a_file_that_is_not_listed(unpacked: Snapshot) -> None:
+    savepoint = Savepoint.open(unpacked.path)
+    (operator,) = [each for each in savepoint.operators if each.uid == DAMAGED]
+    subtasks = dict(operator.subtasks)
+    for index, handle in handles(operator):
+        kept = tuple(file for file in handle.private_state if not file.local_path.endswith(".sst"))
+        changed = dataclasses.replace(handle, private_state=kept)
+        subtasks[index] = dataclasses.replace(subtasks[index], managed_keyed_state=changed)
+    rewrite(unpacked, dataclasses.replace(operator, subtasks=subtasks))
+
+    messages = failures(unpacked, StateFileNotFoundError)
+
+    assert messages
+    for text in messages:
+        assert ".sst of a database is not among those that the snapshot lists" in text
+        assert f"file: {unpacked.path}" in text
+        assert DAMAGED in text
+    the_rest_reads(unpacked)
+
+
+def test_a_value_that_is_none_names_its_table_file(unpacked: Snapshot) -> None:
+    savepoint = Savepoint.open(unpacked.path)
+    (operator,) = [each for each in savepoint.operators if each.uid == DAMAGED]
+    subtasks = dict(operator.subtasks)
+    for index, handle in handles(operator):
+        with savepoint.open_state(handle.meta_state, operator) as source:
+            header = KeyedBackendHeader.read(DataInputView(source.read(0, source.size)))
+        numbers = {meta.name: meta.value_serializer for meta in header.states}
+        states = tuple(
+            dataclasses.replace(meta, serializers={**meta.serializers, "VALUE_SERIALIZER": numbers["v-double"]})
+            if meta.name == "v-string"
+            else meta
+            for meta in header.states
+        )
+        out = DataOutputView()
+        dataclasses.replace(header, states=states).write(out)
+        changed = dataclasses.replace(handle, meta_state=ByteStreamStateHandle("meta", bytes(out.getvalue())))
+        subtasks[index] = dataclasses.replace(subtasks[index], managed_keyed_state=changed)
+    rewrite(unpacked, dataclasses.replace(operator, subtasks=subtasks))
+
+    with pytest.raises(CorruptStateError) as raised:
+        unpacked.table(operator_of(unpacked, DAMAGED), state="v-string", table="keyed_state")
+
+    assert raised.value.facts["path"] in [str(path) for path in table_files(unpacked)]
+    assert raised.value.facts["state"] == "v-string"
+
+
+def test_handles_of_old_releases_read_as_those_of_new_ones(case: Snapshot, tmp_path: Path) -> None:
+    """Up to 1.14, handles had no id and no checkpointed size: type 5 in place of 11."""
+    savepoint = Savepoint.open(case.path)
+    folder = tmp_path / "checkpoints" / "chk-1"
+    shutil.copytree(case.path, folder)
+    beside = Path(case.path).parent / "shared"
+    if beside.exists():
+        shutil.copytree(beside, tmp_path / "checkpoints" / "shared")
+    operators = []
+    for operator in savepoint.operators:
+        subtasks = dict(operator.subtasks)
+        for index, handle in handles(operator):
+            old = dataclasses.replace(handle, state_handle_id=None, checkpointed_size=-1)
+            assert old.type_byte == 5
+            subtasks[index] = dataclasses.replace(subtasks[index], managed_keyed_state=old)
+        operators.append(dataclasses.replace(operator, subtasks=subtasks))
+    metadata = dataclasses.replace(savepoint.metadata, operators=tuple(operators))
+    (folder / "_metadata").write_bytes(write_metadata(metadata))
+    expected = {**case.expected, "meta": {**case.expected["meta"], "savepoint": "checkpoints/chk-1"}}
+    (tmp_path / "expected.json").write_text(json.dumps(expected))
+
+    assert {handle.type_byte for each in Savepoint.open(str(folder)).operators for _, handle in handles(each)} == {5}
+    assert differences(Snapshot(tmp_path)) == []
+
+
+def rewrite(snapshot: Snapshot, changed: OperatorState) -> None:
+    """Put another description of an operator into a snapshot."""
+    savepoint = Savepoint.open(snapshot.path)
+    operators = tuple(changed if each.uid == changed.uid else each for each in savepoint.operators)
+    metadata = dataclasses.replace(savepoint.metadata, operators=operators)
+    (Path(snapshot.path) / "_metadata").write_bytes(write_metadata(metadata))
 
 
 def failures(snapshot: Snapshot, kind: type[SavepointError]) -> list[str]:
