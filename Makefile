@@ -1,7 +1,7 @@
 # The checks of a change. Needs the test extra: pip install -e ".[test]" --config-settings editable_mode=strict
 PYTHON ?= python
 
-.PHONY: check format lint types layers test fix
+.PHONY: check format lint types layers test fix notebooks
 
 check: format lint types layers test
 
@@ -23,3 +23,7 @@ test:
 fix:
 	$(PYTHON) -m ruff check --fix .
 	$(PYTHON) -m ruff format .
+
+# Runs the notebooks and keeps their outputs.
+notebooks:
+	$(PYTHON) -m tests.notebook_runner

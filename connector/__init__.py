@@ -65,6 +65,7 @@ _LAZY = {
     "DefaultSource": ("pyspark_savepoint.datasource", "SavepointDataSource"),
     "key_by": ("pyspark_savepoint.distribution", "key_by"),
     "OperatorIdentifier": ("pyspark_savepoint.formats.identifiers", "OperatorIdentifier"),
+    "show_progress": ("pyspark_savepoint.progress", "show_progress"),
     "Savepoint": ("pyspark_savepoint.savepoint", "Savepoint"),
     "ChainingStrategy": ("pyspark_savepoint.statebackends.stream_nodes", "ChainingStrategy"),
     "StreamGraph": ("pyspark_savepoint.statebackends.stream_graph", "StreamGraph"),

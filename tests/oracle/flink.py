@@ -306,7 +306,7 @@ def loyalty(
 ) -> dict[str, Any]:
     """Runs the notebooks' job (`oracle.Loyalty`): its execution `plan`, what it `said`, and its `savepoint`.
 
-    All state of a snapshot must find its operator, or Flink refuses it (FlinkError).
+    All state of a snapshot must find its operator, or Flink refuses it (FlinkError); `plan.json` is there then too.
     """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -315,8 +315,8 @@ def loyalty(
     arguments += [f"--snapshot={snapshot.resolve().as_uri()}"] if snapshot else []
     run(version, "oracle.Loyalty", arguments)
     found = json.loads((folder / "found.json").read_text("utf-8"))
-    said = sorted(found["said"].get("points", {}).get("said", []))
-    return {"plan": json.loads(found["plan"]), "said": said, "savepoint": folder / "savepoint"}
+    plan = json.loads((folder / "plan.json").read_text("utf-8"))
+    return {"plan": plan, "said": sorted(found["points"]["said"]), "savepoint": folder / "savepoint"}
 
 
 SavepointOf = Callable[..., Generated]

@@ -20,8 +20,8 @@ import org.apache.flink.util.Collector;
 /**
  * The job of the notebooks: points of customers, revenue of categories. Its first release sets no uids; the second
  * does, and has one operator more. Starts from {@code --snapshot} where there is one (and all its state must be taken),
- * reads purchases until the source has given {@code --purchases} of them, takes a savepoint, and writes its execution
- * plan and what it said as {@code OUT/found.json}.
+ * reads purchases until the source has given {@code --purchases} of them, and takes a savepoint. Its execution plan is
+ * {@code OUT/plan.json}, what it said {@code OUT/found.json}.
  */
 public final class Loyalty {
     private static final TypeInformation<Tuple3<Long, String, Long>> PURCHASE =
@@ -38,13 +38,13 @@ public final class Loyalty {
         env.setParallelism(options.number("parallelism"));
         env.setMaxParallelism(128);
         build(env, options.number("release"), options.number("purchases"));
-        String plan = env.getExecutionPlan();
+        Json.write(options.out().resolve("plan.json"), Json.MAPPER.readTree(env.getExecutionPlan()));
         JobGraph job = env.getStreamGraph(false).getJobGraph();
         if (options.named().containsKey("snapshot")) {
             job.setSavepointRestoreSettings(SavepointRestoreSettings.forPath(options.get("snapshot"), false));
         }
         Snapshots.take(job, configuration, options);
-        Json.write(options.out().resolve("found.json"), Json.object("plan", plan, "said", Found.all()));
+        Json.write(options.out().resolve("found.json"), Found.all());
         options.deleteTemporary();
         // Some of Flink's threads are no daemons.
         System.exit(0);

@@ -1,0 +1,79 @@
+"""Runs the notebooks, each in a kernel of this Python and a scratch folder: for their tests, and to keep their outputs.
+
+    python -m tests.notebook_runner                     # all of them: `make notebooks`
+    python -m tests.notebook_runner 03_find_and_repair  # those named
+
+A notebook runs in a folder ``notebooks`` that has the repository's ``tests`` beside it, as in the repository; so what
+it writes is gone afterwards. Outputs are kept without anything of the machine: no times, no absolute paths.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbclient import NotebookClient
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "notebooks"
+NAMES = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
+SECONDS_FOR_A_CELL = 300
+
+
+def read(name: str) -> nbformat.NotebookNode:
+    """A notebook of the repository."""
+    return nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
+
+
+def run(name: str, scratch: Path) -> nbformat.NotebookNode:
+    """The notebook with what its cells give now; CellExecutionError of the first that fails."""
+    notebook = read(name)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    place = scratch / "notebooks"
+    place.mkdir(parents=True)
+    (scratch / "tests").symlink_to(ROOT / "tests")
+    NotebookClient(
+        notebook,
+        timeout=SECONDS_FOR_A_CELL,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(place)}},
+        record_timing=False,
+    ).execute(env={**os.environ, "PYSPARK_PYTHON": sys.executable, "IPYTHONDIR": str(scratch / "ipython")})
+    return relative(notebook, place)
+
+
+def relative(notebook: nbformat.NotebookNode, place: Path) -> nbformat.NotebookNode:
+    """The notebook with paths in outputs as they are seen from its folder."""
+    for output in outputs(notebook):
+        texts = output.get("data", output)
+        for kind in ("text", "text/plain", "text/html"):
+            if kind in texts:
+                texts[kind] = texts[kind].replace(f"{place.resolve()}{os.sep}", "").replace(f"{place}{os.sep}", "")
+    return notebook
+
+
+def outputs(notebook: nbformat.NotebookNode) -> Iterator[Mapping[str, Any]]:
+    """What the cells gave."""
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            yield from cell.outputs
+
+
+def main(names: list[str]) -> None:
+    """Run notebooks and keep what they give."""
+    for name in names or NAMES:
+        with tempfile.TemporaryDirectory() as scratch:
+            notebook = run(name, Path(scratch))
+        nbformat.write(notebook, FOLDER / f"{name}.ipynb")
+        print(f"notebooks/{name}.ipynb")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
