@@ -8,6 +8,7 @@ snapshot, such as one that the new version of the job took::
         "maxParallelism": 128,              only where the job sets it
         "flinkVersion": "2.2",              otherwise that of the snapshot
         "stateBackend": "rocksdb",          otherwise what any of them refuses is refused
+        "classes": ["com.shop.Order"],      classes that the job has beside those in its types
         "operators": [
             {
                 "uid": "accounts",          or "uidHash", or "generatedId": 32 hex digits
@@ -30,12 +31,14 @@ given is checked by its ids and parallelism alone. Twins: ``ExecutionJobVertex``
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.statebackends.compatibility import Flink
 from pyspark_savepoint.statebackends.hashers import OperatorIDPair
+from pyspark_savepoint.statebackends.user_classes import user_classes
 
 KEYED_KINDS = ("VALUE", "LIST", "MAP", "REDUCING", "AGGREGATING")
 OPERATOR_KINDS = ("LIST", "UNION", "BROADCAST")
@@ -74,15 +77,33 @@ class OperatorDescription:
     keyed_states: Mapping[str, StateDescription] | None = None
     operator_states: Mapping[str, StateDescription] | None = None
 
+    @property
+    def serializers(self) -> Iterator[TypeSerializer]:
+        """Those of its key and states, as far as they are known."""
+        states = (*(self.keyed_states or {}).values(), *(self.operator_states or {}).values())
+        parts = (self.key, *(part for state in states for part in (state.serializer, state.key, state.namespace)))
+        yield from (part for part in parts if part is not None)
+
 
 @dataclass(frozen=True)
 class JobDescription:
     """A job. ``unidentified`` are names of operators whose ids are not known: those behind the head of a chain in a
-    plan of the REST interface. ``notes`` say what was taken for granted.
+    plan of the REST interface. ``classes`` are classes of the job beside those of its types. ``notes`` say what was
+    taken for granted.
     """
 
     operators: tuple[OperatorDescription, ...]
     flink_version: Flink | None = None
     state_backend: str | None = None
     unidentified: tuple[str, ...] = ()
+    classes: frozenset[str] = frozenset()
     notes: tuple[str, ...] = field(default=())
+
+    @cached_property
+    def user_classes(self) -> frozenset[str]:
+        """Classes that the job is known to have: those named, and those in its types."""
+        found = set(self.classes)
+        for operator in self.operators:
+            for serializer in operator.serializers:
+                found |= user_classes(serializer)
+        return frozenset(found)

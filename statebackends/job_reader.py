@@ -27,7 +27,7 @@ from pyspark_savepoint.statebackends.snapshot_types import from_snapshot
 from pyspark_savepoint.statebackends.stream_graph import StreamGraph
 from pyspark_savepoint.statebackends.stream_plan import PlannedVertex, from_execution_plan, read_job_plan
 
-JOB_FIELDS = ("operators", "parallelism", "maxParallelism", "flinkVersion", "stateBackend")
+JOB_FIELDS = ("operators", "parallelism", "maxParallelism", "flinkVersion", "stateBackend", "classes")
 TYPE_FIELDS = ("key", "states", "operatorStates")
 OPERATOR_FIELDS = ("name", "uid", "uidHash", "generatedId", "parallelism", "maxParallelism", *TYPE_FIELDS)
 STATE_FIELDS = ("kind", "type", "key", "namespace", "ttl")
@@ -134,7 +134,8 @@ def _from_mapping(job: Mapping[str, Any]) -> JobDescription:
                 "two operators have the same id", operator=f"{seen[operator.ids.generated]}, {operator.label}"
             )
         seen[operator.ids.generated] = operator.label
-    return JobDescription(described, version, _backend(job.get("stateBackend")))
+    classes = frozenset(map(str, job.get("classes", ())))
+    return JobDescription(described, version, _backend(job.get("stateBackend")), classes=classes)
 
 
 def _operator(

@@ -6,11 +6,12 @@ registers its states.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.savepoint import Savepoint
-from pyspark_savepoint.statebackends.compatibility import NEWEST_FLINK, Compatibility, Resolution, worst
+from pyspark_savepoint.statebackends.compatibility import NEWEST_FLINK, Compatibility, Resolution, unknown, worst
 from pyspark_savepoint.statebackends.job_description import JobDescription, OperatorDescription, StateDescription
 from pyspark_savepoint.statebackends.operator_matching import Match
 from pyspark_savepoint.statebackends.restore_verdicts import OF_COMPATIBILITY, OperatorVerdict, StateVerdict, Verdict
@@ -20,6 +21,7 @@ from pyspark_savepoint.statebackends.state_compatibility import (
     resolve_keyed_state,
     resolve_operator_state,
 )
+from pyspark_savepoint.statebackends.user_classes import user_classes
 from pyspark_savepoint.statebackends.version_compatibility import crosses, resolve_version
 
 Found = tuple[Verdict, str]
@@ -107,8 +109,9 @@ class MatchedOperator:
         version = self.job.flink_version or NEWEST_FLINK
         for name, metas in old.items():
             if name not in new:
-                reason = "the job does not register it: Flink keeps it, unread"
-                yield StateVerdict(name, metas[0].state_type, "not used", reason), worst(())
+                resolution = self._not_used(metas)
+                reason = "; ".join(resolution.reasons) or "the job does not register it: Flink keeps it, unread"
+                yield StateVerdict(name, metas[0].state_type, "not used", reason), resolution
                 continue
             resolution = worst(
                 resolve_keyed_state(meta, new[name], self.job.state_backend, version)
@@ -121,6 +124,17 @@ class MatchedOperator:
         for name, state in new.items():
             if name not in old:
                 yield StateVerdict(name, state.kind, "new", "the snapshot does not have it: it begins empty"), worst(())
+
+    def _not_used(self, metas: Iterable[StateMetaInfoSnapshot]) -> Resolution:
+        """Flink reads the serializers of all states, also of those that the job does not register."""
+        needed = {name for meta in metas for part in meta.serializers.values() for name in user_classes(part)}
+        missing = sorted(needed - self.job.user_classes)
+        if not missing:
+            return worst(())
+        return unknown(
+            f"the job does not register it, but must still have {', '.join(missing)} for Flink to read the snapshot: "
+            "'classes' of the job say that it has"
+        )
 
 
 def _remedy_for_types(states: list[StateVerdict]) -> str:

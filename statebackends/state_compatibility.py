@@ -32,6 +32,8 @@ from pyspark_savepoint.statebackends.compatibility import (
 )
 from pyspark_savepoint.statebackends.job_description import StateDescription
 
+#: What Flink up to 1.4 recorded of the kind: any kind may take over.
+UNKNOWN_KIND = "UNKNOWN"
 #: Values with and without a time to live become each other since 2.2; 2.1 has parts of that.
 TTL_STAYS, TTL_MIGRATES = (2, 0), (2, 2)
 
@@ -45,7 +47,7 @@ def resolve_keyed_state(
     old: StateMetaInfoSnapshot, new: StateDescription, backend: str | None, version: Flink
 ) -> Resolution:
     """One keyed state. Where the backend is not known, what one of them refuses is refused."""
-    if old.state_type != new.kind:
+    if old.state_type not in (new.kind, UNKNOWN_KIND):
         return incompatible(f"was registered as {old.state_type}, and is now {new.kind}")
     found = [_resolve_value(old.value_serializer, new.serializer, version)]
     if new.namespace is not None:

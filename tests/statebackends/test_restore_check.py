@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,21 @@ def test_states_of_both_sides_are_listed(shop: Savepoint) -> None:
     assert verdicts["total"] == "as is"
     assert verdicts["new"] == "new"
     assert verdicts["profile"] == "not used"
+
+
+def test_classes_of_states_that_are_not_used_must_still_be_there(shop: Savepoint) -> None:
+    accounts = {"uid": "accounts", "key": "LONG", "states": {"total": "LONG"}}
+    row = only(check_restore(shop, job(accounts)), Verdict.UNKNOWN)
+    assert "oracle.Shop$Profile" in row.reasons[0]
+    needed = sorted(name for reason in row.reasons for name in re.findall(r"oracle[.\w$]+", reason))
+    assert check_restore(shop, job(accounts, classes=needed)).verdict is Verdict.RESTORES
+    # A type that the job has somewhere names its class.
+    types = {state: {"type": f"ENUM<{name}>(A)"} for state, name in enumerate_names(needed)}
+    assert check_restore(shop, job(accounts, {"uid": "new", "states": types})).verdict is Verdict.BEGINS_EMPTY
+
+
+def enumerate_names(names: list[str]) -> list[tuple[str, str]]:
+    return [(f"state {number}", name) for number, name in enumerate(names)]
 
 
 def test_an_operator_that_is_not_keyed_any_more_drops_its_keyed_state(shop: Savepoint) -> None:
