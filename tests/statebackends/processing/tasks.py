@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -12,10 +13,16 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.notation import parse_type
+from pyspark_savepoint.statebackends.commit import commit
 from pyspark_savepoint.statebackends.descriptors import KeyedDescriptor, StateDescriptor, StateKind
+from pyspark_savepoint.statebackends.entry_bytes import ENTRIES
+from pyspark_savepoint.statebackends.entry_header import header_text
 from pyspark_savepoint.statebackends.processing.bootstrap import BootstrapPlan, BootstrapTask
 from pyspark_savepoint.statebackends.processing.records import RecordOrder
 from pyspark_savepoint.statebackends.processing.registry import ObjectReuse
+from pyspark_savepoint.statebackends.write_plan import plan_write
+from pyspark_savepoint.statebackends.write_request import WriteRequest
+from pyspark_savepoint.statebackends.write_task import write_rows
 
 RAW = DecodeOptions(timestamps="raw")
 COLUMNS = ("key", "amount", "ts")
@@ -104,3 +111,11 @@ def _elements(state: StateDescriptor, value: bytes) -> list[Any]:
 
 
 MODES = list(ObjectReuse)
+
+
+def written(path: Path, plan: BootstrapPlan, records: Sequence[tuple[Any, int, int]]) -> None:
+    """A savepoint with operator ``uid``, as a task and the commit write it."""
+    header = header_text(plan.descriptor.header())
+    request = WriteRequest(str(path), uid="uid", table="entries", header=header, max_parallelism=plan.max_parallelism)
+    write = plan_write(request, ENTRIES)
+    commit(write, [write_rows(write, 0, BootstrapTask(plan, 0).run(batches_of(records)))])
