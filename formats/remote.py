@@ -56,13 +56,16 @@ def connect(scheme: str, authority: str, query: str) -> Connection:
     options = _Options.parse(scheme, query, uri)
     try:
         return CONNECTORS[scheme](authority, options)
-    except (OSError, ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, TypeError) as error:
+        raise StorageError(
+            "this pyarrow cannot reach that storage, or not with these options",
+            path=uri,
+            found=str(error),
+            remedy="install the newest pyarrow, from its wheels",
+        ) from None
+    except OSError as error:
         if isinstance(error, SavepointError):
             raise
-        if not isinstance(error, OSError):
-            raise StorageError(
-                "this build of pyarrow cannot reach that storage", path=uri, remedy="install pyarrow from its wheels"
-            ) from None
         raise storage_error(error, uri) from None
 
 
@@ -146,7 +149,7 @@ def _s3(bucket: str, options: _Options) -> Connection:
     attempts = int(options.number("max_attempts", MAX_ATTEMPTS, 1, 100))
     settings["retry_strategy"] = arrow_fs.AwsStandardS3RetryStrategy(attempts)
     region = options.text("region") or _region(bucket, bool(endpoint))
-    return arrow_fs.S3FileSystem(region=region, **settings), bucket
+    return arrow_fs.S3FileSystem(region=region, **_given(settings)), bucket
 
 
 def _region(bucket: str, has_endpoint: bool) -> str:
@@ -163,15 +166,15 @@ def _region(bucket: str, has_endpoint: bool) -> str:
 
 
 def _gcs(bucket: str, options: _Options) -> Connection:
-    filesystem = arrow_fs.GcsFileSystem(
-        anonymous=options.flag("anonymous"),
-        scheme=options.text("scheme"),
-        endpoint_override=options.text("endpoint_override"),
-        project_id=options.text("project_id"),
-        target_service_account=options.text("target_service_account"),
-        retry_time_limit=timedelta(seconds=options.number("retry_limit_seconds", RETRY_LIMIT, 1, 86_400)),
-    )
-    return filesystem, bucket
+    settings: dict[str, Any] = {
+        "anonymous": options.flag("anonymous"),
+        "scheme": options.text("scheme"),
+        "endpoint_override": options.text("endpoint_override"),
+        "project_id": options.text("project_id"),
+        "target_service_account": options.text("target_service_account"),
+        "retry_time_limit": timedelta(seconds=options.number("retry_limit_seconds", RETRY_LIMIT, 1, 86_400)),
+    }
+    return arrow_fs.GcsFileSystem(**_given(settings)), bucket
 
 
 def _azure(authority: str, options: _Options) -> Connection:
@@ -187,18 +190,22 @@ def _azure(authority: str, options: _Options) -> Connection:
     scheme = "https" if options.flag("enable_tls", True) else "http"
     dfs = "." + suffix if suffix.startswith("dfs.") else None
     key, sas = os.environ.get("AZURE_STORAGE_KEY"), os.environ.get("AZURE_STORAGE_SAS_TOKEN")
-    filesystem = arrow_fs.AzureFileSystem(
-        account,
-        account_key=key,
-        sas_token=None if key else sas,
-        blob_storage_authority=options.text("blob_storage_authority") or (dfs and dfs.replace("dfs", "blob", 1)),
-        dfs_storage_authority=options.text("dfs_storage_authority") or dfs,
-        blob_storage_scheme=scheme,
-        dfs_storage_scheme=scheme,
-        tenant_id=options.text("tenant_id"),
-        client_id=options.text("client_id"),
-    )
-    return filesystem, container
+    settings = {
+        "account_key": key,
+        "sas_token": None if key else sas,
+        "blob_storage_authority": options.text("blob_storage_authority") or (dfs and dfs.replace("dfs", "blob", 1)),
+        "dfs_storage_authority": options.text("dfs_storage_authority") or dfs,
+        "blob_storage_scheme": scheme,
+        "dfs_storage_scheme": scheme,
+        "tenant_id": options.text("tenant_id"),
+        "client_id": options.text("client_id"),
+    }
+    return arrow_fs.AzureFileSystem(account, **_given(settings)), container
+
+
+def _given(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings without those that say nothing: releases of pyarrow do not know all of them."""
+    return {name: value for name, value in settings.items() if value is not None and value is not False}
 
 
 def _hadoop(scheme: str) -> Callable[[str, _Options], Connection]:

@@ -99,7 +99,8 @@ def entry_counts(block: KeyedBlock, entries: Longs) -> Longs:
     if block.form != HEAP:
         return counts
     maps = [i for i, meta in enumerate(block.states) if is_key_value(meta) and meta.state_type == "MAP"]
-    rows = np.flatnonzero(np.isin(block.state[entries], maps))
+    room = block.value_end[entries] - block.value_start[entries] >= 4
+    rows = np.flatnonzero(np.isin(block.state[entries], maps) & room)
     start = block.value_start[entries[rows]]
     digits = block.buffer[start[:, None] + np.arange(4)].astype(np.int64)
     counts[rows] = digits @ np.array([1 << 24, 1 << 16, 1 << 8, 1])
@@ -211,6 +212,8 @@ class OperatorStateSizes:
     @staticmethod
     def _entries(stream: OperatorStream, offsets: Sequence[int]) -> int:
         """The number at the head of a broadcast state."""
+        if not stream.header.compressed:
+            return int.from_bytes(stream.source.read(offsets[0], 4), "big")
         buffer, pieces, _ = next(stream.windows(offsets, 1))
         return int.from_bytes(buffer[pieces[0].start : pieces[0].start + 4].tobytes(), "big")
 

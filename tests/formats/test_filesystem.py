@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
 from pathlib import Path
@@ -12,12 +13,18 @@ from pyarrow import fs as arrow_fs
 
 from pyspark_savepoint.formats import filesystem
 from pyspark_savepoint.formats.errors import (
+    AccessDeniedError,
     CorruptStateError,
     OptionError,
+    SavepointError,
+    SnapshotNotFoundError,
     StateFileNotFoundError,
+    StorageError,
     UnsafePathError,
 )
 from pyspark_savepoint.formats.filesystem import Anchor, ArrowFileSystem, LocalFileSystem, is_encodable, locate
+from pyspark_savepoint.formats.local_input import local_error
+from pyspark_savepoint.formats.savepoint import Savepoint
 
 
 @pytest.mark.parametrize(
@@ -171,3 +178,32 @@ def test_pyarrow_file_systems_read_list_and_pickle(tmp_path: Path, monkeypatch: 
     opened.close()
     with pytest.raises(StateFileNotFoundError):
         remote.open_input("/dir/none")
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "message"),
+    [
+        (errno.EACCES, AccessDeniedError, "may not read"),
+        (errno.EPERM, AccessDeniedError, "may not read"),
+        (errno.EIO, StorageError, "cannot read"),
+        (errno.ESTALE, StorageError, "cannot read"),
+        (errno.ENOENT, StateFileNotFoundError, "is missing"),
+        (errno.ELOOP, UnsafePathError, "link"),
+    ],
+)
+def test_what_the_operating_system_says(number: int, kind: type[SavepointError], message: str) -> None:
+    error = local_error(OSError(number, os.strerror(number)), "/x")
+    assert type(error) is kind
+    assert message in error.message
+    assert error.facts["path"] == "/x"
+
+
+def test_a_folder_that_is_gone_is_no_error_of_the_system(tmp_path: Path) -> None:
+    with pytest.raises(StateFileNotFoundError):
+        LocalFileSystem().list(str(tmp_path / "gone"))
+
+
+def test_dbfs_that_is_not_mounted_is_said() -> None:
+    with pytest.raises(SnapshotNotFoundError) as raised:
+        Savepoint.open("dbfs:/some/savepoint")
+    assert "/Volumes/" in raised.value.facts["remedy"]
