@@ -49,6 +49,12 @@ def named(operator: OperatorState, written: OperatorState) -> OperatorState:
     return replace(operator, uid=written.uid or operator.uid, name=written.name or operator.name)
 
 
+def without_raw_keyed_state(operator: OperatorState) -> OperatorState:
+    """The operator without raw keyed state: its timers are written with its keyed state now."""
+    subtasks = {index: replace(subtask, raw_keyed_state=None) for index, subtask in operator.subtasks.items()}
+    return replace(operator, subtasks=subtasks)
+
+
 def with_keyed_state(operator: OperatorState, written: OperatorState) -> OperatorState:
     """The operator with keyed state as it was written anew: of that parallelism and max parallelism."""
     operator = replace(operator, parallelism=written.parallelism, max_parallelism=written.max_parallelism)

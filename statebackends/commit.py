@@ -68,6 +68,8 @@ def _operator(plan: WritePlan, base: CheckpointMetadata | None, outputs: Sequenc
         written = assemble_keyed(plan, outputs)
         if there is None or plan.replaces_operator:
             return written
+        if plan.replaces_raw_timers:
+            there = changes.without_raw_keyed_state(there)
         return changes.named(changes.with_keyed_state(there, written), written)
     from pyspark_savepoint.statebackends.operator_files import assemble_operator_state
 

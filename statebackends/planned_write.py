@@ -31,7 +31,8 @@ class WritePlan:
     """One write. ``parallelism`` is None where the size of the state will decide it, in the commit.
 
     ``kept`` are the keyed states that the operator has beside what is written, as (name, is a timer), and
-    ``kept_metas`` their registrations; ``clustered`` says that ``key_by`` laid the rows out for this very plan.
+    ``kept_metas`` their registrations. ``replaces_raw_timers``: timers in raw keyed state are replaced with the others.
+    ``clustered`` says that ``key_by`` laid the rows out for this very plan.
     """
 
     request: WriteRequest
@@ -46,6 +47,7 @@ class WritePlan:
     descriptor: KeyedDescriptor | OperatorStateDescriptor | None
     kept: tuple[tuple[str, bool], ...] = ()
     kept_metas: tuple[StateMetaInfoSnapshot, ...] = ()
+    replaces_raw_timers: bool = False
     clustered: bool = False
 
     @property

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from pyspark_savepoint.formats.changes import target_version
+from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import OptionError, StateExistsError, UnsupportedStateError
 from pyspark_savepoint.formats.key_groups import check_parallelism
 from pyspark_savepoint.formats.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
@@ -45,6 +46,13 @@ def plan_write(request: WriteRequest, schema: pa.Schema, layout: Distribution | 
     """Decide a write; ``layout`` is what ``key_by`` left. Raises whatever forbids it."""
     token, _, part = (request.fragment or "").partition("/")
     staging = Staging.at(request.path, token or None, part)
+    at = staging.filesystem.info(staging.directory)
+    if at is not None and not at.is_directory:
+        raise OptionError(
+            "a savepoint is a folder, and there is a file at this path",
+            path=request.path,
+            remedy="name a new folder, or that of the savepoint (without /_metadata)",
+        )
     published = None if request.fragment else read_published(staging.filesystem, staging.directory)
     base = None if published is None else Savepoint.open(request.path)
     if base is not None:
@@ -61,7 +69,7 @@ def plan_write(request: WriteRequest, schema: pa.Schema, layout: Distribution | 
         operator_id=existing.operator_id if existing is not None else request.operator_id,
         staging=staging,
         seen=fingerprint(published),
-        existed=staging.filesystem.info(staging.directory) is not None,
+        existed=at is not None,
         metadata_version=version,
         max_parallelism=max_parallelism,
         parallelism=parallelism,
@@ -69,10 +77,12 @@ def plan_write(request: WriteRequest, schema: pa.Schema, layout: Distribution | 
         descriptor=_describe(request, schema, found),
         kept=found.kept,
         kept_metas=found.kept_metas,
+        replaces_raw_timers=found.raw_timers and request.table == TIMERS,
         clustered=layout == Distribution(max_parallelism, parallelism or 0),
     )
     if request.is_keyed:
         found.refuse_misfits(plan.header())
+    check_parallelism(max_parallelism, parallelism or 1)
     return plan
 
 
@@ -117,11 +127,12 @@ def _resolve(request: WriteRequest, base: Savepoint | None) -> tuple[WriteReques
 def _numbers(request: WriteRequest, found: _Existing, layout: Distribution | None) -> tuple[int, int | None]:
     """Max parallelism and parallelism: asked for, laid out, there already, or by default."""
     max_parallelism, parallelism = request.max_parallelism, request.parallelism
-    if found.binds:
-        assert found.operator is not None
-        found.check(max_parallelism, parallelism)
-        return found.operator.max_parallelism, found.operator.parallelism
     there = found.operator
+    if found.binds and there is not None:
+        found.check(max_parallelism, parallelism)
+        # Without keyed state, there are no key groups that would have to stay.
+        chosen = there.max_parallelism if found.keyed or max_parallelism is None else max_parallelism
+        return chosen, there.parallelism
     if layout is not None and request.is_keyed:
         max_parallelism = max_parallelism or layout.max_parallelism
         parallelism = parallelism or (layout.parallelism if max_parallelism == layout.max_parallelism else None)
@@ -153,16 +164,15 @@ class _Existing:
     def of(cls, base: Savepoint | None, operator: OperatorState | None, request: WriteRequest) -> _Existing:
         if base is None or operator is None:
             return cls(request)
+        if not request.is_keyed:
+            names = [meta.name for source in operator_sources(base, operator) for meta in source.header().states]
+            return cls(request, operator, operator_states=tuple(dict.fromkeys(names)))
+        if request.overwrite and request.table == KEYED_STATE:
+            return cls(request, operator)
         headers = OperatorHeaders.read(base, operator)
-        names = [meta.name for source in operator_sources(base, operator) for meta in source.header().states]
-        return cls(
-            request,
-            operator,
-            headers if headers.headers else None,
-            tuple(headers.metas()),
-            bool(raw_timer_sources(base, operator)),
-            tuple(dict.fromkeys(names)),
-        )
+        raw = [queue for source in raw_timer_sources(base, operator) for queue in source.queues(DecodeOptions())]
+        there = headers if headers.headers else None
+        return cls(request, operator, there, tuple(headers.metas()), raw_timers=bool(raw))
 
     @property
     def replaced_whole(self) -> bool:
@@ -192,7 +202,9 @@ class _Existing:
     @property
     def binds(self) -> bool:
         """Whether something stays whose key groups or subtasks what is written must fit."""
-        return self.operator is not None and not self.replaced_whole and bool(self.keyed or self.operator_states)
+        if self.operator is None or self.replaced_whole:
+            return False
+        return any(True for subtask in self.operator.subtasks.values() for _ in subtask.handles)
 
     def refuse_what_is_there(self) -> None:
         """StateExistsError where append would replace something."""
@@ -220,7 +232,7 @@ class _Existing:
         """OptionError where the user wants other numbers than the state that stays has."""
         assert self.operator is not None
         there = {"maxParallelism": self.operator.max_parallelism, "parallelism": self.operator.parallelism}
-        wanted = {"maxParallelism": max_parallelism, "parallelism": parallelism}
+        wanted = {"maxParallelism": max_parallelism if self.keyed else None, "parallelism": parallelism}
         for name, number in wanted.items():
             if number is not None and number != there[name]:
                 raise OptionError(

@@ -181,10 +181,12 @@ def test_a_composite_key_is_merged_too(tmp_path: Path) -> None:
     assert read(tmp_path / "sp")[0]["key"].keys() == {"f0", "f1"}
 
 
-def test_key_groups_of_a_column_stay_what_they_were_said_to_be(tmp_path: Path) -> None:
-    rows = pa.table({"key": pa.array(range(40), pa.int64()), "g": pa.array([9] * 40, pa.int32()), "n": range(40)})
+def test_key_groups_of_a_column_are_taken_as_they_are(tmp_path: Path) -> None:
+    groups = [key_group_for_hash(key, 16) for key in range(40)]
+    rows = pa.table({"key": pa.array(range(40), pa.int64()), "g": pa.array(groups, pa.int32()), "n": range(40)})
     write(tmp_path / "sp", [rows.slice(0, 20), rows.slice(20)], layout=(16, 1), key_group="g")
-    assert {row["key_group"] for row in read(tmp_path / "sp", include_key_group=True)} == {9}
+    found = {row["key"]: row["key_group"] for row in read(tmp_path / "sp", include_key_group=True)}
+    assert found == dict(enumerate(groups))
 
 
 def test_many_runs_are_merged_some_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -296,6 +298,28 @@ def test_state_that_stays_binds_what_is_written(tmp_path: Path) -> None:
         write(tmp_path / "sp", [text], table="timers")
     with pytest.raises(StateExistsError, match="a state of this name in another table"):
         write(tmp_path / "sp", [windows([1]).rename_columns(["key", "window", "total"])], table="window_state")
+
+
+def test_operator_state_does_not_bind_key_groups(tmp_path: Path) -> None:
+    write(tmp_path / "sp", [pa.table({"x": [1]})], table="list", state="s", parallelism=2)
+    write(tmp_path / "sp", [accounts(range(10))], max_parallelism=64)
+    operator = Savepoint.open(str(tmp_path / "sp")).operators[0]
+    assert (operator.parallelism, operator.max_parallelism) == (2, 64)
+    assert read(tmp_path / "sp", table="operator_state", state="s") == [{"value": 1}]
+    with pytest.raises(OptionError, match="a savepoint is a folder"):
+        write(tmp_path / "sp" / "_metadata", [accounts([1])])
+
+
+def test_timers_on_the_heap_of_rocksdb_are_replaced(corpus: Path, tmp_path: Path) -> None:
+    """They are raw keyed state in its checkpoints; what replaces them is in the state files, and nowhere twice."""
+    base = corpus / "datastream" / "new-stateful-broadcast-udf-migration-itcase-flink1.8-rocksdb-savepoint"
+    shutil.copytree(base, tmp_path / "sp")
+    one = {"uid": None, "uid_hash": "56a26c4c54bda3adf3700194db4afe93"}
+    rows = pa.table({"key": pa.array([1, 2], pa.int64()), "timestamp": [5, 5], "domain": ["event", "event"]})
+    with pytest.raises(StateExistsError, match="timers"):
+        write(tmp_path / "sp", [rows], **one, table="timers")
+    write(tmp_path / "sp", [rows], **one, table="timers", overwrite=True)
+    assert [row["timestamp"] for row in read(tmp_path / "sp", **one, table="timers")] == [5, 5]
 
 
 def test_a_new_operator_is_named_by_uid(tmp_path: Path) -> None:
