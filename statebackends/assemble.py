@@ -1,7 +1,7 @@
 """From what tasks have written to the state of an operator: the part of a commit that looks at rows.
 
     final file of a subtask, no rows elsewhere     stays as it is
-    runs                                           are merged, in one pass, into the files of the subtasks
+    runs                                           are merged into the files of the subtasks
     final file, and rows elsewhere                 is read back into a run, and merged with the others
 
 So the layout of the DataFrame decides how long it takes, and nothing else.
@@ -9,13 +9,16 @@ So the layout of the DataFrame decides how long it takes, and nothing else.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pyspark_savepoint.formats.key_groups import range_for_operator_index
+from pyspark_savepoint.formats.key_groups import KeyGroupRange, range_for_operator_index
 from pyspark_savepoint.formats.metadata import OperatorState, OperatorSubtaskState
 from pyspark_savepoint.statebackends.planned_write import WritePlan
 from pyspark_savepoint.statebackends.write_results import RunFile, StateFile, TaskOutput
@@ -24,7 +27,9 @@ if TYPE_CHECKING:
     from pyspark_savepoint.statebackends.sort_runs import SortedBatch
 
 #: Bytes of rows that a subtask gets where nobody says how many there are.
-BYTES_PER_SUBTASK = 128 << 20
+BYTES_PER_SUBTASK = 64 << 20
+#: Files that are written at a time: kernels let other threads run.
+MAX_LANES = 4
 
 
 def assemble_keyed(plan: WritePlan, outputs: Sequence[TaskOutput]) -> OperatorState:
@@ -41,18 +46,30 @@ def assemble_keyed(plan: WritePlan, outputs: Sequence[TaskOutput]) -> OperatorSt
 def _fill(
     plan: WritePlan, parallelism: int, files: dict[int, StateFile], runs: list[RunFile], others: Iterable[StateFile]
 ) -> None:
-    """Write the files that are missing."""
+    """Write the files that are missing, those of neighbouring subtasks one after another, some at a time."""
     from pyspark_savepoint.statebackends.reread import reread
+    from pyspark_savepoint.statebackends.run_files import reduced
+
+    names = reduced(plan, runs + [reread(plan, parallelism, file) for file in others])
+    missing = [subtask for subtask in range(parallelism) if subtask not in files]
+    lanes = min(len(missing), os.cpu_count() or 1, MAX_LANES) if names else 1
+    bounds = [len(missing) * lane // lanes for lane in range(lanes + 1)]
+    with ThreadPoolExecutor(lanes) as pool:
+        parts = [missing[low:high] for low, high in pairwise(bounds)]
+        for written in pool.map(lambda part: _write_lane(plan, parallelism, names, part), parts):
+            files.update((file.subtask, file) for file in written)
+
+
+def _write_lane(plan: WritePlan, parallelism: int, names: Sequence[str], subtasks: Sequence[int]) -> list[StateFile]:
+    """The files of some subtasks, in one pass over the runs."""
     from pyspark_savepoint.statebackends.run_files import merged
     from pyspark_savepoint.statebackends.state_file import write_state_file
 
-    runs = runs + [reread(plan, parallelism, file) for file in others]
-    missing = [subtask for subtask in range(parallelism) if subtask not in files]
+    ranges = {i: range_for_operator_index(plan.max_parallelism, parallelism, i) for i in subtasks}
+    whole = KeyGroupRange(ranges[subtasks[0]].start, ranges[subtasks[-1]].end)
     with ExitStack() as stack:
-        rows = _Rows(merged(plan, runs, stack) if runs else iter(()))
-        for subtask in missing:
-            end = range_for_operator_index(plan.max_parallelism, parallelism, subtask).end
-            files[subtask] = write_state_file(plan, parallelism, subtask, rows.up_to(end))
+        rows = _Rows(merged(plan, names, whole, stack))
+        return [write_state_file(plan, parallelism, i, rows.up_to(ranges[i].end)) for i in subtasks]
 
 
 def _subtask(plan: WritePlan, parallelism: int, file: StateFile) -> OperatorSubtaskState:

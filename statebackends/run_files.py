@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 
+import numpy as np
+
+from pyspark_savepoint.formats.key_groups import KeyGroupRange
 from pyspark_savepoint.statebackends.element_files import created_work, open_work
 from pyspark_savepoint.statebackends.planned_write import WritePlan
 from pyspark_savepoint.statebackends.row_forms import row_form
@@ -15,12 +18,26 @@ from pyspark_savepoint.statebackends.write_results import RunFile
 FAN_IN = 32
 
 
-def merged(plan: WritePlan, runs: Sequence[RunFile], stack: ExitStack) -> Iterator[SortedBatch]:
-    """The rows of all runs in order; ``stack`` closes the files. Many runs are merged into fewer first."""
+def reduced(plan: WritePlan, runs: Sequence[RunFile]) -> list[str]:
+    """The files of the runs, many of them merged into fewer."""
     names = [run.name for run in runs]
     while len(names) > FAN_IN:
         names = [*names[FAN_IN:], _merge_some(plan, names[:FAN_IN])]
-    return merge_runs([_open(plan, name, stack) for name in names])
+    return names
+
+
+def merged(plan: WritePlan, names: Sequence[str], key_groups: KeyGroupRange, stack: ExitStack) -> Iterator[SortedBatch]:
+    """The rows of some key groups of all runs, in order; ``stack`` closes the files."""
+    return merge_runs([_within(_open(plan, name, stack), key_groups) for name in names])
+
+
+def _within(batches: Iterator[SortedBatch], key_groups: KeyGroupRange) -> Iterator[SortedBatch]:
+    for batch in batches:
+        low, high = np.searchsorted(batch.key_group, [key_groups.start, key_groups.end + 1]).tolist()
+        if low < high:
+            yield batch.slice(low, high) if high - low < len(batch) else batch
+        if high < len(batch):
+            return
 
 
 def _merge_some(plan: WritePlan, names: Sequence[str]) -> str:
