@@ -1,8 +1,8 @@
 """A file of an object store, read ahead: requests take long to begin, so few are made, and early.
 
-A read that goes on where the last one ended is met by bytes that were fetched meanwhile, twice as many each time, up
-to :data:`MAX_AHEAD`; reads here and there fetch only a little more than they need. Large ranges come in parts, side by
-side. Two reads ahead are all that a file keeps in memory.
+A read that goes on where the last one ended is met by bytes that were fetched meanwhile, as many as that or twice as
+many as the last time, up to :data:`MAX_AHEAD`; reads here and there fetch only a little more than they need. Large
+ranges come in parts, side by side. Two reads ahead are all that a file keeps in memory.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class RemoteInputFile:
             position = last
         self._last = stop
         if goes_on:
-            self._fetch_ahead(stop)
+            self._fetch_ahead(stop, len(target))
 
     def _range(self, position: int, stop: int) -> _Range:
         """The bytes at a position: fetched before, or now."""
@@ -138,13 +138,13 @@ class RemoteInputFile:
         new = _Range(self._file, self.path, position, end)
         return new if end - position > MAX_AHEAD else self._keep(new)
 
-    def _fetch_ahead(self, position: int) -> None:
+    def _fetch_ahead(self, position: int, step: int) -> None:
         """Have what comes next fetched, once the reader is in the last of what was fetched."""
         if any(known.start <= position < known.end for known in self._ranges[:-1]):
             return
         end = next((last.end for last in self._ranges[-1:] if last.start <= position <= last.end), position)
         if end < self.size:
-            self._ahead = min(MAX_AHEAD, 2 * self._ahead)
+            self._ahead = min(MAX_AHEAD, max(2 * self._ahead, step))
             self._keep(_Range(self._file, self.path, end, min(self.size, end + self._ahead)))
 
     def _keep(self, new: _Range) -> _Range:
