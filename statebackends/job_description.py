@@ -63,8 +63,9 @@ class OperatorDescription:
     """An operator of the job. ``task`` is the same for operators that are chained, ``place`` its place in the list of
     the job vertex.
 
-    ``keyed_states`` and ``operator_states`` are None where they are not known; ``key`` is None where the operator is
-    not keyed, or that is not known either. ``max_parallelism`` is None unless the job sets it.
+    A source ``is_inlined`` that runs inside an operator with several inputs: no job vertex lists it, so that Flink
+    restores no state of it. ``keyed_states`` and ``operator_states`` are None where they are not known; ``key`` is None
+    where the operator is not keyed, or that is not known either. ``max_parallelism`` is None unless the job sets it.
     """
 
     label: str
@@ -73,6 +74,7 @@ class OperatorDescription:
     parallelism: int
     max_parallelism: int | None = None
     place: int = 0
+    is_inlined: bool = False
     key: TypeSerializer | None = None
     keyed_states: Mapping[str, StateDescription] | None = None
     operator_states: Mapping[str, StateDescription] | None = None

@@ -85,6 +85,7 @@ def from_graph(
     for node_id, pair in operator_id_pairs(graph, hasher).items():
         node = graph.nodes[node_id]
         name, values = given.get(node_id, (node.name, {}))
+        is_inlined = node_id not in places
         head, place = places.get(node_id, (node_id, 0))
         _check_fields(values, TYPE_FIELDS, f"the types of {name!r}")
         operators.append(
@@ -93,6 +94,7 @@ def from_graph(
                 ids=pair,
                 task=head,
                 place=place,
+                is_inlined=is_inlined,
                 parallelism=node.parallelism,
                 max_parallelism=graph.nodes[head].max_parallelism,
                 **_types(values, name, version),

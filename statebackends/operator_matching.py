@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.statebackends.hashers import OperatorIDPair
+from pyspark_savepoint.statebackends.job_description import JobDescription
 
 K = TypeVar("K", bound=Hashable)
 
@@ -37,3 +38,9 @@ def match_operators(pairs: Mapping[K, OperatorIDPair], states: Iterable[Operator
                 found[operator] = Match(left.pop(operator_id), by)
                 break
     return found
+
+
+def match_job(job: JobDescription, states: Iterable[OperatorState]) -> dict[int, Match]:
+    """The same for the operators of a job, by their number; sources inside other operators find nothing."""
+    pairs = {number: one.ids for number, one in enumerate(job.operators) if not one.is_inlined}
+    return match_operators(pairs, states)

@@ -20,15 +20,17 @@ from pyspark_savepoint.formats.savepoint import Savepoint
 from pyspark_savepoint.statebackends.compatibility import NEWEST_FLINK
 from pyspark_savepoint.statebackends.job_description import JobDescription, OperatorDescription
 from pyspark_savepoint.statebackends.matched_operator import MatchedOperator, cannot_start
-from pyspark_savepoint.statebackends.operator_matching import Match, match_operators
+from pyspark_savepoint.statebackends.operator_matching import Match, match_job
 from pyspark_savepoint.statebackends.restore_verdicts import OperatorVerdict, RestoreCheck, Verdict
 from pyspark_savepoint.statebackends.version_compatibility import flink_of, metadata_problem
+
+INLINED = "a source that runs inside an operator with several inputs: Flink restores no state of it"
 
 
 def check_restore(savepoint: Savepoint, job: JobDescription, *, allow_non_restored_state: bool = False) -> RestoreCheck:
     """A verdict for every operator of the job, and for every one of the snapshot that no operator of the job takes."""
     job = job if job.flink_version else replace(job, flink_version=flink_of(savepoint.metadata))
-    matches = match_operators(dict(enumerate(operator.ids for operator in job.operators)), savepoint.operators)
+    matches = match_job(job, savepoint.operators)
     rows = list(_metadata(savepoint, job))
     for number, operator in enumerate(job.operators):
         match = matches.get(number)
@@ -57,7 +59,8 @@ def _new(operator: OperatorDescription) -> OperatorVerdict:
     problem = cannot_start(operator)
     if problem is not None:
         return OperatorVerdict(Verdict.FAILS, operator, reasons=(problem,))
-    return OperatorVerdict(Verdict.BEGINS_EMPTY, operator, reasons=("the snapshot has no state for it",))
+    reason = INLINED if operator.is_inlined else "the snapshot has no state for it"
+    return OperatorVerdict(Verdict.BEGINS_EMPTY, operator, reasons=(reason,))
 
 
 def has_state(operator: OperatorState) -> bool:
@@ -72,7 +75,7 @@ def _left_behind(
 ) -> OperatorVerdict:
     match = Match(state, "")
     ids = {operator_id: operator for operator in job.operators for _, operator_id in operator.ids.candidates}
-    if state.operator_id in ids:
+    if state.operator_id in ids and not ids[state.operator_id].is_inlined:
         reason = f"{ids[state.operator_id].label} takes the state of another of its ids; this one is dropped unsaid"
         return OperatorVerdict(Verdict.IS_DROPPED, None, match, (reason,), "remove one of the two operators")
     if not has_state(state):
@@ -82,6 +85,9 @@ def _left_behind(
         reason = f"it may be one of these, whose ids a plan of the REST interface does not tell: {names}"
         return OperatorVerdict(Verdict.UNKNOWN, None, match, (reason,), "describe the job as a StreamGraph")
     verdict = Verdict.IS_DROPPED if allowed else Verdict.FAILS
+    if state.operator_id in ids:
+        remedy = f"keep {ids[state.operator_id].label} out of that operator: another parallelism, or disableChaining"
+        return OperatorVerdict(verdict, None, match, (INLINED,), remedy)
     return OperatorVerdict(verdict, None, match, ("the job has no operator of this id",), _remedy(state, empty))
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark_savepoint.formats.savepoint import Savepoint
 from pyspark_savepoint.statebackends.assignment import StateAssignment, assign_state
 from pyspark_savepoint.statebackends.job_description import JobDescription
-from pyspark_savepoint.statebackends.operator_matching import match_operators
+from pyspark_savepoint.statebackends.operator_matching import match_job
 
 TEXT, INT = pa.string(), pa.int32()
 SCHEMA = pa.schema(
@@ -34,7 +34,7 @@ SCHEMA = pa.schema(
 
 def plan_restore(savepoint: Savepoint, job: JobDescription) -> dict[str, tuple[StateAssignment, ...]]:
     """What every subtask of every operator that finds state restores, by the operator's label in the job."""
-    matches = match_operators(dict(enumerate(operator.ids for operator in job.operators)), savepoint.operators)
+    matches = match_job(job, savepoint.operators)
     return {
         job.operators[number].label: assign_state(match.state, job.operators[number].parallelism)
         for number, match in matches.items()

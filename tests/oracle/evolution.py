@@ -24,7 +24,7 @@ JAVA_TYPES = {
     "INSTANT": "java.time.Instant",
 }
 #: What only Flink's side of a job is told.
-HARNESS_FIELDS = ("name", "restore", "savepoint", "format", "allowNonRestoredState", "chaining", "sources")
+HARNESS_FIELDS = ("name", "restore", "savepoint", "format", "allowNonRestoredState", "chaining", "inlined", "sources")
 
 
 def evolve(version: str, folder: Path, jobs: Iterable[Job]) -> list[dict[str, Any]]:

@@ -20,6 +20,7 @@ from pyspark_savepoint.statebackends.job_reader import describe_job, from_graph
 from pyspark_savepoint.statebackends.restore_check import check_restore
 from pyspark_savepoint.statebackends.restore_verdicts import RestoreCheck, Verdict
 from pyspark_savepoint.statebackends.stream_graph import StreamGraph
+from pyspark_savepoint.statebackends.stream_nodes import ChainingStrategy
 
 pytestmark = pytest.mark.flink
 
@@ -162,6 +163,7 @@ KEY_CHANGES["POJO as key, field added"]["allowNonRestoredState"] = True
 WITHOUT_UIDS: Job = {"operators": [{"name": "count", "key": "LONG", "states": {"n": "LONG"}, "behind": 2}]}
 WIDE: Job = {"maxParallelism": 256, "operators": [{"uid": "wide", "key": "LONG", "states": {"n": "LONG"}}]}
 WITH_ONE_BEHIND, WITH_THREE_BEHIND = ({"operators": [{**WIDE["operators"][0], "behind": count}]} for count in (1, 3))
+INLINED: Job = {"operators": [{"uid": "plain", "operatorStates": {"n": "LONG"}}], "inlined": True}
 GRAPH_CHANGES: dict[str, tuple[Job, Job]] = {
     "without uids, nothing changed": (WITHOUT_UIDS, WITHOUT_UIDS),
     "without uids, chaining switched off": (WITHOUT_UIDS, {**WITHOUT_UIDS, "chaining": False}),
@@ -170,6 +172,8 @@ GRAPH_CHANGES: dict[str, tuple[Job, Job]] = {
         {"operators": [{**WITHOUT_UIDS["operators"][0], "behind": 3}]},
     ),
     "without uids, a uid given": (WITHOUT_UIDS, {"operators": [{**WITHOUT_UIDS["operators"][0], "uid": "count"}]}),
+    "sources inside an operator": (INLINED, INLINED),
+    "sources inside an operator no more": (INLINED, {**INLINED, "chaining": False}),
     "operators in the task of another max parallelism": (WIDE, WITH_THREE_BEHIND),
     "an operator in the task of another max parallelism": (WIDE, WITH_ONE_BEHIND),
 }
@@ -181,9 +185,14 @@ def graph_of(job: Job) -> StreamGraph:
     numbers = graph.source("numbers", uid="numbers")
     for operator in job["operators"]:
         names = {"uid": operator.get("uid"), "uid_hash": operator.get("uidHash")}
-        made = graph.operator(operator.get("name", "operator"), numbers.key_by(), **names)
+        made = graph.operator(
+            operator.get("name", "operator"), numbers.key_by() if "key" in operator else numbers, **names
+        )
         for number in range(operator.get("behind", 0)):
             made = graph.operator(f"behind {number}", made)
+    if job.get("inlined"):
+        inputs = [graph.source(name, uid=name) for name in ("first", "second")]
+        graph.operator("many", *inputs, uid="many", chaining=ChainingStrategy.HEAD_WITH_SOURCES)
     return graph
 
 
@@ -250,9 +259,10 @@ def verdict_of(case: Case, flink_version: str) -> RestoreCheck:
     """Our verdict, of the graph where operators have no uids."""
     allowed = case.job.get("allowNonRestoredState", False)
     version = ".".join(flink_version.split(".")[:2])
-    if any("behind" in operator for operator in case.job["operators"]):
+    if any("behind" in operator for operator in case.job["operators"]) or "inlined" in case.job:
         operator = case.job["operators"][0]
-        types = {operator.get("uid", operator.get("name")): {name: operator[name] for name in ("key", "states")}}
+        known = {name: operator[name] for name in ("key", "states", "operatorStates") if name in operator}
+        types = {operator.get("uid", operator.get("name")): known}
         job = from_graph(graph_of(case.job), types, flink_version=version, state_backend=case.job["stateBackend"])
     else:
         job = describe_job({**described(case.job), "flinkVersion": version})

@@ -76,6 +76,9 @@ final class EvolvedJob {
         for (JsonNode operator : job.get("operators")) {
             add(numbers, operator);
         }
+        if (job.hasNonNull("inlined")) {
+            Topology.addInlinedSources(env, job.get("name").asText());
+        }
     }
 
     private void add(DataStream<Integer> numbers, JsonNode operator) throws ClassNotFoundException {

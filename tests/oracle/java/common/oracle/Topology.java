@@ -140,6 +140,20 @@ final class Topology {
         return new Reached(env, transformation);
     }
 
+    /** An operator with two inputs, with two sources inside it. */
+    static void addInlinedSources(StreamExecutionEnvironment env, String name) {
+        MultipleInputTransformation<Integer> many =
+                new MultipleInputTransformation<>("many", new ManyFactory(2), Types.INT, env.getParallelism());
+        for (String input : List.of("first", "second")) {
+            CountingSource source = new CountingSource(name + " " + input, 2);
+            many.addInput(env.fromSource(source, WatermarkStrategy.noWatermarks(), input, Types.INT)
+                    .uid(input).getTransformation());
+        }
+        many.setUid("many");
+        many.setChainingStrategy(ChainingStrategy.HEAD_WITH_SOURCES);
+        env.addOperator(many);
+    }
+
     // ------------------------------------------------------------------------------------------ settings
 
     private void keep(JsonNode step, SingleOutputStreamOperator<Integer> operator) {
