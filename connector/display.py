@@ -31,9 +31,13 @@ STYLE = """
 .savepoint-tree summary{cursor:pointer}
 .savepoint-tree summary b{font-family:monospace}
 .savepoint-tree table{border-collapse:collapse;margin:.2em 0 .5em 1.1em}
-.savepoint-tree th,.savepoint-tree td{text-align:left;padding:.1em 1.2em .1em 0;vertical-align:top;border:0;
+.savepoint-tree th,.savepoint-tree td{text-align:left!important;padding:.1em 1.2em .1em 0;vertical-align:top;border:0;
  background:transparent;font-size:12px}
 .savepoint-tree th{font-weight:normal;opacity:.65;border-bottom:1px solid rgba(128,128,128,.35)}
+.savepoint-tree th:nth-child(1){min-width:8em}
+.savepoint-tree th:nth-child(2){min-width:13em}
+.savepoint-tree th:nth-child(3){min-width:7em}
+.savepoint-tree th:nth-child(4){min-width:6em}
 .savepoint-tree td.type{font-family:monospace;overflow-wrap:anywhere;min-width:8em}
 """
 
