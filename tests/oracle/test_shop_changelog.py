@@ -10,7 +10,7 @@ import pytest
 from corpus.expected import Snapshot, differences
 
 from oracle.flink import Generated
-from pyspark_savepoint.formats.errors import SavepointError, StateFileNotFoundError
+from pyspark_savepoint.formats.errors import SavepointError, StateFileNotFoundError, UnsafePathError
 from pyspark_savepoint.formats.keyed_handles import ChangelogStateBackendHandle, ChangelogStateHandleStreamImpl
 from pyspark_savepoint.formats.savepoint import Savepoint
 
@@ -84,3 +84,29 @@ def test_a_damaged_or_missing_file_is_named_with_its_operator(shop: Generated, t
     assert any(path.name in str(raised.value) for path in files)
     (rest,) = [each for each in snapshot.operators("operator") if each["uid"] == "currency-converter"]
     assert snapshot.table(rest, state="rates").num_rows > 0
+
+
+def test_only_changelogs_of_the_same_job_are_followed_out_of_the_checkpoint(shop: Generated, tmp_path: Path) -> None:
+    shutil.copytree(FOLDER, tmp_path / "copy")
+    snapshot = snapshot_below(tmp_path / "copy", shop)
+    (accounts,) = [each for each in snapshot.operators("keyed") if each["uid"] == "accounts"]
+    assert snapshot.table(accounts, state="total").num_rows > 0
+
+    root = Path(snapshot.path).parent
+    (root.parent / ("0" * 32)).mkdir()
+    shutil.move(Path(snapshot.path), root.parent / ("0" * 32) / "chk-2")
+    other = snapshot_below(tmp_path / "copy", shop)
+    with pytest.raises(UnsafePathError, match="allowOutside"):
+        other.table(accounts, state="total")
+
+
+def test_a_link_out_of_the_changelog_is_not_followed(shop: Generated, tmp_path: Path) -> None:
+    shutil.copytree(FOLDER, tmp_path / "copy")
+    snapshot = snapshot_below(tmp_path / "copy", shop)
+    (accounts,) = [each for each in snapshot.operators("keyed") if each["uid"] == "accounts"]
+    for path in (tmp_path / "copy" / "dstl").rglob("*-*-*"):
+        shutil.move(path, tmp_path / path.name)
+        path.symlink_to(tmp_path / path.name)
+
+    with pytest.raises(UnsafePathError, match="a link leads out"):
+        snapshot.table(accounts, state="total")
