@@ -21,7 +21,11 @@ class ProcessingOptions:
         flag, "records come in the order of their keys, one key at a time; `false`: as they arrive", True, "true"
     )
     presorted: bool = option(
-        flag, "the rows of every task are in the order of their keys' bytes already, and are not sorted", False, "false"
+        flag,
+        "the DataFrame comes from `key_by` and `sortWithinPartitions` by its one key column (and then the timestamp): "
+        "it is neither shuffled nor sorted again",
+        False,
+        "false",
     )
     state_backend: str | None = option(
         choice(*BACKENDS), ", ".join(f"`{name}`" for name in BACKENDS), shown="`single_key`, unsorted `heap`"

@@ -62,9 +62,16 @@ class KeyedInput:
 
     def distributed(self, max_parallelism: int) -> tuple[DataFrame, int]:
         """The records, those of every task being one subtask's, and how many tasks there are."""
-        there = layout_of(self.frame.schema)
         wanted = self.processing.parallelism
-        if there is not None and there.max_parallelism == max_parallelism and wanted in (None, there.parallelism):
+        if self.processing.presorted:
+            there = layout_of(self.frame.schema)
+            if there is None or there.max_parallelism != max_parallelism or wanted not in (None, there.parallelism):
+                raise OptionError(
+                    "records that are presorted must be laid out by key_by already",
+                    expected=f"max parallelism {max_parallelism}" + (f", parallelism {wanted}" if wanted else ""),
+                    found=str(there),
+                    remedy=f"key_by(df, {self.keys[0]!r}, max_parallelism={max_parallelism}).sortWithinPartitions(...)",
+                )
             return self.frame, there.parallelism
         options = {"types": self._types(), "key_group": self.key_group}
         given = {name: value for name, value in options.items() if value}

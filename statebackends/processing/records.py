@@ -17,12 +17,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyspark_savepoint.formats.columns import Ints, Longs, binary_array, binary_parts
+from pyspark_savepoint.formats.columns import Longs, binary_array, binary_parts
 from pyspark_savepoint.formats.errors import ValueRangeError
 from pyspark_savepoint.formats.serializers.calendar import millis_of
 from pyspark_savepoint.statebackends.entry_encoder import serialized
 from pyspark_savepoint.statebackends.key_codec import KeyCodec
 from pyspark_savepoint.statebackends.processing.adapters import copied
+from pyspark_savepoint.statebackends.processing.presorted import SortedKeys
 from pyspark_savepoint.statebackends.processing.registry import ObjectReuse, Unshared
 from pyspark_savepoint.statebackends.processing.row import make_row, refilled, rows_of_columns
 from pyspark_savepoint.statebackends.processing.values import binary_values, to_python
@@ -38,7 +39,7 @@ SIGN = np.int64(-(2**63))
 
 @dataclass(frozen=True)
 class RecordOrder:
-    """How records come to the function. ``presorted``: they arrive in the order of their keys' bytes."""
+    """How records come to the function. ``presorted``: they arrive in the order of their keys."""
 
     sort: bool = True
     presorted: bool = False
@@ -111,21 +112,12 @@ class Records:
             sorter.add(keyed.key_group, keyed.key, keyed.rows)
 
     def _checked(self, batches: Iterable[pa.RecordBatch]) -> Iterator[SortedBatch]:
-        last: tuple[int, bytes] | None = None
-        timed = self.order.timestamp is not None
+        order = SortedKeys()
         for batch in batches:
-            if not batch.num_rows:
-                continue
-            keyed = self._keyed(batch, timed)
-            if (last is not None and keyed.place(0) < last) or not ascending(keyed):
-                raise ValueRangeError(
-                    "the records do not come in the order of their keys, as was promised",
-                    expected="key groups ascending, in each the bytes of keys"
-                    + (", of each key the timestamps" if timed else ""),
-                    remedy="leave presorted out, or sort as key_by does",
-                )
-            last = keyed.place(len(keyed) - 1)
-            yield self._keyed(batch, timed=False) if timed else keyed
+            if batch.num_rows:
+                times = self._times(batch) if self.order.timestamp is not None else None
+                order.check(self.codec.key_column(self._keys(batch)), times)
+                yield self._keyed(batch, timed=False)
 
     def chunks(self, batch: SortedBatch, reuse: ObjectReuse, unshared: Unshared) -> Iterator[Chunk]:
         """A batch as Python objects, some at a time."""
@@ -187,16 +179,6 @@ def run_starts(batch: SortedBatch) -> Longs:
     same = pc.equal(batch.key[1:], batch.key[:-1])
     changed = ~np.asarray(same.to_numpy(zero_copy_only=False), np.bool_)
     return np.concatenate([[0], 1 + np.flatnonzero(changed)]).astype(np.int64)
-
-
-def ascending(batch: SortedBatch) -> bool:
-    """Whether no row stands before its predecessor."""
-    groups: Ints = batch.key_group
-    steps = np.diff(groups)
-    if (steps < 0).any():
-        return False
-    less = pc.less(batch.key[1:], batch.key[:-1])
-    return not (np.asarray(less.to_numpy(zero_copy_only=False), np.bool_) & (steps == 0)).any()
 
 
 def with_times(keys: pa.BinaryArray, times: Longs) -> pa.BinaryArray:

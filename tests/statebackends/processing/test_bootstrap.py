@@ -125,15 +125,35 @@ def test_records_beyond_memory_are_sorted_on_disk() -> None:
     assert run_plan(plan_of(Everything(), order=small), found) == run_plan(plan_of(Everything()), found)
 
 
-def test_presorted_records_are_taken_as_they_are_or_refused() -> None:
-    found = [("a", 1, 5), ("a", 2, 6), ("a", 3, 6)]
-    presorted = RecordOrder(presorted=True, timestamp="ts")
-    assert run_plan(plan_of(Everything(), order=presorted), found) == run_plan(plan_of(Everything()), found)
-    for wrong in ([("a", 1, 6), ("a", 2, 5)], [("a", 1, 1), ("b", 1, 1), ("c", 1, 1), ("a", 1, 2)]):
-        with pytest.raises(ValueRangeError, match="do not come in the order of their keys"):
-            list(BootstrapTask(plan_of(Everything(), order=presorted), 0).run(batches_of(wrong, 1)))
-    with pytest.raises(ValueRangeError, match="leave presorted out"):
-        list(BootstrapTask(plan_of(Everything(), order=presorted), 0).run(batches_of([("a", 1, 6), ("a", 2, 5)], 2)))
+PRESORTED = RecordOrder(presorted=True, timestamp="ts")
+
+
+@settings(max_examples=20, deadline=None)
+@given(records)
+def test_records_that_spark_has_sorted_are_taken_as_they_are(found: list[Any]) -> None:
+    found = sorted(found, key=lambda record: (record[0].encode(), record[2]))
+    assert run_plan(plan_of(Everything(), order=PRESORTED), found) == run_plan(plan_of(Everything()), found)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+@pytest.mark.parametrize(
+    ("wrong", "places"),
+    [
+        ([("a", 1, 6), ("a", 2, 5)], "key 'a' behind key 'a'"),
+        ([("a", 1, 1), ("b", 1, 1), ("c", 1, 1), ("a", 1, 2)], "key 'a' behind key 'c'"),
+    ],
+)
+def test_what_is_not_presorted_is_refused(wrong: list[Any], places: str, size: int) -> None:
+    task = BootstrapTask(plan_of(Everything(), order=PRESORTED), 0)
+    with pytest.raises(ValueRangeError, match=places):
+        list(task.run(batches_of(wrong, size)))
+
+
+def test_the_order_of_some_keys_proves_nothing() -> None:
+    task = BootstrapTask(plan_of(Everything(), order=PRESORTED, key="DOUBLE"), 0)
+    batch = pa.record_batch({"key": [0.5], "amount": pa.array([1], pa.int64()), "ts": pa.array([1], pa.int64())})
+    with pytest.raises(OptionError, match="leave presorted out"):
+        list(task.run([batch]))
 
 
 class Expiring(KeyedStateBootstrapFunction):
