@@ -48,7 +48,7 @@ def key_by(
     cores unless it is given. ``options`` are those of the write that say the key's type: ``types``, ``types_from``,
     ``key_group``. Write the result as it is: filters keep the layout, another shuffle loses it (and costs only time).
     """
-    wanted = parallelism or min(max_parallelism, _cores(df))
+    wanted = parallelism or min(max_parallelism, cores(df))
     check_parallelism(max_parallelism, wanted)
     for name in keys:
         if name not in df.columns:
@@ -56,10 +56,15 @@ def key_by(
     if not keys:
         raise OptionError("key_by needs the columns of the key", remedy="key_by(df, 'id', max_parallelism=128)")
     grouped = _with_key_group(df, keys, max_parallelism, options)
-    subtask = F.floor(F.col(KEY_GROUP).cast("long") * wanted / F.lit(max_parallelism)).cast("int")
-    laid_out = _partitioned(grouped.withColumn(SUBTASK, subtask), wanted).drop(KEY_GROUP, SUBTASK)
-    layout = {LAYOUT: {"maxParallelism": max_parallelism, "parallelism": wanted}}
-    return laid_out.withMetadata(keys[0], {**df.schema[keys[0]].metadata, **layout})
+    return by_key_group(grouped, KEY_GROUP, keys[0], max_parallelism, wanted).drop(KEY_GROUP)
+
+
+def by_key_group(df: DataFrame, key_group: str, key: str, max_parallelism: int, parallelism: int) -> DataFrame:
+    """The same by a column of key groups; column ``key`` tells the writer of it."""
+    subtask = F.floor(F.col(key_group).cast("long") * parallelism / F.lit(max_parallelism)).cast("int")
+    laid_out = _partitioned(df.withColumn(SUBTASK, subtask), parallelism).drop(SUBTASK)
+    layout = {LAYOUT: {"maxParallelism": max_parallelism, "parallelism": parallelism}}
+    return laid_out.withMetadata(key, {**df.schema[key].metadata, **layout})
 
 
 def layout_of(schema: StructType) -> Distribution | None:
@@ -71,7 +76,7 @@ def layout_of(schema: StructType) -> Distribution | None:
     return None
 
 
-def _cores(df: DataFrame) -> int:
+def cores(df: DataFrame) -> int:
     """As many tasks as run at a time; where nobody says (Spark Connect), as many as a shuffle has."""
     session = df.sparkSession
     if hasattr(session, "_jsparkSession"):

@@ -145,10 +145,14 @@ def _refuse_raw_state(plan: OperatorPlan, what: str) -> None:
 
 @dataclass(frozen=True)
 class EditedState:
-    """All entries of an operator as they will be, and the head of their files."""
+    """All entries of an operator as they will be, and the head of their files.
+
+    ``in_place``: partition i has what subtask i has, for nothing moved.
+    """
 
     frame: DataFrame
     header: KeyedBackendHeader
+    in_place: bool
 
 
 def edited_state(spark: SparkSession, plan: OperatorPlan) -> EditedState | None:
@@ -157,18 +161,22 @@ def edited_state(spark: SparkSession, plan: OperatorPlan) -> EditedState | None:
     if not states or plan.key_serializer is None:
         return None
     with_keys = bool(plan.deletions) or plan.key_hashes is not None
+    in_place = not with_keys and not plan.rehashes and all(state.put < 0 for state in states)
     frames = []
     if any(state.put < 0 for state in states):
-        frames.append(_without(plan, _base_entries(spark, plan, states, with_keys), -1))
+        frames.append(_without(plan, _base_entries(spark, plan, states, with_keys, in_place), -1))
     for i, put in enumerate(plan.puts):
         numbers = {(state.origin, state.kind): number for number, state in enumerate(states) if state.put == i}
         if numbers:
             frames.append(_without(plan, _put_entries(plan, put, numbers, with_keys), i))
     whole = reduce(lambda one, other: one.unionByName(other), [frame.select(ENTRIES.names) for frame in frames])
-    return EditedState(whole, KeyedBackendHeader(plan.compressed, plan.key_serializer, tuple(s.meta for s in states)))
+    header = KeyedBackendHeader(plan.compressed, plan.key_serializer, tuple(state.meta for state in states))
+    return EditedState(whole, header, in_place)
 
 
-def _base_entries(spark: SparkSession, plan: OperatorPlan, states: list[PlannedState], with_keys: bool) -> DataFrame:
+def _base_entries(
+    spark: SparkSession, plan: OperatorPlan, states: list[PlannedState], with_keys: bool, in_place: bool
+) -> DataFrame:
     assert plan.base is not None
     base = plan.base
     if base.relocated:
@@ -186,6 +194,8 @@ def _base_entries(spark: SparkSession, plan: OperatorPlan, states: list[PlannedS
     )
     options = {name: text for name, text in base.options.items() if name in READ_OPTIONS}
     options |= {"uidHash": base.operator.operator_id.hex, "entries": wanted.to_json()}
+    if in_place:
+        options["parallelism"] = str(base.operator.parallelism)
     entries = spark.read.format("savepoint").options(**options).load(base.path)
     return _regrouped(plan, entries) if plan.rehashes and not by_hash else entries
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from pyspark_savepoint.distribution import by_key_group, cores, key_by, layout_of
 from pyspark_savepoint.formats.metadata import OperatorState, read_metadata
 from pyspark_savepoint.formats.operator_handles import OperatorStreamStateHandle
 from pyspark_savepoint.formats.publication import Staging
@@ -20,13 +21,17 @@ from pyspark_savepoint.formats.stream_handles import RelativeFileStateHandle
 from pyspark_savepoint.keyed_edits import edited_state
 from pyspark_savepoint.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, Put
 from pyspark_savepoint.statebackends.descriptors import KeyedDescriptor
+from pyspark_savepoint.statebackends.entry_bytes import KEY, KEY_GROUP
 from pyspark_savepoint.statebackends.entry_header import header_text
 from pyspark_savepoint.statebackends.operator_edit import OperatorPart, write_operator_state
 from pyspark_savepoint.statebackends.operator_table import OperatorSource, operator_sources
+from pyspark_savepoint.statebackends.write_request import ENTRIES, OPERATOR_WRITES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+#: Options that say what the key is.
+KEY_OPTIONS = frozenset({"types", "typesFrom", "keyGroup"})
 #: The oldest Flink by the version of metadata that it reads.
 FLINK_VERSIONS = {2: "1.8", 3: "1.11", 4: "1.16", 5: "2.0", 6: "2.1"}
 
@@ -61,14 +66,35 @@ class OperatorWriter:
         """All keyed state and timers, in the canonical format; None where there is none any more."""
         direct = self._direct()
         if direct is not None:
-            return self._fragment(direct.frame, direct.options, f"{self.part}k").operators[0]
+            return self._fragment(self._laid_out(direct), direct.options, f"{self.part}k").operators[0]
         edited = edited_state(self.spark, self.plan)
         if edited is None:
             return None
-        options = {"table": "entries", "header": header_text(edited.header)}
+        options = {"table": ENTRIES, "header": header_text(edited.header)}
         if edited.header.compressed:
             options["compression"] = "snappy"
-        return self._fragment(edited.frame, options, f"{self.part}k").operators[0]
+        frame = edited.frame
+        if not edited.in_place:
+            limit = self.plan.max_parallelism
+            frame = by_key_group(frame, KEY_GROUP, KEY, limit, self.parallelism or min(limit, cores(frame)))
+        return self._fragment(frame, options, f"{self.part}k").operators[0]
+
+    @property
+    def parallelism(self) -> int | None:
+        """The base's, or what was asked for; None where nobody says."""
+        if self.plan.base is not None:
+            return min(self.plan.base.operator.parallelism, self.plan.max_parallelism)
+        asked = [int(put.options["parallelism"]) for put in self.plan.puts if "parallelism" in put.options]
+        return max(asked, default=None)
+
+    def _laid_out(self, put: Put) -> DataFrame:
+        """The rows of a table where their subtasks write them, unless they are there already."""
+        if put.options["table"] == ENTRIES or layout_of(put.frame.schema) is not None:
+            return put.frame
+        assert isinstance(put.descriptor, KeyedDescriptor)
+        given: dict[str, Any] = {name: text for name, text in put.options.items() if name in KEY_OPTIONS}
+        keys, limit = put.descriptor.key_columns, self.plan.max_parallelism
+        return key_by(put.frame, *keys, max_parallelism=limit, parallelism=self.parallelism, **given)
 
     def _direct(self) -> Put | None:
         """The one table that is all of the keyed state, as it was given."""
@@ -119,10 +145,10 @@ class OperatorWriter:
         plan = self.plan
         identity = {"uidHash": plan.identifier.operator_id.hex, "fragment": f"{self.staging.token}/{part}"}
         numbers = {"flinkVersion": FLINK_VERSIONS[self.version]}
-        if options["table"] not in ("list", "union", "broadcast"):
+        if options["table"] not in OPERATOR_WRITES:
             numbers["maxParallelism"] = str(plan.max_parallelism)
         if plan.base is not None:
-            numbers["parallelism"] = str(min(plan.base.operator.parallelism, plan.max_parallelism))
+            numbers["parallelism"] = str(self.parallelism)
         everything = {**numbers, **options, **identity}
         frame.write.format("savepoint").options(**everything).mode("append").save(self.path)
         return open_fragment(self.staging, part)

@@ -130,6 +130,14 @@ def _check_numbers(plan: OperatorPlan, request: WriteRequest) -> None:
             remedy="Savepoint.create(spark, max_parallelism=...) says it of new operators, "
             "with_max_parallelism(...) of all that are there",
         )
+    if plan.base is not None and request.parallelism not in (None, plan.base.operator.parallelism):
+        raise OptionError(
+            "option 'parallelism' is not that of the operator, whose subtasks have state",
+            operator=plan.label,
+            expected=plan.base.operator.parallelism,
+            found=request.parallelism,
+            remedy="leave the option out: a job restores the savepoint at any parallelism",
+        )
 
 
 def _types_from(plan: OperatorPlan, state: PlannedState, options: Mapping[str, str]) -> dict[str, str]:

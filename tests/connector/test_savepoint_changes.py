@@ -364,7 +364,7 @@ def test_hash_codes_that_are_given_place_keys_that_only_the_job_can_hash(
     assert not (tmp_path / "incomplete").exists()
 
 
-@pytest.mark.parametrize("case", ["1.20.5-hashmap-native", "2.2.1-rocksdb-incr-checkpoint", "2.2.1-forst-native"])
+@pytest.mark.parametrize("case", ["1.20.5-hashmap-native", "2.2.1-rocksdb-incr-checkpoint"])
 def test_bases_of_other_backends_are_edited_in_the_canonical_format(
     spark: SparkSession, corpus: Path, tmp_path: Path, case: str
 ) -> None:
