@@ -73,6 +73,8 @@ class OperatorDescription:
     task: int
     parallelism: int
     max_parallelism: int | None = None
+    uid: str | None = None
+    name: str | None = None
     place: int = 0
     is_inlined: bool = False
     key: TypeSerializer | None = None

@@ -91,6 +91,8 @@ def from_graph(
         operators.append(
             OperatorDescription(
                 label=node.label,
+                uid=node.uid,
+                name=node.name,
                 ids=pair,
                 task=head,
                 place=place,
@@ -108,6 +110,7 @@ def from_job_plan(vertices: Sequence[PlannedVertex]) -> JobDescription:
     operators = tuple(
         OperatorDescription(
             label=repr(vertex.descriptions[0]),
+            name=vertex.descriptions[0],
             ids=OperatorIDPair(vertex.head, "v2"),
             task=number,
             parallelism=vertex.parallelism,
@@ -147,6 +150,8 @@ def _operator(
     _check_fields(given, OPERATOR_FIELDS, f"operator {label!r}")
     return OperatorDescription(
         label=repr(label),
+        uid=None if given.get("uid") is None else str(given["uid"]),
+        name=None if given.get("name") is None else str(given["name"]),
         ids=_ids(given, label),
         task=number,
         parallelism=_number(given.get("parallelism", job.get("parallelism", 1)), "parallelism", label) or 1,

@@ -93,13 +93,12 @@ def _left_behind(
 
 def _remedy(state: OperatorState, empty: list[OperatorDescription]) -> str:
     """Which operator of the job it may be: one that begins empty, with a uid or name like it."""
-    labels = {operator.label.strip("'"): operator for operator in empty}
-    named = state.uid or state.name
-    like = nearest(named, labels) if named else []
+    named = {name: operator for operator in empty for name in (operator.name, operator.uid) if name}
+    like = [name for own in (state.uid, state.name) if own for name in nearest(own, named)]
     if not like:
         return "remove it from the snapshot (remove_operator), or start the job with allowNonRestoredState"
-    new = labels[like[0]]
-    how = f"{like[0]!r}" if new.ids.generated_by == "uid" else f"uid hash {new.ids.generated}"
+    new = named[like[0]]
+    how = repr(new.uid) if new.uid is not None else f"uid hash {new.ids.generated}"
     return f"if this is {new.label} of the job: change_operator_identifier of {state.operator_id} to {how}"
 
 

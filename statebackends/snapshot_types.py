@@ -61,6 +61,8 @@ def from_snapshot(savepoint: Savepoint) -> JobDescription:
         operators.append(
             OperatorDescription(
                 label=repr(operator.uid or operator.name or str(operator.operator_id)),
+                uid=operator.uid,
+                name=operator.name,
                 ids=OperatorIDPair(operator.operator_id, "uid" if operator.uid else "uid hash"),
                 task=number,
                 parallelism=operator.parallelism,

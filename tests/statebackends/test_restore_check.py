@@ -19,6 +19,7 @@ from pyspark_savepoint.statebackends.restore_check import check_restore
 from pyspark_savepoint.statebackends.restore_plan import plan_restore, restore_plan_table
 from pyspark_savepoint.statebackends.restore_verdicts import SCHEMA, OperatorVerdict, RestoreCheck, Verdict
 from pyspark_savepoint.statebackends.stream_graph import StreamGraph
+from pyspark_savepoint.statebackends.stream_nodes import ChainingStrategy
 
 SHOP = Path(__file__).parents[1] / "oracle" / "savepoints" / "shop" / "savepoint"
 UIDS = (
@@ -62,6 +63,30 @@ def test_an_operator_that_is_gone_is_named_with_what_it_may_be_now(shop: Savepoi
     assert only(check, Verdict.BEGINS_EMPTY).operator is not None
     allowed = check_restore(shop, job(without=("accounts",)), allow_non_restored_state=True)
     assert only(allowed, Verdict.IS_DROPPED).reasons == ("the job has no operator of this id",)
+
+
+def test_an_operator_is_recognised_by_its_name(shop: Savepoint) -> None:
+    made = StreamGraph()
+    made.operator("orders per minute", made.source("orders").key_by(), uid="per-minute")
+    rows = {row.match.state.uid: row for row in check_restore(shop, from_graph(made)).operators if row.match}
+    assert rows["orders-per-minute"].remedy == (
+        "if this is 'orders per minute' (uid 'per-minute') of the job: "
+        "change_operator_identifier of 0b637ce1b947c559bb5f723647b7cc8e to 'per-minute'"
+    )
+    assert "uid hash" in str(rows["orders-source"].remedy)
+    assert "remove_operator" in str(rows["currency-converter"].remedy)
+
+
+def test_a_source_inside_another_operator_is_not_restored(shop: Savepoint) -> None:
+    made = StreamGraph()
+    inputs = [made.source(name, uid=name) for name in ("orders-source", "rates-source")]
+    made.operator("both", *inputs, uid="both", chaining=ChainingStrategy.HEAD_WITH_SOURCES)
+    check = check_restore(shop, from_graph(made))
+    inside = [row for row in check.operators if any("runs inside an operator" in reason for reason in row.reasons)]
+    assert [row.verdict for row in inside] == [Verdict.BEGINS_EMPTY] * 2 + [Verdict.FAILS] * 2
+    made.chaining = False
+    apart = check_restore(shop, from_graph(made), allow_non_restored_state=True)
+    assert sum(row.verdict is Verdict.RESTORES for row in apart.operators) == 2
 
 
 def test_an_operator_without_state_is_not_missed(shop: Savepoint) -> None:
