@@ -15,6 +15,8 @@ from pyspark_savepoint.formats.byte_source import FileLocation
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import CorruptStateError
 from pyspark_savepoint.formats.key_groups import KeyGroupRange, range_for_operator_index
+from pyspark_savepoint.formats.keyed_content import Extent, whole_content
+from pyspark_savepoint.formats.keyed_stream import FullKeyedStream
 from pyspark_savepoint.formats.keyed_writer import FullKeyedStreamWriter
 from pyspark_savepoint.statebackends.kept_entries import kept_entries
 from pyspark_savepoint.statebackends.keyed_sources import KeyedSource
@@ -86,19 +88,35 @@ def read_back(plan: WritePlan, written: StateFile, key_groups: KeyGroupRange) ->
     source = KeyedSource(location, written.handle(key_groups).offsets, True, plan.max_parallelism, plan.label)
     found = np.zeros(len(key_groups), np.int64)
     with source.open(DecodeOptions()) as stream:
+        assert isinstance(stream, FullKeyedStream)
         states = [meta.name for meta in stream.header.states]
-        for block in stream.blocks(set(key_groups), set(), False, READ_BACK_WINDOW):
-            found += np.bincount(block.key_group - key_groups.start, minlength=len(key_groups))
+        for extent in stream.extents:
+            found[extent.key_group - key_groups.start] = _entries_of(stream, extent)
     expected = np.frombuffer(written.entries, np.int64)
-    if not np.array_equal(found, expected) or states != [meta.name for meta in plan.header().states]:
-        wrong = int(np.flatnonzero(found != expected)[0]) if not np.array_equal(found, expected) else -1
+    wrong = np.flatnonzero(found != expected).tolist()
+    if wrong or states != [meta.name for meta in plan.header().states]:
         raise CorruptStateError(
             "a file does not hold what was written to it",
             path=location.path,
             operator=plan.label,
-            expected=f"{expected[wrong]} entries in key group {key_groups.start + wrong}"
-            if wrong >= 0
+            expected=f"{expected[wrong[0]]} entries in key group {key_groups.start + wrong[0]}"
+            if wrong
             else "all states",
-            found=int(found[wrong]) if wrong >= 0 else ", ".join(states),
+            found=int(found[wrong[0]]) if wrong else ", ".join(states),
             remedy="nothing was published; the disk or its file system is failing: write elsewhere",
         )
+
+
+def _entries_of(stream: FullKeyedStream, extent: Extent) -> int:
+    """How many entries a key group has; whatever is wrong with it is said by who reads it in earnest."""
+    from pyspark_savepoint.formats.kernels import walk
+
+    if extent.size <= READ_BACK_WINDOW:
+        buffer = whole_content(stream.source, extent.start, extent.end, stream.header.compressed)
+        runs = np.empty((len(stream.header.states), 4), np.int64)
+        why, position, count = walk.find_runs(
+            buffer, 0, len(buffer), extent.key_group, stream.prefix, len(stream.header.states), runs
+        )
+        if why == 0 and position == len(buffer):
+            return int(runs[:count, walk.COUNT].sum())
+    return sum(len(block) for block in stream.blocks({extent.key_group}, set(), False, READ_BACK_WINDOW))
