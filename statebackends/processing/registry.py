@@ -155,10 +155,12 @@ class Registry:
             value = state.units[-1]
             assert isinstance(value, TtlSerializer)
             units = (*units[:-1], value.value.arrow_type(options))
-        if self.reuse is ObjectReuse.COPY_PER_OPERATOR:
-            adapters.append(Copies())
-        elif self.reuse is ObjectReuse.FULL_REUSE:
-            adapters.append(self.unshared)
+        # What cannot change is shared in every mode, as Flink does not copy values of immutable types.
+        if any(pa.types.is_nested(unit) for unit in units):
+            if self.reuse is ObjectReuse.COPY_PER_OPERATOR:
+                adapters.append(Copies())
+            elif self.reuse is ObjectReuse.FULL_REUSE:
+                adapters.append(self.unshared)
         registered = RegisteredState.of(descriptor, units, namespace is not None)
         seen, own = create_adapted(self.backend, registered, output, adapters)
         self._given[descriptor.name] = (descriptor, seen, own)

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import repeat
+from operator import itemgetter
 from typing import Any, ClassVar
 
 _new: Callable[[Any], Any] = object.__new__
@@ -112,15 +113,8 @@ def rows_of_columns(fields: tuple[str, ...], columns: Sequence[Sequence[Any]], c
 
 
 def refilled(row: Row, columns: Sequence[Sequence[Any]], count: int) -> Iterator[Row]:
-    """The same row again and again with the fields of the next: FULL_REUSE."""
-    if len(columns) == 1:
-        put = row._set[0]
-        for value in columns[0]:
-            put(row, value)
-            yield row
-        return
-    setters = row._set
-    for values in zip(*columns, strict=True) if columns else repeat((), count):
-        for put, value in zip(setters, values, strict=True):
-            put(row, value)
-        yield row
+    """The same row again and again with the fields of the next: FULL_REUSE. Fields are set as the row is taken."""
+    if not columns:
+        return repeat(row, count)
+    setting = [map(put, repeat(row), column) for put, column in zip(row._set, columns, strict=True)]
+    return map(itemgetter(0), zip(repeat(row), *setting, strict=False))

@@ -1,8 +1,10 @@
 """FLIP-140's WordCount: records with a tenth as many keys, from Spark's range to a savepoint that Flink restores.
 
     pytest tests/benchmarks/test_word_count.py -s                                   20,000 records, as a test
-    BENCH_RECORDS=40000000 pytest tests/benchmarks/test_word_count.py -s -k "int or string"
-    BENCH_RECORDS=40000000 BENCH_TIMES=10 ...                                       ten times as many records and keys
+    BENCH_RECORDS=40000000 pytest tests/benchmarks/test_word_count.py -s            FLIP-140's figures
+    BENCH_RECORDS=40000000 BENCH_TIMES=10 BENCH_WAYS="sorted function" ... -k int   ten times as many records and keys
+
+Beside the time is the peak memory of the largest Python worker.
 
 Four ways to the same state, count LONG by key INT or STRING: a Python function over sorted records (single_key), a
 DataFrame aggregation, and the function over records as they arrive, on the heap and on RocksDB.
@@ -12,12 +14,15 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import pytest
+from pyspark.cloudpickle import register_pickle_by_value
 
 from pyspark_savepoint import KeyedStateBootstrapFunction, OperatorTransformation, Savepoint, ValueStateDescriptor
 
@@ -25,6 +30,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
+# Workers have no such module to import.
+register_pickle_by_value(sys.modules[__name__])
 RECORDS = int(os.environ.get("BENCH_RECORDS", "20000")) * int(os.environ.get("BENCH_TIMES", "1"))
 KEYS = RECORDS // 10
 PREFIX = "a-word-"
@@ -62,27 +69,60 @@ def by_aggregation(spark: SparkSession, kind: str, path: str) -> None:
     Savepoint.create(spark).with_operator("count", key_by(counts, "word"), key="word").write(path)
 
 
+class Workers(threading.Thread):
+    """Watches the memory of Spark's Python workers: ``peak`` is that of the largest, in MB."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.peak = 0
+        self._done = threading.Event()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self.join()
+
+    def run(self) -> None:
+        while not self._done.wait(0.25):
+            for process in Path("/proc").glob("[0-9]*"):
+                try:
+                    if b"pyspark.daemon" in (process / "cmdline").read_bytes():
+                        status = (process / "status").read_text()
+                        resident = next(line for line in status.splitlines() if line.startswith("VmRSS"))
+                        self.peak = max(self.peak, int(resident.split()[1]) // 1024)
+                except (OSError, StopIteration):
+                    continue  # it has ended meanwhile
+
+
 WAYS: dict[str, Callable[[SparkSession, str, str], None]] = {
-    "function, sorted": by_function,
+    "sorted function": by_function,
     "DataFrame": by_aggregation,
-    "function, heap": lambda spark, kind, path: by_function(spark, kind, path, sorted=False, state_backend="heap"),
-    "function, rocksdb": lambda spark, kind, path: by_function(
+    "function on the heap": lambda spark, kind, path: by_function(
+        spark, kind, path, sorted=False, state_backend="heap"
+    ),
+    "function on rocksdb": lambda spark, kind, path: by_function(
         spark, kind, path, sorted=False, state_backend="rocksdb"
     ),
 }
-ONLY = os.environ.get("BENCH_WAYS", ",".join(WAYS).replace(", ", "/")).replace("/", ", ")
+ONLY = os.environ.get("BENCH_WAYS", ",".join(WAYS)).split(",")
 
 
 @pytest.mark.parametrize("kind", ["int", "string"])
 def test_word_count(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     wanted = [way for way in WAYS if way in ONLY]
     seconds: dict[str, float] = {}
+    memory: dict[str, int] = {}
     answers = {}
     for way in wanted:
-        path = str(tmp_path / way.replace(", ", "-"))
+        path = str(tmp_path / way.replace(" ", "-"))
         start = time.perf_counter()
-        WAYS[way](spark, kind, path)
+        with Workers() as workers:
+            WAYS[way](spark, kind, path)
         seconds[way] = time.perf_counter() - start
+        memory[way] = workers.peak
         counts = Savepoint.load(spark, path).keyed_state("count")
         answers[way] = counts.selectExpr("count(*)", "sum(count)", "sum(hash(key, count))").first()
         assert answers[way] is not None
@@ -92,4 +132,5 @@ def test_word_count(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     print(f"\nWordCount, {kind} keys: {RECORDS:,} records, {KEYS:,} keys")
     for way, took in seconds.items():
         ratio = took / seconds[wanted[0]]
-        print(f"{way:20}{took:9.1f} s{RECORDS / took / 1e6:9.2f} M records/s{ratio:8.2f}")
+        rate = RECORDS / took / 1e6
+        print(f"{way:22}{took:9.1f} s{rate:9.2f} M records/s{ratio:8.2f}{memory[way]:8d} MB")

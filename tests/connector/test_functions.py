@@ -33,6 +33,7 @@ from pyspark_savepoint import (
     TumblingEventTimeWindows,
     UserFunctionError,
 )
+from pyspark_savepoint.distribution import key_by
 from pyspark_savepoint.formats.errors import OptionError, SnapshotNotFoundError, StateNotFoundError
 
 if TYPE_CHECKING:
@@ -183,6 +184,30 @@ def test_unsorted_records_come_to_the_same_state(
     first, second = (Savepoint.load(spark, f"{tmp_path}/{name}") for name in ("sorted", "arrived"))
     assert rows(second.keyed_state("uid")) == rows(first.keyed_state("uid"))
     assert rows(second.timers("uid")) == rows(first.timers("uid"))
+
+
+def test_records_that_are_laid_out_and_sorted_are_not_again(
+    spark: SparkSession, records: DataFrame, tmp_path: Path
+) -> None:
+    laid_out = key_by(records, "id", max_parallelism=16).sortWithinPartitions("id")
+    source = OperatorTransformation.bootstrap_with(laid_out).option("presorted", True).key_by("id")
+    savepoint = Savepoint.create(spark, max_parallelism=16)
+    written = savepoint.with_operator("uid", source.transform(StatefulFunctionWithTime())).write(f"{tmp_path}/sp")
+    assert rows(written.keyed_state("uid")) == [(key, 31 + key) for key in range(10)]
+    other = OperatorTransformation.bootstrap_with(records).option("presorted", True).key_by("id")
+    with pytest.raises(OptionError, match="laid out by key_by already"):
+        savepoint.with_operator("uid", other.transform(StatefulFunctionWithTime()))
+
+
+def test_what_functions_made_goes_beside_other_state(spark: SparkSession, records: DataFrame, tmp_path: Path) -> None:
+    transformation = OperatorTransformation.bootstrap_with(records).key_by("id").transform(StatefulFunctionWithTime())
+    more = spark.range(5).selectExpr("cast(id as int) as key", "concat('n', id) as name")
+    gone = spark.createDataFrame([(1,), (7,)], "key int")
+    savepoint = Savepoint.create(spark, max_parallelism=16).with_operator("uid", transformation)
+    written = savepoint.with_state("uid", "name", more).delete_keys("uid", gone).write(f"{tmp_path}/sp")
+    expected = [(key, key + 31, f"n{key}" if key < 5 else None) for key in range(10) if key not in (1, 7)]
+    assert [tuple(row) for row in written.keyed_state("uid").orderBy("key").collect()] == expected
+    assert written.timers("uid").count() == 4 * 8
 
 
 def test_object_reuse_shares_what_it_says(spark: SparkSession, tmp_path: Path) -> None:
