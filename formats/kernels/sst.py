@@ -173,7 +173,7 @@ def decode_blocks(
     start: Any,
     end: Any,
     key_length: int,
-    at: int,
+    at: Any,
     key_start: Any,
     key_end: Any,
     value_start: Any,

@@ -178,7 +178,7 @@ def struct_fields(value: Any, names: tuple[str, ...], kind: pa.DataType, name: s
         value = Row.as_dict(value)
     elif isinstance(value, tuple | list):
         # Rows of Spark and named tuples know their fields; plain tuples and lists go by position.
-        known: tuple[str, ...] = getattr(value, "__fields__", None) or getattr(value, "_fields", ())
+        known: tuple[str, ...] = getattr(value, "__fields__", getattr(value, "_fields", ()))
         if set(known) == set(names):
             value = dict(zip(known, value, strict=True))
         elif len(value) == len(names):

@@ -62,7 +62,8 @@ def _kind(tokens: list[str]) -> tuple[Kind, list[str]]:
         else:
             parts, fields, rest = _arguments(rest[1:], ">")
     if rest and rest[0] == "(":
-        parts, fields, rest = _arguments(rest[1:], ")")
+        inside, fields, rest = _arguments(rest[1:], ")")
+        parts = parts or inside  # NULLABLE<T>(PADDED): how long a null is, no type
     while rest and rest[0] in ("REGISTERED", "SUBCLASSES"):
         _, _, rest = _arguments(rest[2:], ")")
     if name == "STRING_ARRAY":
