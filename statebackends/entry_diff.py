@@ -149,7 +149,9 @@ class EntryDiff:
         block.span_end = block.namespace_end if spec.namespaced else block.key_end
         rows = join(block)
         flags = np.zeros((len(rows), len(self.states)), np.bool_)
-        flags[rows.row_of, np.asarray(table.column(STATE))] |= differs[order]
+        # A state has many entries of a key: one that differs suffices.
+        marked = differs[order]
+        flags[rows.row_of[marked], np.asarray(table.column(STATE))[marked]] = True
         identity = binary_column(block.buffer, block.span_start[rows.first], block.span_end[rows.first])
         return _Half(identity, flags, about.partition.decode(rows, header))
 

@@ -111,6 +111,28 @@ def test_values_that_changed_are_shown_before_and_after() -> None:
         assert row[f"{state}_before"] == known[key][state] != row[f"{state}_after"]
 
 
+@pytest.mark.parametrize("changed", [0, 1])
+def test_one_entry_of_a_map_suffices(changed: int) -> None:
+    table = opened(SHOP, uid="accounts", table="keyed_state")
+    states = list(table.spec.states)
+    both = entries(SHOP, states, uid="accounts")
+    maps = both.filter(pc.equal(both["state"], states.index("spent_by_currency")))
+    name = maps.schema.get_field_index("key")
+    # Another currency, which comes behind the one that is there.
+    other = [key[:-1] + bytes([key[-1] + 1]) for key in maps["key"].to_pylist()]
+    entry = [maps, maps.set_column(name, "key", pa.array(other, both.schema.field("key").type))]
+    before = pa.concat_tables([both, entry[1]])
+    at, kind = maps.schema.get_field_index("value"), both.schema.field("value").type
+    edited = [value[:-1] + bytes([value[-1] ^ 1]) for value in maps["value"].to_pylist()]
+    entry[changed] = entry[changed].set_column(at, "value", pa.array(edited, kind))
+    kept = both.filter(pc.not_equal(both["state"], states.index("spent_by_currency")))
+    found = compare(EntryDiff.of(table, table, states), before, pa.concat_tables([kept, *entry]))
+    assert set(found) == set(rows(table))
+    for row in found.values():
+        assert (row["change"], row["changed_states"]) == ("changed", ["spent_by_currency"])
+        assert len(row["spent_by_currency_after"]) == 2
+
+
 def test_windows_are_rows_of_their_own() -> None:
     table = opened(SHOP, uid="orders-per-minute", table="window_state")
     states = list(table.spec.states)
