@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 #: Options that say what the key is.
 KEY_OPTIONS = frozenset({"types", "typesFrom", "keyGroup"})
-#: The oldest Flink by the version of metadata that it reads.
-FLINK_VERSIONS = {2: "1.8", 3: "1.11", 4: "1.16", 5: "2.0", 6: "2.1"}
+#: The oldest Flink by the version of metadata that it reads; types are written as 1.16 has them, or later ones.
+FLINK_VERSIONS = {3: "1.16", 4: "1.16", 5: "2.0", 6: "2.1"}
 
 
 def without_edited(plan: OperatorPlan) -> OperatorState:

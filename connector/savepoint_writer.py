@@ -73,6 +73,7 @@ class SavepointWriter:
         filesystem, directory = self.staging.filesystem, self.staging.directory
         was_there = filesystem.info(directory) is not None
         names: list[str] = []
+        published = False
         try:
             filesystem.create_directory(self.staging.pending)
             metadata = self._assembled()
@@ -80,13 +81,13 @@ class SavepointWriter:
             names = sorted(relative_files(metadata))
             self.staging.adopt(names)
             publish_metadata(filesystem, directory, write_metadata(metadata), None)
-        except BaseException:
-            self.staging.forsake(names)
-            self.staging.discard()
-            if not was_there:
+            published = True
+        finally:
+            if not published:
+                self.staging.forsake(names)
+            self.staging.discard(keep=names if published else ())
+            if not published and not was_there:
                 filesystem.delete_empty_directory(directory)
-            raise
-        self.staging.discard(keep=names)
 
     def _assembled(self) -> CheckpointMetadata:
         kept = [self._kept(plan) for plan in self.plan.operators]
@@ -97,9 +98,8 @@ class SavepointWriter:
             writing = [pool.submit(run, number, plan, operator) for number, (plan, operator) in enumerate(plans)]
             try:
                 operators = [future.result() for future in writing]
-            except BaseException:
+            finally:
                 pool.shutdown(cancel_futures=True)
-                raise
         return assemble(operators, self.plan.bases, self.version)
 
     def _operator(self, number: int, plan: OperatorPlan, kept: OperatorState) -> OperatorState:

@@ -26,8 +26,9 @@ from pyspark_savepoint.formats.operator_handles import OperatorStateHandle
 
 #: The oldest Flink that must read what nobody says more of.
 DEFAULT_FLINK = (1, 16)
-#: The first release that reads a version of metadata, newest first.
-FIRST_RELEASES = (((2, 1), 6), ((2, 0), 5), ((1, 16), 4), ((1, 11), 3), ((1, 8), 2))
+#: The first release that reads a version of metadata, newest first. Version 2 knew no files of a snapshot's own folder.
+FIRST_RELEASES = (((2, 1), 6), ((2, 0), 5), ((1, 16), 4))
+OLDEST_VERSION = 3
 
 
 def metadata_version(flink_version: tuple[int, int]) -> int:
@@ -36,7 +37,7 @@ def metadata_version(flink_version: tuple[int, int]) -> int:
     >>> metadata_version((1, 20)), metadata_version((2, 2))
     (4, 6)
     """
-    return next((version for release, version in FIRST_RELEASES if flink_version >= release), 2)
+    return next((version for release, version in FIRST_RELEASES if flink_version >= release), OLDEST_VERSION)
 
 
 def identified(operator: OperatorState, identifier: OperatorIdentifier) -> OperatorState:
@@ -109,7 +110,8 @@ def target_version(bases: Iterable[CheckpointMetadata], flink_version: tuple[int
     """The version to write: what a Flink asks for that must read it, else the newest of the bases'."""
     if flink_version is not None:
         return metadata_version(flink_version)
-    return max((base.version for base in bases), default=metadata_version(DEFAULT_FLINK))
+    versions = [max(base.version, OLDEST_VERSION) for base in bases]
+    return max(versions, default=metadata_version(DEFAULT_FLINK))
 
 
 def assemble(

@@ -47,9 +47,8 @@ class FileCopy:
                     source.read_into(start, part)
                     out.write(part)
                 out.close()
-            except BaseException:
+            finally:
                 out.abort()
-                raise
             return source.size
 
 

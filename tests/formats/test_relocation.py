@@ -189,12 +189,13 @@ def test_replacing_nothing_changes_nothing(corpus: Path) -> None:
 
 
 def test_versions_follow_the_oldest_flink() -> None:
-    versions = {(1, 8): 2, (1, 15): 3, (1, 16): 4, (1, 20): 4, (2, 0): 5, (2, 1): 6, (2, 9): 6}
+    versions = {(1, 8): 3, (1, 15): 3, (1, 16): 4, (1, 20): 4, (2, 0): 5, (2, 1): 6, (2, 9): 6}
     assert {flink: metadata_version(flink) for flink in versions} == versions
     old, new = CheckpointMetadata(4, 1), CheckpointMetadata(6, 1)
     assert target_version([old, new], None) == 6
     assert target_version([new], (1, 16)) == 4
     assert target_version([], None) == 4
+    assert target_version([CheckpointMetadata(2, 1)], None) == 3
 
 
 def test_a_name_and_a_uid_are_written_where_there_is_room_for_them() -> None:
