@@ -23,8 +23,8 @@ import pyarrow as pa
 from pyspark_savepoint.formats import changelog
 from pyspark_savepoint.formats.changelog import Changes
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Longs
+from pyspark_savepoint.formats.composite_key import constant_width
 from pyspark_savepoint.formats.errors import CorruptStateError, UndecodableStateError
-from pyspark_savepoint.formats.keyed_stream import constant_width
 from pyspark_savepoint.formats.meta_info import BackendStateType, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.layout import locate, skip_rows

@@ -34,8 +34,8 @@ from pyspark_savepoint.formats.columns import (
     fixed_array,
     list_array,
 )
+from pyspark_savepoint.formats.composite_key import constant_width
 from pyspark_savepoint.formats.keyed_block import HEAP, KeyedBlock
-from pyspark_savepoint.formats.keyed_stream import constant_width
 from pyspark_savepoint.formats.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.layout import locate, skip_rows

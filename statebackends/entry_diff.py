@@ -23,9 +23,9 @@ import pyarrow.compute as pc
 
 from pyspark_savepoint.formats.block_parts import binary_column
 from pyspark_savepoint.formats.columns import Flags, Ints, Longs, Origin, binary_parts
+from pyspark_savepoint.formats.composite_key import split_composite_keys
 from pyspark_savepoint.formats.key_groups import KeyGroupRange
 from pyspark_savepoint.formats.keyed_block import FULL, KeyedBlock, runs_of
-from pyspark_savepoint.formats.keyed_stream import split_composite_keys
 from pyspark_savepoint.formats.meta_info import KeyedBackendHeader
 from pyspark_savepoint.statebackends.entry_bytes import KEY, KEY_GROUP, SERIALIZED_KEY, STATE, VALUE
 from pyspark_savepoint.statebackends.keyed_plan import KeyedSplit

@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 
 from pyspark_savepoint.formats.columns import DecodeOptions, Ints, Longs, Origin
+from pyspark_savepoint.formats.composite_key import constant_width, is_map, split_composite_keys
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.key_groups import KeyGroupRange
 from pyspark_savepoint.formats.keyed_block import FULL, KeyedBlock
-from pyspark_savepoint.formats.keyed_stream import constant_width, is_map, split_composite_keys
 from pyspark_savepoint.formats.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.rocksdb.block import Arena
 from pyspark_savepoint.formats.rocksdb.database import Database, FamilyReader
