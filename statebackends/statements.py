@@ -3,8 +3,8 @@
 ::
 
     CREATE SCHEMA accounts COMMENT '...'
-    CREATE TABLE accounts.keyed_state__src USING savepoint OPTIONS (path '...', uid 'accounts', table 'keyed_state')
-    CREATE VIEW accounts.keyed_state AS SELECT * FROM accounts.keyed_state__src WITH (path = '...', ...)
+    CREATE TABLE accounts.keyed_state__src USING savepoint OPTIONS (paths '["..."]', uid 'accounts', ...)
+    CREATE VIEW accounts.keyed_state AS SELECT * FROM accounts.keyed_state__src WITH (paths = '["..."]', ...)
 
 Spark keeps the schema of such a table, but forgets its options when it is queried: so each has a view that says them
 again, and only the views are for users. Names: a namespace is the operator's uid (else its name, else its hash); its
@@ -16,6 +16,7 @@ all names of operators, and in place of that one.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -117,7 +118,9 @@ def create_statements(tables: Iterable[NamedTable], path: str, options: Mapping[
         if table.namespace not in made:
             made.add(table.namespace)
             yield table.namespace, f"CREATE SCHEMA {quoted(table.namespace)} COMMENT {comment}"
-        given = {"path": path, **options, **table.options}
+        # By "path", Spark would take the snapshot for the table's own files: dropping one must never reach the other,
+        # and object stores are unknown to Spark where no Hadoop client is set up for them.
+        given = {"paths": json.dumps([path]), **options, **table.options}
         source = f"{quoted(table.namespace)}.{quoted(table.name + SOURCE_SUFFIX)}"
         listed = ", ".join(f"{quoted(name)} {literal(value)}" for name, value in given.items())
         again = ", ".join(f"{quoted(name)} = {literal(value)}" for name, value in given.items())
