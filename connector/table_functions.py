@@ -32,12 +32,18 @@ FUNCTIONS = {
 
 def register(spark: SparkSession) -> list[str]:
     """Register the format and the table functions: the names of the functions."""
+    from pyspark.errors import AnalysisException
     from pyspark.sql.functions import udtf
 
     from pyspark_savepoint.datasource import SavepointDataSource
     from pyspark_savepoint.statebackends.catalog import SCHEMAS
 
-    spark.dataSource.register(SavepointDataSource)
+    try:
+        spark.dataSource.register(SavepointDataSource)
+    except AnalysisException as error:
+        # Spark 4.0 has found the format by itself, and takes no other of its name.
+        if "DATA_SOURCE_ALREADY_EXISTS" not in str(error):
+            raise
     for name, table in FUNCTIONS.items():
         function = udtf(handler(table), returnType=spark_schema(SCHEMAS[table]))
         spark.udtf.register(name, cast("UserDefinedTableFunction", function))
