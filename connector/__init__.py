@@ -24,6 +24,7 @@ _OF_FUNCTIONS = {
         "StateBootstrapFunction",
         "WindowReaderFunction",
     ),
+    "more_triggers": ("ContinuousEventTimeTrigger", "ContinuousProcessingTimeTrigger", "DeltaTrigger"),
     "state": (
         "AggregateFunction",
         "AggregatingStateDescriptor",
@@ -36,10 +37,7 @@ _OF_FUNCTIONS = {
         "ValueStateDescriptor",
     ),
     "triggers": (
-        "ContinuousEventTimeTrigger",
-        "ContinuousProcessingTimeTrigger",
         "CountTrigger",
-        "DeltaTrigger",
         "EventTimeTrigger",
         "ProcessingTimeTrigger",
         "PurgingTrigger",

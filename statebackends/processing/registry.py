@@ -20,7 +20,8 @@ from pyspark_savepoint.formats.serializers.collections import ListSerializer, Ma
 from pyspark_savepoint.formats.serializers.notation import DEFAULT_VERSION, parse_type
 from pyspark_savepoint.formats.serializers.ttl import TtlSerializer
 from pyspark_savepoint.statebackends.descriptors import NO_NAMESPACE, StateDescriptor, StateKind, timer_states
-from pyspark_savepoint.statebackends.processing.adapters import Adapter, Copies, TimeToLive, copied, create_adapted
+from pyspark_savepoint.statebackends.processing.adapted_states import Adapter
+from pyspark_savepoint.statebackends.processing.adapters import Copies, TimeToLive, copied, create_adapted
 from pyspark_savepoint.statebackends.processing.backend import KeyedStateBackend, RegisteredState
 from pyspark_savepoint.statebackends.processing.entry_output import PLAIN, EntryOutput, TimerOutput, unit_types
 from pyspark_savepoint.statebackends.processing.row import Row

@@ -15,6 +15,7 @@ from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError
 from pyspark_savepoint.statebackends.processing.evictors import CountEvictor, DeltaEvictor, Evictor, TimeEvictor
 from pyspark_savepoint.statebackends.processing.functions import ProcessWindowFunction
 from pyspark_savepoint.statebackends.processing.merging import MergingWindowSet
+from pyspark_savepoint.statebackends.processing.more_triggers import ContinuousEventTimeTrigger, DeltaTrigger
 from pyspark_savepoint.statebackends.processing.records import RecordOrder
 from pyspark_savepoint.statebackends.processing.registry import ObjectReuse
 from pyspark_savepoint.statebackends.processing.state import (
@@ -23,9 +24,7 @@ from pyspark_savepoint.statebackends.processing.state import (
     ValueStateDescriptor,
 )
 from pyspark_savepoint.statebackends.processing.triggers import (
-    ContinuousEventTimeTrigger,
     CountTrigger,
-    DeltaTrigger,
     EventTimeTrigger,
     PurgingTrigger,
     Trigger,

@@ -1,0 +1,225 @@
+"""States behind an adapter: what is stored is not what is seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, ItemsView, Iterable, KeysView, Mapping, ValuesView
+from typing import Any, Protocol
+
+from pyspark_savepoint.statebackends.descriptors import StateKind
+from pyspark_savepoint.statebackends.processing.state import (
+    AggregatingState,
+    AppendingState,
+    ListState,
+    MapState,
+    ReducingState,
+    State,
+    ValueState,
+)
+
+#: What ``out`` gives where there is a stored value that is not to be seen.
+GONE = object()
+
+
+class Adapter(Protocol):
+    """What is stored for a value, and what is seen of it."""
+
+    @property
+    def touches(self) -> bool:
+        """Whether reading stores the value anew."""
+
+    def into(self, value: Any) -> Any:
+        """What is stored."""
+
+    def out(self, stored: Any) -> Any:
+        """What is seen, or GONE."""
+
+
+class AdaptedValueState(ValueState[Any]):
+    """A value."""
+
+    __slots__ = ("_adapter", "_inner")
+
+    def __init__(self, inner: ValueState[Any], adapter: Adapter) -> None:
+        self._inner, self._adapter = inner, adapter
+
+    def value(self) -> Any:
+        """The value, or None."""
+        stored = self._inner.value()
+        if stored is None:
+            return None
+        value = self._adapter.out(stored)
+        if value is GONE:
+            self._inner.clear()
+            return None
+        if self._adapter.touches:
+            self._inner.update(self._adapter.into(value))
+        return value
+
+    def update(self, value: Any) -> None:
+        """Set it."""
+        self._inner.update(None if value is None else self._adapter.into(value))
+
+    def clear(self) -> None:
+        """Forget it."""
+        self._inner.clear()
+
+
+class AdaptedListState(ListState[Any]):
+    """A list, element by element."""
+
+    __slots__ = ("_adapter", "_inner")
+
+    def __init__(self, inner: ListState[Any], adapter: Adapter) -> None:
+        self._inner, self._adapter = inner, adapter
+
+    def _into(self, values: Iterable[Any]) -> list[Any]:
+        return [None if value is None else self._adapter.into(value) for value in values]
+
+    def get(self) -> list[Any]:
+        """The elements."""
+        seen = [self._adapter.out(stored) for stored in self._inner.get()]
+        found = [value for value in seen if value is not GONE]
+        if self._adapter.touches or len(found) < len(seen):
+            if self._adapter.touches:
+                self._inner.update(self._into(found))
+            else:
+                kept = zip(seen, list(self._inner.get()), strict=True)
+                self._inner.update([stored for value, stored in kept if value is not GONE])
+        return found
+
+    def add(self, value: Any) -> None:
+        """Append one."""
+        self._inner.add(None if value is None else self._adapter.into(value))
+
+    def add_all(self, values: Iterable[Any]) -> None:
+        """Append some."""
+        self._inner.add_all(self._into(values))
+
+    def update(self, values: Iterable[Any]) -> None:
+        """Have these."""
+        self._inner.update(self._into(values))
+
+    def clear(self) -> None:
+        """Forget them."""
+        self._inner.clear()
+
+
+class AdaptedMapState(MapState[Any, Any]):
+    """A map, value by value. A value of None is stored as it is where it has no time of its own to keep."""
+
+    __slots__ = ("_adapter", "_inner")
+
+    def __init__(self, inner: MapState[Any, Any], adapter: Adapter) -> None:
+        self._inner, self._adapter = inner, adapter
+
+    def get(self, key: Any) -> Any:
+        """The value of a user key, or None."""
+        stored = self._inner.get(key)
+        if stored is None:
+            return None
+        value = self._adapter.out(stored)
+        if value is GONE:
+            self._inner.remove(key)
+            return None
+        if self._adapter.touches:
+            self._inner.put(key, self._adapter.into(value))
+        return value
+
+    def put(self, key: Any, value: Any) -> None:
+        """Set it."""
+        self._inner.put(key, self._adapter.into(value))
+
+    def put_all(self, values: Mapping[Any, Any]) -> None:
+        """Set some."""
+        for key, value in values.items():
+            self.put(key, value)
+
+    def remove(self, key: Any) -> None:
+        """Forget one."""
+        self._inner.remove(key)
+
+    def contains(self, key: Any) -> bool:
+        """Whether there is one that is seen."""
+        return self._inner.contains(key) and key in self._map()
+
+    def _map(self) -> dict[Any, Any]:
+        seen = {key: None if stored is None else self._adapter.out(stored) for key, stored in list(self._inner.items())}
+        for key, value in seen.items():
+            if value is GONE:
+                self._inner.remove(key)
+            elif self._adapter.touches:
+                self._inner.put(key, self._adapter.into(value))
+        return {key: value for key, value in seen.items() if value is not GONE}
+
+    def items(self) -> ItemsView[Any, Any]:
+        """Keys and values."""
+        return self._map().items()
+
+    def keys(self) -> KeysView[Any]:
+        """Keys."""
+        return self._map().keys()
+
+    def values(self) -> ValuesView[Any]:
+        """Values."""
+        return self._map().values()
+
+    def is_empty(self) -> bool:
+        """Whether there is none that is seen."""
+        return not self._map()
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._inner.clear()
+
+
+class AdaptedReducingState(ReducingState[Any]):
+    """A reduced value; the backend's reduce function is :func:`_reduce`."""
+
+    __slots__ = ("_adapter", "_inner")
+
+    def __init__(self, inner: AppendingState[Any, Any], adapter: Adapter) -> None:
+        self._inner, self._adapter = inner, adapter
+
+    def get(self) -> Any:
+        """The value, or None."""
+        stored = self._inner.get()
+        value = None if stored is None else self._adapter.out(stored)
+        return None if value is GONE else value
+
+    def add(self, value: Any) -> None:
+        """Reduce one into it."""
+        self._inner.add(self._adapter.into(value))
+
+    def clear(self) -> None:
+        """Forget it."""
+        self._inner.clear()
+
+
+class AdaptedAggregatingState(AggregatingState[Any, Any]):
+    """An accumulator; the backend's function is :class:`_Aggregate`, which sees through what is stored."""
+
+    __slots__ = ("_adapter", "_inner")
+
+    def __init__(self, inner: AppendingState[Any, Any], adapter: Adapter) -> None:
+        self._inner, self._adapter = inner, adapter
+
+    def get(self) -> Any:
+        """The result, or None."""
+        return self._inner.get()
+
+    def add(self, value: Any) -> None:
+        """Add one."""
+        self._inner.add(value)
+
+    def clear(self) -> None:
+        """Forget it."""
+        self._inner.clear()
+
+
+ADAPTED: Mapping[StateKind, Callable[[Any, Adapter], State]] = {
+    StateKind.VALUE: AdaptedValueState,
+    StateKind.LIST: AdaptedListState,
+    StateKind.MAP: AdaptedMapState,
+    StateKind.REDUCING: AdaptedReducingState,
+    StateKind.AGGREGATING: AdaptedAggregatingState,
+}
