@@ -64,6 +64,6 @@ class SavepointWriter(DataSourceArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Leave nothing, of failed tasks and of others."""
-        from pyspark_savepoint.statebackends.commit import clean
+        from pyspark_savepoint.statebackends.commit import abandon
 
-        clean(self.plan)
+        abandon(self.plan)

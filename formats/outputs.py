@@ -23,6 +23,8 @@ if sys.platform != "win32":  # Windows has no locks on folders: there only the n
     import fcntl
 
 CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+#: How often a folder is deleted that others still write to.
+DELETIONS = 10
 #: File systems without hard links say one of these.
 NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV})
 REMEDIES = {
@@ -138,12 +140,15 @@ class LocalOutputs:
 
     def delete_directory(self, path: str) -> None:
         """The folder and all in it, where it is there; links in it are not followed."""
-        try:
-            shutil.rmtree(path)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            refuse(error, path)
+        for attempt in range(DELETIONS):
+            try:
+                shutil.rmtree(path)
+            except FileNotFoundError:
+                return
+            except OSError as error:
+                # Somebody has put a file there meanwhile.
+                if error.errno != errno.ENOTEMPTY or attempt == DELETIONS - 1:
+                    refuse(error, path)
 
     def delete_empty_directory(self, path: str) -> None:
         """The folder, where it is there and empty."""

@@ -17,7 +17,7 @@ import hashlib
 import posixpath
 import secrets
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark_savepoint.formats.errors import ConcurrentWriteError
 from pyspark_savepoint.formats.filesystem import SnapshotFileSystem, locate
@@ -35,13 +35,15 @@ class Staging:
     """Where one write keeps its files until it is published: by description, so tasks have it too.
 
     ``part`` is the name of one write of several that are published together: its files stay in the pending folder of
-    the token until whoever publishes takes them.
+    the token until whoever publishes takes them. Where it has ``begun``, its folder is not made again: whoever finds it
+    gone is too late.
     """
 
     filesystem: SnapshotFileSystem
     directory: str
     token: str
     part: str = ""
+    begun: bool = False
 
     @classmethod
     def at(cls, path: str, token: str | None = None, part: str = "") -> Staging:
@@ -67,9 +69,15 @@ class Staging:
         """Where a file of state is written, and is until it is adopted."""
         return posixpath.join(self.folder if self.filesystem.renames else self.directory, name)
 
+    def begin(self) -> Staging:
+        """Make the folder, once for a task, and for the commit."""
+        self.filesystem.create_directory(self.folder)
+        return replace(self, begun=True)
+
     def create_state(self, name: str) -> OutputFile:
         """A new file of state."""
-        self.filesystem.create_directory(self.folder)
+        if not self.begun:
+            self.filesystem.create_directory(self.folder)
         return self.filesystem.open_output(self.state_path(name))
 
     def work_path(self, name: str) -> str:
@@ -78,7 +86,8 @@ class Staging:
 
     def create_work(self, name: str) -> OutputFile:
         """A new file that only this write needs."""
-        self.filesystem.create_directory(self.folder)
+        if not self.begun:
+            self.filesystem.create_directory(self.folder)
         return self.filesystem.open_output(self.work_path(name), durable=False)
 
     def adopt(self, names: Collection[str]) -> None:

@@ -7,6 +7,7 @@ then files that nothing refers to any more are deleted. Whatever stops it before
 from __future__ import annotations
 
 import posixpath
+import time
 from collections.abc import Collection, Sequence
 
 from pyspark_savepoint.formats import changes
@@ -23,6 +24,9 @@ from pyspark_savepoint.formats.savepoint import Savepoint
 from pyspark_savepoint.statebackends.assemble import assemble_keyed
 from pyspark_savepoint.statebackends.planned_write import WritePlan
 from pyspark_savepoint.statebackends.write_results import TaskOutput
+
+#: Seconds within which Spark ends the Python workers of tasks that it has called off (spark.python.task.killTimeout).
+STRAGGLING = 3.0
 
 
 def commit(plan: WritePlan, outputs: Sequence[TaskOutput]) -> None:
@@ -44,6 +48,17 @@ def clean(plan: WritePlan, keep: Collection[str] = ()) -> None:
     plan.staging.discard(keep)
     if not plan.existed and not keep:
         plan.staging.filesystem.delete_empty_directory(plan.staging.directory)
+
+
+def abandon(plan: WritePlan) -> None:
+    """Leave nothing of a write that failed: also not what tasks make that Spark has not stopped yet."""
+    clean(plan)
+    filesystem, folder = plan.staging.filesystem, plan.staging.folder
+    end = time.monotonic() + (STRAGGLING if filesystem.renames else 0)
+    while time.monotonic() < end:
+        time.sleep(0.1)
+        if filesystem.info(folder) is not None:
+            clean(plan)
 
 
 def _base(plan: WritePlan) -> CheckpointMetadata | None:

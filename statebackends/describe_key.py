@@ -146,7 +146,7 @@ def _check_hash(key: Key, schema: pa.Schema, request: WriteRequest) -> None:
     kinds = [schema.field(name).type for name in key.columns]
     kind = key_struct(key.serializer, kinds) if key.composite else kinds[0]
     try:
-        key.serializer.java_hash(pa.nulls(0, form_of(kind, key.serializer, KEY)))
+        key.serializer.java_hash(pa.array([], form_of(kind, key.serializer, KEY)))
     except UndecodableStateError:
         raise UndecodableStateError(
             f"the key groups of {key.serializer.flink_type} are known only to the user's code, which has its hashCode",

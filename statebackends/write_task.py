@@ -8,12 +8,14 @@ names of their own, so what an attempt that failed or was not needed has left is
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
-from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.errors import ConcurrentWriteError, SavepointError
 from pyspark_savepoint.formats.key_groups import range_for_operator_index
+from pyspark_savepoint.formats.publication import fingerprint, read_published
 from pyspark_savepoint.statebackends.element_files import created_work
 from pyspark_savepoint.statebackends.operator_files import write_element_rows
 from pyspark_savepoint.statebackends.planned_write import WritePlan
@@ -29,12 +31,25 @@ FEW_ROWS = 1 << 16
 def write_rows(plan: WritePlan, partition: int, batches: Iterable[pa.RecordBatch]) -> TaskOutput:
     """Write the rows of one partition; SavepointError names the operator."""
     try:
+        _refuse_late(plan)
+        plan = replace(plan, staging=plan.staging.begin())
         if not plan.request.is_keyed:
             name, rows = write_element_rows(plan, batches)
             return TaskOutput(partition, rows, elements=name)
         return _keyed(plan, partition, batches)
     except SavepointError as error:
         raise error.with_facts(operator=plan.label) from None
+
+
+def _refuse_late(plan: WritePlan) -> None:
+    """An attempt that nobody waits for any more makes nothing: its write is over, and published."""
+    staging = plan.staging
+    if not staging.part and fingerprint(read_published(staging.filesystem, staging.directory)) != plan.seen:
+        raise ConcurrentWriteError(
+            "a savepoint was published at this path while this task began",
+            path=staging.filesystem.uri(staging.directory),
+            remedy="nothing of this task was used: see what is there now, and write again if it is not this write's",
+        )
 
 
 def _keyed(plan: WritePlan, partition: int, batches: Iterable[pa.RecordBatch]) -> TaskOutput:

@@ -240,11 +240,12 @@ def test_parts_wait_for_whoever_publishes_them(tmp_path: Path, system: SnapshotF
 
 
 def test_a_late_task_finds_no_folder(tmp_path: Path) -> None:
-    staging = Staging(LocalFileSystem(), str(tmp_path), "token")
+    staging = Staging(LocalFileSystem(), str(tmp_path), "token").begin()
     file = staging.create_state("a")
     staging.discard()
-    with pytest.raises(SavepointError):
-        LocalFileSystem().open_output(staging.state_path("b"))
+    for create in (staging.create_state, staging.create_work):
+        with pytest.raises(SavepointError, match="cannot be written"):
+            create("b")
     file.abort()
     assert names(tmp_path) == []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ from pyspark_savepoint.formats.keyed_handles import KeyGroupsSavepointStateHandl
 from pyspark_savepoint.formats.publication import relative_files
 from pyspark_savepoint.formats.savepoint import Savepoint
 from pyspark_savepoint.statebackends import assemble, run_files, write_task
-from pyspark_savepoint.statebackends.commit import clean, commit
+from pyspark_savepoint.statebackends.commit import abandon, clean, commit
 from pyspark_savepoint.statebackends.request import TableRequest
 from pyspark_savepoint.statebackends.tables import open_table
 from pyspark_savepoint.statebackends.write_task import write_rows
@@ -458,6 +459,25 @@ def test_failed_attempts_leave_nothing(tmp_path: Path) -> None:
     commit(plan, outputs)
     assert read(tmp_path / "sp") == without_empty(table)
     assert not left_over(tmp_path / "sp")
+
+
+def test_an_attempt_that_comes_too_late_makes_nothing(tmp_path: Path) -> None:
+    plan = planned(tmp_path / "sp", accounts([1]).schema)
+    commit(plan, [write_rows(plan, 0, accounts([1]).to_batches())])
+    before = digests(tmp_path)
+    with pytest.raises(ConcurrentWriteError, match="published at this path while this task began"):
+        write_rows(plan, 0, accounts([1]).to_batches())
+    assert digests(tmp_path) == before
+    assert not left_over(tmp_path / "sp")
+
+
+def test_what_stragglers_make_after_an_abort_goes_too(tmp_path: Path) -> None:
+    plan = planned(tmp_path / "sp", accounts([1]).schema)
+    straggler = threading.Timer(0.5, write_rows, (plan, 0, accounts([1]).to_batches()))
+    straggler.start()
+    abandon(plan)
+    straggler.join()
+    assert not (tmp_path / "sp").exists()
 
 
 def test_an_aborted_write_leaves_what_was_there(tmp_path: Path) -> None:
