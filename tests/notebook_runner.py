@@ -45,8 +45,18 @@ def run(name: str, scratch: Path) -> nbformat.NotebookNode:
         kernel_name="python3",
         resources={"metadata": {"path": str(place)}},
         record_timing=False,
-    ).execute(env={**os.environ, "PYSPARK_PYTHON": sys.executable, "IPYTHONDIR": str(scratch / "ipython")})
+    ).execute(env=environment(scratch))
+    # Spark's JVM tells where it runs, and so on.
+    (setup, *_) = (cell for cell in notebook.cells if cell.cell_type == "code")
+    setup.outputs = [output for output in setup.outputs if output.get("name") != "stderr"]
     return relative(notebook, place)
+
+
+def environment(scratch: Path) -> dict[str, str]:
+    """That of the kernel, which does not take a Spark of this process for its own."""
+    taken = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET", "SPARK_CONNECT_MODE_ENABLED", "SPARK_REMOTE")
+    own = {name: value for name, value in os.environ.items() if name not in taken}
+    return {**own, "PYSPARK_PYTHON": sys.executable, "IPYTHONDIR": str(scratch / "ipython")}
 
 
 def relative(notebook: nbformat.NotebookNode, place: Path) -> nbformat.NotebookNode:

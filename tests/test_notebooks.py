@@ -1,0 +1,62 @@
+"""The notebooks run, and show what they show now: no errors, no noise, nothing of the machine they ran on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from notebook_runner import FOLDER, NAMES, outputs, read, run
+
+FULL_PATH = re.compile(r"(?<![\w.])/(?:home|mnt|opt|private|root|tmp|usr|Users|var|work)/")
+#: How long something took, and sizes of what a scheduler has cut.
+VARIES = re.compile(r"\d+ tasks?, [\d.]+ s")
+MAX_BYTES = 300_000
+
+
+def needs_flink(name: str) -> bool:
+    return any("from oracle import flink" in cell.source for cell in read(name).cells)
+
+
+def texts(output: Mapping[str, Any]) -> list[str]:
+    """What an output says as text."""
+    data = output.get("data", {"text/plain": output.get("text", "")})
+    return [text for kind, text in data.items() if kind.startswith("text/")]
+
+
+def plain(notebook: nbformat.NotebookNode) -> list[str]:
+    """What every output says in plain text, but for what no two runs have alike; figures only that they are there."""
+    said = []
+    for output in outputs(notebook):
+        data = output.get("data", {"text/plain": output.get("text", "")})
+        text = "figure" if "image/png" in data else data["text/plain"]
+        said.append(VARIES.sub("... tasks, ... s", text))
+    return said
+
+
+def test_there_are_notebooks() -> None:
+    assert len(NAMES) == 4
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_kept_is_small_and_clean(name: str) -> None:
+    notebook = read(name)
+    kept = list(outputs(notebook))
+    assert len(kept) >= 5
+    assert {output.output_type for output in kept} <= {"execute_result", "display_data", "stream"}
+    assert not [output for output in kept if output.get("name") == "stderr"]
+    found = [text for output in kept for text in texts(output)]
+    assert not [text for text in found + [cell.source for cell in notebook.cells] if FULL_PATH.search(text)]
+    assert (FOLDER / f"{name}.ipynb").stat().st_size < MAX_BYTES
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.flink if needs_flink(name) else ()) for name in NAMES]
+)
+def test_it_shows_what_is_kept(name: str, tmp_path: Path) -> None:
+    notebook = run(name, tmp_path)
+    assert plain(notebook) == plain(read(name))
