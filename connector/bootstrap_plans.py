@@ -16,7 +16,7 @@ from pyspark.sql.types import StructField, StructType
 
 from pyspark_savepoint.bootstrap_options import ProcessingOptions
 from pyspark_savepoint.distribution import LAYOUT, key_by, layout_of
-from pyspark_savepoint.formats.errors import OptionError, SavepointError
+from pyspark_savepoint.formats.errors import OptionError, SavepointError, did_you_mean
 from pyspark_savepoint.function_pickles import copy_of
 from pyspark_savepoint.operator_plan import Put
 from pyspark_savepoint.option_values import to_options
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 MAX_PARALLELISM = "maxParallelism"
+#: Options of a write that apply to state which functions make: they say the rest themselves.
+WRITE_OPTIONS = (MAX_PARALLELISM, "compression", "flinkVersion", "sortMemory")
 
 
 @dataclass(frozen=True)
@@ -149,6 +151,7 @@ class KeyedRows:
 
     def operator_tables(self, options: Mapping[str, str]) -> list[Put]:
         """The entries of all states and timers as one table."""
+        refuse_others(options)
         try:
             plan = self.plan(options)
         except SavepointError as error:
@@ -157,9 +160,19 @@ class KeyedRows:
         task = RecordTask(replace(plan, parallelism=parallelism))
         layout = {LAYOUT: {"maxParallelism": plan.max_parallelism, "parallelism": parallelism}}
         entries = frame.mapInArrow(task, _with_layout(spark_schema(ENTRIES), layout))
-        header = header_text(plan.descriptor.header())
+        header = header_text(plan.descriptor.header(options.get("compression") == "snappy"))
         numbers = {MAX_PARALLELISM: str(plan.max_parallelism), "parallelism": str(parallelism)}
-        return [Put(entries, {"table": "entries", "header": header, **numbers}, plan.descriptor)]
+        return [Put(entries, {**options, "table": "entries", "header": header, **numbers}, plan.descriptor)]
+
+
+def refuse_others(options: Mapping[str, str]) -> None:
+    """OptionError for options of a write that functions have no use for."""
+    for name in options:
+        if name not in WRITE_OPTIONS:
+            raise OptionError(
+                f"option {name!r} does not apply to what functions make: descriptors and key_by say it",
+                remedy=did_you_mean(name, WRITE_OPTIONS[1:]),
+            )
 
 
 def _with_layout(schema: StructType, layout: dict[str, Any]) -> StructType:
@@ -183,6 +196,7 @@ class OperatorStateRows:
 
         The function runs once for each: what it makes of the records must not change from run to run.
         """
+        refuse_others(options)
         given = {"path": "/", "uid": "any", **{k: v for k, v in options.items() if k == "flinkVersion"}}
         version = SavepointWriteOptions.parse(given).request(overwrite=False).restoring_flink
         copy = copy_of(self.function)

@@ -171,19 +171,20 @@ def test_timers_fire_at_the_end_of_their_key(spark: SparkSession) -> None:
     assert keys in ([1] * 8 + [2] * 4, [2] * 4 + [1] * 8)
 
 
-@pytest.mark.parametrize("backend", ["heap", "rocksdb"])
-def test_unsorted_records_come_to_the_same_state(
-    spark: SparkSession, records: DataFrame, tmp_path: Path, backend: str
-) -> None:
-    one = records.coalesce(1)
-    for name, options in (("sorted", {}), ("arrived", {"sorted": False, "state_backend": backend})):
-        keyed = OperatorTransformation.bootstrap_with(one).options(**options).key_by("id")
-        Savepoint.create(spark).with_operator("uid", keyed.transform(StatefulFunctionWithTime())).write(
-            f"{tmp_path}/{name}"
-        )
-    first, second = (Savepoint.load(spark, f"{tmp_path}/{name}") for name in ("sorted", "arrived"))
-    assert rows(second.keyed_state("uid")) == rows(first.keyed_state("uid"))
-    assert rows(second.timers("uid")) == rows(first.timers("uid"))
+def test_unsorted_records_come_to_the_same_state(spark: SparkSession, records: DataFrame, tmp_path: Path) -> None:
+    source = OperatorTransformation.bootstrap_with(records.coalesce(1))
+    savepoint = Savepoint.create(spark)
+    for uid, options in (
+        ("sorted", {}),
+        ("heap", {"sorted": False}),
+        ("rocksdb", {"sorted": False, "state_backend": "rocksdb"}),
+    ):
+        transformation = source.options(**options).key_by("id").transform(StatefulFunctionWithTime())
+        savepoint = savepoint.with_operator(uid, transformation, compression="snappy")
+    written = savepoint.write(f"{tmp_path}/sp")
+    for uid in ("heap", "rocksdb"):
+        assert rows(written.keyed_state(uid)) == rows(written.keyed_state("sorted"))
+        assert rows(written.timers(uid)) == rows(written.timers("sorted"))
 
 
 def test_records_that_are_laid_out_and_sorted_are_not_again(
@@ -212,11 +213,15 @@ def test_what_functions_made_goes_beside_other_state(spark: SparkSession, record
 
 def test_object_reuse_shares_what_it_says(spark: SparkSession, tmp_path: Path) -> None:
     data = spark.createDataFrame([(1, 0.5), (1, 1.5), (1, 2.5)], "id long, amount double").coalesce(1)
-    found = {}
-    for mode in ("DEFAULT", "COPY_PER_OPERATOR", "FULL_REUSE"):
+    modes = ("DEFAULT", "COPY_PER_OPERATOR", "FULL_REUSE")
+    savepoint = Savepoint.create(spark)
+    for mode in modes:
         keyed = OperatorTransformation.bootstrap_with(data).option("objectReuse", mode).key_by("id")
-        savepoint = Savepoint.create(spark).with_operator("uid", keyed.transform(Keeper())).write(f"{tmp_path}/{mode}")
-        (row,) = savepoint.keyed_state("uid").collect()
+        savepoint = savepoint.with_operator(mode, keyed.transform(Keeper()))
+    written = savepoint.write(f"{tmp_path}/sp")
+    found = {}
+    for mode in modes:
+        (row,) = written.keyed_state(mode).collect()
         found[mode] = ([amount for _, amount in row.rows], row.distinct)
     # What state is given it keeps as it was, in every mode; what the function keeps by itself is its own affair.
     assert found == {
@@ -265,6 +270,9 @@ def test_mistakes_are_refused_before_a_job_runs(spark: SparkSession, records: Da
         source.option("objectreus", "DEFAULT")
     with pytest.raises(OptionError, match="single_key"):
         source.options(sorted=False, state_backend="single_key")
+    keyed = source.key_by("id").transform(StatefulFunctionWithTime())
+    with pytest.raises(OptionError, match="option 'types' does not apply to what functions make"):
+        Savepoint.create(spark).with_operator("uid", keyed, types={"state": "INT"})
     with pytest.raises(SnapshotNotFoundError):
         Savepoint.load(spark, str(tmp_path))
 
