@@ -153,7 +153,7 @@ class SavepointWriteOptions:
     types_from: str | None = option(
         text,
         "a savepoint, or `savepoint#uid`: serializers are taken from its operator, exactly as they are there",
-        shown="the operator that is replaced, if any",
+        shown="types follow from the columns",
     )
     max_parallelism: int | None = option(
         whole_number(1, UPPER_BOUND_MAX_PARALLELISM),
