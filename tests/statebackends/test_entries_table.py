@@ -11,17 +11,19 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from keyed_models import LONG, RAW, STATES, Model, Written, models, write
+from keyed_models import LONG, RAW, STATES, VOID, Model, Written, longs, models, write
 
+from pyspark_savepoint.formats.columns import Cursors
 from pyspark_savepoint.formats.errors import UndecodableStateError
 from pyspark_savepoint.formats.key_groups import key_group_for_hash, key_groups_for_hashes
 from pyspark_savepoint.formats.savepoint import Savepoint
 from pyspark_savepoint.statebackends.edited_header import KeyedStates
-from pyspark_savepoint.statebackends.entries_table import EntriesPartition, EntriesTable
+from pyspark_savepoint.statebackends.entries_table import EntriesPartition, EntriesTable, timer_entries
 from pyspark_savepoint.statebackends.entry_bytes import ENTRIES, KEYED_ENTRIES, length_column
 from pyspark_savepoint.statebackends.entry_header import header_of, header_text
 from pyspark_savepoint.statebackends.keyed_plan import KeyedSplit
 from pyspark_savepoint.statebackends.request import EntriesRequest, TableRequest
+from pyspark_savepoint.statebackends.timer_queue import TimerQueue
 
 ALL = tuple((meta.name, False) for meta in STATES)
 Entry = tuple[str, int, bytes, bytes]
@@ -146,3 +148,20 @@ def test_keys_whose_hash_only_the_job_knows_have_no_other_key_group(corpus: Path
     pojo_keys = "310bd4ec7a3652772ed1da3e063e29ce"
     assert pojo_keys in {operator for operator, _ in all_entries(lab)}
     assert pojo_keys not in {operator for operator, _ in all_entries(lab, max_parallelism=512)}
+
+
+# -- timers -------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.tuples(longs, longs), max_size=8))
+def test_timers_of_raw_keyed_state_are_entries_that_begin_with_their_time(timers: list[tuple[int, int]]) -> None:
+    raw = [key.to_bytes(8, "big", signed=True) + b"\0" + time.to_bytes(8, "big", signed=True) for key, time in timers]
+    queue = TimerQueue("event", "user-timers", LONG, VOID)
+    batch = timer_entries(queue, Cursors.over(raw), 7, 3)
+    batch.validate(full=True)
+    rows = batch.to_pylist()
+    assert [(row["state"], row["key_group"], row["value"]) for row in rows] == [(3, 7, b"")] * len(timers)
+    for row, (key, time) in zip(rows, timers, strict=True):
+        assert row["serialized_key"] == key.to_bytes(8, "big", signed=True)
+        # With its sign flipped, so that unsigned bytes are in the order of time.
+        assert row["key"] == (time + (1 << 63)).to_bytes(8, "big") + row["serialized_key"] + b"\0"
