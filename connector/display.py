@@ -34,10 +34,10 @@ STYLE = """
 .savepoint-tree th,.savepoint-tree td{text-align:left!important;padding:.1em 1.2em .1em 0;vertical-align:top;border:0;
  background:transparent;font-size:12px}
 .savepoint-tree th{font-weight:normal;opacity:.65;border-bottom:1px solid rgba(128,128,128,.35)}
-.savepoint-tree th:nth-child(1){min-width:8em}
-.savepoint-tree th:nth-child(2){min-width:13em}
-.savepoint-tree th:nth-child(3){min-width:7em}
-.savepoint-tree th:nth-child(4){min-width:6em}
+.savepoint-tree th:nth-child(1){min-width:10em}
+.savepoint-tree th:nth-child(2){min-width:14em}
+.savepoint-tree th:nth-child(3){min-width:8.5em}
+.savepoint-tree th:nth-child(4){min-width:8em}
 .savepoint-tree td.type{font-family:monospace;overflow-wrap:anywhere;min-width:8em}
 """
 
