@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from pyspark_savepoint.formats.block_parts import binary_column
 from pyspark_savepoint.formats.columns import Cursors, binary_parts, fixed_array
 from pyspark_savepoint.formats.key_groups import key_groups_for_hashes
+from pyspark_savepoint.formats.keyed_stream import FullKeyedStream
 from pyspark_savepoint.formats.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
@@ -94,11 +95,12 @@ class EntriesPartition:
     def _all(self, numbers: dict[tuple[str, bool], int]) -> Iterator[tuple[pa.RecordBatch, TypeSerializer]]:
         for source in self.split.sources:
             with source.open(self.request.decode) as stream:
-                reader = self._reader(stream.header, numbers)
+                contiguous = isinstance(stream, FullKeyedStream | RocksDBKeyedStream)
+                reader = self._reader(stream.header, numbers, contiguous)
                 selected = set(np.flatnonzero(reader.numbers >= 0).tolist())
                 if isinstance(stream, RocksDBKeyedStream):
                     stream.split_keys = reader.with_keys
-                elif stream.form == "full" and not reader.with_keys:
+                elif isinstance(stream, FullKeyedStream) and not reader.with_keys:
                     selected = set()  # all entries come, and none is split into its parts
                 key_groups = set(self.split.key_groups)
                 for block in stream.blocks(key_groups, selected, False, self.request.window):
@@ -110,10 +112,12 @@ class EntriesPartition:
                 if len(at) and state in numbers:
                     yield timer_entries(queue, at, key_group, numbers[state]), queue.key
 
-    def _reader(self, header: KeyedBackendHeader, numbers: dict[tuple[str, bool], int]) -> EntryReader:
+    def _reader(
+        self, header: KeyedBackendHeader, numbers: dict[tuple[str, bool], int], contiguous: bool
+    ) -> EntryReader:
         mine = np.array([numbers.get((meta.name, is_timer(meta)), -1) for meta in header.states], np.int32)
         with_keys = self.wanted.keys or self.wanted.max_parallelism is not None
-        return EntryReader(header, mine, with_keys, self.request.decode, self.request.batch_rows)
+        return EntryReader(header, mine, with_keys, contiguous, self.request.decode, self.request.batch_rows)
 
     def _rehashed(self, batch: pa.RecordBatch, key: TypeSerializer) -> pa.RecordBatch:
         """The same with the key groups of their keys, which are decoded to the last digit."""

@@ -59,25 +59,28 @@ NOTHING = pa.scalar(b"", pa.binary())
 
 @dataclass(frozen=True)
 class EntryReader:
-    """Turns blocks of one file into entries. ``numbers`` has the number of every state by its id; -1: not wanted."""
+    """Turns blocks of one file into entries. ``numbers`` has the number of every state by its id; -1: not wanted.
+
+    ``contiguous``: the parts of a key lie one behind the other in a block, as they do in files of the full format.
+    """
 
     header: KeyedBackendHeader
     numbers: Ints
     with_keys: bool
+    contiguous: bool
     options: DecodeOptions
     batch_rows: int
 
     def batches(self, block: KeyedBlock) -> Iterator[pa.RecordBatch]:
         """The wanted entries of a block."""
-        if block.form == HEAP:
-            for state in np.unique(block.state).tolist():
-                if self.numbers[state] >= 0:
-                    for rows in self._pieces(block.entries_of(state)):
-                        yield self._heap(block, state, rows)
+        if self.contiguous:
+            for rows in self._pieces(np.flatnonzero(self.numbers[block.state] >= 0)):
+                yield self._full(block, rows)
             return
-        wanted = np.flatnonzero(self.numbers[block.state] >= 0)
-        for rows in self._pieces(wanted):
-            yield self._full(block, rows)
+        for state in np.unique(block.state).tolist():
+            if self.numbers[state] >= 0:
+                for rows in self._pieces(block.entries_of(state)):
+                    yield self._in_parts(block, state, rows)
 
     def _pieces(self, rows: Longs) -> Iterator[Longs]:
         for low in range(0, len(rows), self.batch_rows):
@@ -115,35 +118,39 @@ class EntryReader:
         skip_rows(self.header.key_serializer, at)
         return start, at.position
 
-    # -- heap format -----------------------------------------------------------------------------------------
+    # -- heap format, and what was put together in memory ----------------------------------------------------
 
-    def _heap(self, block: KeyedBlock, state: int, rows: Longs) -> pa.RecordBatch:
+    def _in_parts(self, block: KeyedBlock, state: int, rows: Longs) -> pa.RecordBatch:
+        """Entries of one state, whose keys lie in parts; of the heap format, its values too."""
         meta = self.header.states[state]
-        if is_timer(meta):
-            return self._full(block, rows)
         key = binary_column(block.buffer, block.key_start[rows], block.key_end[rows])
-        composite = self._composite(block, rows, key, meta.namespace_serializer)
         start, end = block.value_start[rows], block.value_end[rows]
-        if meta.state_type == "LIST":
-            kept, value = self._joined_lists(block, state, start, end)
-        elif meta.state_type == "MAP":
-            kept, composite, value = self._map_entries(block, state, composite, start, end)
+        kept = np.arange(len(rows))
+        if is_timer(meta):
+            composite, value = key, binary_column(block.buffer, end, end)
+            if self.with_keys:
+                key = binary_column(block.buffer, *self._key_of_timers(block, state, rows))
         else:
-            kept, value = np.arange(len(rows)), binary_column(block.buffer, start, end)
-        if len(kept) != len(rows) or meta.state_type == "MAP":
-            index = pa.array(kept)
-            key = key.take(index)
-            composite = composite if meta.state_type == "MAP" else composite.take(index)
-        columns = [composite, value, key] if self.with_keys else [composite, value]
+            composite = self._composite(block, rows, key, meta.namespace_serializer)
+            if block.form == HEAP and meta.state_type == "LIST":
+                kept, value = self._joined_lists(block, state, start, end)
+            elif block.form == HEAP and meta.state_type == "MAP":
+                kept, composite, value = self._map_entries(block, state, composite, start, end)
+            else:
+                value = binary_column(block.buffer, start, end)
+        if len(composite) != len(kept):
+            composite = composite.take(pa.array(kept))
+        columns = [composite, value, key.take(pa.array(kept))] if self.with_keys else [composite, value]
         return self._batch(block.state[rows][kept], block.key_group[rows][kept], *columns)
 
     def _composite(self, block: KeyedBlock, rows: Longs, key: pa.Array, namespace: TypeSerializer) -> pa.Array:
         start, end = block.namespace_start[rows], block.namespace_end[rows]
         spaces = binary_column(block.buffer, start, end)
+        user = binary_column(block.buffer, block.user_start[rows], block.user_end[rows])
         if self.header.key_serializer.length >= 0 or namespace.length >= 0:
-            return pc.binary_join_element_wise(key, spaces, NOTHING)
+            return pc.binary_join_element_wise(key, spaces, user, NOTHING)
         key_length = length_column(block.key_end[rows] - block.key_start[rows])
-        return pc.binary_join_element_wise(key, key_length, spaces, length_column(end - start), NOTHING)
+        return pc.binary_join_element_wise(key, key_length, spaces, length_column(end - start), user, NOTHING)
 
     def _joined_lists(self, block: KeyedBlock, state: int, start: Longs, end: Longs) -> tuple[Longs, pa.Array]:
         """List := i32 n  element[n] becomes element (',' element)*; an empty list has no entry."""

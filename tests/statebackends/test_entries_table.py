@@ -100,7 +100,7 @@ NULLS = {"map-sl", "map-ss", "map-void"}
 
 def all_entries(path: Path, **wanted: Any) -> dict[tuple[str, str], dict[tuple[int, bytes], bytes]]:
     """The entries of every state of every operator that can be read whole."""
-    savepoint = Savepoint.open(str(path))
+    savepoint = Savepoint.open(str(path), allow_outside=True)
     found: dict[tuple[str, str], dict[tuple[int, bytes], bytes]] = {}
     for operator in savepoint.operators:
         states = KeyedStates.read(savepoint, operator)
@@ -117,7 +117,8 @@ def all_entries(path: Path, **wanted: Any) -> dict[tuple[str, str], dict[tuple[i
             place = found.setdefault((operator.operator_id.hex, names[row["state"]][0]), {})
             assert (row["key_group"], row["key"]) not in place
             place[row["key_group"], row["key"]] = row["value"]
-        assert header_of(header_text(states.headers.headers[0])) == states.headers.headers[0]
+        head = states.headers.headers[0]
+        assert header_of(header_text(head)).states == head.states
     return found
 
 
@@ -141,6 +142,16 @@ def test_every_backend_has_the_entries_of_flinks_canonical_savepoint(
     common = [state for state in found if state in expected and state[1] not in NEVER_EQUAL | NULLS]
     assert len(common) >= states
     assert [state for state in common if found[state] != expected[state]] == []
+
+
+def test_a_changelog_has_the_entries_of_the_savepoint_of_the_same_job() -> None:
+    savepoints = Path(__file__).parents[1] / "oracle" / "savepoints"
+    (checkpoint,) = (savepoints / "changelog").rglob("_metadata")
+    expected = all_entries(savepoints / "shop" / "savepoint")
+    for wanted in ({}, {"keys": True}):
+        found = all_entries(checkpoint.parent, **wanted)
+        assert found.keys() == expected.keys()
+        assert [state for state in found if found[state] != expected[state] and state[1] != "coupon"] == []
 
 
 def test_keys_whose_hash_only_the_job_knows_have_no_other_key_group(corpus: Path) -> None:
