@@ -26,7 +26,7 @@ from pyspark_savepoint.statebackends.key_codec import spans_of
 
 @dataclass(frozen=True)
 class Renumbered:
-    """A function for ``mapInArrow``: ``numbers`` are those of the descriptor's states in the new head; -1: not wanted."""
+    """A function for ``mapInArrow``: ``numbers`` are those that the descriptor's states get; -1: not wanted."""
 
     descriptor: KeyedDescriptor
     numbers: tuple[int, ...]
