@@ -27,7 +27,7 @@ public final class Loyalty {
     private static final TypeInformation<Tuple3<Long, String, Long>> PURCHASE =
             Types.TUPLE(Types.LONG, Types.STRING, Types.LONG);
     private static final String[] CATEGORIES = {"books", "games", "garden", "music"};
-    private static final int CUSTOMERS = 5_000;
+    private static final int CUSTOMERS = 8;
 
     private Loyalty() {}
 
@@ -72,7 +72,7 @@ public final class Loyalty {
 
     /** Customer, category, cents. */
     private static Tuple3<Long, String, Long> purchase(int i) {
-        return Tuple3.of(1 + i * 7_919L % CUSTOMERS, CATEGORIES[i % CATEGORIES.length], 500 + i * 1_237L % 9_500);
+        return Tuple3.of(1 + i % CUSTOMERS * 623L, CATEGORIES[i % CATEGORIES.length], 500 + i * 1_237L % 9_500);
     }
 
     /** One point per euro, and what a customer has spent in each category. */
