@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from pyspark_savepoint.bootstrap_options import processing_options_table
 from pyspark_savepoint.formats.serializers.registry import known_serializers
 from pyspark_savepoint.options import options_table
+from pyspark_savepoint.statebackends.flink_types import defaults_table
+from pyspark_savepoint.write_options import write_options_table
 
 README = Path(__file__).parents[1] / "README.md"
 SHOP = Path(__file__).parent / "oracle" / "savepoints" / "shop" / "savepoint"
@@ -32,23 +38,36 @@ def serializer_list() -> str:
     )
 
 
-def test_options_are_those_of_the_code() -> None:
-    assert section("options") == options_table().strip()
+#: What stands between the comments of a generated section.
+GENERATED: dict[str, Callable[[], str]] = {
+    "options": options_table,
+    "write options": write_options_table,
+    "processing options": processing_options_table,
+    "default types": defaults_table,
+    "serializers": serializer_list,
+}
 
 
-def test_serializers_are_those_of_the_registry() -> None:
-    assert section("serializers") == serializer_list()
+@pytest.mark.parametrize("name", GENERATED)
+def test_tables_are_those_of_the_code(name: str) -> None:
+    assert section(name) == GENERATED[name]().strip()
 
 
-def test_python_examples_run(spark: Any) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
-    assert len(blocks) == 2
-    code = "\n".join(blocks)
-    for path in ("/savepoints/savepoint-2f1a3c", "/checkpoints/7d2e.../"):
-        code = code.replace(path, str(SHOP))
+def test_python_examples_run(spark: Any, tmp_path: Path) -> None:
+    """One after the other, as a reader would: each knows the names of those before it."""
+    opening, *blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+    assert len(blocks) == 6
     names: dict[str, Any] = {"spark": spark, "path": str(SHOP)}
-    exec(code, names)
+    for block in blocks:
+        code = block.replace("/checkpoints/7d2e.../", str(SHOP)).replace('"/savepoints/', f'"{tmp_path}/')
+        exec(code, names)
     assert names["accounts"].where("profile.tier = 'GOLD'").count() > 0
+    assert names["bootstrapped"].keyed_state("uid").count() == 2
+    assert names["fixed"].keyed_state("accounts").where("total < 0").count() == 0
+    assert "spent_by_currency" not in names["fixed"].keyed_state("accounts").columns
+    written = names["spark"].read.format("savepoint").option("uid", "again").load(f"{tmp_path}/new")
+    assert written.count() == names["accounts"].count()
+    assert opening.count('format("savepoint")') == 2
 
 
 def test_sql_examples_run(spark: Any) -> None:
