@@ -10,7 +10,7 @@ from pyspark_savepoint.formats.key_groups import UPPER_BOUND_MAX_PARALLELISM
 from pyspark_savepoint.option_fields import choice, collect, flag, option, size, table_of, whole_number
 from pyspark_savepoint.statebackends.processing.backends import BACKENDS
 from pyspark_savepoint.statebackends.processing.registry import ObjectReuse
-from pyspark_savepoint.statebackends.write_request import DEFAULT_SORT_MEMORY
+from pyspark_savepoint.statebackends.writing.write_request import DEFAULT_SORT_MEMORY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

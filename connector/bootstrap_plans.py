@@ -23,11 +23,7 @@ from pyspark_savepoint.option_values import to_options
 from pyspark_savepoint.processing_tasks import RecordTask
 from pyspark_savepoint.reader_functions import struct_type
 from pyspark_savepoint.schema import arrow_schema, spark_schema
-from pyspark_savepoint.statebackends.describe_key import describe_key
-from pyspark_savepoint.statebackends.descriptors import KeyedDescriptor
 from pyspark_savepoint.statebackends.entry_bytes import ENTRIES
-from pyspark_savepoint.statebackends.entry_header import header_text
-from pyspark_savepoint.statebackends.flink_types import default_serializer
 from pyspark_savepoint.statebackends.processing.bootstrap import BootstrapPlan
 from pyspark_savepoint.statebackends.processing.functions import (
     BroadcastStateBootstrapFunction,
@@ -39,7 +35,11 @@ from pyspark_savepoint.statebackends.processing.operator_state import OperatorSt
 from pyspark_savepoint.statebackends.processing.process import ProcessPlan
 from pyspark_savepoint.statebackends.processing.records import RecordOrder
 from pyspark_savepoint.statebackends.processing.window_operator import WindowSpec
-from pyspark_savepoint.statebackends.write_request import DEFAULT_MAX_PARALLELISM
+from pyspark_savepoint.statebackends.writing.describe_key import describe_key
+from pyspark_savepoint.statebackends.writing.descriptors import KeyedDescriptor
+from pyspark_savepoint.statebackends.writing.entry_header import header_text
+from pyspark_savepoint.statebackends.writing.flink_types import default_serializer
+from pyspark_savepoint.statebackends.writing.write_request import DEFAULT_MAX_PARALLELISM
 from pyspark_savepoint.write_options import SavepointWriteOptions
 
 if TYPE_CHECKING:

@@ -19,13 +19,13 @@ from pyspark_savepoint.formats.errors import OptionError, SavepointError, did_yo
 from pyspark_savepoint.formats.key_groups import check_parallelism
 from pyspark_savepoint.option_values import to_options
 from pyspark_savepoint.schema import arrow_schema
-from pyspark_savepoint.statebackends.planned_write import Distribution
-from pyspark_savepoint.statebackends.write_request import DEFAULT_MAX_PARALLELISM
+from pyspark_savepoint.statebackends.writing.planned_write import Distribution
+from pyspark_savepoint.statebackends.writing.write_request import DEFAULT_MAX_PARALLELISM
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from pyspark_savepoint.statebackends.key_hashing import KeyHashing
+    from pyspark_savepoint.statebackends.writing.key_hashing import KeyHashing
 
 #: Where a key column says how :func:`key_by` laid the rows out.
 LAYOUT = "savepoint.keyBy"
@@ -99,7 +99,7 @@ def _partitioned(df: DataFrame, parallelism: int) -> DataFrame:
 
 def _with_key_group(df: DataFrame, keys: Sequence[str], max_parallelism: int, options: dict[str, Any]) -> DataFrame:
     """The DataFrame with a column of key groups: by Spark's own expressions where they can, else by Arrow."""
-    from pyspark_savepoint.statebackends.key_hashing import KeyHashing
+    from pyspark_savepoint.statebackends.writing.key_hashing import KeyHashing
     from pyspark_savepoint.write_options import SavepointWriteOptions
 
     given = {"uid": "key_by", "path": ".", "table": "timers", "key": json.dumps(list(keys)), **to_options(options)}

@@ -13,13 +13,13 @@ from pyspark_savepoint.formats.errors import OptionError, did_you_mean
 from pyspark_savepoint.formats.identifiers import OperatorIdentifier
 from pyspark_savepoint.formats.savepoint import Savepoint as Snapshot
 from pyspark_savepoint.savepoint_plan import identifier_of
-from pyspark_savepoint.statebackends.graph_position import identifiers_to_change, operator_at
-from pyspark_savepoint.statebackends.hashers import StreamGraphHasher
-from pyspark_savepoint.statebackends.job_description import JobDescription
-from pyspark_savepoint.statebackends.job_reader import Job, describe_job
-from pyspark_savepoint.statebackends.restore_check import check_restore
-from pyspark_savepoint.statebackends.restore_plan import restore_plan_table
-from pyspark_savepoint.statebackends.stream_graph import StreamGraph
+from pyspark_savepoint.statebackends.jobs.graph_position import identifiers_to_change, operator_at
+from pyspark_savepoint.statebackends.jobs.hashers import StreamGraphHasher
+from pyspark_savepoint.statebackends.jobs.job_description import JobDescription
+from pyspark_savepoint.statebackends.jobs.job_reader import Job, describe_job
+from pyspark_savepoint.statebackends.jobs.restore_check import check_restore
+from pyspark_savepoint.statebackends.jobs.restore_plan import restore_plan_table
+from pyspark_savepoint.statebackends.jobs.stream_graph import StreamGraph
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

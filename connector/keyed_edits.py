@@ -29,15 +29,15 @@ from pyspark_savepoint.formats.publication import Staging
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, PlannedState, Put
 from pyspark_savepoint.schema import arrow_schema, spark_schema
-from pyspark_savepoint.statebackends.descriptors import KeyedDescriptor, StateKind
-from pyspark_savepoint.statebackends.edited_header import KeyedStates
 from pyspark_savepoint.statebackends.entry_bytes import ENTRIES, KEYED_ENTRIES, SERIALIZED_KEY
-from pyspark_savepoint.statebackends.entry_encoder import KEYS, EntryEncoder, KeyEncoder, Regroup, key_columns
 from pyspark_savepoint.statebackends.operator_table import operator_sources
-from pyspark_savepoint.statebackends.renumbered import Renumbered
 from pyspark_savepoint.statebackends.request import EntriesRequest
-from pyspark_savepoint.statebackends.write_plan import WritePlan
-from pyspark_savepoint.statebackends.write_request import ENTRIES as ENTRIES_TABLE
+from pyspark_savepoint.statebackends.writing.descriptors import KeyedDescriptor, StateKind
+from pyspark_savepoint.statebackends.writing.edited_header import KeyedStates
+from pyspark_savepoint.statebackends.writing.entry_encoder import KEYS, EntryEncoder, KeyEncoder, Regroup, key_columns
+from pyspark_savepoint.statebackends.writing.renumbered import Renumbered
+from pyspark_savepoint.statebackends.writing.write_plan import WritePlan
+from pyspark_savepoint.statebackends.writing.write_request import ENTRIES as ENTRIES_TABLE
 from pyspark_savepoint.write_options import SavepointWriteOptions
 
 if TYPE_CHECKING:

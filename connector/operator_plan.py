@@ -17,8 +17,8 @@ from pyspark_savepoint.formats.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.savepoint import Savepoint as Snapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.statebackends.descriptors import KeyedDescriptor, OperatorStateDescriptor
 from pyspark_savepoint.statebackends.timer_queue import service_of
+from pyspark_savepoint.statebackends.writing.descriptors import KeyedDescriptor, OperatorStateDescriptor
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

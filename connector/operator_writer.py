@@ -20,12 +20,12 @@ from pyspark_savepoint.formats.snapshot_location import SnapshotLocation
 from pyspark_savepoint.formats.stream_handles import RelativeFileStateHandle
 from pyspark_savepoint.keyed_edits import edited_state
 from pyspark_savepoint.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, Put
-from pyspark_savepoint.statebackends.descriptors import KeyedDescriptor
 from pyspark_savepoint.statebackends.entry_bytes import KEY, KEY_GROUP
-from pyspark_savepoint.statebackends.entry_header import header_text
-from pyspark_savepoint.statebackends.operator_edit import OperatorPart, write_operator_state
 from pyspark_savepoint.statebackends.operator_table import OperatorSource, operator_sources
-from pyspark_savepoint.statebackends.write_request import ENTRIES, OPERATOR_WRITES
+from pyspark_savepoint.statebackends.writing.descriptors import KeyedDescriptor
+from pyspark_savepoint.statebackends.writing.entry_header import header_text
+from pyspark_savepoint.statebackends.writing.operator_edit import OperatorPart, write_operator_state
+from pyspark_savepoint.statebackends.writing.write_request import ENTRIES, OPERATOR_WRITES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -29,8 +29,8 @@ from pyspark_savepoint.option_fields import (
     text,
     whole_number,
 )
-from pyspark_savepoint.statebackends.graph_position import operator_at_plan
-from pyspark_savepoint.statebackends.hashers import StreamGraphHasher
+from pyspark_savepoint.statebackends.jobs.graph_position import operator_at_plan
+from pyspark_savepoint.statebackends.jobs.hashers import StreamGraphHasher
 from pyspark_savepoint.statebackends.request import (
     DEFAULT_BATCH_ROWS,
     DEFAULT_MEMORY,
@@ -38,7 +38,7 @@ from pyspark_savepoint.statebackends.request import (
     EntriesRequest,
     TableRequest,
 )
-from pyspark_savepoint.statebackends.surveys import SURVEYS
+from pyspark_savepoint.statebackends.surveys.registry import SURVEYS
 from pyspark_savepoint.statebackends.tables import KEYED_TABLES, TABLES
 
 MAX_BATCH_ROWS = 1 << 20

@@ -13,11 +13,11 @@ from pyspark_savepoint.keyed_edits import with_states
 from pyspark_savepoint.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, OperatorRows, PlannedState, Put
 from pyspark_savepoint.option_values import to_options
 from pyspark_savepoint.schema import arrow_schema
-from pyspark_savepoint.statebackends.describe import describe_keyed, describe_operator_state
-from pyspark_savepoint.statebackends.descriptors import KeyedDescriptor, OperatorStateDescriptor, StateKind
 from pyspark_savepoint.statebackends.keyed_plan import OperatorHeaders, is_namespaced
 from pyspark_savepoint.statebackends.state_column import LAST_ACCESS
-from pyspark_savepoint.statebackends.write_request import (
+from pyspark_savepoint.statebackends.writing.describe import describe_keyed, describe_operator_state
+from pyspark_savepoint.statebackends.writing.descriptors import KeyedDescriptor, OperatorStateDescriptor, StateKind
+from pyspark_savepoint.statebackends.writing.write_request import (
     BROADCAST,
     KEYED_STATE,
     LIST,

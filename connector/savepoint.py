@@ -23,14 +23,14 @@ from pyspark_savepoint.option_values import to_options
 from pyspark_savepoint.savepoint_edits import SavepointEdits
 from pyspark_savepoint.savepoint_plan import Named, SavepointPlan, identifier_of
 from pyspark_savepoint.savepoint_tables import SavepointTables
-from pyspark_savepoint.statebackends.write_request import DEFAULT_MAX_PARALLELISM
+from pyspark_savepoint.statebackends.writing.write_request import DEFAULT_MAX_PARALLELISM
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from pyspark_savepoint.formats.identifiers import OperatorIdentifier
-    from pyspark_savepoint.statebackends.job_reader import Job
-    from pyspark_savepoint.statebackends.stream_graph import StreamGraph
+    from pyspark_savepoint.statebackends.jobs.job_reader import Job
+    from pyspark_savepoint.statebackends.jobs.stream_graph import StreamGraph
 
 NO_OPTIONS: Mapping[str, str] = MappingProxyType({})
 

@@ -9,7 +9,14 @@ from pyspark_savepoint.keyed_edits import with_keys_deleted, with_states
 from pyspark_savepoint.operator_plan import OperatorPlan, OperatorRows
 from pyspark_savepoint.puts import put_rows, put_state, put_table
 from pyspark_savepoint.savepoint_plan import Named, SavepointPlan, identifier_of
-from pyspark_savepoint.statebackends.write_request import BROADCAST, KEYED_STATE, LIST, TIMERS, UNION, WINDOW_STATE
+from pyspark_savepoint.statebackends.writing.write_request import (
+    BROADCAST,
+    KEYED_STATE,
+    LIST,
+    TIMERS,
+    UNION,
+    WINDOW_STATE,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

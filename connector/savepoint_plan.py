@@ -16,7 +16,7 @@ from pyspark_savepoint.formats.savepoint import Savepoint as Snapshot
 from pyspark_savepoint.formats.stream_handles import FileStateHandle, SegmentFileStateHandle, StreamStateHandle
 from pyspark_savepoint.keyed_edits import rehashed
 from pyspark_savepoint.operator_plan import Base, OperatorPlan
-from pyspark_savepoint.statebackends.write_request import DEFAULT_MAX_PARALLELISM
+from pyspark_savepoint.statebackends.writing.write_request import DEFAULT_MAX_PARALLELISM
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

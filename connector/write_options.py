@@ -28,7 +28,7 @@ from pyspark_savepoint.option_fields import (
     text,
     whole_number,
 )
-from pyspark_savepoint.statebackends.write_request import (
+from pyspark_savepoint.statebackends.writing.write_request import (
     DEFAULT_FLINK_VERSION,
     DEFAULT_MAX_PARALLELISM,
     DEFAULT_SORT_MEMORY,

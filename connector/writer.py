@@ -15,7 +15,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from pyspark_savepoint.formats.errors import SavepointError
-from pyspark_savepoint.statebackends.write_results import TaskOutput
+from pyspark_savepoint.statebackends.writing.write_results import TaskOutput
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,13 +37,13 @@ class SavepointWriter(DataSourceArrowWriter):
     def __init__(self, options: SavepointWriteOptions, schema: StructType, overwrite: bool) -> None:
         from pyspark_savepoint.distribution import layout_of
         from pyspark_savepoint.schema import arrow_schema
-        from pyspark_savepoint.statebackends.write_plan import plan_write
+        from pyspark_savepoint.statebackends.writing.write_plan import plan_write
 
         self.plan = plan_write(options.request(overwrite), arrow_schema(schema), layout_of(schema))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> SubtaskStateMessage:
         """The rows of one partition."""
-        from pyspark_savepoint.statebackends.write_task import write_rows
+        from pyspark_savepoint.statebackends.writing.write_task import write_rows
 
         context = TaskContext.get()
         partition = context.partitionId() if context is not None else 0
@@ -54,7 +54,7 @@ class SavepointWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish what all tasks have written."""
-        from pyspark_savepoint.statebackends.commit import commit
+        from pyspark_savepoint.statebackends.writing.commit import commit
 
         outputs = [message.output for message in messages if isinstance(message, SubtaskStateMessage)]
         try:
@@ -64,6 +64,6 @@ class SavepointWriter(DataSourceArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Leave nothing, of failed tasks and of others."""
-        from pyspark_savepoint.statebackends.commit import abandon
+        from pyspark_savepoint.statebackends.writing.commit import abandon
 
         abandon(self.plan)

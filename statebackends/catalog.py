@@ -24,7 +24,7 @@ from pyspark_savepoint.formats.keyed_handles import KeyGroupsStateHandle
 from pyspark_savepoint.formats.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.savepoint import Savepoint, find_snapshots
-from pyspark_savepoint.statebackends.changelog_source import ChangelogSource
+from pyspark_savepoint.statebackends.changelog.source import ChangelogSource
 from pyspark_savepoint.statebackends.keyed_plan import is_key_value, is_namespaced, key_type, state_type
 from pyspark_savepoint.statebackends.keyed_sources import keyed_sources
 from pyspark_savepoint.statebackends.operator_table import operator_sources

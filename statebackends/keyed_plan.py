@@ -21,7 +21,7 @@ from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
 from pyspark_savepoint.formats.savepoint import Savepoint
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.statebackends.changelog_source import ChangelogSource
+from pyspark_savepoint.statebackends.changelog.source import ChangelogSource
 from pyspark_savepoint.statebackends.conform import unify
 from pyspark_savepoint.statebackends.keyed_sources import AnyKeyedSource, KeyedStream, keyed_sources
 from pyspark_savepoint.statebackends.request import TableRequest, choose_states

@@ -35,8 +35,8 @@ from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
 from pyspark_savepoint.formats.savepoint import Savepoint
 from pyspark_savepoint.formats.stream_handles import UNKNOWN_SIZE
-from pyspark_savepoint.statebackends.changelog_keys import with_keys
-from pyspark_savepoint.statebackends.changelog_source import ChangelogKeyedStream, ChangelogSource
+from pyspark_savepoint.statebackends.changelog.keys import with_keys
+from pyspark_savepoint.statebackends.changelog.source import ChangelogKeyedStream, ChangelogSource
 from pyspark_savepoint.statebackends.rocksdb_source import RocksDBSource
 
 KeyedStream = FullKeyedStream | HeapKeyedStream | RocksDBKeyedStream | ChangelogKeyedStream

@@ -12,7 +12,7 @@ from pyspark_savepoint.statebackends.keyed_plan import OperatorHeaders, is_key_v
 from pyspark_savepoint.statebackends.keyed_table import KeyedTable
 from pyspark_savepoint.statebackends.operator_table import OperatorTable, operator_sources
 from pyspark_savepoint.statebackends.request import Table, TableRequest
-from pyspark_savepoint.statebackends.surveys import SURVEYS, survey
+from pyspark_savepoint.statebackends.surveys.registry import SURVEYS, survey
 from pyspark_savepoint.statebackends.timers_table import TimersTable
 
 OPERATOR_STATE = "operator_state"

@@ -12,7 +12,7 @@ import pytest
 from pyspark_savepoint.bootstrap_options import processing_options_table
 from pyspark_savepoint.formats.serializers.registry import known_serializers
 from pyspark_savepoint.options import options_table
-from pyspark_savepoint.statebackends.flink_types import defaults_table
+from pyspark_savepoint.statebackends.writing.flink_types import defaults_table
 from pyspark_savepoint.write_options import write_options_table
 
 README = Path(__file__).parents[1] / "README.md"

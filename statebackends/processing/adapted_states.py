@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, ItemsView, Iterable, KeysView, Mapping, ValuesView
 from typing import Any, Protocol
 
-from pyspark_savepoint.statebackends.descriptors import StateKind
 from pyspark_savepoint.statebackends.processing.state import (
     AggregatingState,
     AppendingState,
@@ -15,6 +14,7 @@ from pyspark_savepoint.statebackends.processing.state import (
     State,
     ValueState,
 )
+from pyspark_savepoint.statebackends.writing.descriptors import StateKind
 
 #: What ``out`` gives where there is a stored value that is not to be seen.
 GONE = object()

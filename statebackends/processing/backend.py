@@ -18,7 +18,6 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from pyspark_savepoint.formats.errors import OptionError
-from pyspark_savepoint.statebackends.descriptors import StateKind
 from pyspark_savepoint.statebackends.processing.state import (
     AggregateFunction,
     AggregatingStateDescriptor,
@@ -26,6 +25,7 @@ from pyspark_savepoint.statebackends.processing.state import (
     ReducingStateDescriptor,
     State,
 )
+from pyspark_savepoint.statebackends.writing.descriptors import StateKind
 
 
 class StateOutput(Protocol):

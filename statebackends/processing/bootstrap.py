@@ -15,8 +15,6 @@ from typing import Any
 import pyarrow as pa
 
 from pyspark_savepoint.formats.serializers.notation import DEFAULT_VERSION
-from pyspark_savepoint.statebackends.descriptors import USER_TIMERS, KeyedDescriptor, StateDescriptor
-from pyspark_savepoint.statebackends.key_codec import KeyCodec
 from pyspark_savepoint.statebackends.processing.backend import KeyedStateBackend
 from pyspark_savepoint.statebackends.processing.backends import create_backend
 from pyspark_savepoint.statebackends.processing.contexts import ElementContext
@@ -27,6 +25,8 @@ from pyspark_savepoint.statebackends.processing.guard import UserCode
 from pyspark_savepoint.statebackends.processing.records import Chunk, RecordOrder, Records
 from pyspark_savepoint.statebackends.processing.registry import ObjectReuse, Registry
 from pyspark_savepoint.statebackends.processing.window_operator import WindowOperator, WindowSpec
+from pyspark_savepoint.statebackends.writing.descriptors import USER_TIMERS, KeyedDescriptor, StateDescriptor
+from pyspark_savepoint.statebackends.writing.key_codec import KeyCodec
 
 
 @dataclass(frozen=True)

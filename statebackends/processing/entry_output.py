@@ -19,12 +19,12 @@ from pyspark_savepoint.formats.columns import DecodeOptions, Ints, fixed_array
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.ttl import TtlSerializer
-from pyspark_savepoint.statebackends.descriptors import StateDescriptor, StateKind
 from pyspark_savepoint.statebackends.entry_bytes import ENTRIES
-from pyspark_savepoint.statebackends.key_codec import spans_of
 from pyspark_savepoint.statebackends.processing.adapters import TimeToLive
 from pyspark_savepoint.statebackends.processing.values import from_python
-from pyspark_savepoint.statebackends.state_entries import state_entries
+from pyspark_savepoint.statebackends.writing.descriptors import StateDescriptor, StateKind
+from pyspark_savepoint.statebackends.writing.key_codec import spans_of
+from pyspark_savepoint.statebackends.writing.state_entries import state_entries
 
 CHUNK = 8192
 _VOID = b"\0"

@@ -19,7 +19,6 @@ from pyspark_savepoint.formats.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.savepoint import Savepoint
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.statebackends.descriptors import USER_TIMERS
 from pyspark_savepoint.statebackends.keyed_plan import OperatorHeaders, is_namespaced
 from pyspark_savepoint.statebackends.keyed_table import KEY, KEY_GROUP, KeyedPartition, KeyedTable, column_names
 from pyspark_savepoint.statebackends.processing.collector import Collector
@@ -39,6 +38,7 @@ from pyspark_savepoint.statebackends.processing.slices import (
 from pyspark_savepoint.statebackends.processing.values import to_python
 from pyspark_savepoint.statebackends.request import TableRequest
 from pyspark_savepoint.statebackends.timers_table import TimerPartition
+from pyspark_savepoint.statebackends.writing.descriptors import USER_TIMERS
 
 
 def states_of(headers: OperatorHeaders, namespaced: bool) -> dict[str, StateMetaInfoSnapshot]:

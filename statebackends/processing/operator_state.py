@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.errors import OptionError, SavepointError
 from pyspark_savepoint.formats.serializers.notation import DEFAULT_VERSION, parse_type
-from pyspark_savepoint.statebackends.descriptors import OperatorStateDescriptor, OperatorStateMode, StateKind
 from pyspark_savepoint.statebackends.processing.backend import RegisteredState
 from pyspark_savepoint.statebackends.processing.contexts import PlainContext
 from pyspark_savepoint.statebackends.processing.entry_output import PLAIN
@@ -28,6 +27,7 @@ from pyspark_savepoint.statebackends.processing.registry import ObjectReuse, Uns
 from pyspark_savepoint.statebackends.processing.single_key import SingleKeyListState, SingleKeyMapState
 from pyspark_savepoint.statebackends.processing.state import ListStateDescriptor, MapStateDescriptor
 from pyspark_savepoint.statebackends.processing.values import from_python
+from pyspark_savepoint.statebackends.writing.descriptors import OperatorStateDescriptor, OperatorStateMode, StateKind
 
 CHUNK = 8192
 

@@ -12,8 +12,6 @@ from itertools import islice
 import pyarrow as pa
 
 from pyspark_savepoint.formats.serializers.notation import DEFAULT_VERSION
-from pyspark_savepoint.statebackends.descriptors import KeyedDescriptor
-from pyspark_savepoint.statebackends.key_codec import KeyCodec
 from pyspark_savepoint.statebackends.processing.collector import Collector
 from pyspark_savepoint.statebackends.processing.contexts import ElementContext
 from pyspark_savepoint.statebackends.processing.functions import KeyedProcessFunction
@@ -23,6 +21,8 @@ from pyspark_savepoint.statebackends.processing.records import Chunk, RecordOrde
 from pyspark_savepoint.statebackends.processing.registry import ObjectReuse, Registry
 from pyspark_savepoint.statebackends.processing.single_key import SingleKeyStateBackend
 from pyspark_savepoint.statebackends.processing.timers import FiringTimers
+from pyspark_savepoint.statebackends.writing.descriptors import KeyedDescriptor
+from pyspark_savepoint.statebackends.writing.key_codec import KeyCodec
 
 
 @dataclass(frozen=True)

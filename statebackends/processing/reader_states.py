@@ -13,7 +13,6 @@ import pyarrow as pa
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, UnsupportedStateError, did_you_mean
 from pyspark_savepoint.formats.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.notation import parse_type
-from pyspark_savepoint.statebackends.descriptors import StateKind
 from pyspark_savepoint.statebackends.processing.state import (
     INTERFACES,
     AggregatingState,
@@ -27,6 +26,7 @@ from pyspark_savepoint.statebackends.processing.state import (
 )
 from pyspark_savepoint.statebackends.processing.values import to_python
 from pyspark_savepoint.statebackends.state_column import unit_serializers
+from pyspark_savepoint.statebackends.writing.descriptors import StateKind
 
 #: Types are compared, not written: every type of any release is a type.
 NEWEST = (2, 9)

@@ -20,16 +20,16 @@ import pyarrow.compute as pc
 from pyspark_savepoint.formats.columns import Longs, binary_array, binary_parts
 from pyspark_savepoint.formats.errors import ValueRangeError
 from pyspark_savepoint.formats.serializers.calendar import millis_of
-from pyspark_savepoint.statebackends.entry_encoder import serialized
-from pyspark_savepoint.statebackends.key_codec import KeyCodec
 from pyspark_savepoint.statebackends.processing.adapters import copied
 from pyspark_savepoint.statebackends.processing.presorted import SortedKeys
 from pyspark_savepoint.statebackends.processing.registry import ObjectReuse, Unshared
 from pyspark_savepoint.statebackends.processing.row import make_row, refilled, rows_of_columns
 from pyspark_savepoint.statebackends.processing.values import binary_values, to_python
-from pyspark_savepoint.statebackends.row_forms import keyed_columns
-from pyspark_savepoint.statebackends.sort import RowSorter
-from pyspark_savepoint.statebackends.sort_runs import SortedBatch
+from pyspark_savepoint.statebackends.writing.entry_encoder import serialized
+from pyspark_savepoint.statebackends.writing.key_codec import KeyCodec
+from pyspark_savepoint.statebackends.writing.row_forms import keyed_columns
+from pyspark_savepoint.statebackends.writing.sort import RowSorter
+from pyspark_savepoint.statebackends.writing.sort_runs import SortedBatch
 
 #: Rows that are Python objects at a time.
 CHUNK = 8192

@@ -19,7 +19,6 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.collections import ListSerializer, MapSerializer
 from pyspark_savepoint.formats.serializers.notation import DEFAULT_VERSION, parse_type
 from pyspark_savepoint.formats.serializers.ttl import TtlSerializer
-from pyspark_savepoint.statebackends.descriptors import NO_NAMESPACE, StateDescriptor, StateKind, timer_states
 from pyspark_savepoint.statebackends.processing.adapted_states import Adapter
 from pyspark_savepoint.statebackends.processing.adapters import Copies, TimeToLive, copied, create_adapted
 from pyspark_savepoint.statebackends.processing.backend import KeyedStateBackend, RegisteredState
@@ -36,6 +35,7 @@ from pyspark_savepoint.statebackends.processing.state import (
     ValueStateDescriptor,
 )
 from pyspark_savepoint.statebackends.processing.timers import SavedTimers, now_millis
+from pyspark_savepoint.statebackends.writing.descriptors import NO_NAMESPACE, StateDescriptor, StateKind, timer_states
 
 
 class ObjectReuse(StrEnum):

@@ -6,7 +6,6 @@ import struct
 from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from typing import Any
 
-from pyspark_savepoint.statebackends.descriptors import StateKind
 from pyspark_savepoint.statebackends.processing.backend import RegisteredState, needs_element
 from pyspark_savepoint.statebackends.processing.codec import Codec, codec
 from pyspark_savepoint.statebackends.processing.state import (
@@ -17,6 +16,7 @@ from pyspark_savepoint.statebackends.processing.state import (
     State,
     ValueState,
 )
+from pyspark_savepoint.statebackends.writing.descriptors import StateKind
 
 _STATE, _COUNT, _LENGTHS = struct.Struct(">H"), struct.Struct(">Q"), struct.Struct(">II")
 _PRESENT, _ABSENT = b"\1", b"\0"

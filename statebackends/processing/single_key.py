@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from typing import Any
 
-from pyspark_savepoint.statebackends.descriptors import StateKind
 from pyspark_savepoint.statebackends.processing.backend import (
     KeyedStateBackend,
     RegisteredState,
@@ -27,6 +26,7 @@ from pyspark_savepoint.statebackends.processing.state import (
     ValueState,
 )
 from pyspark_savepoint.statebackends.processing.tables import TABLES, Place, merge_tables
+from pyspark_savepoint.statebackends.writing.descriptors import StateKind
 
 
 class SingleKeyValueState(ValueState[Any]):

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar, Generic, TypeVar
 
-from pyspark_savepoint.statebackends.descriptors import StateKind
+from pyspark_savepoint.statebackends.writing.descriptors import StateKind
 
 T = TypeVar("T")
 K = TypeVar("K")

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from typing import Any
 
-from pyspark_savepoint.statebackends.descriptors import StateKind
 from pyspark_savepoint.statebackends.processing.backend import RegisteredState, needs_element
 from pyspark_savepoint.statebackends.processing.state import (
     AggregateFunction,
@@ -19,6 +18,7 @@ from pyspark_savepoint.statebackends.processing.state import (
     State,
     ValueState,
 )
+from pyspark_savepoint.statebackends.writing.descriptors import StateKind
 
 Table = dict[Any, Any]
 

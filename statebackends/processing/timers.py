@@ -18,9 +18,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyspark_savepoint.statebackends.descriptors import StateKind
 from pyspark_savepoint.statebackends.processing.backend import KeyedStateBackend, RegisteredState, StateOutput
 from pyspark_savepoint.statebackends.processing.state import MapState
+from pyspark_savepoint.statebackends.writing.descriptors import StateKind
 
 MIN_WATERMARK, MAX_WATERMARK = -(2**63), 2**63 - 1
 

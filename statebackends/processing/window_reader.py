@@ -17,7 +17,6 @@ from pyspark_savepoint.formats.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.savepoint import Savepoint
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.statebackends.descriptors import WINDOW_TIMERS
 from pyspark_savepoint.statebackends.keyed_plan import OperatorHeaders
 from pyspark_savepoint.statebackends.keyed_table import (
     KEY,
@@ -48,6 +47,7 @@ from pyspark_savepoint.statebackends.processing.values import to_python
 from pyspark_savepoint.statebackends.processing.windows import GlobalWindow, TimeWindow
 from pyspark_savepoint.statebackends.request import TableRequest
 from pyspark_savepoint.statebackends.timers_table import TimerPartition
+from pyspark_savepoint.statebackends.writing.descriptors import WINDOW_TIMERS
 
 CONTENTS = "window-contents"
 

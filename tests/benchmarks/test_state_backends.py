@@ -15,9 +15,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyspark_savepoint.statebackends.descriptors import StateKind
 from pyspark_savepoint.statebackends.processing.backend import RegisteredState
 from pyspark_savepoint.statebackends.processing.backends import create_backend
+from pyspark_savepoint.statebackends.writing.descriptors import StateKind
 
 KEYS = int(os.environ.get("BENCH_KEYS", "2000"))
 #: Calls for each key.

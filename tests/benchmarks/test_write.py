@@ -30,11 +30,11 @@ import pytest
 
 from pyspark_savepoint.formats.key_groups import KeyGroupRange, key_group_for_hash
 from pyspark_savepoint.formats.keyed_writer import FullKeyedStreamWriter
-from pyspark_savepoint.statebackends.descriptors import KeyedDescriptor, StateDescriptor, StateKind
-from pyspark_savepoint.statebackends.flink_types import default_serializer
-from pyspark_savepoint.statebackends.key_codec import KeyCodec
-from pyspark_savepoint.statebackends.keyed_sink import ColumnSink
-from pyspark_savepoint.statebackends.sort import RowSorter
+from pyspark_savepoint.statebackends.writing.descriptors import KeyedDescriptor, StateDescriptor, StateKind
+from pyspark_savepoint.statebackends.writing.flink_types import default_serializer
+from pyspark_savepoint.statebackends.writing.key_codec import KeyCodec
+from pyspark_savepoint.statebackends.writing.keyed_sink import ColumnSink
+from pyspark_savepoint.statebackends.writing.sort import RowSorter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark_savepoint import OperatorIdentifier, Savepoint, StreamGraph, from_execution_plan
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.identifiers import OperatorID
-from pyspark_savepoint.statebackends.hashers import operator_ids
+from pyspark_savepoint.statebackends.jobs.hashers import operator_ids
 
 pytestmark = pytest.mark.spark
 

@@ -26,9 +26,9 @@ from pyspark_savepoint.formats.handle_streams import streams_of
 from pyspark_savepoint.formats.key_groups import key_group_for_hash, range_for_operator_index
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.savepoint import Savepoint as Snapshot
-from pyspark_savepoint.statebackends.edited_header import KeyedStates
 from pyspark_savepoint.statebackends.entries_table import EntriesTable
 from pyspark_savepoint.statebackends.request import EntriesRequest, TableRequest
+from pyspark_savepoint.statebackends.writing.edited_header import KeyedStates
 
 pytestmark = pytest.mark.spark
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyspark_savepoint.formats.errors import OptionError
-from pyspark_savepoint.statebackends.write_request import WriteRequest
+from pyspark_savepoint.statebackends.writing.write_request import WriteRequest
 from pyspark_savepoint.write_options import SavepointWriteOptions, write_options_table
 
 NAMES = [

@@ -74,10 +74,10 @@ def test_writes_in_a_session_of_its_own(master: str, tmp_path: Path) -> None:
 
 KILLED = """
 import os, sys
-from pyspark_savepoint.statebackends import commit as module
+from pyspark_savepoint.statebackends.writing import commit as module
 from writing import planned
 import pyarrow as pa
-from pyspark_savepoint.statebackends.write_task import write_rows
+from pyspark_savepoint.statebackends.writing.write_task import write_rows
 table = pa.table({"key": [1, 2, 3], "n": [1, 2, 3]})
 plan = planned(sys.argv[1], table.schema, overwrite=True)
 outputs = [write_rows(plan, 0, table.to_batches())]

@@ -20,13 +20,13 @@ from pyspark_savepoint.formats.key_groups import KeyGroupRange
 from pyspark_savepoint.formats.keyed_writer import FullKeyedStreamWriter
 from pyspark_savepoint.formats.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.savepoint import Savepoint
-from pyspark_savepoint.statebackends.descriptors import KeyedDescriptor, StateDescriptor, StateKind
-from pyspark_savepoint.statebackends.key_codec import KeyCodec, entry_keys
-from pyspark_savepoint.statebackends.keyed_sink import ColumnSink, EntrySink
 from pyspark_savepoint.statebackends.keyed_sources import KeyedSource, keyed_sources
 from pyspark_savepoint.statebackends.request import TableRequest
-from pyspark_savepoint.statebackends.sort import RowSorter
 from pyspark_savepoint.statebackends.state_column import LAST_ACCESS
+from pyspark_savepoint.statebackends.writing.descriptors import KeyedDescriptor, StateDescriptor, StateKind
+from pyspark_savepoint.statebackends.writing.key_codec import KeyCodec, entry_keys
+from pyspark_savepoint.statebackends.writing.keyed_sink import ColumnSink, EntrySink
+from pyspark_savepoint.statebackends.writing.sort import RowSorter
 
 #: Key group, state, composite key, value.
 Entry = tuple[int, int, bytes, bytes]

@@ -19,7 +19,7 @@ from pyspark_savepoint.formats.key_groups import KeyGroupRange
 from pyspark_savepoint.formats.keyed_writer import Entries, FullKeyedStreamWriter
 from pyspark_savepoint.formats.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.primitives import NumberSerializer
-from pyspark_savepoint.statebackends.descriptors import NO_NAMESPACE
+from pyspark_savepoint.statebackends.writing.descriptors import NO_NAMESPACE
 
 Pairs = list[tuple[bytes, bytes]]
 #: Entries by key group and state.

@@ -14,7 +14,7 @@ from pyspark_savepoint.formats.serializers.enums import EnumSerializer
 from pyspark_savepoint.formats.serializers.notation import parse_type
 from pyspark_savepoint.formats.serializers.pojo import PojoSerializer
 from pyspark_savepoint.formats.serializers.row import RowSerializer
-from pyspark_savepoint.statebackends.compatibility import Compatibility, resolve
+from pyspark_savepoint.statebackends.jobs.compatibility import Compatibility, resolve
 
 pytestmark = pytest.mark.flink
 

@@ -17,8 +17,8 @@ from pyspark_savepoint.formats.savepoint import Savepoint
 from pyspark_savepoint.formats.serializers.base import TypeSerializer, write_enveloped
 from pyspark_savepoint.formats.serializers.notation import parse_type
 from pyspark_savepoint.statebackends.keyed_plan import OperatorHeaders
-from pyspark_savepoint.statebackends.lossless import conform_column
-from pyspark_savepoint.statebackends.state_entries import encode_column
+from pyspark_savepoint.statebackends.writing.lossless import conform_column
+from pyspark_savepoint.statebackends.writing.state_entries import encode_column
 
 pytestmark = pytest.mark.flink
 

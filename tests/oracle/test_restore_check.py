@@ -15,12 +15,12 @@ from oracle.conftest import failing_in_one_line
 from oracle.evolution import Job, described, evolve
 from pyspark_savepoint import Savepoint as FluentSavepoint
 from pyspark_savepoint.formats.savepoint import Savepoint
-from pyspark_savepoint.statebackends.hashers import StreamGraphHasher, operator_ids
-from pyspark_savepoint.statebackends.job_reader import describe_job, from_graph
-from pyspark_savepoint.statebackends.restore_check import check_restore
-from pyspark_savepoint.statebackends.restore_verdicts import RestoreCheck, Verdict
-from pyspark_savepoint.statebackends.stream_graph import StreamGraph
-from pyspark_savepoint.statebackends.stream_nodes import ChainingStrategy
+from pyspark_savepoint.statebackends.jobs.hashers import StreamGraphHasher, operator_ids
+from pyspark_savepoint.statebackends.jobs.job_reader import describe_job, from_graph
+from pyspark_savepoint.statebackends.jobs.restore_check import check_restore
+from pyspark_savepoint.statebackends.jobs.restore_verdicts import RestoreCheck, Verdict
+from pyspark_savepoint.statebackends.jobs.stream_graph import StreamGraph
+from pyspark_savepoint.statebackends.jobs.stream_nodes import ChainingStrategy
 
 pytestmark = pytest.mark.flink
 

@@ -15,11 +15,11 @@ from oracle.flink import SavepointOf, restore
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.savepoint import Savepoint
-from pyspark_savepoint.statebackends.commit import commit
 from pyspark_savepoint.statebackends.request import TableRequest
-from pyspark_savepoint.statebackends.write_plan import plan_write
-from pyspark_savepoint.statebackends.write_request import WriteRequest
-from pyspark_savepoint.statebackends.write_task import write_rows
+from pyspark_savepoint.statebackends.writing.commit import commit
+from pyspark_savepoint.statebackends.writing.write_plan import plan_write
+from pyspark_savepoint.statebackends.writing.write_request import WriteRequest
+from pyspark_savepoint.statebackends.writing.write_task import write_rows
 
 pytestmark = pytest.mark.flink
 

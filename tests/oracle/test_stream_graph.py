@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from oracle.topologies import Job, ask, described, random_job, rebuilt
-from pyspark_savepoint.statebackends.chaining import tasks
-from pyspark_savepoint.statebackends.hashers import operator_id_pairs, operator_ids
-from pyspark_savepoint.statebackends.stream_graph import StreamGraph
-from pyspark_savepoint.statebackends.stream_plan import check_against, from_execution_plan, read_job_plan
+from pyspark_savepoint.statebackends.jobs.chaining import tasks
+from pyspark_savepoint.statebackends.jobs.hashers import operator_id_pairs, operator_ids
+from pyspark_savepoint.statebackends.jobs.stream_graph import StreamGraph
+from pyspark_savepoint.statebackends.jobs.stream_plan import check_against, from_execution_plan, read_job_plan
 
 pytestmark = pytest.mark.flink
 

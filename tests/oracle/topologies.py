@@ -9,8 +9,8 @@ from typing import Any
 
 from oracle.flink import FlinkError, run
 from pyspark_savepoint.formats.identifiers import OperatorID
-from pyspark_savepoint.statebackends.stream_graph import StreamGraph
-from pyspark_savepoint.statebackends.stream_nodes import (
+from pyspark_savepoint.statebackends.jobs.stream_graph import StreamGraph
+from pyspark_savepoint.statebackends.jobs.stream_nodes import (
     ChainingStrategy,
     Partitioner,
     SourceKind,

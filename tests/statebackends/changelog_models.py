@@ -17,7 +17,7 @@ from pyspark_savepoint.formats.changelog import ChangeSource, FileChanges, Inlin
 from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.key_groups import KeyGroupRange, key_group_for_hash
 from pyspark_savepoint.formats.meta_info import StateMetaInfoSnapshot, write_state_meta
-from pyspark_savepoint.statebackends.changelog_source import ChangelogSource
+from pyspark_savepoint.statebackends.changelog.source import ChangelogSource
 
 CLEAR, SET, SET_INTERNAL, ADD, MERGE, ADD_ELEMENT, UPDATE, REMOVE, METADATA = range(9)
 #: A Java object stream with nothing but null, where a TTL would be.

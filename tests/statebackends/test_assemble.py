@@ -33,11 +33,11 @@ from pyspark_savepoint.formats.key_groups import (
 from pyspark_savepoint.formats.keyed_handles import KeyGroupsSavepointStateHandle
 from pyspark_savepoint.formats.publication import relative_files
 from pyspark_savepoint.formats.savepoint import Savepoint
-from pyspark_savepoint.statebackends import assemble, run_files, write_task
-from pyspark_savepoint.statebackends.commit import abandon, clean, commit
 from pyspark_savepoint.statebackends.request import TableRequest
 from pyspark_savepoint.statebackends.tables import open_table
-from pyspark_savepoint.statebackends.write_task import write_rows
+from pyspark_savepoint.statebackends.writing import assemble, run_files, write_task
+from pyspark_savepoint.statebackends.writing.commit import abandon, clean, commit
+from pyspark_savepoint.statebackends.writing.write_task import write_rows
 
 WINDOWS = pa.struct([("start", pa.timestamp("us", "UTC")), ("end", pa.timestamp("us", "UTC"))])
 

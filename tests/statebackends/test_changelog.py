@@ -36,8 +36,8 @@ from pyspark_savepoint.formats.key_groups import key_group_for_hash
 from pyspark_savepoint.formats.meta_info import BackendStateType, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.tuples import TupleSerializer
-from pyspark_savepoint.statebackends.changelog_keys import candidates, with_keys
-from pyspark_savepoint.statebackends.changelog_source import UNKNOWN_KEY, ChangelogSource
+from pyspark_savepoint.statebackends.changelog.keys import candidates, with_keys
+from pyspark_savepoint.statebackends.changelog.source import UNKNOWN_KEY, ChangelogSource
 
 KINDS = st.sampled_from(["plain", "compressed", "inline"])
 WINDOWS = st.sampled_from([200, 1 << 12, 1 << 20])

@@ -15,7 +15,7 @@ from pyspark_savepoint.formats.serializers.notation import parse_type
 from pyspark_savepoint.formats.serializers.optional_map import OpaqueFrame
 from pyspark_savepoint.formats.serializers.pojo import PojoSerializer
 from pyspark_savepoint.formats.serializers.registry import OpaqueSerializer
-from pyspark_savepoint.statebackends.compatibility import AS_IS, Compatibility, resolve
+from pyspark_savepoint.statebackends.jobs.compatibility import AS_IS, Compatibility, resolve
 
 
 def verdict(old: str, new: str) -> str:

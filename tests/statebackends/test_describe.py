@@ -20,12 +20,16 @@ from pyspark_savepoint.formats.errors import (
 from pyspark_savepoint.formats.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.savepoint import Savepoint
 from pyspark_savepoint.formats.serializers.rowdata import RowDataSerializer
-from pyspark_savepoint.statebackends.describe import describe_keyed, describe_operator_state
-from pyspark_savepoint.statebackends.describe_types import timer_millis
-from pyspark_savepoint.statebackends.descriptors import KeyedDescriptor, OperatorStateDescriptor, OperatorStateMode
-from pyspark_savepoint.statebackends.flink_types import DEFAULTS, REMEDIES, default_serializer, defaults_table
 from pyspark_savepoint.statebackends.keyed_plan import OperatorHeaders
-from pyspark_savepoint.statebackends.write_request import WriteRequest
+from pyspark_savepoint.statebackends.writing.describe import describe_keyed, describe_operator_state
+from pyspark_savepoint.statebackends.writing.describe_types import timer_millis
+from pyspark_savepoint.statebackends.writing.descriptors import (
+    KeyedDescriptor,
+    OperatorStateDescriptor,
+    OperatorStateMode,
+)
+from pyspark_savepoint.statebackends.writing.flink_types import DEFAULTS, REMEDIES, default_serializer, defaults_table
+from pyspark_savepoint.statebackends.writing.write_request import WriteRequest
 
 LONG, INT, TEXT = pa.int64(), pa.int32(), pa.string()
 MOMENT = pa.timestamp("us", "UTC")

@@ -15,15 +15,15 @@ from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import UndecodableStateError, ValueRangeError
 from pyspark_savepoint.formats.savepoint import Savepoint
 from pyspark_savepoint.formats.serializers.pojo import PojoSerializer
-from pyspark_savepoint.statebackends.describe import describe_keyed, describe_operator_state
-from pyspark_savepoint.statebackends.describe_types import access_serializer, check_writable
-from pyspark_savepoint.statebackends.descriptors import KeyedDescriptor, StateDescriptor, StateKind
 from pyspark_savepoint.statebackends.keyed_plan import OperatorHeaders
-from pyspark_savepoint.statebackends.lossless import conform_column
 from pyspark_savepoint.statebackends.request import TableRequest
-from pyspark_savepoint.statebackends.state_entries import encode_column, state_entries
 from pyspark_savepoint.statebackends.tables import open_table
-from pyspark_savepoint.statebackends.write_request import WriteRequest
+from pyspark_savepoint.statebackends.writing.describe import describe_keyed, describe_operator_state
+from pyspark_savepoint.statebackends.writing.describe_types import access_serializer, check_writable
+from pyspark_savepoint.statebackends.writing.descriptors import KeyedDescriptor, StateDescriptor, StateKind
+from pyspark_savepoint.statebackends.writing.lossless import conform_column
+from pyspark_savepoint.statebackends.writing.state_entries import encode_column, state_entries
+from pyspark_savepoint.statebackends.writing.write_request import WriteRequest
 
 SNAPSHOTS = ("2.2.1-hashmap-canonical", "1.18.1-rocksdb-canonical")
 #: How the values are seen between reading and writing.

@@ -17,13 +17,13 @@ from pyspark_savepoint.formats.columns import Cursors
 from pyspark_savepoint.formats.errors import UndecodableStateError
 from pyspark_savepoint.formats.key_groups import key_group_for_hash, key_groups_for_hashes
 from pyspark_savepoint.formats.savepoint import Savepoint
-from pyspark_savepoint.statebackends.edited_header import KeyedStates
 from pyspark_savepoint.statebackends.entries_table import EntriesPartition, EntriesTable, timer_entries
 from pyspark_savepoint.statebackends.entry_bytes import ENTRIES, KEYED_ENTRIES, length_column
-from pyspark_savepoint.statebackends.entry_header import header_of, header_text
 from pyspark_savepoint.statebackends.keyed_plan import KeyedSplit
 from pyspark_savepoint.statebackends.request import EntriesRequest, TableRequest
 from pyspark_savepoint.statebackends.timer_queue import TimerQueue
+from pyspark_savepoint.statebackends.writing.edited_header import KeyedStates
+from pyspark_savepoint.statebackends.writing.entry_header import header_of, header_text
 
 ALL = tuple((meta.name, False) for meta in STATES)
 Entry = tuple[str, int, bytes, bytes]

@@ -12,9 +12,9 @@ from oracle.topologies import described, random_job
 
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.identifiers import OperatorID
-from pyspark_savepoint.statebackends.hashers import StreamGraphHasher, operator_id_pairs, operator_ids
-from pyspark_savepoint.statebackends.stream_graph import StreamGraph
-from pyspark_savepoint.statebackends.stream_nodes import ChainingStrategy
+from pyspark_savepoint.statebackends.jobs.hashers import StreamGraphHasher, operator_id_pairs, operator_ids
+from pyspark_savepoint.statebackends.jobs.stream_graph import StreamGraph
+from pyspark_savepoint.statebackends.jobs.stream_nodes import ChainingStrategy
 
 V2, V3 = StreamGraphHasher.V2, StreamGraphHasher.V3
 

@@ -12,9 +12,9 @@ from pyspark_savepoint.formats.errors import OptionError, TypeNotationError
 from pyspark_savepoint.formats.identifiers import OperatorID
 from pyspark_savepoint.formats.savepoint import Savepoint
 from pyspark_savepoint.formats.serializers.notation import parse_type
-from pyspark_savepoint.statebackends.hashers import operator_ids
-from pyspark_savepoint.statebackends.job_reader import describe_job, from_graph
-from pyspark_savepoint.statebackends.stream_graph import StreamGraph
+from pyspark_savepoint.statebackends.jobs.hashers import operator_ids
+from pyspark_savepoint.statebackends.jobs.job_reader import describe_job, from_graph
+from pyspark_savepoint.statebackends.jobs.stream_graph import StreamGraph
 
 SHOP = Path(__file__).parents[1] / "oracle" / "savepoints" / "shop" / "savepoint"
 

@@ -38,11 +38,16 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.collections import ListSerializer, MapSerializer
 from pyspark_savepoint.formats.serializers.ttl import TtlSerializer
 from pyspark_savepoint.formats.serializers.tuples import TupleSerializer
-from pyspark_savepoint.statebackends.descriptors import NO_NAMESPACE, KeyedDescriptor, StateDescriptor, StateKind
-from pyspark_savepoint.statebackends.key_codec import KeyCodec, entry_keys
-from pyspark_savepoint.statebackends.keyed_sink import ColumnSink, EntrySink
 from pyspark_savepoint.statebackends.keyed_sources import KeyedSource
-from pyspark_savepoint.statebackends.sort import RowSorter
+from pyspark_savepoint.statebackends.writing.descriptors import (
+    NO_NAMESPACE,
+    KeyedDescriptor,
+    StateDescriptor,
+    StateKind,
+)
+from pyspark_savepoint.statebackends.writing.key_codec import KeyCodec, entry_keys
+from pyspark_savepoint.statebackends.writing.keyed_sink import ColumnSink, EntrySink
+from pyspark_savepoint.statebackends.writing.sort import RowSorter
 
 DESCRIPTORS = tuple(
     StateDescriptor(meta.name, StateKind(meta.state_type), meta.value_serializer, meta.namespace_serializer, meta.name)

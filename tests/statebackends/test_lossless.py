@@ -19,9 +19,9 @@ from pyspark_savepoint.formats.errors import OptionError, UndecodableStateError,
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.notation import parse_type
 from pyspark_savepoint.formats.serializers.registry import read_serializer
-from pyspark_savepoint.statebackends.describe_types import check_writable
-from pyspark_savepoint.statebackends.lossless import conform_column, form_of
-from pyspark_savepoint.statebackends.state_entries import encode_column
+from pyspark_savepoint.statebackends.writing.describe_types import check_writable
+from pyspark_savepoint.statebackends.writing.lossless import conform_column, form_of
+from pyspark_savepoint.statebackends.writing.state_entries import encode_column
 
 NEWEST = (2, 3)
 #: How a reader may have chosen to see values.

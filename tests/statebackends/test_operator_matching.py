@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pyspark_savepoint.formats.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata import OperatorState
-from pyspark_savepoint.statebackends.hashers import OperatorIDPair, StreamGraphHasher, operator_id_pairs
-from pyspark_savepoint.statebackends.operator_matching import match_operators
-from pyspark_savepoint.statebackends.stream_graph import StreamGraph
+from pyspark_savepoint.statebackends.jobs.hashers import OperatorIDPair, StreamGraphHasher, operator_id_pairs
+from pyspark_savepoint.statebackends.jobs.operator_matching import match_operators
+from pyspark_savepoint.statebackends.jobs.stream_graph import StreamGraph
 
 
 def job() -> StreamGraph:

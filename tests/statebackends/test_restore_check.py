@@ -12,14 +12,14 @@ import pytest
 from pyspark_savepoint.formats.errors import OperatorNotFoundError, OptionError
 from pyspark_savepoint.formats.identifiers import OperatorID, OperatorIdentifier
 from pyspark_savepoint.formats.savepoint import Savepoint
-from pyspark_savepoint.statebackends.graph_position import identifiers_to_change, operator_at, operator_at_plan
-from pyspark_savepoint.statebackends.hashers import StreamGraphHasher, operator_ids
-from pyspark_savepoint.statebackends.job_reader import describe_job, from_graph
-from pyspark_savepoint.statebackends.restore_check import check_restore
-from pyspark_savepoint.statebackends.restore_plan import plan_restore, restore_plan_table
-from pyspark_savepoint.statebackends.restore_verdicts import SCHEMA, OperatorVerdict, RestoreCheck, Verdict
-from pyspark_savepoint.statebackends.stream_graph import StreamGraph
-from pyspark_savepoint.statebackends.stream_nodes import ChainingStrategy
+from pyspark_savepoint.statebackends.jobs.graph_position import identifiers_to_change, operator_at, operator_at_plan
+from pyspark_savepoint.statebackends.jobs.hashers import StreamGraphHasher, operator_ids
+from pyspark_savepoint.statebackends.jobs.job_reader import describe_job, from_graph
+from pyspark_savepoint.statebackends.jobs.restore_check import check_restore
+from pyspark_savepoint.statebackends.jobs.restore_plan import plan_restore, restore_plan_table
+from pyspark_savepoint.statebackends.jobs.restore_verdicts import SCHEMA, OperatorVerdict, RestoreCheck, Verdict
+from pyspark_savepoint.statebackends.jobs.stream_graph import StreamGraph
+from pyspark_savepoint.statebackends.jobs.stream_nodes import ChainingStrategy
 
 SHOP = Path(__file__).parents[1] / "oracle" / "savepoints" / "shop" / "savepoint"
 UIDS = (

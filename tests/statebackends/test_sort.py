@@ -19,10 +19,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyspark_savepoint.formats.errors import SpillError
-from pyspark_savepoint.statebackends import sort
-from pyspark_savepoint.statebackends.sort import RowSorter, local_directory
-from pyspark_savepoint.statebackends.sort_order import order_within, sort_by_key_group
-from pyspark_savepoint.statebackends.sort_runs import SortedBatch, merge_runs, read_run, write_run
+from pyspark_savepoint.statebackends.writing import sort
+from pyspark_savepoint.statebackends.writing.sort import RowSorter, local_directory
+from pyspark_savepoint.statebackends.writing.sort_order import order_within, sort_by_key_group
+from pyspark_savepoint.statebackends.writing.sort_runs import SortedBatch, merge_runs, read_run, write_run
 
 Row = tuple[int, bytes, int]
 SCHEMA = pa.schema([pa.field("value", pa.int64())])
@@ -276,7 +276,7 @@ def test_the_folder_is_the_executors(tmp_path: Path, monkeypatch: pytest.MonkeyP
 MEASURED = """
     import resource, sys
     import numpy as np, pyarrow as pa
-    from pyspark_savepoint.statebackends.sort import RowSorter
+    from pyspark_savepoint.statebackends.writing.sort import RowSorter
 
     rows, memory = int(sys.argv[1]), int(sys.argv[2])
     schema = pa.schema([("a", pa.int64()), ("b", pa.int32())])

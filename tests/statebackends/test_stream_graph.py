@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pyspark_savepoint.formats.errors import OptionError
-from pyspark_savepoint.statebackends.chaining import tasks
-from pyspark_savepoint.statebackends.stream_graph import StreamGraph
-from pyspark_savepoint.statebackends.stream_nodes import ChainingStrategy, Partitioner, StreamEdge
+from pyspark_savepoint.statebackends.jobs.chaining import tasks
+from pyspark_savepoint.statebackends.jobs.stream_graph import StreamGraph
+from pyspark_savepoint.statebackends.jobs.stream_nodes import ChainingStrategy, Partitioner, StreamEdge
 
 
 def test_partitioners_follow_from_parallelism() -> None:

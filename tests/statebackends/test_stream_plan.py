@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from pyspark_savepoint.formats.errors import OptionError
-from pyspark_savepoint.statebackends.hashers import operator_ids
-from pyspark_savepoint.statebackends.stream_graph import StreamGraph
-from pyspark_savepoint.statebackends.stream_plan import check_against, from_execution_plan, read_job_plan
+from pyspark_savepoint.statebackends.jobs.hashers import operator_ids
+from pyspark_savepoint.statebackends.jobs.stream_graph import StreamGraph
+from pyspark_savepoint.statebackends.jobs.stream_plan import check_against, from_execution_plan, read_job_plan
 
 #: As `env.getExecutionPlan()` of Flink 2.3 prints it, without spaces.
 PLAN: dict[str, Any] = {

@@ -14,8 +14,8 @@ from pyspark_savepoint.formats.savepoint import Savepoint
 from pyspark_savepoint.statebackends.json_values import from_json, to_json
 from pyspark_savepoint.statebackends.keyed_plan import OperatorHeaders
 from pyspark_savepoint.statebackends.request import EntriesRequest, TableRequest
+from pyspark_savepoint.statebackends.surveys.ttl_ages import BOUNDS
 from pyspark_savepoint.statebackends.tables import open_table
-from pyspark_savepoint.statebackends.ttl_ages import BOUNDS
 
 SHOP = Path(__file__).parents[1] / "oracle" / "savepoints" / "shop" / "savepoint"
 FULL = ("2.2.1-hashmap-canonical", "2.2.1-rocksdb-canonical-maxp1000", "2.2.1-rocksdb-incr-checkpoint")

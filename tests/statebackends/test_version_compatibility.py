@@ -13,11 +13,11 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.collections import ListSerializer
 from pyspark_savepoint.formats.serializers.kryo import KryoSerializer
 from pyspark_savepoint.formats.serializers.notation import parse_type
-from pyspark_savepoint.statebackends.compatibility import Compatibility, Flink
-from pyspark_savepoint.statebackends.job_reader import describe_job
-from pyspark_savepoint.statebackends.restore_check import check_restore
-from pyspark_savepoint.statebackends.restore_verdicts import Verdict
-from pyspark_savepoint.statebackends.version_compatibility import flink_of, metadata_problem, resolve_version
+from pyspark_savepoint.statebackends.jobs.compatibility import Compatibility, Flink
+from pyspark_savepoint.statebackends.jobs.job_reader import describe_job
+from pyspark_savepoint.statebackends.jobs.restore_check import check_restore
+from pyspark_savepoint.statebackends.jobs.restore_verdicts import Verdict
+from pyspark_savepoint.statebackends.jobs.version_compatibility import flink_of, metadata_problem, resolve_version
 
 SHOP = Path(__file__).parents[1] / "oracle" / "savepoints" / "shop" / "savepoint"
 KRYO = KryoSerializer("org.apache.flink.api.java.typeutils.runtime.kryo.KryoSerializerSnapshot", 2, "a.B", ())

@@ -10,14 +10,14 @@ from typing import Any
 import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import DecodeOptions
-from pyspark_savepoint.statebackends.commit import commit
-from pyspark_savepoint.statebackends.planned_write import Distribution, WritePlan
 from pyspark_savepoint.statebackends.request import TableRequest
 from pyspark_savepoint.statebackends.tables import open_table
-from pyspark_savepoint.statebackends.write_plan import plan_write
-from pyspark_savepoint.statebackends.write_request import WriteRequest
-from pyspark_savepoint.statebackends.write_results import TaskOutput
-from pyspark_savepoint.statebackends.write_task import write_rows
+from pyspark_savepoint.statebackends.writing.commit import commit
+from pyspark_savepoint.statebackends.writing.planned_write import Distribution, WritePlan
+from pyspark_savepoint.statebackends.writing.write_plan import plan_write
+from pyspark_savepoint.statebackends.writing.write_request import WriteRequest
+from pyspark_savepoint.statebackends.writing.write_results import TaskOutput
+from pyspark_savepoint.statebackends.writing.write_task import write_rows
 
 RAW = DecodeOptions(timestamps="raw")
 

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from programs import STATES, Collected, programs, run, windowed_programs
 
 from pyspark_savepoint.formats.errors import OptionError
-from pyspark_savepoint.statebackends.descriptors import StateKind
 from pyspark_savepoint.statebackends.processing.backend import RegisteredState
 from pyspark_savepoint.statebackends.processing.backends import BACKENDS, create_backend
 from pyspark_savepoint.statebackends.processing.state import AggregatingStateDescriptor, ReducingStateDescriptor
+from pyspark_savepoint.statebackends.writing.descriptors import StateKind
 
 
 def in_order(program: list[Any]) -> list[Any]:

@@ -7,11 +7,11 @@ from test_bootstrap import Everything
 
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.serializers.strings import STRING, StringSerializer
-from pyspark_savepoint.statebackends.descriptors import StateKind
-from pyspark_savepoint.statebackends.entry_encoder import serialized
 from pyspark_savepoint.statebackends.processing.bootstrap import BootstrapTask
 from pyspark_savepoint.statebackends.processing.values import from_python
-from pyspark_savepoint.statebackends.renumbered import Renumbered
+from pyspark_savepoint.statebackends.writing.descriptors import StateKind
+from pyspark_savepoint.statebackends.writing.entry_encoder import serialized
+from pyspark_savepoint.statebackends.writing.renumbered import Renumbered
 
 RAW = DecodeOptions()
 RECORDS = [("a", 1, 1), ("ab", -5, 2), ("", 7, 3), ("a", 9, 4)]

@@ -1,0 +1,1 @@
+"""Tables about what is in the state of operators: sizes, heaviest keys, ages."""

@@ -1,0 +1,193 @@
+"""The table ``heaviest_keys``: of every state the keys (and windows) that take the most bytes.
+
+Entries of one key and window lie side by side in every format, so that one pass over their lengths finds them; only
+those that are shown are decoded, to JSON that option ``keys`` takes. Every part of the key groups has its own ``top``
+keys: the heaviest of all are the first by ``bytes``.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyspark_savepoint.formats.block_parts import binary_column
+from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Longs
+from pyspark_savepoint.formats.errors import ValueRangeError
+from pyspark_savepoint.formats.keyed_block import FULL, KeyedBlock
+from pyspark_savepoint.formats.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.savepoint import Savepoint
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.statebackends.json_values import to_json
+from pyspark_savepoint.statebackends.keyed_plan import KeyedSplit, is_key_value
+from pyspark_savepoint.statebackends.request import TableRequest
+from pyspark_savepoint.statebackends.surveys.sizes import (
+    entry_bytes,
+    entry_counts,
+    keyed_parts,
+    table_of,
+    wanted_states,
+)
+from pyspark_savepoint.statebackends.surveys.survey import Part, Row, Surveyed
+
+SCHEMA = pa.schema(
+    [
+        pa.field("operator_uid", pa.string()),
+        pa.field("operator_uid_hash", pa.string()),
+        pa.field("operator_name", pa.string()),
+        pa.field("table", pa.string()),
+        pa.field("state", pa.string()),
+        pa.field(
+            "key", pa.string(), metadata={b"comment": b"JSON, as option keys takes it; undecodable ones as bytes"}
+        ),
+        pa.field("window", pa.string(), metadata={b"comment": b"JSON"}),
+        pa.field("key_group", pa.int32()),
+        pa.field("subtask", pa.int32()),
+        pa.field("entries", pa.int64()),
+        pa.field("bytes", pa.int64()),
+        pa.field("note", pa.string()),
+    ]
+)
+
+
+def plan_heaviest_keys(
+    savepoint: Savepoint, operator: OperatorState, request: TableRequest, count: int
+) -> Sequence[tuple[Surveyed, Part]]:
+    """The key groups of an operator in ``count`` parts."""
+    parts = keyed_parts(savepoint, operator, request, count)
+    return [(part.operator, HeaviestKeys(part.operator, part.split)) for part in parts if part.split.sources]
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class _Heavy:
+    """A key and window, and what they take."""
+
+    size: int
+    entries: int
+    key_group: int
+    key: bytes = field(compare=False)
+    namespace: bytes = field(compare=False)
+
+
+@dataclass(slots=True)
+class _Top:
+    """The heaviest of one state of one file, and the run of entries that may go on in the next block."""
+
+    most: int
+    kept: list[_Heavy] = field(default_factory=list)
+    last: _Heavy | None = None
+
+    def offer(self, heavy: _Heavy) -> None:
+        """Keep it if it is among the heaviest."""
+        if len(self.kept) < self.most:
+            heapq.heappush(self.kept, heavy)
+        elif self.kept[0] < heavy:
+            heapq.heapreplace(self.kept, heavy)
+
+    def go_on(self, heavy: _Heavy) -> _Heavy:
+        """The first run of a block, with what the block before has of it."""
+        before, self.last = self.last, None
+        if before is None:
+            return heavy
+        if (before.key_group, before.key, before.namespace) != (heavy.key_group, heavy.key, heavy.namespace):
+            self.offer(before)
+            return heavy
+        return replace(heavy, size=before.size + heavy.size, entries=before.entries + heavy.entries)
+
+    def finish(self) -> list[_Heavy]:
+        """The heaviest, heaviest first."""
+        if self.last is not None:
+            self.offer(self.last)
+        return sorted(self.kept, reverse=True)
+
+
+@dataclass(frozen=True, slots=True)
+class HeaviestKeys:
+    """Some key groups of an operator."""
+
+    operator: Surveyed
+    split: KeyedSplit
+
+    def rows(self, request: TableRequest) -> Iterator[Row]:
+        """The ``top`` heaviest rows of every state, of each file."""
+        for source in self.split.sources:
+            with source.open(request.decode) as stream:
+                header = stream.header
+                wanted = {i for i in wanted_states(stream, request) if is_key_value(header.states[i])}
+                tops = {state: _Top(request.top) for state in wanted}
+                if wanted:
+                    for block in stream.blocks(set(self.split.key_groups), wanted, True, request.window):
+                        for state, top in tops.items():
+                            _weigh(block, block.entries_of(state), top)
+                for state, top in tops.items():
+                    yield from self._rows(header, header.states[state], top.finish(), request.decode)
+
+    def _rows(
+        self, header: KeyedBackendHeader, meta: StateMetaInfoSnapshot, found: list[_Heavy], options: DecodeOptions
+    ) -> Iterator[Row]:
+        keys = _texts(header.key_serializer, [heavy.key for heavy in found], options)
+        windows: Sequence[str | None] = [None] * len(found)
+        if table_of(meta) == "window_state":
+            windows = _texts(meta.namespace_serializer, [heavy.namespace for heavy in found], options)
+        for heavy, key, window in zip(found, keys, windows, strict=True):
+            place = {"key_group": heavy.key_group, "subtask": self.operator.subtask(heavy.key_group)}
+            what = {"table": table_of(meta), "state": meta.name, "key": key, "window": window}
+            yield self.operator.row(**what, **place, entries=heavy.entries, bytes=heavy.size)
+
+
+def _weigh(block: KeyedBlock, entries: Longs, top: _Top) -> None:
+    """Offer the runs of entries that have one key and window."""
+    if not len(entries):
+        return
+    first = _run_starts(block, entries)
+    sizes = np.add.reduceat(entry_bytes(block, entries), first)
+    counts = np.add.reduceat(entry_counts(block, entries), first)
+    starts = entries[first]
+
+    def heavy(at: int) -> _Heavy:
+        entry = int(starts[at])
+        key = block.buffer[int(block.key_start[entry]) : int(block.key_end[entry])].tobytes()
+        namespace = block.buffer[int(block.namespace_start[entry]) : int(block.namespace_end[entry])].tobytes()
+        return _Heavy(int(sizes[at]), int(counts[at]), int(block.key_group[entry]), key, namespace)
+
+    last = len(first) - 1
+    head = top.go_on(heavy(0))
+    if last == 0:
+        top.last = head
+        return
+    top.offer(head)
+    middle = np.arange(1, last)
+    if len(middle) > top.most:
+        middle = middle[np.argpartition(sizes[1:last], len(middle) - top.most)[len(middle) - top.most :]]
+    for at in middle.tolist():
+        top.offer(heavy(at))
+    top.last = heavy(last)
+
+
+def _run_starts(block: KeyedBlock, entries: Longs) -> Longs:
+    """Where the entries of another key or window begin; only maps in the full format have several of one."""
+    state = int(block.state[entries[0]])
+    if block.form != FULL or block.states[state].state_type != "MAP" or len(entries) < 2:
+        return np.arange(len(entries))
+    spans = binary_column(block.buffer, block.span_start[entries], block.span_end[entries])
+    other = pc.not_equal(spans[1:], spans[:-1])
+    return np.concatenate([[0], 1 + np.flatnonzero(other.to_numpy(zero_copy_only=False))])
+
+
+def _texts(serializer: TypeSerializer, values: list[bytes], options: DecodeOptions) -> list[str]:
+    """Serialized values as JSON; as hexadecimal digits where nobody can decode them, or Spark has no such value."""
+    if not serializer.opaque_parts():
+        at = Cursors.over(values, options=options)
+        try:
+            column = serializer.decode(at)
+            at.expect_end()
+            return [json.dumps(to_json(value), ensure_ascii=False) for value in column.to_pylist()]
+        except ValueRangeError:
+            pass  # a time beyond Spark's microseconds, for example
+    return [json.dumps(value.hex()) for value in values]

@@ -1,0 +1,30 @@
+"""The tables over the state of operators, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import pyarrow as pa
+
+from pyspark_savepoint.statebackends.request import TableRequest
+from pyspark_savepoint.statebackends.surveys.heaviest_keys import SCHEMA as HEAVIEST_KEYS
+from pyspark_savepoint.statebackends.surveys.heaviest_keys import plan_heaviest_keys
+from pyspark_savepoint.statebackends.surveys.sizes import SCHEMA as SIZES
+from pyspark_savepoint.statebackends.surveys.sizes import plan_sizes
+from pyspark_savepoint.statebackends.surveys.survey import Plan, SurveyTable
+from pyspark_savepoint.statebackends.surveys.ttl_ages import SCHEMA as TTL_AGES
+from pyspark_savepoint.statebackends.surveys.ttl_ages import plan_ttl_ages
+
+SURVEYS: Mapping[str, tuple[Plan, pa.Schema]] = MappingProxyType(
+    {
+        "sizes": (plan_sizes, SIZES),
+        "heaviest_keys": (plan_heaviest_keys, HEAVIEST_KEYS),
+        "ttl_ages": (plan_ttl_ages, TTL_AGES),
+    }
+)
+
+
+def survey(request: TableRequest, name: str) -> SurveyTable:
+    """The table of a name, of the operator that the request names or of all."""
+    return SurveyTable.of(request, *SURVEYS[name])

@@ -1,0 +1,265 @@
+"""The table ``sizes``: entries and bytes of every state in every key group, without decoding a value.
+
+table             entries                                      bytes
+keyed_state ...   values; of maps their entries, of lists 1    keys, namespaces, values, serialized as in that format
+timers            timers                                       timers, serialized
+operator_state    elements; of broadcast state its entries     elements, serialized (or, if it is so, compressed)
+raw and others    pieces                                       as they lie in the file
+
+``largest`` is the bytes of the largest entry. Entries of the full format (canonical, RocksDB) name their key each, so
+a map takes more bytes there than on the heap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from pyspark_savepoint.formats.byte_source import ByteSource
+from pyspark_savepoint.formats.columns import Longs
+from pyspark_savepoint.formats.headers import read_header
+from pyspark_savepoint.formats.keyed_block import HEAP, KeyedBlock
+from pyspark_savepoint.formats.keyed_handles import KeyGroupsStateHandle
+from pyspark_savepoint.formats.keyed_stream import FullKeyedStream
+from pyspark_savepoint.formats.meta_info import OperatorBackendHeader, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.operator_stream import OperatorStream
+from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
+from pyspark_savepoint.formats.savepoint import Savepoint
+from pyspark_savepoint.formats.state_handles import Mode
+from pyspark_savepoint.statebackends.keyed_plan import KeyedSplit, is_key_value, is_namespaced, meets, vertices
+from pyspark_savepoint.statebackends.keyed_sources import KeyedStream, keyed_sources
+from pyspark_savepoint.statebackends.operator_table import OperatorSource, operator_sources
+from pyspark_savepoint.statebackends.raw_timers import RawTimerSource, raw_timer_sources
+from pyspark_savepoint.statebackends.request import TableRequest
+from pyspark_savepoint.statebackends.surveys.survey import Part, Row, Surveyed
+
+SCHEMA = pa.schema(
+    [
+        pa.field("operator_uid", pa.string()),
+        pa.field("operator_uid_hash", pa.string()),
+        pa.field("operator_name", pa.string()),
+        pa.field("table", pa.string()),
+        pa.field("state", pa.string()),
+        pa.field("kind", pa.string()),
+        pa.field("key_group", pa.int32()),
+        pa.field("subtask", pa.int32()),
+        pa.field("entries", pa.int64()),
+        pa.field("bytes", pa.int64()),
+        pa.field("largest", pa.int64()),
+        pa.field("note", pa.string()),
+    ]
+)
+
+
+def plan_sizes(
+    savepoint: Savepoint, operator: OperatorState, request: TableRequest, count: int
+) -> Sequence[tuple[Surveyed, Part]]:
+    """The parts of an operator: its key groups in ``count`` parts, and what has none."""
+    surveyed = Surveyed.of(operator)
+    parts: list[Part] = list(keyed_parts(savepoint, operator, request, count))
+    if request.key_groups is None:
+        parts += [OperatorStateSizes(surveyed, source) for source in operator_sources(savepoint, operator)]
+        parts.append(OtherSizes(surveyed, tuple(_others(savepoint, operator))))
+    return [(surveyed, part) for part in parts]
+
+
+def keyed_parts(
+    savepoint: Savepoint, operator: OperatorState, request: TableRequest, count: int
+) -> Iterator[KeyedSizes]:
+    """Keyed state and timers of some key groups each."""
+    surveyed = Surveyed.of(operator)
+    sources = keyed_sources(savepoint, operator)
+    timers = raw_timer_sources(savepoint, operator)
+    for key_groups in vertices(operator, request, None, count):
+        mine = tuple(source for source in sources if meets(source.key_group_range, key_groups))
+        raw = tuple(source for source in timers if meets(source.offsets.key_group_range, key_groups))
+        if mine or raw:
+            yield KeyedSizes(surveyed, KeyedSplit(mine, key_groups), raw)
+
+
+def table_of(meta: StateMetaInfoSnapshot) -> str:
+    """The table that shows a state."""
+    if not is_key_value(meta):
+        return "timers"
+    return "window_state" if is_namespaced(meta) else "keyed_state"
+
+
+def wanted_states(stream: KeyedStream, request: TableRequest) -> set[int]:
+    """The states of a file that a request names, or all."""
+    return {i for i, meta in enumerate(stream.header.states) if request.states is None or meta.name in request.states}
+
+
+def entry_counts(block: KeyedBlock, entries: Longs) -> Longs:
+    """What every entry counts: a map on the heap is one entry of the file, and as many as its number says."""
+    counts = np.ones(len(entries), np.int64)
+    if block.form != HEAP:
+        return counts
+    maps = [i for i, meta in enumerate(block.states) if is_key_value(meta) and meta.state_type == "MAP"]
+    room = block.value_end[entries] - block.value_start[entries] >= 4
+    rows = np.flatnonzero(np.isin(block.state[entries], maps) & room)
+    start = block.value_start[entries[rows]]
+    digits = block.buffer[start[:, None] + np.arange(4)].astype(np.int64)
+    counts[rows] = digits @ np.array([1 << 24, 1 << 16, 1 << 8, 1])
+    return counts
+
+
+def entry_bytes(block: KeyedBlock, entries: Longs) -> Longs:
+    """The serialized bytes of every entry: without prefix, lengths and framing."""
+    total = np.zeros(len(entries), np.int64)
+    for start, end in (
+        (block.key_start, block.key_end),
+        (block.namespace_start, block.namespace_end),
+        (block.user_start, block.user_end),
+        (block.value_start, block.value_end),
+    ):
+        total += end[entries] - start[entries]
+    return total
+
+
+class _Sums:
+    """Entries, bytes and the largest entry of every state in every key group."""
+
+    def __init__(self, key_groups: Sequence[int]) -> None:
+        self.first = min(key_groups)
+        self.width = max(key_groups) - self.first + 1
+        self.found: dict[tuple[str, str, str], Longs] = {}
+
+    def add(self, what: tuple[str, str, str], key_group: Longs, counts: Longs, sizes: Longs) -> None:
+        """Some entries of a state: (table, state, kind)."""
+        sums = self.found.setdefault(what, np.zeros((3, self.width), np.int64))
+        at = key_group - self.first
+        sums[0] += np.bincount(at, counts, self.width).astype(np.int64)
+        sums[1] += np.bincount(at, sizes, self.width).astype(np.int64)
+        np.maximum.at(sums[2], at, sizes)
+
+    def rows(self, operator: Surveyed) -> Iterator[Row]:
+        """One row per state and key group that has entries."""
+        for (table, state, kind), (counts, sizes, largest) in self.found.items():
+            for at in np.flatnonzero(counts).tolist():
+                group = self.first + at
+                numbers = {"entries": int(counts[at]), "bytes": int(sizes[at]), "largest": int(largest[at])}
+                place = {"key_group": group, "subtask": operator.subtask(group)}
+                yield operator.row(table=table, state=state, kind=kind, **place, **numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedSizes:
+    """Keyed state and timers of some key groups of an operator."""
+
+    operator: Surveyed
+    split: KeyedSplit
+    raw: tuple[RawTimerSource, ...]
+
+    def rows(self, request: TableRequest) -> Iterator[Row]:
+        """One row per state and key group."""
+        sums = _Sums(self.split.key_groups)
+        for source in self.split.sources:
+            with source.open(request.decode) as stream:
+                self._add_stream(stream, wanted_states(stream, request), sums, request)
+        for timers in self.raw:
+            for queue, at, key_group in timers.timers(set(self.split.key_groups), request.decode):
+                if request.state is None:
+                    groups = np.full(len(at), key_group, np.int64)
+                    what = ("timers", f"{queue.domain} {queue.service}", "TIMER")
+                    sums.add(what, groups, np.ones(len(at), np.int64), at.end - at.position)
+        yield from sums.rows(self.operator)
+
+    def _add_stream(self, stream: KeyedStream, wanted: set[int], sums: _Sums, request: TableRequest) -> None:
+        selected = wanted
+        if isinstance(stream, FullKeyedStream):
+            selected = set()  # all entries come, and none is split into its parts
+        elif isinstance(stream, RocksDBKeyedStream):
+            stream.split_keys = False
+        if not wanted:
+            return
+        for block in stream.blocks(set(self.split.key_groups), selected, False, request.window):
+            for state in sorted(wanted):
+                entries = block.entries_of(state)
+                if len(entries):
+                    meta = block.states[state]
+                    what = (table_of(meta), meta.name, meta.state_type)
+                    counts, sizes = entry_counts(block, entries), entry_bytes(block, entries)
+                    sums.add(what, block.key_group[entries].astype(np.int64), counts, sizes)
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorStateSizes:
+    """The operator state that one subtask wrote."""
+
+    operator: Surveyed
+    source: OperatorSource
+
+    def rows(self, request: TableRequest) -> Iterator[Row]:
+        """One row per state, from offsets alone but for the number of broadcast entries."""
+        boundaries = [offset for state in self.source.states for offset in state.offsets]
+        with self.source.location.open() as opened:
+            header = read_header(OperatorBackendHeader, opened, min(boundaries, default=opened.size))
+            stream = OperatorStream(opened, header, boundaries)
+            for state in self.source.states:
+                if state.offsets and (request.states is None or state.name in request.states):
+                    kind = {Mode.UNION: "UNION", Mode.BROADCAST: "BROADCAST"}.get(state.mode, "LIST")
+                    sizes = stream.sizes(state.offsets)
+                    entries = len(state.offsets) if kind != "BROADCAST" else self._entries(stream, state.offsets)
+                    yield self.operator.row(
+                        table="operator_state", state=state.name, kind=kind, subtask=self.source.subtask,
+                        entries=entries, bytes=sum(sizes), largest=max(sizes),
+                    )  # fmt: skip
+
+    @staticmethod
+    def _entries(stream: OperatorStream, offsets: Sequence[int]) -> int:
+        """The number at the head of a broadcast state."""
+        if not stream.header.compressed:
+            return int.from_bytes(stream.source.read(offsets[0], 4), "big")
+        buffer, pieces, _ = next(stream.windows(offsets, 1))
+        return int.from_bytes(buffer[pieces[0].start : pieces[0].start + 4].tobytes(), "big")
+
+
+@dataclass(frozen=True, slots=True)
+class OtherSizes:
+    """State that is only bytes, found on the driver: rows as they are."""
+
+    operator: Surveyed
+    found: tuple[tuple[tuple[str, str | int | None], ...], ...]
+
+    def rows(self, request: TableRequest) -> Iterator[Row]:
+        """One row per piece that has a name of its own."""
+        if request.state is None:
+            for values in self.found:
+                yield self.operator.row(**dict(values))
+
+
+def _others(savepoint: Savepoint, operator: OperatorState) -> Iterator[tuple[tuple[str, str | int | None], ...]]:
+    if operator.coordinator_state is not None:
+        size = operator.coordinator_state_size
+        yield _other("coordinator_state", "COORDINATOR", None, None, 1, size, size)
+    for source in operator_sources(savepoint, operator, raw=True):
+        starts = sorted(offset for state in source.states for offset in state.offsets)
+        yield from _pieces("raw_operator_state", source.subtask, starts, source.location.open)
+    timers = {source.location for source in raw_timer_sources(savepoint, operator)}
+    for index in sorted(operator.subtasks):
+        handle = operator.subtasks[index].raw_keyed_state
+        if isinstance(handle, KeyGroupsStateHandle) and savepoint.resolve(handle.delegate, operator) not in timers:
+            starts = sorted(offset for _, offset in handle.offsets if offset >= 0)
+            yield from _pieces("raw_keyed_state", index, starts, savepoint.resolve(handle.delegate, operator).open)
+
+
+def _pieces(
+    table: str, subtask: int, starts: Sequence[int], opens: Callable[[], ByteSource]
+) -> Iterator[tuple[tuple[str, str | int | None], ...]]:
+    if starts:
+        with opens() as opened:
+            sizes = np.diff([*starts, opened.size])
+        yield _other(table, "RAW", None, subtask, len(starts), int(sizes.sum()), int(sizes.max()))
+
+
+def _other(
+    table: str, kind: str, state: str | None, subtask: int | None, entries: int, size: int, largest: int
+) -> tuple[tuple[str, str | int | None], ...]:
+    return (
+        ("table", table), ("kind", kind), ("state", state), ("subtask", subtask),
+        ("entries", entries), ("bytes", size), ("largest", largest),
+    )  # fmt: skip

@@ -1,0 +1,149 @@
+"""The table ``ttl_ages``: how long ago the units of states with a time to live were last accessed.
+
+A unit is a value, an element of a list, or an entry of a map: each has a time of its own. Its age is that at the time
+of the snapshot (``snapshot_time``: when its ``_metadata`` was written, as the file system has it). Flink does not
+record how long a state lives; whatever is older than that was kept only because nobody has cleaned it up.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from pyspark_savepoint.formats.columns import Longs
+from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.savepoint import Savepoint
+from pyspark_savepoint.statebackends.keyed_plan import OperatorHeaders, is_key_value, is_namespaced
+from pyspark_savepoint.statebackends.keyed_table import KEY_GROUP, KeyedTable, column_names
+from pyspark_savepoint.statebackends.request import TablePartition, TableRequest
+from pyspark_savepoint.statebackends.state_column import LAST_ACCESS, has_ttl, unit_serializers
+from pyspark_savepoint.statebackends.surveys.survey import Part, Row, Surveyed
+
+MINUTE, HOUR, DAY = 60, 3600, 86_400
+#: Bounds of the ages in seconds; what is younger than 0 has a time after that of the snapshot.
+BOUNDS = (0, MINUTE, 10 * MINUTE, HOUR, 6 * HOUR, DAY, 7 * DAY, 30 * DAY, 90 * DAY, 365 * DAY)
+MICROS = 1_000_000
+
+SCHEMA = pa.schema(
+    [
+        pa.field("operator_uid", pa.string()),
+        pa.field("operator_uid_hash", pa.string()),
+        pa.field("operator_name", pa.string()),
+        pa.field("table", pa.string()),
+        pa.field("state", pa.string()),
+        pa.field("key_group", pa.int32()),
+        pa.field(
+            "from_seconds", pa.int64(), metadata={b"comment": b"the age is this or more; NULL: after the snapshot"}
+        ),
+        pa.field("to_seconds", pa.int64(), metadata={b"comment": b"the age is less than this; NULL: no bound"}),
+        pa.field("units", pa.int64(), metadata={b"comment": b"values, elements of lists, entries of maps"}),
+        pa.field("oldest", pa.timestamp("us", tz="UTC")),
+        pa.field("newest", pa.timestamp("us", tz="UTC")),
+        pa.field("snapshot_time", pa.timestamp("us", tz="UTC")),
+        pa.field("note", pa.string()),
+    ]
+)
+
+
+def plan_ttl_ages(
+    savepoint: Savepoint, operator: OperatorState, request: TableRequest, count: int
+) -> Sequence[tuple[Surveyed, Part]]:
+    """The key groups of an operator in ``count`` parts, for each kind of namespace that its states have."""
+    surveyed = Surveyed.of(operator)
+    now = _snapshot_time(savepoint)
+    found: list[tuple[Surveyed, Part]] = []
+    for table, states in _states_with_ttl(savepoint, operator, request):
+        wanted = replace(
+            request, state=",".join(states), include_ttl=True, include_key_group=True, undecodable="binary", raw=()
+        )
+        keyed = KeyedTable(savepoint, operator, wanted, table == "window_state")
+        names = column_names(keyed.spec.states, table == "window_state")
+        columns = {names[state] + LAST_ACCESS: state for state in states}
+        chosen = keyed.select([*columns, KEY_GROUP])
+        for part in chosen.partitions(count):
+            found.append((surveyed, TtlAges(surveyed, table, tuple(columns.items()), part, now)))
+    return found
+
+
+def _states_with_ttl(
+    savepoint: Savepoint, operator: OperatorState, request: TableRequest
+) -> Iterator[tuple[str, list[str]]]:
+    """States that have times which can be told, by table; windows of different kinds apart."""
+    groups: dict[str, list[str]] = {}
+    for (name, timer), metas in OperatorHeaders.read(savepoint, operator).metas().items():
+        if timer or not is_key_value(metas[0]) or (request.states is not None and name not in request.states):
+            continue
+        if all(has_ttl(meta) for meta in metas) and not any(p.opaque_parts() for p in unit_serializers(metas[0])):
+            groups.setdefault(metas[0].namespace_serializer.flink_type if is_namespaced(metas[0]) else "", []).append(
+                name
+            )
+    for namespace, states in groups.items():
+        yield "window_state" if namespace else "keyed_state", states
+
+
+def _snapshot_time(savepoint: Savepoint) -> int:
+    """Microseconds since 1970."""
+    info = savepoint.location.filesystem.info(savepoint.metadata_path)
+    seconds = info.modified if info is not None and info.modified is not None else time.time()
+    return int(seconds * MICROS)
+
+
+@dataclass(frozen=True, slots=True)
+class TtlAges:
+    """Some key groups of an operator. ``columns`` are those of the times, and the states that they belong to."""
+
+    operator: Surveyed
+    table: str
+    columns: tuple[tuple[str, str], ...]
+    partition: TablePartition
+    now: int
+
+    def rows(self, request: TableRequest) -> Iterator[Row]:
+        """One row per state, key group and range of ages that has units."""
+        found: dict[tuple[str, int, int], tuple[int, int, int]] = {}
+        for batch in self.partition.batches():
+            groups = batch.column(KEY_GROUP).to_numpy()
+            for column, state in self.columns:
+                owner, times = _times(batch.column(column))
+                for group, bucket, *numbers in self._counts(groups[owner], times):
+                    count, oldest, newest = found.get((state, group, bucket), (0, numbers[1], numbers[2]))
+                    merged = count + numbers[0], min(oldest, numbers[1]), max(newest, numbers[2])
+                    found[state, group, bucket] = merged
+        for (state, group, bucket), (count, oldest, newest) in sorted(found.items()):
+            bounds = {
+                "from_seconds": BOUNDS[bucket - 1] if bucket else None,
+                "to_seconds": BOUNDS[bucket] if bucket < len(BOUNDS) else None,
+            }
+            known = {"oldest": oldest, "newest": newest, "snapshot_time": self.now}
+            place = {"table": self.table, "state": state, "key_group": group}
+            yield self.operator.row(**place, **bounds, units=count, **known)
+
+    def _counts(self, groups: Longs, times: Longs) -> Iterator[tuple[int, int, int, int, int]]:
+        """Key group, range of ages, units, oldest and newest time."""
+        buckets = np.searchsorted(np.array(BOUNDS) * MICROS, self.now - times, side="right")
+        code = groups.astype(np.int64) * (len(BOUNDS) + 1) + buckets
+        order = np.argsort(code, kind="stable")
+        if not len(order):
+            return
+        first = np.flatnonzero(np.diff(code[order], prepend=-1))
+        counts = np.diff([*first, len(order)])
+        oldest, newest = np.minimum.reduceat(times[order], first), np.maximum.reduceat(times[order], first)
+        for at, count, low, high in zip(first.tolist(), counts.tolist(), oldest.tolist(), newest.tolist(), strict=True):
+            group, bucket = divmod(int(code[order[at]]), len(BOUNDS) + 1)
+            yield group, bucket, count, low, high
+
+
+def _times(column: pa.Array) -> tuple[Longs, Longs]:
+    """The row of every unit, and its time in microseconds."""
+    rows = np.arange(len(column))
+    if pa.types.is_list(column.type) or pa.types.is_map(column.type):
+        offsets = np.asarray(column.offsets, np.int64)
+        values = column.items if pa.types.is_map(column.type) else column.values
+        rows = np.repeat(rows, np.diff(offsets))
+        column = values[int(offsets[0]) : int(offsets[-1])]
+    valid = np.flatnonzero(np.asarray(column.is_valid()))
+    return rows[valid], column.drop_null().cast(pa.int64()).to_numpy(zero_copy_only=False)
