@@ -218,12 +218,6 @@ def frame_of(spark: SparkSession, kind: str) -> DataFrame:
     return spark.range(0, KEYS, 1, 2).selectExpr(f"{key} AS key", "id * 2 AS total", "int(id % 7) AS visits")
 
 
-def pass_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What any Python sink pays before it does anything."""
-    rows = sum(batch.num_rows for batch in batches)
-    yield pa.record_batch([pa.array([rows])], names=["rows"])
-
-
 def peak_of_workers() -> int:
     """MB of the largest Python worker of Spark on this machine."""
     peaks = [0]
@@ -257,6 +251,11 @@ def test_spark_writes(
         frame = key_by(frame, "key", max_parallelism=GROUPS) if laid_out else frame
         options = {"uid": "bench", "key": "key", "maxParallelism": GROUPS}
         frame.write.format("savepoint").options(**options).mode("append").save(str(path))
+
+    def pass_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """What any Python sink pays before it does anything; a local function, for workers have no tests to import."""
+        rows = sum(batch.num_rows for batch in batches)
+        yield pa.record_batch([pa.array([rows])], names=["rows"])
 
     def rival() -> None:
         frame_of(spark, kind).mapInArrow(pass_on, "rows long").write.format("noop").mode("overwrite").save()

@@ -212,11 +212,6 @@ def test_a_state_file_that_is_damaged(spark: SparkSession, shop: Path, tmp_path:
     assert our_frames(text) == ["reader.py"]
 
 
-def test_writing_is_refused(read: Any) -> None:
-    with pytest.raises(PySparkException, match="the savepoint source reads only"):
-        read(**RATES).write.format("savepoint").mode("append").save("/nowhere")
-
-
 # -- what crosses to executors ------------------------------------------------------------------------------
 
 

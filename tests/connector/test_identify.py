@@ -72,7 +72,9 @@ def test_a_graph_names_operators_without_uid(spark: SparkSession, shop: Path, wi
     types = {"accounts": {"key": "LONG", "states": {"total": "LONG"}}}
     rows = savepoint.check_restore(graph(), types=types, flink_version="2.3", state_backend="rocksdb").collect()
     (accounts,) = [row for row in rows if row.matched_by == "v2"]
-    assert accounts.verdict == "restores"
+    # Of the states that the job drops, Flink reads the serializers all the same: are their classes there?
+    assert accounts.verdict == "unknown"
+    assert any("must still have" in reason and "Profile" in reason for reason in accounts.reasons), accounts.reasons
 
 
 @pytest.mark.parametrize("node", ["accounts", "3"])

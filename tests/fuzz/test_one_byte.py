@@ -79,4 +79,5 @@ def test_a_flipped_bit_changes_one_row_at_most(form: str, tmp_path: Path) -> Non
         assert (sound - found).total() <= 1
         assert (found - sound).total() <= 2
     assert refused > FLIPS // 10
-    assert changed > FLIPS // 10
+    # Few: a key that became another one is noticed by its key group.
+    assert changed > FLIPS // 20
