@@ -58,10 +58,12 @@ CHANGELOG = {
         ("enabled", "true"),
         ("storage", "filesystem"),
         ("periodic-materialize.enabled", "false"),
-        ("periodic-materialize.interval", "300 ms"),
+        ("periodic-materialize.interval", "1 d"),  # 1.16 knows no other way to leave it
     )
 }
-MATERIALIZED = {name: "true" for name in CHANGELOG if name.endswith("materialize.enabled")}
+MATERIALIZED = {
+    name: "300 ms" if name.endswith("interval") else "true" for name in CHANGELOG if "periodic-materialize" in name
+}
 
 BACKENDS: Mapping[str, Mapping[str, str]] = {
     "hashmap": {"state.backend.type": "hashmap"},

@@ -27,6 +27,9 @@ CASES: dict[str, dict[str, Any]] = {
     },
 }
 
+#: Only changes, no timers, and values that end where only Kryo knows: nothing tells of what type the keys are.
+WITHOUT_KEYS = {"inferred/pojo"}
+
 
 @pytest.fixture(params=CASES)
 def logged(request: pytest.FixtureRequest, flink_version: str, savepoint_of: SavepointOf) -> Snapshot:
@@ -51,7 +54,7 @@ def test_changes_and_what_was_materialized_read_to_what_went_in(logged: Snapshot
 
     assert differences(without(logged, "broken-strings")) == []
 
-    assert WITHOUT_LENGTHS <= logged.undecodable.keys() <= WITHOUT_LENGTHS | OF_ANIMALS
+    assert WITHOUT_LENGTHS <= logged.undecodable.keys() <= WITHOUT_LENGTHS | OF_ANIMALS | WITHOUT_KEYS
 
 
 def test_a_changelog_lists_its_states_as_others_do(logged: Snapshot) -> None:
