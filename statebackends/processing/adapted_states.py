@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, ItemsView, Iterable, KeysView, Mapping, ValuesView
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from pyspark_savepoint.statebackends.processing.state import (
@@ -10,6 +10,7 @@ from pyspark_savepoint.statebackends.processing.state import (
     AppendingState,
     ListState,
     MapState,
+    MapViews,
     ReducingState,
     State,
     ValueState,
@@ -104,7 +105,7 @@ class AdaptedListState(ListState[Any]):
         self._inner.clear()
 
 
-class AdaptedMapState(MapState[Any, Any]):
+class AdaptedMapState(MapViews[Any, Any]):
     """A map, value by value. A value of None is stored as it is where it has no time of its own to keep."""
 
     __slots__ = ("_adapter", "_inner")
@@ -150,22 +151,6 @@ class AdaptedMapState(MapState[Any, Any]):
             elif self._adapter.touches:
                 self._inner.put(key, self._adapter.into(value))
         return {key: value for key, value in seen.items() if value is not GONE}
-
-    def items(self) -> ItemsView[Any, Any]:
-        """Keys and values."""
-        return self._map().items()
-
-    def keys(self) -> KeysView[Any]:
-        """Keys."""
-        return self._map().keys()
-
-    def values(self) -> ValuesView[Any]:
-        """Values."""
-        return self._map().values()
-
-    def is_empty(self) -> bool:
-        """Whether there is none that is seen."""
-        return not self._map()
 
     def clear(self) -> None:
         """Forget all."""

@@ -30,6 +30,7 @@ from pyspark_savepoint.statebackends.processing.slices import (
     BATCH_ROWS,
     NO_TIMERS,
     KeyTimers,
+    RegisteredTimers,
     Slices,
     TimerLoader,
     partitions_by_group,
@@ -125,7 +126,7 @@ class KeyedReaderPlan:
         return cls(function, schema, metas, columns, key, table.spec.options, vertices, slices)
 
 
-class ReadContext:
+class ReadContext(RegisteredTimers):
     """``KeyedStateReaderFunction.Context``."""
 
     def __init__(self, timers: Slices | None) -> None:
@@ -133,21 +134,9 @@ class ReadContext:
         self.place = b""
         self._timers = timers
 
-    def _of_key(self) -> KeyTimers:
+    def _key_timers(self) -> KeyTimers:
         found = self._timers.get(self.key_group, self.place) if self._timers is not None else None
         return NO_TIMERS if found is None else found
-
-    def event_time_timers(self) -> list[int]:
-        """Ascending."""
-        return list(self._of_key()[0])
-
-    def processing_time_timers(self) -> list[int]:
-        """Ascending."""
-        return list(self._of_key()[1])
-
-    # As Flink calls them.
-    registered_event_time_timers = event_time_timers
-    registered_processing_time_timers = processing_time_timers
 
 
 class KeyedReaderTask:

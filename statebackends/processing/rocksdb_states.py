@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from pyspark_savepoint.statebackends.processing.backend import RegisteredState, needs_element
@@ -11,7 +11,7 @@ from pyspark_savepoint.statebackends.processing.codec import Codec, codec
 from pyspark_savepoint.statebackends.processing.state import (
     AggregatingState,
     ListState,
-    MapState,
+    MapViews,
     ReducingState,
     State,
     ValueState,
@@ -159,7 +159,7 @@ class RocksListState(RocksState, ListState[Any]):
         self.update(content)
 
 
-class RocksMapState(RocksState, MapState[Any, Any]):
+class RocksMapState(RocksState, MapViews[Any, Any]):
     """User keys, each an entry."""
 
     def _at(self, key: Any) -> bytes:
@@ -199,18 +199,6 @@ class RocksMapState(RocksState, MapState[Any, Any]):
     def contains(self, key: Any) -> bool:
         """Whether there is one."""
         return self._get(self._at(key)) is not None
-
-    def items(self) -> ItemsView[Any, Any]:
-        """Keys and values, as they are now."""
-        return self._map().items()
-
-    def keys(self) -> KeysView[Any]:
-        """Keys."""
-        return self._map().keys()
-
-    def values(self) -> ValuesView[Any]:
-        """Values."""
-        return self._map().values()
 
     def is_empty(self) -> bool:
         """Whether there is none."""

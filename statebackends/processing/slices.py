@@ -26,6 +26,26 @@ NO_TIMERS: KeyTimers = ([], [])
 BATCH_ROWS = 8192
 
 
+class RegisteredTimers:
+    """The base class of contexts that tell a reader function which timers there are."""
+
+    def _key_timers(self) -> KeyTimers:
+        """Those of the current key (and window)."""
+        raise NotImplementedError
+
+    def event_time_timers(self) -> list[int]:
+        """Ascending."""
+        return list(self._key_timers()[0])
+
+    def processing_time_timers(self) -> list[int]:
+        """Ascending."""
+        return list(self._key_timers()[1])
+
+    # As Flink calls them.
+    registered_event_time_timers = event_time_timers
+    registered_processing_time_timers = processing_time_timers
+
+
 class Slices:
     """A dict by key of what some key groups have; others when they are needed."""
 

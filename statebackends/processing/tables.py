@@ -5,7 +5,7 @@ A state looks up what :class:`Place` says: the key, the namespace, or both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from pyspark_savepoint.statebackends.processing.backend import RegisteredState, needs_element
@@ -13,7 +13,7 @@ from pyspark_savepoint.statebackends.processing.state import (
     AggregateFunction,
     AggregatingState,
     ListState,
-    MapState,
+    MapViews,
     ReducingState,
     State,
     ValueState,
@@ -105,7 +105,7 @@ class TableListState(ListState[Any]):
 _NOTHING: Mapping[Any, Any] = {}
 
 
-class TableMapState(MapState[Any, Any]):
+class TableMapState(MapViews[Any, Any]):
     """A map per place."""
 
     __slots__ = ("_place", "_table")
@@ -144,22 +144,6 @@ class TableMapState(MapState[Any, Any]):
     def contains(self, key: Any) -> bool:
         """Whether there is one."""
         return key in self._map()
-
-    def items(self) -> ItemsView[Any, Any]:
-        """Keys and values."""
-        return self._map().items()
-
-    def keys(self) -> KeysView[Any]:
-        """Keys."""
-        return self._map().keys()
-
-    def values(self) -> ValuesView[Any]:
-        """Values."""
-        return self._map().values()
-
-    def is_empty(self) -> bool:
-        """Whether there is none."""
-        return not self._map()
 
     def clear(self) -> None:
         """Forget all."""

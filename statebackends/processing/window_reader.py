@@ -36,6 +36,7 @@ from pyspark_savepoint.statebackends.processing.slices import (
     BATCH_ROWS,
     NO_TIMERS,
     KeyTimers,
+    RegisteredTimers,
     RowLoader,
     Slices,
     TimerLoader,
@@ -147,7 +148,7 @@ def window_of(namespace: TypeSerializer) -> Callable[[Any], Any]:
     return lambda _: GlobalWindow()
 
 
-class WindowContext:
+class WindowContext(RegisteredTimers):
     """``WindowReaderFunction.Context``."""
 
     def __init__(self, store: ReaderStore, plain: ReaderStore, timers: Slices | None, rows: Slices | None) -> None:
@@ -183,24 +184,12 @@ class WindowContext:
             self._plain.rows.fill(batch.slice(row, 1))
         return self._plain
 
-    def _of_window(self) -> KeyTimers:
+    def _key_timers(self) -> KeyTimers:
         if self._timers is None:
             return NO_TIMERS
         place = self.place if self.space is None else (self.place, self.space)
         found = self._timers.get(self.key_group, place)
         return NO_TIMERS if found is None else found
-
-    def event_time_timers(self) -> list[int]:
-        """Ascending."""
-        return list(self._of_window()[0])
-
-    def processing_time_timers(self) -> list[int]:
-        """Ascending."""
-        return list(self._of_window()[1])
-
-    # As Flink calls them.
-    registered_event_time_timers = event_time_timers
-    registered_processing_time_timers = processing_time_timers
 
 
 class WindowReaderTask:

@@ -34,15 +34,11 @@ from pyspark_savepoint.statebackends.surveys.sizes import (
     table_of,
     wanted_states,
 )
-from pyspark_savepoint.statebackends.surveys.survey import Part, Row, Surveyed
+from pyspark_savepoint.statebackends.surveys.survey import STATE_FIELDS, Part, Row, Surveyed
 
 SCHEMA = pa.schema(
     [
-        pa.field("operator_uid", pa.string()),
-        pa.field("operator_uid_hash", pa.string()),
-        pa.field("operator_name", pa.string()),
-        pa.field("table", pa.string()),
-        pa.field("state", pa.string()),
+        *STATE_FIELDS,
         pa.field(
             "key", pa.string(), metadata={b"comment": b"JSON, as option keys takes it; undecodable ones as bytes"}
         ),

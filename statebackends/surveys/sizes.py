@@ -35,15 +35,11 @@ from pyspark_savepoint.statebackends.keyed_sources import KeyedStream, keyed_sou
 from pyspark_savepoint.statebackends.operator_table import OperatorSource, operator_sources
 from pyspark_savepoint.statebackends.raw_timers import RawTimerSource, raw_timer_sources
 from pyspark_savepoint.statebackends.request import TableRequest
-from pyspark_savepoint.statebackends.surveys.survey import Part, Row, Surveyed
+from pyspark_savepoint.statebackends.surveys.survey import STATE_FIELDS, Part, Row, Surveyed
 
 SCHEMA = pa.schema(
     [
-        pa.field("operator_uid", pa.string()),
-        pa.field("operator_uid_hash", pa.string()),
-        pa.field("operator_name", pa.string()),
-        pa.field("table", pa.string()),
-        pa.field("state", pa.string()),
+        *STATE_FIELDS,
         pa.field("kind", pa.string()),
         pa.field("key_group", pa.int32()),
         pa.field("subtask", pa.int32()),

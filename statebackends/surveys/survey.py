@@ -21,6 +21,8 @@ from pyspark_savepoint.statebackends.request import TablePartition, TableRequest
 Row = dict[str, Any]
 IDENTITY = ("operator_uid", "operator_uid_hash", "operator_name")
 NOTE = "note"
+#: What every table says of the state that a row is about.
+STATE_FIELDS = [pa.field(name, pa.string()) for name in (*IDENTITY, "table", "state")]
 
 
 @dataclass(frozen=True, slots=True)

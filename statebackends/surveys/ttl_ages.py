@@ -21,7 +21,7 @@ from pyspark_savepoint.statebackends.keyed_plan import OperatorHeaders, is_key_v
 from pyspark_savepoint.statebackends.keyed_table import KEY_GROUP, KeyedTable, column_names
 from pyspark_savepoint.statebackends.request import TablePartition, TableRequest
 from pyspark_savepoint.statebackends.state_column import LAST_ACCESS, has_ttl, unit_serializers
-from pyspark_savepoint.statebackends.surveys.survey import Part, Row, Surveyed
+from pyspark_savepoint.statebackends.surveys.survey import STATE_FIELDS, Part, Row, Surveyed
 
 MINUTE, HOUR, DAY = 60, 3600, 86_400
 #: Bounds of the ages in seconds; what is younger than 0 has a time after that of the snapshot.
@@ -30,11 +30,7 @@ MICROS = 1_000_000
 
 SCHEMA = pa.schema(
     [
-        pa.field("operator_uid", pa.string()),
-        pa.field("operator_uid_hash", pa.string()),
-        pa.field("operator_name", pa.string()),
-        pa.field("table", pa.string()),
-        pa.field("state", pa.string()),
+        *STATE_FIELDS,
         pa.field("key_group", pa.int32()),
         pa.field(
             "from_seconds", pa.int64(), metadata={b"comment": b"the age is this or more; NULL: after the snapshot"}
