@@ -40,6 +40,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     conf = {
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
+        # Benchmarks of real size aggregate more than the default of 1g holds.
+        "spark.driver.memory": "4g" if {"BENCH_KEYS", "BENCH_RECORDS"} & set(os.environ) else "1g",
         "spark.log.level": "ERROR",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",

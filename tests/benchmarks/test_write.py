@@ -239,7 +239,7 @@ def peak_of_workers() -> int:
 @KINDS
 @pytest.mark.parametrize("laid_out", [False, True], ids=["any layout", "key_by"])
 def test_spark_writes(
-    kind: str, laid_out: bool, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    kind: str, laid_out: bool, tuned: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from pyspark_savepoint.distribution import key_by
 
@@ -247,7 +247,7 @@ def test_spark_writes(
 
     def work() -> None:
         shutil.rmtree(path, ignore_errors=True)
-        frame = frame_of(spark, kind)
+        frame = frame_of(tuned, kind)
         frame = key_by(frame, "key", max_parallelism=GROUPS) if laid_out else frame
         options = {"uid": "bench", "key": "key", "maxParallelism": GROUPS}
         frame.write.format("savepoint").options(**options).mode("append").save(str(path))
@@ -258,7 +258,7 @@ def test_spark_writes(
         yield pa.record_batch([pa.array([rows])], names=["rows"])
 
     def rival() -> None:
-        frame_of(spark, kind).mapInArrow(pass_on, "rows long").write.format("noop").mode("overwrite").save()
+        frame_of(tuned, kind).mapInArrow(pass_on, "rows long").write.format("noop").mode("overwrite").save()
 
     first = best(work, 1)
     ours, floor = best(work, 3), best(rival, 3)
@@ -269,5 +269,5 @@ def test_spark_writes(
             f"{size / ours / 1e6:.0f} MB/s), first time {first:.2f} s; ours : Spark to Python and no more = "
             f"{ours / floor:.1f} : 1; peak memory of a worker {peak_of_workers()} MB"
         )
-    assert spark.read.format("savepoint").option("uid", "bench").load(str(path)).count() == KEYS
+    assert tuned.read.format("savepoint").option("uid", "bench").load(str(path)).count() == KEYS
     assert peak_of_workers() < 1000
