@@ -36,7 +36,7 @@ def register(spark: SparkSession) -> list[str]:
     from pyspark.sql.functions import udtf
 
     from pyspark_savepoint.datasource import SavepointDataSource
-    from pyspark_savepoint.statebackends.catalog import SCHEMAS
+    from pyspark_savepoint.statebackends.catalog.table import SCHEMAS
 
     try:
         spark.dataSource.register(SavepointDataSource)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, did_you_mean
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.savepoint import Savepoint, find_snapshots
-from pyspark_savepoint.statebackends.catalog import SCHEMAS, CatalogTable
+from pyspark_savepoint.statebackends.catalog.table import SCHEMAS, CatalogTable
 from pyspark_savepoint.statebackends.entries_table import EntriesTable
 from pyspark_savepoint.statebackends.flat_table import FlatTable
 from pyspark_savepoint.statebackends.keyed_plan import OperatorHeaders, is_key_value, is_namespaced

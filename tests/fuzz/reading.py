@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.savepoint import Savepoint
-from pyspark_savepoint.statebackends.catalog import SCHEMAS
+from pyspark_savepoint.statebackends.catalog.table import SCHEMAS
 from pyspark_savepoint.statebackends.request import TableRequest
 from pyspark_savepoint.statebackends.tables import open_table
 

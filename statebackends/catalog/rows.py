@@ -1,0 +1,48 @@
+"""What the tables of the catalog share: their rows, the types of their columns, the operators that a request is for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from pyspark_savepoint.formats.channel_handles import AnyChannelStateHandle
+from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.savepoint import Savepoint
+from pyspark_savepoint.statebackends.request import TableRequest
+
+Row = dict[str, Any]
+
+
+def schema(**fields: pa.DataType) -> pa.Schema:
+    """Columns by name."""
+    return pa.schema([pa.field(name, kind) for name, kind in fields.items()])
+
+
+TEXT, LONG, INT, FLAG, BYTES = pa.string(), pa.int64(), pa.int32(), pa.bool_(), pa.binary()
+#: The first columns of tables with rows of operators: what :func:`identity` fills.
+OPERATOR = {"operator_uid": TEXT, "operator_uid_hash": TEXT, "operator_name": TEXT}
+
+
+def identity(operator: OperatorState) -> Row:
+    """An operator, by all that names it."""
+    return {
+        "operator_uid": operator.uid,
+        "operator_uid_hash": str(operator.operator_id),
+        "operator_name": operator.name,
+    }
+
+
+def operators(savepoint: Savepoint, request: TableRequest) -> list[OperatorState]:
+    """The operator that is asked for, or all."""
+    named = (request.uid, request.uid_hash, request.operator_name)
+    if any(name is not None for name in named):
+        return [savepoint.operator(uid=named[0], uid_hash=named[1], name=named[2])]
+    return list(savepoint.operators)
+
+
+def channels(operator: OperatorState) -> tuple[list[AnyChannelStateHandle], list[AnyChannelStateHandle]]:
+    """Records in flight, which are no state: handles of input channels, and of results."""
+    subtasks = [operator.subtasks[index] for index in sorted(operator.subtasks)]
+    inputs = [handle for subtask in subtasks for handle in subtask.input_channel_state]
+    return inputs, [handle for subtask in subtasks for handle in subtask.result_subpartition_state]

@@ -1,0 +1,178 @@
+"""Table ``states``: one row per state, with the options that read it; all that is found by headers, without a value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.meta_info import StateMetaInfoSnapshot
+from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.savepoint import Savepoint
+from pyspark_savepoint.statebackends.catalog.rows import (
+    FLAG,
+    OPERATOR,
+    TEXT,
+    Row,
+    channels,
+    identity,
+    operators,
+    schema,
+)
+from pyspark_savepoint.statebackends.changelog.source import ChangelogSource
+from pyspark_savepoint.statebackends.keyed_plan import is_key_value, is_namespaced, key_type, state_type
+from pyspark_savepoint.statebackends.keyed_sources import keyed_sources
+from pyspark_savepoint.statebackends.operator_table import operator_sources
+from pyspark_savepoint.statebackends.raw_timers import raw_timer_sources
+from pyspark_savepoint.statebackends.request import TableRequest
+from pyspark_savepoint.statebackends.state_column import has_ttl
+from pyspark_savepoint.statebackends.timer_queue import service_of
+from pyspark_savepoint.statebackends.type_names import spark_type
+
+STATES = schema(
+    **OPERATOR,
+    table=TEXT,
+    state=TEXT,
+    kind=TEXT,
+    key_type=TEXT,
+    namespace_type=TEXT,
+    value_type=TEXT,
+    spark_key_type=TEXT,
+    spark_namespace_type=TEXT,
+    spark_value_type=TEXT,
+    ttl=FLAG,
+    serializer=TEXT,
+    options=pa.map_(TEXT, TEXT),
+    note=TEXT,
+)
+
+
+def states(savepoint: Savepoint, request: TableRequest) -> Iterator[Row]:
+    """All states, operator by operator, and those of masters."""
+    for operator in operators(savepoint, request):
+        reads = {"uid": operator.uid} if operator.uid else {"uidHash": str(operator.operator_id)}
+        for part in (_keyed, _timers_on_the_heap, _operator_states, _bytes_only):
+            try:
+                for row in part(savepoint, operator, request):
+                    row["options"] = {**reads, **row.get("options", {})}
+                    yield {**identity(operator), **row}
+            except SavepointError as error:
+                # One operator that cannot be read does not hide the others.
+                yield {**identity(operator), "note": str(error)}
+    for master in savepoint.metadata.master_states:
+        yield {"table": "master_state", "state": master.name, "kind": "MASTER", "options": {"table": "master_state"}}
+
+
+def _keyed(savepoint: Savepoint, operator: OperatorState, request: TableRequest) -> Iterator[Row]:
+    sources = keyed_sources(savepoint, operator)
+    headers = [source.header() for source in sources]
+    notes = [source.note for source in sources if isinstance(source, ChangelogSource) and source.note]
+    metas: dict[tuple[str, bool], list[StateMetaInfoSnapshot]] = {}
+    for header in headers:
+        for meta in header.states:
+            metas.setdefault((meta.name, is_key_value(meta)), []).append(meta)
+    for (name, key_value), registered in metas.items():
+        key = headers[0].key_serializer
+        row = {
+            "state": name,
+            "key_type": key.flink_type,
+            "spark_key_type": spark_type(
+                key_type([h.key_serializer for h in headers], request.decode, "key" in request.raw)
+            ),
+            "kind": registered[0].state_type,
+            "note": notes[0] if notes else None,
+        }
+        yield row | (_key_value(registered, request) if key_value else _timer(registered[0], request))
+
+
+def _key_value(metas: list[StateMetaInfoSnapshot], request: TableRequest) -> Row:
+    meta = metas[0]
+    table = "window_state" if is_namespaced(meta) else "keyed_state"
+    namespace = meta.namespace_serializer
+    return {
+        "table": table,
+        "namespace_type": namespace.flink_type,
+        "spark_namespace_type": spark_type(namespace.arrow_type(request.decode)),
+        "value_type": meta.value_serializer.flink_type,
+        "spark_value_type": spark_type(state_type(metas, request.decode, meta.name in request.raw)),
+        "ttl": has_ttl(meta),
+        "serializer": meta.value_serializer.snapshot_class,
+        "options": {"table": table, "state": meta.name},
+    }
+
+
+def _timer(meta: StateMetaInfoSnapshot, request: TableRequest) -> Row:
+    _, service = service_of(meta.name)
+    parts = meta.value_serializer.children
+    namespace = parts[1] if len(parts) == 2 else None
+    return {
+        "table": "timers",
+        "namespace_type": namespace.flink_type if namespace else None,
+        "spark_namespace_type": spark_type(namespace.arrow_type(request.decode)) if namespace else None,
+        "value_type": "TIMER",
+        "spark_value_type": "bigint",
+        "ttl": False,
+        "serializer": meta.value_serializer.snapshot_class,
+        "options": {"table": "timers", "state": service},
+    }
+
+
+def _timers_on_the_heap(savepoint: Savepoint, operator: OperatorState, request: TableRequest) -> Iterator[Row]:
+    seen = set()
+    for source in raw_timer_sources(savepoint, operator):
+        for queue in source.queues(request.decode):
+            if (queue.domain, queue.service) in seen:
+                continue
+            seen.add((queue.domain, queue.service))
+            yield {
+                "table": "timers",
+                "state": f"{queue.domain} {queue.service}",
+                "kind": "TIMER",
+                "key_type": queue.key.flink_type,
+                "spark_key_type": spark_type(queue.key.arrow_type(request.decode)),
+                "namespace_type": queue.namespace.flink_type,
+                "spark_namespace_type": spark_type(queue.namespace.arrow_type(request.decode)),
+                "value_type": "TIMER",
+                "spark_value_type": "bigint",
+                "ttl": False,
+                "options": {"table": "timers", "state": queue.service},
+                "note": "raw keyed state",
+            }
+
+
+def _operator_states(savepoint: Savepoint, operator: OperatorState, request: TableRequest) -> Iterator[Row]:
+    seen = set()
+    for source in operator_sources(savepoint, operator):
+        for meta in source.header().states:
+            if meta.name in seen:
+                continue
+            seen.add(meta.name)
+            key = meta.serializers.get("KEY_SERIALIZER")
+            value = meta.value_serializer
+            kind = pa.binary() if value.opaque_parts() else value.arrow_type(request.decode)
+            yield {
+                "table": "operator_state",
+                "state": meta.name,
+                "kind": meta.state_type,
+                "key_type": key.flink_type if key else None,
+                "spark_key_type": spark_type(key.arrow_type(request.decode)) if key else None,
+                "value_type": value.flink_type,
+                "spark_value_type": spark_type(kind),
+                "ttl": False,
+                "serializer": value.snapshot_class,
+                "options": {"state": meta.name},
+            }
+
+
+def _bytes_only(_savepoint: Savepoint, operator: OperatorState, _request: TableRequest) -> Iterator[Row]:
+    binary = {"value_type": "BYTES", "spark_value_type": "binary"}
+    if operator.coordinator_state is not None:
+        yield {"table": "coordinator_state", "kind": "COORDINATOR", "options": {"table": "coordinator_state"}, **binary}
+    if any(subtask.raw_operator_state for subtask in operator.subtasks.values()):
+        yield {"table": "raw_operator_state", "kind": "RAW", "options": {"table": "raw_operator_state"}, **binary}
+    if any(subtask.raw_keyed_state for subtask in operator.subtasks.values()):
+        yield {"table": "raw_keyed_state", "kind": "RAW", "options": {"table": "raw_keyed_state"}, **binary}
+    in_flight = sum(map(len, channels(operator)))
+    if in_flight:
+        yield {"kind": "CHANNEL", "note": f"{in_flight} handles of in-flight records of an unaligned checkpoint"}
