@@ -16,8 +16,8 @@ from rocksdict import BlockBasedOptions, Checkpoint, DBCompressionType, Options,
 from benchmarks.data import UID, VOID, basic, key_groups, make_keys, simple
 from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.identifiers import OperatorID
+from pyspark_savepoint.formats.incremental_handles import HandleAndLocalPath, IncrementalRemoteKeyedStateHandle
 from pyspark_savepoint.formats.key_groups import range_for_operator_index
-from pyspark_savepoint.formats.keyed_handles import HandleAndLocalPath, IncrementalRemoteKeyedStateHandle
 from pyspark_savepoint.formats.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, OperatorSubtaskState, write_metadata
 from pyspark_savepoint.formats.stream_handles import RelativeFileStateHandle

@@ -17,19 +17,26 @@ import shutil
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from pyspark.cloudpickle import register_pickle_by_value
 
 from pyspark_savepoint import KeyedStateBootstrapFunction, OperatorTransformation, Savepoint, ValueStateDescriptor
+from pyspark_savepoint.statebackends.processing.bootstrap import BootstrapPlan, BootstrapTask
+from pyspark_savepoint.statebackends.processing.garbage import rows_in_thousands
+from pyspark_savepoint.statebackends.processing.registry import ObjectReuse
+from pyspark_savepoint.statebackends.writing.descriptors import KeyedDescriptor
+from pyspark_savepoint.statebackends.writing.flink_types import default_serializer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.spark
 # Workers have no such module to import.
 register_pickle_by_value(sys.modules[__name__])
 RECORDS = int(os.environ.get("BENCH_RECORDS", "20000")) * int(os.environ.get("BENCH_TIMES", "1"))
@@ -108,6 +115,7 @@ WAYS: dict[str, Callable[[SparkSession, str, str], None]] = {
 ONLY = os.environ.get("BENCH_WAYS", ",".join(WAYS)).split(",")
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("kind", ["int", "string"] if "BENCH_RECORDS" in os.environ else ["string"])
 def test_word_count(tuned: SparkSession, tmp_path: Path, kind: str) -> None:
     wanted = [way for way in WAYS if way in ONLY]
@@ -132,3 +140,57 @@ def test_word_count(tuned: SparkSession, tmp_path: Path, kind: str) -> None:
         ratio = took / seconds[wanted[0]]
         rate = RECORDS / took / 1e6
         print(f"{way:22}{took:9.1f} s{rate:9.2f} M records/s{ratio:8.2f}{memory[way]:8d} MB")
+
+
+# -- where the time goes -----------------------------------------------------------------------------------------
+
+
+class Nothing(WordCount):
+    """What calling costs."""
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        pass
+
+
+def profile(kind: str, records: int) -> dict[str, float]:
+    """Nanoseconds of a record, on one core without Spark: of every step beside those before it."""
+    words = np.arange(records, dtype=np.int64) * 7919 % (records // 10)
+    column = pa.array(words, pa.int32()) if kind == "int" else pa.array([f"{PREFIX}{word:09}" for word in words])
+    batches = pa.table({"word": column}).to_batches(max_chunksize=10_000)
+    descriptor = KeyedDescriptor(("word",), default_serializer(column.type), ())
+
+    def task(function: KeyedStateBootstrapFunction) -> BootstrapTask:
+        return BootstrapTask(BootstrapPlan(function, descriptor, ("word",), 128).describe(), 0)
+
+    def objects() -> None:
+        found = task(Nothing())
+        with rows_in_thousands():
+            for batch in found.records.sorted(batches):
+                for chunk in found.records.chunks(batch, ObjectReuse.DEFAULT, found.registry.unshared):
+                    deque(chunk.values, maxlen=0)
+
+    steps: dict[str, Callable[[], Any]] = {
+        "hash and sort": lambda: deque(task(Nothing()).records.sorted(batches), maxlen=0),
+        "Python objects": objects,
+        "call of a function": lambda: deque(task(Nothing()).run(batches), maxlen=0),
+        "state, and entries": lambda: deque(task(WordCount()).run(batches), maxlen=0),
+    }
+    found, before = {}, 0.0
+    for name, step in steps.items():
+        step()
+        seconds = []
+        for _ in range(3):
+            start = time.perf_counter()
+            step()
+            seconds.append(time.perf_counter() - start)
+        found[name], before = (min(seconds) - before) * 1e9 / records, min(seconds)
+    return found
+
+
+@pytest.mark.parametrize("kind", ["int", "string"])
+def test_cost_of_a_record(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found = profile(kind, min(2_000_000, RECORDS))
+    with capsys.disabled():
+        steps = ", ".join(f"{name} {cost:.0f}" for name, cost in found.items())
+        print(f"\nWordCount, {kind} keys, ns a record on one core: {steps}; in all {sum(found.values()):.0f}")
+    assert sum(found.values()) > 0
