@@ -9,15 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from pyspark_savepoint.formats.changelog_handles import ChangelogStateHandleStreamImpl, InMemoryChangelogStateHandle
 from pyspark_savepoint.formats.channel_handles import AnyChannelStateHandle
-from pyspark_savepoint.formats.keyed_handles import (
-    ChangelogStateBackendHandle,
-    ChangelogStateHandleStreamImpl,
-    HandleAndLocalPath,
-    IncrementalRemoteKeyedStateHandle,
-    InMemoryChangelogStateHandle,
-    KeyedStateHandle,
-)
+from pyspark_savepoint.formats.incremental_handles import HandleAndLocalPath, IncrementalRemoteKeyedStateHandle
+from pyspark_savepoint.formats.keyed_handles import ChangelogStateBackendHandle, KeyedStateHandle
 from pyspark_savepoint.formats.metadata import OperatorState, OperatorSubtaskState
 from pyspark_savepoint.formats.operator_handles import (
     OperatorStateHandle,

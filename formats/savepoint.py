@@ -25,7 +25,7 @@ from pyspark_savepoint.formats.errors import (
 )
 from pyspark_savepoint.formats.filesystem import LocalFileSystem, SnapshotFileSystem, locate
 from pyspark_savepoint.formats.identifiers import OperatorID
-from pyspark_savepoint.formats.keyed_handles import KeyGroupsSavepointStateHandle
+from pyspark_savepoint.formats.key_groups_handles import KeyGroupsSavepointStateHandle
 from pyspark_savepoint.formats.metadata import (
     CheckpointMetadata,
     OperatorState,

@@ -14,23 +14,23 @@ channel state          none up to metadata version 5; 1, 2, 3, 4 from 6 on      
 
 from __future__ import annotations
 
+from pyspark_savepoint.formats.changelog_handles import (
+    ChangelogStateHandleStreamImpl,
+    InMemoryChangelogStateHandle,
+    StateChange,
+    StreamAndOffset,
+)
 from pyspark_savepoint.formats.channel_handles import (
     AnyChannelStateHandle,
     ChannelStateHandle,
     MergedChannelStateHandle,
 )
+from pyspark_savepoint.formats.incremental_handles import HandleAndLocalPath, IncrementalRemoteKeyedStateHandle
+from pyspark_savepoint.formats.key_groups_handles import KeyGroupsSavepointStateHandle, KeyGroupsStateHandle
 from pyspark_savepoint.formats.keyed_handles import (
     KEYED_HANDLES,
     ChangelogStateBackendHandle,
-    ChangelogStateHandleStreamImpl,
-    HandleAndLocalPath,
-    IncrementalRemoteKeyedStateHandle,
-    InMemoryChangelogStateHandle,
     KeyedStateHandle,
-    KeyGroupsSavepointStateHandle,
-    KeyGroupsStateHandle,
-    StateChange,
-    StreamAndOffset,
     intersect_handles,
     read_keyed_handle,
     write_keyed_handle,

@@ -249,6 +249,11 @@ def read_size(view: DataInputView, what: str) -> int:
     return size
 
 
+def read_handle_id(view: DataInputView) -> str:
+    """What tells a handle of keyed state from others."""
+    return view.read_utf("the id of a state handle")
+
+
 STREAM_HANDLES: Mapping[int, Callable[[DataInputView, int], StreamStateHandle]] = MappingProxyType(
     {
         1: ByteStreamStateHandle.read,

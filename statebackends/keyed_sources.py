@@ -15,20 +15,16 @@ from typing import Any, NoReturn
 
 from pyspark_savepoint.formats.byte_source import ByteSource, FileLocation, StateLocation
 from pyspark_savepoint.formats.changelog import ChangeSource, FileChanges, InlineChanges
+from pyspark_savepoint.formats.changelog_handles import ChangelogStateHandleStreamImpl, InMemoryChangelogStateHandle
 from pyspark_savepoint.formats.columns import DecodeOptions, Origin
 from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError
 from pyspark_savepoint.formats.headers import read_header
 from pyspark_savepoint.formats.heap_stream import HeapKeyedStream
+from pyspark_savepoint.formats.incremental_handles import IncrementalRemoteKeyedStateHandle
 from pyspark_savepoint.formats.key_groups import KeyGroupRange, KeyGroupRangeOffsets
+from pyspark_savepoint.formats.key_groups_handles import KeyGroupsSavepointStateHandle, KeyGroupsStateHandle
 from pyspark_savepoint.formats.keyed_content import Extent
-from pyspark_savepoint.formats.keyed_handles import (
-    ChangelogStateBackendHandle,
-    ChangelogStateHandleStreamImpl,
-    IncrementalRemoteKeyedStateHandle,
-    InMemoryChangelogStateHandle,
-    KeyGroupsSavepointStateHandle,
-    KeyGroupsStateHandle,
-)
+from pyspark_savepoint.formats.keyed_handles import ChangelogStateBackendHandle
 from pyspark_savepoint.formats.keyed_stream import FullKeyedStream
 from pyspark_savepoint.formats.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata import OperatorState

@@ -21,8 +21,8 @@ from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Origin
 from pyspark_savepoint.formats.data_view import DataInputView
 from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError
 from pyspark_savepoint.formats.key_groups import KeyGroupRangeOffsets
+from pyspark_savepoint.formats.key_groups_handles import KeyGroupsStateHandle
 from pyspark_savepoint.formats.keyed_content import Extent
-from pyspark_savepoint.formats.keyed_handles import KeyGroupsStateHandle
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.savepoint import Savepoint
 from pyspark_savepoint.formats.serializers.base import SnapshotReader

@@ -16,8 +16,8 @@ from pyspark_savepoint.formats.byte_source import FileLocation, StateLocation
 from pyspark_savepoint.formats.columns import DecodeOptions, Origin
 from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError
 from pyspark_savepoint.formats.headers import read_header
+from pyspark_savepoint.formats.incremental_handles import IncrementalRemoteKeyedStateHandle
 from pyspark_savepoint.formats.key_groups import KeyGroupRange
-from pyspark_savepoint.formats.keyed_handles import IncrementalRemoteKeyedStateHandle
 from pyspark_savepoint.formats.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.rocksdb.database import Database

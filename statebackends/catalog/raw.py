@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pyspark_savepoint.formats.byte_source import ByteSource
 from pyspark_savepoint.formats.errors import SavepointError
-from pyspark_savepoint.formats.keyed_handles import KeyGroupsStateHandle
+from pyspark_savepoint.formats.key_groups_handles import KeyGroupsStateHandle
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.savepoint import Savepoint
 from pyspark_savepoint.statebackends.catalog.rows import BYTES, INT, OPERATOR, TEXT, Row, identity, operators, schema

@@ -21,8 +21,8 @@ import pyarrow as pa
 from pyspark_savepoint.formats.byte_source import ByteSource
 from pyspark_savepoint.formats.columns import Longs
 from pyspark_savepoint.formats.headers import read_header
+from pyspark_savepoint.formats.key_groups_handles import KeyGroupsStateHandle
 from pyspark_savepoint.formats.keyed_block import HEAP, KeyedBlock
-from pyspark_savepoint.formats.keyed_handles import KeyGroupsStateHandle
 from pyspark_savepoint.formats.keyed_stream import FullKeyedStream
 from pyspark_savepoint.formats.meta_info import OperatorBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState

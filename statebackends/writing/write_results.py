@@ -8,7 +8,7 @@ import numpy as np
 
 from pyspark_savepoint.formats.columns import Flags
 from pyspark_savepoint.formats.key_groups import KeyGroupRange, KeyGroupRangeOffsets
-from pyspark_savepoint.formats.keyed_handles import KeyGroupsSavepointStateHandle
+from pyspark_savepoint.formats.key_groups_handles import KeyGroupsSavepointStateHandle
 from pyspark_savepoint.formats.stream_handles import RelativeFileStateHandle
 
 

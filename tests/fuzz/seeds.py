@@ -11,13 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from pyspark_savepoint.formats import snappy
+from pyspark_savepoint.formats.changelog_handles import ChangelogStateHandleStreamImpl, InMemoryChangelogStateHandle
 from pyspark_savepoint.formats.errors import SavepointError
-from pyspark_savepoint.formats.keyed_handles import (
-    ChangelogStateBackendHandle,
-    ChangelogStateHandleStreamImpl,
-    IncrementalRemoteKeyedStateHandle,
-    InMemoryChangelogStateHandle,
-)
+from pyspark_savepoint.formats.incremental_handles import IncrementalRemoteKeyedStateHandle
+from pyspark_savepoint.formats.keyed_handles import ChangelogStateBackendHandle
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, OperatorSubtaskState
 from pyspark_savepoint.formats.savepoint import Savepoint
 from pyspark_savepoint.formats.stream_handles import ByteStreamStateHandle

@@ -10,7 +10,8 @@ from corpus.expected import Snapshot, differences
 
 from oracle.flink import SavepointOf
 from oracle.test_reader import OF_ANIMALS, WITHOUT_LENGTHS, snapshot_of, without
-from pyspark_savepoint.formats.keyed_handles import ChangelogStateBackendHandle, ChangelogStateHandleStreamImpl
+from pyspark_savepoint.formats.changelog_handles import ChangelogStateHandleStreamImpl
+from pyspark_savepoint.formats.keyed_handles import ChangelogStateBackendHandle
 from pyspark_savepoint.formats.savepoint import Savepoint
 from pyspark_savepoint.statebackends.request import TableRequest
 from pyspark_savepoint.statebackends.tables import open_table

@@ -10,8 +10,9 @@ import pytest
 from corpus.expected import Snapshot, differences
 
 from oracle.flink import Generated
+from pyspark_savepoint.formats.changelog_handles import ChangelogStateHandleStreamImpl
 from pyspark_savepoint.formats.errors import SavepointError, StateFileNotFoundError, UnsafePathError
-from pyspark_savepoint.formats.keyed_handles import ChangelogStateBackendHandle, ChangelogStateHandleStreamImpl
+from pyspark_savepoint.formats.keyed_handles import ChangelogStateBackendHandle
 from pyspark_savepoint.formats.savepoint import Savepoint
 
 FOLDER = Path(__file__).parent / "savepoints" / "changelog"

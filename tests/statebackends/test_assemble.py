@@ -30,7 +30,7 @@ from pyspark_savepoint.formats.key_groups import (
     operator_index_for_key_group,
     range_for_operator_index,
 )
-from pyspark_savepoint.formats.keyed_handles import KeyGroupsSavepointStateHandle
+from pyspark_savepoint.formats.key_groups_handles import KeyGroupsSavepointStateHandle
 from pyspark_savepoint.formats.publication import relative_files
 from pyspark_savepoint.formats.savepoint import Savepoint
 from pyspark_savepoint.statebackends.request import TableRequest
