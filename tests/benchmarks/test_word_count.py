@@ -4,7 +4,7 @@
     BENCH_RECORDS=40000000 pytest tests/benchmarks/test_word_count.py -s            FLIP-140's figures
     BENCH_RECORDS=40000000 BENCH_TIMES=10 BENCH_WAYS="sorted function" ... -k int   ten times as many records and keys
 
-Beside the time is the peak memory of the largest Python worker.
+Beside the times (Spark compiles the code of a first run as it goes) is the peak memory of the largest Python worker.
 
 Four ways to the same state, count LONG by key INT or STRING: a Python function over sorted records (single_key), a
 DataFrame aggregation, and the function over records as they arrive, on the heap and on RocksDB.
@@ -112,6 +112,8 @@ WAYS: dict[str, Callable[[SparkSession, str, str], None]] = {
         spark, kind, path, sorted=False, state_backend="rocksdb"
     ),
 }
+#: Seconds: what takes longer is not repeated.
+WORTH_ANOTHER_RUN = 90
 ONLY = os.environ.get("BENCH_WAYS", ",".join(WAYS)).split(",")
 
 
@@ -119,15 +121,16 @@ ONLY = os.environ.get("BENCH_WAYS", ",".join(WAYS)).split(",")
 @pytest.mark.parametrize("kind", ["int", "string"] if "BENCH_RECORDS" in os.environ else ["string"])
 def test_word_count(tuned: SparkSession, tmp_path: Path, kind: str) -> None:
     wanted = [way for way in WAYS if way in ONLY]
-    seconds: dict[str, float] = {}
+    seconds: dict[str, list[float]] = {}
     memory: dict[str, int] = {}
     answers = {}
     for way in wanted:
         path = str(tmp_path / way.replace(" ", "-"))
-        start = time.perf_counter()
         with Workers() as workers:
-            WAYS[way](tuned, kind, path)
-        seconds[way] = time.perf_counter() - start
+            seconds[way] = [timed(WAYS[way], tuned, kind, path)]
+            if 1 < seconds[way][0] < WORTH_ANOTHER_RUN:
+                shutil.rmtree(path)
+                seconds[way].append(timed(WAYS[way], tuned, kind, path))
         memory[way] = workers.peak
         counts = Savepoint.load(tuned, path).keyed_state("count")
         answers[way] = counts.selectExpr("count(*)", "sum(count)", "sum(hash(key, count))").first()
@@ -135,11 +138,19 @@ def test_word_count(tuned: SparkSession, tmp_path: Path, kind: str) -> None:
         assert answers[way][:2] == (KEYS, RECORDS)
         shutil.rmtree(path)
     assert len(set(answers.values())) == 1, answers
-    print(f"\nWordCount, {kind} keys: {RECORDS:,} records, {KEYS:,} keys")
+    print(f"\nWordCount, {kind} keys: {RECORDS:,} records, {KEYS:,} keys; the first time, and again")
     for way, took in seconds.items():
-        ratio = took / seconds[wanted[0]]
-        rate = RECORDS / took / 1e6
-        print(f"{way:22}{took:9.1f} s{rate:9.2f} M records/s{ratio:8.2f}{memory[way]:8d} MB")
+        again = f"{took[-1]:9.1f} s" if len(took) > 1 else " " * 11
+        ratio = took[-1] / seconds[wanted[0]][-1]
+        rate = RECORDS / took[-1] / 1e6
+        print(f"{way:22}{took[0]:9.1f} s{again}{rate:9.2f} M records/s{ratio:8.2f}{memory[way]:8d} MB")
+
+
+def timed(way: Callable[[SparkSession, str, str], None], spark: SparkSession, kind: str, path: str) -> float:
+    """Seconds of one run."""
+    start = time.perf_counter()
+    way(spark, kind, path)
+    return time.perf_counter() - start
 
 
 # -- where the time goes -----------------------------------------------------------------------------------------
