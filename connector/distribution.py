@@ -18,6 +18,7 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, did_you_mean
 from pyspark_savepoint.formats.key_groups import check_parallelism
 from pyspark_savepoint.option_values import to_options
+from pyspark_savepoint.paths import located_types
 from pyspark_savepoint.schema import arrow_schema
 from pyspark_savepoint.statebackends.writing.planned_write import Distribution
 from pyspark_savepoint.statebackends.writing.write_request import DEFAULT_MAX_PARALLELISM
@@ -102,7 +103,13 @@ def _with_key_group(df: DataFrame, keys: Sequence[str], max_parallelism: int, op
     from pyspark_savepoint.statebackends.writing.key_hashing import KeyHashing
     from pyspark_savepoint.write_options import SavepointWriteOptions
 
-    given = {"uid": "key_by", "path": ".", "table": "timers", "key": json.dumps(list(keys)), **to_options(options)}
+    given = {
+        "uid": "key_by",
+        "path": ".",
+        "table": "timers",
+        "key": json.dumps(list(keys)),
+        **located_types(df.sparkSession, to_options(options)),
+    }
     request = SavepointWriteOptions.parse(given).request(overwrite=False)
     if request.key_group is not None:
         return df.withColumn(KEY_GROUP, F.col(request.key_group).cast("int"))

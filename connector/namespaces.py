@@ -6,12 +6,11 @@ to one snapshot, and says so in its comment: others are neither used nor dropped
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from pyspark_savepoint.formats.errors import OptionError, StateExistsError
-from pyspark_savepoint.formats.filesystem import URI
+from pyspark_savepoint.formats.filesystem import absolute
 from pyspark_savepoint.statebackends.statements import (
     MARK,
     SOURCE_SUFFIX,
@@ -41,11 +40,6 @@ def create_tables(
     for _, statement in create_statements(tables, path, options):
         spark.sql(statement)
     return [table.sql for table in tables]
-
-
-def absolute(path: str) -> str:
-    """The path as every process understands it."""
-    return path if URI.fullmatch(path) else os.path.abspath(os.path.expanduser(path))
 
 
 def namespaces(spark: SparkSession) -> dict[str, str]:

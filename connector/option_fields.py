@@ -13,6 +13,7 @@ from dataclasses import MISSING, Field, field, fields
 from typing import Any
 
 from pyspark_savepoint.formats.errors import OptionError, nearest
+from pyspark_savepoint.formats.filesystem import absolute
 
 MIN_MEMORY, MAX_MEMORY = 1 << 20, 1 << 40
 
@@ -34,6 +35,11 @@ def text(value: str) -> str:
     if not value.strip():
         raise RefusedError("not to be empty")
     return value
+
+
+def place(value: str) -> str:
+    """A path, absolute from here on: tasks begin relative paths elsewhere."""
+    return absolute(text(value))
 
 
 def flag(value: str) -> bool:

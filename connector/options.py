@@ -23,6 +23,7 @@ from pyspark_savepoint.option_fields import (
     listed,
     names,
     option,
+    place,
     required,
     size,
     table_of,
@@ -107,7 +108,7 @@ class SavepointReadOptions:
     """The options of one read, parsed and checked."""
 
     path: str = required(
-        text,
+        place,
         "the directory of a savepoint or checkpoint, its `_metadata` file, or a directory that holds several; what "
         "`load(path)` is given",
     )

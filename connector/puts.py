@@ -12,6 +12,7 @@ from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.keyed_edits import with_states
 from pyspark_savepoint.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, OperatorRows, PlannedState, Put
 from pyspark_savepoint.option_values import to_options
+from pyspark_savepoint.paths import located_types
 from pyspark_savepoint.schema import arrow_schema
 from pyspark_savepoint.statebackends.keyed_plan import OperatorHeaders, is_namespaced
 from pyspark_savepoint.statebackends.state_column import LAST_ACCESS
@@ -82,7 +83,7 @@ def _put(
     wrong = [option for option in options if option in OWN_OPTIONS]
     if wrong:
         raise OptionError(f"option '{wrong[0]}' is not given here", remedy="the call itself says it")
-    options = {**options, "table": table}
+    options = {**located_types(frame.sparkSession, options), "table": table}
     given = {"path": "/", "uidHash": plan.identifier.operator_id.hex, **options}
     request = replace(SavepointWriteOptions.parse(given).request(overwrite=False), uid=plan.identifier.uid)
     schema = arrow_schema(frame.schema)

@@ -20,6 +20,7 @@ from pyspark_savepoint.formats.key_groups import check_parallelism
 from pyspark_savepoint.formats.savepoint import Savepoint as Snapshot
 from pyspark_savepoint.insights import SavepointInsights
 from pyspark_savepoint.option_values import to_options
+from pyspark_savepoint.paths import located
 from pyspark_savepoint.savepoint_edits import SavepointEdits
 from pyspark_savepoint.savepoint_plan import Named, SavepointPlan, identifier_of
 from pyspark_savepoint.savepoint_tables import SavepointTables
@@ -54,15 +55,21 @@ class Savepoint(SavepointTables, SavepointEdits, SavepointInsights):
     def load(cls, spark: SparkSession, path: str, **options: Any) -> Savepoint:
         """The snapshot at a path; the options are those of the data source, and hold for all of its tables.
 
-        Raises SnapshotNotFoundError, which names the snapshots below the path where it is not one itself.
+        A relative path begins where Spark's own do, in the working directory of the driver's JVM; on Connect in that
+        of this process. Raises SnapshotNotFoundError, which names the snapshots below the path where it is not one
+        itself.
         """
-        texts = to_options(options)
+        path, texts = located(spark, path), to_options(options)
         snapshot = Snapshot.open(path, allow_outside=texts.get("allowOutside") == "true")
         return cls(spark, SavepointPlan.of(snapshot, path, texts), path, texts)
 
     @classmethod
     def create(cls, spark: SparkSession, *, max_parallelism: int = DEFAULT_MAX_PARALLELISM) -> Savepoint:
-        """A savepoint without operators; ``max_parallelism`` is that of those that will be added."""
+        """A savepoint without operators; ``max_parallelism`` is that of those that will be added.
+
+        :meth:`write` gives it metadata of version 4, which records no uids, but their hashes; with
+        ``flink_version="2.0"`` or later also the uids.
+        """
         check_parallelism(max_parallelism, 1)
         return cls(spark, SavepointPlan(max_parallelism=max_parallelism))
 
@@ -126,13 +133,18 @@ class Savepoint(SavepointTables, SavepointEdits, SavepointInsights):
     def write(self, path: str, *, flink_version: str | None = None, files: str = "copy") -> Savepoint:
         """Write the savepoint to a new path, and return it, loaded from there.
 
-        ``flink_version`` is the oldest Flink that must restore it; without it, that of the base stays.
+        ``flink_version`` is the oldest Flink that must restore it, and decides the version of the metadata: 4 for
+        Flink 1, 5 for 2.0, 6 from 2.1 on. Without it the version of the base stays, and what begins with
+        :meth:`create` gets version 4, which all releases from 1.16 on read. Uids and names of operators are recorded
+        from version 5 on: before, only the hash of a uid is. A job finds its state by that hash, and so does this
+        package given the uid; but nothing that lists operators can show what their uids are.
         ``files``: ``copy`` makes it stand alone, so that it can be moved; ``reference`` leaves untouched files where
         they are. What it is made of is never changed. Raises StateExistsError where the path has a savepoint.
         """
         from pyspark_savepoint.savepoint_writer import SavepointWriter
         from pyspark_savepoint.write_options import SavepointWriteOptions
 
+        path = located(self.spark, path)
         given = to_options({"path": path, "uid": "any", "flink_version": flink_version})
         version = SavepointWriteOptions.parse(given).flink_version
         SavepointWriter.to(self.spark, self.plan, path, files, version).run()

@@ -22,6 +22,7 @@ from pyspark_savepoint.option_fields import (
     listed,
     names,
     option,
+    place,
     required,
     size,
     table_of,
@@ -109,6 +110,11 @@ def _uid_hash(value: str) -> str:
         raise RefusedError("32 hex digits; if this is the operator's uid, give it as option 'uid'") from None
 
 
+def _types_from(value: str) -> str:
+    path, mark, operator = text(value).partition("#")
+    return place(path) + mark + operator
+
+
 def _fragment(value: str) -> str:
     if not re.fullmatch(r"[a-z0-9]+/[a-z0-9]+", value):
         raise RefusedError("what the fluent API makes of it: it is not for users")
@@ -122,7 +128,7 @@ def _fragment(value: str) -> str:
 class SavepointWriteOptions:
     """The options of one write, parsed and checked."""
 
-    path: str = required(text, "the directory of the savepoint, new or existing; what `save(path)` is given")
+    path: str = required(place, "the directory of the savepoint, new or existing; what `save(path)` is given")
     uid: str | None = option(text, "the operator, by the uid that its job gives it")
     uid_hash: str | None = option(_uid_hash, "the operator, by its uid hash (32 hex digits)")
     operator_name: str | None = option(
@@ -151,7 +157,7 @@ class SavepointWriteOptions:
         _texts, "JSON: column (or `key`, for a composite key) to its Flink type", shown="from the Spark type"
     )
     types_from: str | None = option(
-        text,
+        _types_from,
         "a savepoint, or `savepoint#uid`: serializers are taken from its operator, exactly as they are there",
         shown="types follow from the columns",
     )

@@ -182,6 +182,17 @@ def locate(text: str) -> tuple[SnapshotFileSystem, str]:
     return ArrowFileSystem(ARROW_SCHEMES[scheme], authority, query), posixpath.normpath("/" + path.lstrip("/"))
 
 
+def absolute(text: str, base: str | None = None) -> str:
+    """A path or URI as every process understands it; a relative path begins at ``base``, else here.
+
+    >>> absolute("out/sp", "/home/me"), absolute("s3://bucket/sp"), absolute("../sp", "/home/me")
+    ('/home/me/out/sp', 's3://bucket/sp', '/home/sp')
+    """
+    if URI.fullmatch(text) or not is_encodable(text):
+        return text
+    return os.path.abspath(os.path.join(base or os.getcwd(), os.path.expanduser(text)))
+
+
 def _local_path(scheme: str, authority: str, path: str, text: str) -> str:
     if authority not in ("", "localhost"):
         raise OptionError("a local path on another machine", path=text, found=authority, expected="file:///...")

@@ -25,7 +25,7 @@ from pyspark_savepoint.formats.columns import (
     binary_array,
     struct_array,
 )
-from pyspark_savepoint.formats.errors import SavepointError, ValueRangeError
+from pyspark_savepoint.formats.errors import SavepointError, UndecodableStateError, ValueRangeError
 from pyspark_savepoint.formats.keyed_writer import read_only
 from pyspark_savepoint.formats.serializers.constants import ConstantSerializer
 from pyspark_savepoint.statebackends.writing.descriptors import NO_NAMESPACE, KeyedDescriptor
@@ -76,15 +76,36 @@ class KeyCodec:
         return struct_array(pa.struct(fields), columns, rows.num_rows)
 
     def key_groups(self, keys: pa.Array, rows: pa.RecordBatch | None = None) -> Ints:
-        """By the hash of the Java object, or as the column says that the descriptor names."""
+        """By the hash of the Java object; as the column says that the descriptor names, where only that knows it."""
         from pyspark_savepoint.formats.kernels import keys as kernels
 
         name = self.descriptor.key_group
-        if name is not None and rows is not None:
-            return self._given(rows.column(name), name)
+        given = self._given(rows.column(name), name) if name is not None and rows is not None else None
+        try:
+            hashes = self.serializer.java_hash(keys)
+        except UndecodableStateError:
+            if given is None:
+                raise
+            return given  # only the job's code knows better
         groups = np.empty(len(keys), np.int32)
-        kernels.key_groups(np.ascontiguousarray(self.serializer.java_hash(keys)), self.max_parallelism, groups)
+        kernels.key_groups(np.ascontiguousarray(hashes), self.max_parallelism, groups)
+        if given is not None:
+            self._expect(groups, given, keys, name)
         return groups
+
+    def _expect(self, computed: Ints, given: Ints, keys: pa.Array, name: str | None) -> None:
+        """Flink looks for a key where its hash leads: in any other key group it would be lost."""
+        wrong = np.flatnonzero(computed != given)
+        if len(wrong):
+            row = int(wrong[0])
+            raise ValueRangeError(
+                f"column {name!r} names a key group that its key is not of",
+                expected=f"key group {computed[row]}, where the hash of {keys[row].as_py()!r} leads "
+                f"at max parallelism {self.max_parallelism}",
+                found=f"key group {given[row]}, and {len(wrong)} of {len(given)} rows of the batch are wrong",
+                remedy=f"leave option 'keyGroup' out: the key groups of {self.serializer.flink_type} are computed; "
+                "or read the column again, from a savepoint of this max parallelism",
+            )
 
     def _given(self, column: pa.Array, name: str) -> Ints:
         refuse_null(column, name, "key group")

@@ -13,7 +13,7 @@ from pyspark_savepoint.formats.block_parts import binary_column
 from pyspark_savepoint.formats.byte_source import ByteSource
 from pyspark_savepoint.formats.columns import DecodeOptions, binary_parts
 from pyspark_savepoint.formats.data_view import DataOutputView
-from pyspark_savepoint.formats.errors import SavepointError, UnsupportedStateError
+from pyspark_savepoint.formats.errors import SavepointError, UndecodableStateError, UnsupportedStateError
 from pyspark_savepoint.formats.meta_info import BackendStateType, OperatorBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.operator_handles import Mode, StateMetaInfo
 from pyspark_savepoint.formats.operator_stream import OperatorStream
@@ -71,10 +71,26 @@ def _copy(part: OperatorPart, meta: StateMetaInfoSnapshot, file: OutputFile) -> 
             at, counts = stream.cursors(buffer, pieces, base, old, DecodeOptions(timestamps="raw", decimals="string"))
             start, end = at.position.copy(), at.end
             if (counts > 1).any():
-                (start,), (end,) = locate([meta.value_serializer], at, counts)
+                try:
+                    (start,), (end,) = locate([meta.value_serializer], at, counts)
+                except UndecodableStateError as error:
+                    raise _no_ends(old, meta) from error
             places, data = binary_parts(binary_column(buffer, start, end))
             yield from (file.size + places[:-1]).tolist()
             file.write(data[: places[-1]].data)
+
+
+def _no_ends(state: str, meta: StateMetaInfoSnapshot) -> UndecodableStateError:
+    """The elements of a stream that has one offset for all of them, and whose ends only the user's code knows."""
+    return UndecodableStateError(
+        f"Flink before 1.18.2 compresses operator state without saying where its elements end, so {state!r} cannot "
+        "be written to another file",
+        expected="elements whose type says where they end",
+        found=meta.value_serializer.flink_type,
+        remedy="leave this operator's operator state as it is, remove_state this state, or have the savepoint written "
+        "without snapshot compression or by a later Flink; or plug in a serializer (entry point group "
+        "'pyspark_savepoint.serializers')",
+    )
 
 
 def _stream(opened: ByteSource, source: OperatorSource) -> OperatorStream:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import pickle
 from typing import Any
 
@@ -129,3 +130,10 @@ def test_any_options_are_parsed_or_refused(options: dict[str, str]) -> None:
     except OptionError:
         return
     assert parsed.request(False).path == options["path"]
+
+
+def test_paths_are_absolute_from_the_driver_on() -> None:
+    """Tasks, and the process that commits, need not be where the write was planned."""
+    parsed = parse(path="out/../sp", typesFrom="base#a//uid")
+    assert (parsed.path, parsed.types_from) == (os.path.abspath("sp"), os.path.abspath("base") + "#a//uid")
+    assert parse(path="s3://bucket/sp").path == "s3://bucket/sp"

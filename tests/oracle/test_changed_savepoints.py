@@ -11,16 +11,19 @@ import pytest
 from oracle.compare import differences
 from oracle.flink import SavepointOf, restore
 from pyspark_savepoint import OperatorIdentifier, Savepoint
+from pyspark_savepoint.formats.errors import UndecodableStateError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.flink, pytest.mark.spark]
 
+#: Elements of the user's, compressed: where they end, this release does not say.
+WITHOUT_ENDS = ("1.18.1",)
 KEPT = ("strings", "numbers", "namespaces", "collections", "rows", "operator-states")
 
 
-def changed(spark: SparkSession, base: Savepoint, folder: Path) -> Savepoint:
+def changed(spark: SparkSession, base: Savepoint, folder: Path, without_animals: bool) -> Savepoint:
     """Names there and back, states replaced by themselves, one removed, keys deleted, key groups made anew."""
     # Flink 1 records no uids.
     kept = {OperatorIdentifier.for_uid(uid).operator_id for uid in KEPT}
@@ -29,13 +32,23 @@ def changed(spark: SparkSession, base: Savepoint, folder: Path) -> Savepoint:
             base = base.remove_operator(operator.identifier)
     first = base.change_operator_identifier("numbers", "0123456789abcdef0123456789abcdef")
     first = first.rename_state("strings", "map", "atlas").rename_state("namespaces", "text-timers", "other-timers")
-    first = first.rename_state("operator-states", "animals", "beasts").write(str(folder / "first"))
+    beasts = first.rename_state("operator-states", "animals", "beasts")
+    if without_animals:
+        with pytest.raises(UndecodableStateError, match=r"before 1\.18\.2 compresses.*animals"):
+            beasts.write(str(folder / "refused"))
+        beasts = first.remove_state("operator-states", "animals")
+    first = beasts.write(str(folder / "first"))
 
     second = first.change_operator_identifier("0123456789abcdef0123456789abcdef", "numbers")
     second = second.rename_state("strings", "atlas", "map").rename_state("namespaces", "other-timers", "text-timers")
-    second = second.rename_state("operator-states", "beasts", "animals").remove_state("rows", "wide")
+    second = second.remove_state("rows", "wide")
+    if not without_animals:
+        second = second.rename_state("operator-states", "beasts", "animals")
     for uid, state in (("strings", "list"), ("collections", "list-state-of-maps"), ("numbers", "long")):
-        second = second.with_state(uid, state, first.keyed_state(_here(uid), state=state))
+        types = {"types": {"long": "LONG"}} if uid == "numbers" else {}
+        rows = first.keyed_state(_here(uid), state=state)
+        rows = rows.withColumn("long", rows["long"].cast("long")) if uid == "numbers" else rows
+        second = second.with_state(uid, state, rows, **types)
     names = first.broadcast_state("operator-states", "names")
     second = second.with_state("operator-states", "names", names)
     second = second.delete_keys("namespaces", spark.createDataFrame([(1,), (3,)], "key int"))
@@ -47,7 +60,7 @@ def _here(uid: str) -> str:
     return "0123456789abcdef0123456789abcdef" if uid == "numbers" else uid
 
 
-def expected_after(expected: dict[str, Any]) -> dict[str, Any]:
+def expected_after(expected: dict[str, Any], without_animals: bool) -> dict[str, Any]:
     """What the job must find."""
     after = copy.deepcopy(expected)
     after["operators"] = [operator for operator in after["operators"] if operator["uid"] in KEPT]
@@ -57,7 +70,8 @@ def expected_after(expected: dict[str, Any]) -> dict[str, Any]:
         for table, name in tables:
             if operator["uid"] == "namespaces":
                 table[name] = [entry for entry in table[name] if entry[0] not in (1, 3)]
-            if (operator["uid"], table.get("name")) == ("rows", "wide"):
+            name_of = operator["uid"], table.get("name")
+            if name_of == ("rows", "wide") or (without_animals and name_of == ("operator-states", "animals")):
                 table[name] = []
     return after
 
@@ -70,8 +84,9 @@ def test_flink_restores_what_was_changed(
 ) -> None:
     generated = savepoint_of(flink_version, "types", format="native", compressed=True)
     base = Savepoint.load(spark, str(generated.path), timestamps="raw")
-    written = changed(spark, base, tmp_path)
-    after = expected_after(generated.expected)
+    without_animals = flink_version in WITHOUT_ENDS
+    written = changed(spark, base, tmp_path, without_animals)
+    after = expected_after(generated.expected, without_animals)
     assert sum(len(state["entries"]) for operator in after["operators"] for state in operator["states"]) > 100
     for backend, parallelism in (("hashmap", 2), ("rocksdb", 3)):
         found = restore(

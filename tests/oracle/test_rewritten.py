@@ -62,7 +62,7 @@ def parts_of(path: Path) -> Iterator[dict[str, Any]]:
         yield {**options, "table": table, "key_group": "key_group" if own_hash else None, "key_type": row["key_type"]}
 
 
-def rewrite(old: Path, new: Path, part: dict[str, Any], by_text: bool) -> None:
+def rewrite(old: Path, new: Path, part: dict[str, Any], by_text: bool, version: tuple[int, int]) -> None:
     """One part, through columns; types come from the old savepoint, or from what its listing prints."""
     key_type, key_group = part.pop("key_type"), part.pop("key_group")
     keyed = part["table"] in KEYED
@@ -77,7 +77,7 @@ def rewrite(old: Path, new: Path, part: dict[str, Any], by_text: bool) -> None:
         states = {
             name: comment.partition(" ")[2] for name, comment in comments.items() if name not in ("key", key_group)
         }
-        types = {"types": {"key": key_type, **states}, "flink_version": (2, 3) if "SET" in key_type else None}
+        types = {"types": {"key": key_type, **states}, "flink_version": version if "SET" in key_type else None}
     written = WriteRequest(
         str(new),
         **part,
@@ -100,10 +100,11 @@ def check_job(job: str, flink_version: str, savepoint_of: SavepointOf, folder: P
     case = {"compressed": True, "max_parallelism": 1000, "parallelism": 3} if job == "keys" else {}
     generated = savepoint_of(flink_version, job, **case)
     new = folder / "savepoint"
+    major, minor = map(int, flink_version.split(".")[:2])
     refused = []
     for part in parts_of(generated.path):
         try:
-            rewrite(generated.path, new, dict(part), by_text=job == "keys")
+            rewrite(generated.path, new, dict(part), job == "keys", (major, minor))
         except SavepointError as error:
             refused.append(f"{part}: {error}")
 

@@ -190,6 +190,24 @@ def test_key_groups_of_a_column_are_taken_as_they_are(tmp_path: Path) -> None:
     assert found == dict(enumerate(groups))
 
 
+def test_key_groups_of_a_column_are_checked(tmp_path: Path) -> None:
+    """A key in another key group than that of its hash would be lost to the job."""
+    groups = [key_group_for_hash(key, 16) for key in range(40)]
+    groups[7] = 15 - groups[7]
+    rows = pa.table({"key": pa.array(range(40), pa.int64()), "g": pa.array(groups, pa.int32()), "n": range(40)})
+    right = f"key group {15 - groups[7]}, where the hash of 7 leads at max parallelism 16"
+    with pytest.raises(ValueRangeError, match=rf"{right}(.|\n)*found: key group {groups[7]}, and 1 of 40 rows"):
+        write(tmp_path / "sp", [rows], layout=(16, 1), key_group="g")
+    assert not (tmp_path / "sp" / "_metadata").exists()
+
+
+def test_key_groups_that_only_the_job_knows_are_trusted(tmp_path: Path) -> None:
+    rows = pa.table({"key": ["HEARTS", "SPADES"], "g": pa.array([3, 12], pa.int32()), "n": [1, 2]})
+    write(tmp_path / "sp", [rows], layout=(16, 1), key_group="g", types={"key": "ENUM<com.shop.Suit>(HEARTS, SPADES)"})
+    found = {row["key"]: row["key_group"] for row in read(tmp_path / "sp", include_key_group=True)}
+    assert found == {"HEARTS": 3, "SPADES": 12}
+
+
 def test_many_runs_are_merged_some_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_files, "FAN_IN", 3)
     table = accounts(range(100))

@@ -203,10 +203,10 @@ def test_a_column_may_say_the_key_group() -> None:
     descriptor = KeyedDescriptor(("key",), LONG, DESCRIPTORS[:1], key_group="group")
     types = {"key": pa.int64(), "group": pa.int32()}
 
-    keys = KeyCodec(descriptor, 8).encode(batch_of([{"key": 1, "group": 7}], types))
-    assert keys.key_group.tolist() == [7]
+    keys = KeyCodec(descriptor, 8).encode(batch_of([{"key": 1, "group": 6}], types))
+    assert keys.key_group.tolist() == [6]
     with pytest.raises(ValueRangeError, match="'group' names a key group that there is not"):
-        KeyCodec(descriptor, 7).encode(batch_of([{"key": 1, "group": 7}], types))
+        KeyCodec(descriptor, 8).encode(batch_of([{"key": 1, "group": 8}], types))
     with pytest.raises(ValueRangeError, match="'group' is NULL"):
         KeyCodec(descriptor, 8).encode(batch_of([{"key": 1, "group": None}], types))
 
