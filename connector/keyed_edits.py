@@ -23,7 +23,7 @@ from pyspark_savepoint.formats.errors import (
     UnsupportedStateError,
 )
 from pyspark_savepoint.formats.filesystem import LocalFileSystem
-from pyspark_savepoint.formats.keyed_handles import KeyGroupsStateHandle
+from pyspark_savepoint.formats.key_groups_handles import KeyGroupsStateHandle
 from pyspark_savepoint.formats.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.publication import Staging
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
@@ -76,7 +76,7 @@ def with_keys_deleted(plan: OperatorPlan, keys: DataFrame) -> OperatorPlan:
     plan = with_states(plan)
     if plan.key_serializer is None:
         raise StateNotFoundError("the operator has no keyed state", operator=plan.label)
-    _refuse_raw_state(plan, "deleted")
+    refuse_raw_state(plan, "deleted")
     key_columns(plan.key_serializer, arrow_schema(keys.schema), plan.label)
     return plan.with_deleted_keys(keys)
 
@@ -100,7 +100,7 @@ def rehashed(plan: OperatorPlan, number: int, key_hashes: DataFrame | None) -> O
     if not plan.rehashes:
         return plan
     plan = with_states(plan)
-    _refuse_raw_state(plan, "rehashed")
+    refuse_raw_state(plan, "rehashed")
     assert plan.base is not None
     if has_channel_state(plan.base.operator):
         raise UnsupportedStateError(
@@ -127,7 +127,7 @@ def _check_hash(plan: OperatorPlan, serializer: TypeSerializer) -> None:
         ) from None
 
 
-def _refuse_raw_state(plan: OperatorPlan, what: str) -> None:
+def refuse_raw_state(plan: OperatorPlan, what: str) -> None:
     """Raw keyed state that is not timers is its owner's own: nobody else finds keys in it."""
     assert plan.base is not None or not plan.raw_timers
     if plan.base is None or plan.raw_timers:

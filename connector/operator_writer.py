@@ -103,6 +103,8 @@ class OperatorWriter:
         if self.plan.deletions or len(sources) != 1 or -1 in sources:
             return None
         put = self.plan.puts[sources.pop()]
+        if put.options["table"] == ENTRIES and layout_of(put.frame.schema) is None:
+            return None  # entries of other operators, whose key groups lie anywhere
         assert isinstance(put.descriptor, KeyedDescriptor)
         given = [state.meta_info() for state in put.descriptor.states]
         return put if given == [state.meta for state in states] else None

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from pyspark_savepoint.keyed_edits import with_keys_deleted, with_states
+from pyspark_savepoint.merged_operators import merged_operator
 from pyspark_savepoint.operator_plan import OperatorPlan, OperatorRows
 from pyspark_savepoint.puts import put_rows, put_state, put_table
 from pyspark_savepoint.savepoint_plan import Named, SavepointPlan, identifier_of
@@ -73,6 +74,25 @@ class SavepointEdits:
     def change_operator_identifier(self, old: Named, new: Named) -> Self:
         """With an operator under another uid, or uid hash."""
         return self._planned(self.plan.with_identifier(self.plan.operator(old), identifier_of(new)))
+
+    def copy_operator(self, uid: Named, new: Named) -> Self:
+        """With an operator a second time, under another uid: to be split, by states or by keys.
+
+        ``sp.copy_operator("a", "b").remove_state("a", "x").remove_state("b", "y")``
+        """
+        copied = SavepointPlan().taken(self.plan, uid)
+        return self._planned(self.plan.merged(copied.with_identifier(copied.operators[0], identifier_of(new))))
+
+    def merge_operator(self, uid: Named, *, into: Named) -> Self:
+        """Without an operator, whose keyed state and timers another one has then beside its own, byte for byte.
+
+        States go by name: those that both have are of the same type, or renamed before, and no key is in both.
+        OptionError where types, keys or max parallelism differ; UnsupportedStateError where operator state would be
+        lost. Writing raises DuplicateKeyError for an entry that both have.
+        """
+        source, target = self.plan.operator(uid), self.plan.operator(into)
+        changed = merged_operator(self.spark, source, target)
+        return self._planned(self.plan.with_changed(target, changed).without(source))
 
     def merge(self, other: SavepointEdits) -> Self:
         """With all operators of another savepoint; StateExistsError where both have one."""
