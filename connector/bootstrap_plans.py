@@ -31,6 +31,7 @@ from pyspark_savepoint.statebackends.processing.functions import (
     KeyedStateBootstrapFunction,
     StateBootstrapFunction,
 )
+from pyspark_savepoint.statebackends.processing.guard import expect_function
 from pyspark_savepoint.statebackends.processing.operator_state import OperatorStatePlan, state_schema
 from pyspark_savepoint.statebackends.processing.process import ProcessPlan
 from pyspark_savepoint.statebackends.processing.records import RecordOrder
@@ -102,8 +103,7 @@ class KeyedInput:
     def process(self, function: KeyedProcessFunction, schema: str | StructType) -> DataFrame:
         """The rows that a function yields."""
         found = struct_type(schema)
-        if not isinstance(function, KeyedProcessFunction):
-            raise OptionError("process() needs a KeyedProcessFunction", found=type(function).__name__)
+        expect_function(function, KeyedProcessFunction)
         if not self.processing.sorted:
             raise OptionError("timers fire at the end of a key, so records must be sorted: option 'sorted' is false")
         copy_of(function)

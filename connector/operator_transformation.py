@@ -22,6 +22,7 @@ from pyspark_savepoint.bootstrap_options import ProcessingOptions, merged
 from pyspark_savepoint.bootstrap_plans import KeyedInput, KeyedRows, OperatorStateRows
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean
 from pyspark_savepoint.option_values import to_options
+from pyspark_savepoint.statebackends.processing.durations import Duration, millis
 from pyspark_savepoint.statebackends.processing.evictors import Evictor
 from pyspark_savepoint.statebackends.processing.functions import (
     BroadcastStateBootstrapFunction,
@@ -30,10 +31,11 @@ from pyspark_savepoint.statebackends.processing.functions import (
     ProcessWindowFunction,
     StateBootstrapFunction,
 )
+from pyspark_savepoint.statebackends.processing.guard import expect_function
 from pyspark_savepoint.statebackends.processing.state import AggregateFunction
 from pyspark_savepoint.statebackends.processing.triggers import Trigger
 from pyspark_savepoint.statebackends.processing.window_operator import WindowSpec
-from pyspark_savepoint.statebackends.processing.windows import Duration, WindowAssigner, millis
+from pyspark_savepoint.statebackends.processing.windows import WindowAssigner
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -159,12 +161,7 @@ class KeyedTransformation:
 
     def transform(self, function: KeyedStateBootstrapFunction) -> KeyedRows:
         """State of every key, and timers, by a function of its records."""
-        if not isinstance(function, KeyedStateBootstrapFunction):
-            raise OptionError(
-                "records with a key are for functions of keyed state",
-                expected="a KeyedStateBootstrapFunction",
-                found=type(function).__name__,
-            )
+        expect_function(function, KeyedStateBootstrapFunction)
         return KeyedRows(self._keyed(), function)
 
     def window(self, assigner: WindowAssigner) -> WindowedTransformation:

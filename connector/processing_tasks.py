@@ -55,7 +55,7 @@ class RecordTask:
         if isinstance(self.plan, BootstrapPlan):
             yield from BootstrapTask(self.plan, index).run(batches)
         elif isinstance(self.plan, OperatorStatePlan):
-            yield from OperatorStateTask(self.plan).run(batches)
+            yield from OperatorStateTask(self.plan, index).run(batches)
         else:
             yield from ProcessTask(self.plan, index).run(batches)
 

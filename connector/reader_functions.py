@@ -21,6 +21,7 @@ from pyspark_savepoint.partitions import default_parallelism
 from pyspark_savepoint.processing_tasks import ReadTask
 from pyspark_savepoint.schema import arrow_schema
 from pyspark_savepoint.statebackends.processing.functions import KeyedStateReaderFunction, WindowReaderFunction
+from pyspark_savepoint.statebackends.processing.guard import expect_function
 from pyspark_savepoint.statebackends.processing.keyed_reader import KeyedReaderPlan
 from pyspark_savepoint.statebackends.processing.state import AggregateFunction
 from pyspark_savepoint.statebackends.processing.window_reader import WindowReaderPlan
@@ -51,6 +52,7 @@ def read_keyed_state(
 ) -> DataFrame:
     """The rows that the function yields, key by key."""
     found = struct_type(schema)
+    expect_function(function, KeyedStateReaderFunction)
     copy = copy_of(function)
     snapshot, operator, request, parallelism = _open(path, options)
     plan = KeyedReaderPlan.of(copy, arrow_schema(found), snapshot, operator, request, parallelism)
@@ -67,6 +69,7 @@ def read_window(
 ) -> DataFrame:
     """The rows that the function yields, key by key and window by window."""
     found = struct_type(schema)
+    expect_function(function, WindowReaderFunction)
     copy_of(function)
     aggregated = copy_of(aggregate) if aggregate is not None else None
     snapshot, operator, request, parallelism = _open(path, options)

@@ -19,6 +19,8 @@ from pyspark_savepoint.statebackends.writing.descriptors import StateKind
 
 #: What ``out`` gives where there is a stored value that is not to be seen.
 GONE = object()
+#: What an aggregating state is given instead of an element where only its accumulator's time is to be set.
+TOUCH = object()
 
 
 class Adapter(Protocol):
@@ -27,6 +29,9 @@ class Adapter(Protocol):
     @property
     def touches(self) -> bool:
         """Whether reading stores the value anew."""
+
+    def expired(self, stored: Any) -> bool:
+        """Whether what is stored goes once somebody has looked at it."""
 
     def into(self, value: Any) -> Any:
         """What is stored."""
@@ -49,12 +54,11 @@ class AdaptedValueState(ValueState[Any]):
         if stored is None:
             return None
         value = self._adapter.out(stored)
-        if value is GONE:
+        if value is GONE or self._adapter.expired(stored):
             self._inner.clear()
-            return None
-        if self._adapter.touches:
+        elif self._adapter.touches:
             self._inner.update(self._adapter.into(value))
-        return value
+        return None if value is GONE else value
 
     def update(self, value: Any) -> None:
         """Set it."""
@@ -119,12 +123,11 @@ class AdaptedMapState(MapViews[Any, Any]):
         if stored is None:
             return None
         value = self._adapter.out(stored)
-        if value is GONE:
+        if value is GONE or self._adapter.expired(stored):
             self._inner.remove(key)
-            return None
-        if self._adapter.touches:
+        elif self._adapter.touches:
             self._inner.put(key, self._adapter.into(value))
-        return value
+        return None if value is GONE else value
 
     def put(self, key: Any, value: Any) -> None:
         """Set it."""
@@ -168,7 +171,14 @@ class AdaptedReducingState(ReducingState[Any]):
     def get(self) -> Any:
         """The value, or None."""
         stored = self._inner.get()
-        value = None if stored is None else self._adapter.out(stored)
+        if stored is None:
+            return None
+        value = self._adapter.out(stored)
+        if value is GONE or self._adapter.expired(stored):
+            self._inner.clear()
+        elif self._adapter.touches:
+            self._inner.clear()
+            self._inner.add(self._adapter.into(value))
         return None if value is GONE else value
 
     def add(self, value: Any) -> None:
@@ -190,7 +200,10 @@ class AdaptedAggregatingState(AggregatingState[Any, Any]):
 
     def get(self) -> Any:
         """The result, or None."""
-        return self._inner.get()
+        result = self._inner.get()
+        if result is not None and self._adapter.touches:
+            self._inner.add(TOUCH)
+        return result
 
     def add(self, value: Any) -> None:
         """Add one."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyspark_savepoint.statebackends.processing.adapted_states import ADAPTED, GONE, Adapter
+from pyspark_savepoint.statebackends.processing.adapted_states import ADAPTED, GONE, TOUCH, Adapter
 from pyspark_savepoint.statebackends.processing.backend import KeyedStateBackend, RegisteredState, StateOutput
 from pyspark_savepoint.statebackends.processing.row import Row
 from pyspark_savepoint.statebackends.processing.state import (
@@ -34,24 +34,25 @@ class TimeToLive:
     config: StateTtlConfig
     now: Callable[[], int]
 
-    @property
-    def touches(self) -> bool:
-        """Whether reading is an access."""
-        return self.config.update_type is UpdateType.ON_READ_AND_WRITE
+    def __post_init__(self) -> None:
+        self._ttl = self.config.ttl_millis
+        self._hides = self.config.visibility is StateVisibility.NEVER_RETURN_EXPIRED
+        #: Whether reading is an access.
+        self.touches = self.config.update_type is UpdateType.ON_READ_AND_WRITE
 
     def into(self, value: Any) -> Any:
         """Accessed now."""
         return value, self.now()
 
+    def expired(self, stored: Any) -> bool:
+        """Whether the value is too old: who looks at it removes it, even where it is still to be seen."""
+        return bool(stored[1] + self._ttl <= self.now())
+
     def out(self, stored: Any) -> Any:
-        """The value, unless it is too old."""
-        value, last_access = stored
-        if (
-            self.config.visibility is StateVisibility.NEVER_RETURN_EXPIRED
-            and last_access + self.config.ttl <= self.now()
-        ):
+        """The value, unless it is too old to be seen."""
+        if self._hides and self.expired(stored):
             return GONE
-        return value
+        return stored[0]
 
     @staticmethod
     def stored_type(kind: pa.DataType) -> pa.DataType:
@@ -63,6 +64,10 @@ class Copies:
     """Copies, in and out: COPY_PER_OPERATOR."""
 
     touches = False
+
+    def expired(self, stored: Any) -> bool:
+        """Never."""
+        return False
 
     def into(self, value: Any) -> Any:
         """A copy."""
@@ -105,6 +110,8 @@ class _Aggregate(AggregateFunction[Any, Any, Any]):
     def add(self, value: Any, accumulator: Any) -> Any:
         """One more; to a new accumulator where the old one is gone."""
         seen = self.adapter.out(accumulator)
+        if value is TOUCH:
+            return None if self.adapter.expired(accumulator) else self.adapter.into(seen)
         if seen is GONE:
             seen = self.function.create_accumulator()
         return self.adapter.into(self.function.add(value, seen))

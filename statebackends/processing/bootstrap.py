@@ -8,6 +8,7 @@ functions once to learn what states there are. Twins: ``KeyedStateBootstrapOpera
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
@@ -21,7 +22,7 @@ from pyspark_savepoint.statebackends.processing.contexts import ElementContext
 from pyspark_savepoint.statebackends.processing.entry_output import drain
 from pyspark_savepoint.statebackends.processing.functions import KeyedStateBootstrapFunction
 from pyspark_savepoint.statebackends.processing.garbage import rows_in_thousands
-from pyspark_savepoint.statebackends.processing.guard import UserCode
+from pyspark_savepoint.statebackends.processing.guard import Closing, UserCode, yields_nothing
 from pyspark_savepoint.statebackends.processing.records import Chunk, RecordOrder, Records
 from pyspark_savepoint.statebackends.processing.registry import ObjectReuse, Registry
 from pyspark_savepoint.statebackends.processing.window_operator import WindowOperator, WindowSpec
@@ -47,8 +48,8 @@ class BootstrapPlan:
     def describe(self) -> BootstrapPlan:
         """The plan with its states: on the driver, with a copy of the function."""
         task = BootstrapTask(self, 0)
-        task.open()
-        task.close()
+        with task.closing():
+            task.open()
         return replace(self, states=tuple(task.registry.states))
 
     @property
@@ -79,6 +80,7 @@ class BootstrapTask:
                     function.function.open(self.registry)
                 self.windows = WindowOperator(function, self.registry)
         else:
+            yields_nothing(function.process_element)
             with UserCode(function, "open"):
                 function.open(self.registry)
             self.context = ElementContext(self.backend, self.registry.timers(USER_TIMERS))
@@ -86,39 +88,44 @@ class BootstrapTask:
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Entries of the states of all keys of the records."""
-        try:
+        with self.closing():
             self.open()
             with rows_in_thousands():
                 yield from self._entries(batches)
-        finally:
-            self.close()
 
     def _entries(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in self.records.sorted(batches):
             for chunk in self.records.chunks(batch, self.plan.reuse, self.registry.unshared):
                 self._process(chunk)
                 yield from drain(self.registry.done)
-        for _ in self.backend.finish():
-            yield from drain(self.registry.done)
-        self.registry.flush()
+        with UserCode(self._named, "what it left in state"):
+            for _ in self.backend.finish():
+                yield from drain(self.registry.done)
+            self.registry.flush()
         yield from drain(self.registry.done)
 
-    def close(self) -> None:
-        """Functions and files are let go."""
+    @contextmanager
+    def closing(self) -> Iterator[None]:
+        """Around everything: functions and files are let go."""
         function = self.plan.function
-        rich = function.function if isinstance(function, WindowSpec) else function
         try:
-            if rich is not None:
-                with UserCode(rich, "close"):
-                    rich.close()
+            with Closing(function.function if isinstance(function, WindowSpec) else function):
+                yield
         finally:
             self.backend.close()
+
+    @property
+    def _named(self) -> Any:
+        """What errors name: the function, of windows the one that sees most of their elements."""
+        given = self.plan.function
+        if isinstance(given, WindowSpec):
+            return given.reduce or given.aggregate or given.function or given.trigger
+        return given
 
     def _process(self, chunk: Chunk) -> None:
         function = self.plan.function
         if isinstance(function, WindowSpec):
-            named: Any = function.reduce or function.aggregate or function.function or function.trigger
-            with UserCode(named, "a window", self.backend):
+            with UserCode(self._named, "a window", self.backend):
                 self._window(chunk)
             return
         with UserCode(function, "process_element", self.backend):

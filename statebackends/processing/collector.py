@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from types import GeneratorType
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +12,13 @@ from pyspark_savepoint.statebackends.processing.row import Row
 from pyspark_savepoint.statebackends.processing.values import from_python
 
 CHUNK = 8192
+#: What can be gone over, but is one row or value, whose parts nobody means to be rows.
+_NO_ROWS = (Row, Mapping, str, bytes)
+
+
+def _check_rows(rows: Any) -> None:
+    if isinstance(rows, _NO_ROWS) or not isinstance(rows, Iterable):
+        raise TypeError(f"rows are yielded, or returned in a list: what came is one {type(rows).__name__}")
 
 
 class Collector:
@@ -25,6 +33,8 @@ class Collector:
     def add(self, rows: Iterable[Any] | None) -> None:
         """What a function gave: rows, or None."""
         if rows is not None:
+            if type(rows) is not GeneratorType and type(rows) is not list:
+                _check_rows(rows)
             self._rows.extend(rows)
 
     def full(self) -> Iterator[pa.RecordBatch]:

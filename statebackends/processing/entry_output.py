@@ -15,13 +15,13 @@ import numpy as np
 import pyarrow as pa
 
 from pyspark_savepoint.formats.block_parts import binary_column
-from pyspark_savepoint.formats.columns import DecodeOptions, Ints, fixed_array
+from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Ints, fixed_array
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.ttl import TtlSerializer
 from pyspark_savepoint.statebackends.entry_bytes import ENTRIES
 from pyspark_savepoint.statebackends.processing.adapters import TimeToLive
-from pyspark_savepoint.statebackends.processing.values import from_python
+from pyspark_savepoint.statebackends.processing.values import from_python, to_python
 from pyspark_savepoint.statebackends.writing.descriptors import StateDescriptor, StateKind
 from pyspark_savepoint.statebackends.writing.key_codec import spans_of
 from pyspark_savepoint.statebackends.writing.state_entries import state_entries
@@ -56,11 +56,17 @@ class EntryOutput:
     """One state's entries; batches go to ``done``. ``number`` is the state's in the head of the file."""
 
     def __init__(
-        self, number: int, state: StateDescriptor, done: deque[pa.RecordBatch], options: DecodeOptions = PLAIN
+        self,
+        number: int,
+        state: StateDescriptor,
+        done: deque[pa.RecordBatch],
+        options: DecodeOptions = PLAIN,
+        key: TypeSerializer | None = None,
     ) -> None:
         self.number = number
         self.state = state
         self.kind = content_type(state, options)
+        self._key = key
         self._done = done
         self.discards = False
         self._many = state.kind in (StateKind.LIST, StateKind.MAP)
@@ -82,14 +88,14 @@ class EntryOutput:
         """What was collected becomes a batch."""
         if not self._keys:
             return
-        prefixed, contents = pa.array(self._keys, pa.binary()), self._contents
+        prefixed, contents, keys = pa.array(self._keys, pa.binary()), self._contents, self._keys
         self._keys, self._contents, self._size = [], [], 0
         buffer, start, end = spans_of(prefixed)
         try:
             column = from_python(contents, self.kind, f"state {self.state.name!r}")
             entries = state_entries(self.state, column, None, (buffer, start + _PREFIX, end))
         except SavepointError as error:
-            raise error.with_facts(state=self.state.name) from None
+            raise error.with_facts(state=self.state.name, key=self._refused(keys, contents)) from None
         found = entries.entries
         rows = slice(None) if entries.row is None else entries.row
         self._done.append(
@@ -100,6 +106,18 @@ class EntryOutput:
                 binary_column(found.value_buffer, found.value_start, found.value_end),
             )
         )
+
+    def _refused(self, keys: list[bytes], contents: list[Any]) -> str | None:
+        """The key whose content cannot be what the state's type says: by now others are processed."""
+        for key, content in zip(keys, contents, strict=True):
+            try:
+                from_python([content], self.kind, "")
+            except SavepointError:
+                if self._key is None or self._key.opaque_parts():
+                    return None
+                found = self._key.decode(Cursors.over([key[_PREFIX:]], options=PLAIN))
+                return f"{to_python(found)[0]!r:.500}"
+        return None
 
 
 class TimerOutput:

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from pyspark_savepoint.statebackends.processing.durations import Duration, millis
+
 
 class Record(NamedTuple):
     """``TimestampedValue``."""
@@ -70,9 +72,9 @@ class TimeEvictor(_Either):
     window_size: int
 
     @classmethod
-    def of(cls, window_size: int, do_evict_after: bool = False) -> TimeEvictor:
-        """Keep those of the last so many milliseconds before the latest."""
-        return cls(do_evict_after, window_size)
+    def of(cls, window_size: Duration, do_evict_after: bool = False) -> TimeEvictor:
+        """Keep those of so long before the latest."""
+        return cls(do_evict_after, millis(window_size))
 
     def _keep(self, elements: list[Record]) -> list[Record]:
         cutoff = max(record.timestamp for record in elements) - self.window_size

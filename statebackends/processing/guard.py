@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import traceback
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
 
-from pyspark_savepoint.formats.errors import SavepointError, UserFunctionError
+from pyspark_savepoint.formats.errors import OptionError, SavepointError, UserFunctionError
 
 #: Where this package lies: its frames mean nothing to users.
 HOME = str(Path(__file__).parents[2])
@@ -43,6 +44,59 @@ class UserCode:
             remedy="nothing was written; the user's code is below",
             traceback="\n" + user_traceback(error),
         ) from None
+
+
+class HasClose(Protocol):
+    """What is closed after its last call."""
+
+    def close(self) -> None:
+        """Let go."""
+
+
+class Closing:
+    """Around all calls of a function, ``open`` too: closes it, whatever happened.
+
+    A function that failed is often one that cannot close either: then what failed first is what a user is told.
+    """
+
+    def __init__(self, function: HasClose | None) -> None:
+        self.function = function
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if self.function is None:
+            return
+        try:
+            with UserCode(self.function, "close"):
+                self.function.close()
+        except SavepointError:
+            if not isinstance(error, Exception):
+                raise
+
+
+def yields_nothing(process_element: object) -> None:
+    """OptionError where a method that only fills state has a ``yield``: nobody would take what it yields, so that
+    none of its lines would ever run.
+    """
+    if inspect.isgeneratorfunction(process_element):
+        raise OptionError(
+            "process_element yields, but it is there to fill state: what it yields would go nowhere",
+            function=name_of(process_element),
+            remedy="leave yield out of it; rows are what key_by(...).process(function, schema) gives",
+        )
+
+
+def expect_function(function: object, kind: type) -> None:
+    """OptionError for what is no function of the kind that is needed."""
+    if not isinstance(function, kind):
+        given = isinstance(function, type)
+        raise OptionError(
+            f"a {kind.__name__} is needed",
+            found=f"the class {name_of(function)} itself" if given else type(function).__name__,
+            remedy=f"{function.__name__}(...)" if isinstance(function, type) else f"derive it from {kind.__name__}",
+        )
 
 
 def name_of(function: object) -> str:

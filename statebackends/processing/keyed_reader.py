@@ -24,7 +24,7 @@ from pyspark_savepoint.statebackends.keyed_table import KEY, KEY_GROUP, KeyedPar
 from pyspark_savepoint.statebackends.processing.collector import Collector
 from pyspark_savepoint.statebackends.processing.functions import KeyedStateReaderFunction
 from pyspark_savepoint.statebackends.processing.garbage import rows_in_thousands
-from pyspark_savepoint.statebackends.processing.guard import UserCode
+from pyspark_savepoint.statebackends.processing.guard import Closing, UserCode
 from pyspark_savepoint.statebackends.processing.reader_states import ReaderStore, Rows
 from pyspark_savepoint.statebackends.processing.slices import (
     BATCH_ROWS,
@@ -101,10 +101,8 @@ class KeyedReaderPlan:
         headers = OperatorHeaders.read(savepoint, operator)
         metas = states_of(headers, namespaced=False)
         store = ReaderStore(Rows(), metas, {name: name for name in metas})
-        with UserCode(function, "open"):
+        with Closing(function), UserCode(function, "open"):
             function.open(store)
-        with UserCode(function, "close"):
-            function.close()
         if not store.asked:
             raise OptionError(
                 "the reader function registers no state, and keys are those of its states",
@@ -157,18 +155,16 @@ class KeyedReaderTask:
     def run(self) -> Iterator[pa.RecordBatch]:
         """The rows that the function yields."""
         function, collector = self.plan.function, Collector(self.plan.schema)
-        with UserCode(function, "open"):
-            function.open(self.store)
-        self.store.closed = True
-        try:
-            with rows_in_thousands():
-                for batch in self.vertex.rows.batches():
-                    self._read(batch, collector)
+        with Closing(function), rows_in_thousands():
+            with UserCode(function, "open"):
+                function.open(self.store)
+            self.store.closed = True
+            for batch in self.vertex.rows.batches():
+                self._read(batch, collector)
+                with UserCode(function, "its rows"):
                     yield from collector.full()
+            with UserCode(function, "its rows"):
                 yield from collector.rest()
-        finally:
-            with UserCode(function, "close"):
-                function.close()
 
     def _read(self, batch: pa.RecordBatch, collector: Collector) -> None:
         rows, ctx, read_key = self.rows, self.context, self.plan.function.read_key

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pyspark_savepoint.statebackends.processing.durations import Duration, millis
 from pyspark_savepoint.statebackends.processing.state import (
     Descriptor,
     ReducingStateDescriptor,
@@ -36,7 +37,9 @@ class _Continuous(Trigger):
 
     def _next(self, now: int, window: Any) -> int:
         end: int = window.max_timestamp()
-        return min(now - now % self.interval + self.interval, end)
+        # Java's remainder has the sign of the time: before 1970 intervals are counted from their other end.
+        rest = now % self.interval if now >= 0 else -(-now % self.interval)
+        return min(now - rest + self.interval, end)
 
 
 @dataclass(frozen=True)
@@ -44,9 +47,9 @@ class ContinuousEventTimeTrigger(_Continuous):
     """``ContinuousEventTimeTrigger``."""
 
     @classmethod
-    def of(cls, interval: int) -> ContinuousEventTimeTrigger:
-        """At every so many milliseconds of event time."""
-        return cls(interval)
+    def of(cls, interval: Duration) -> ContinuousEventTimeTrigger:
+        """At every such interval of event time."""
+        return cls(millis(interval))
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
         """Timers at the end of the window, and at the next full interval."""
@@ -81,9 +84,9 @@ class ContinuousProcessingTimeTrigger(_Continuous):
     """``ContinuousProcessingTimeTrigger``."""
 
     @classmethod
-    def of(cls, interval: int) -> ContinuousProcessingTimeTrigger:
-        """At every so many milliseconds of the wall clock."""
-        return cls(interval)
+    def of(cls, interval: Duration) -> ContinuousProcessingTimeTrigger:
+        """At every such interval of the wall clock."""
+        return cls(millis(interval))
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
         """A timer at the next full interval."""

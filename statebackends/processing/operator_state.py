@@ -21,7 +21,7 @@ from pyspark_savepoint.statebackends.processing.functions import (
     BroadcastStateBootstrapFunction,
     StateBootstrapFunction,
 )
-from pyspark_savepoint.statebackends.processing.guard import UserCode
+from pyspark_savepoint.statebackends.processing.guard import Closing, UserCode, yields_nothing
 from pyspark_savepoint.statebackends.processing.records import plain_values
 from pyspark_savepoint.statebackends.processing.registry import ObjectReuse, Unshared
 from pyspark_savepoint.statebackends.processing.single_key import SingleKeyListState, SingleKeyMapState
@@ -45,10 +45,9 @@ class OperatorStatePlan:
 
     def describe(self) -> tuple[OperatorStateDescriptor, ...]:
         """All states: on the driver, with a copy of the function."""
-        task = OperatorStateTask(self)
-        task.open()
-        with UserCode(self.function, "close"):
-            self.function.close()
+        task = OperatorStateTask(self, 0)
+        with Closing(self.function):
+            task.open()
         if not task.store.descriptors:
             how = "initialize_state" if isinstance(self.function, StateBootstrapFunction) else "state_descriptors"
             raise OptionError(f"the function has no state: its {how} names none")
@@ -139,13 +138,14 @@ class _BroadcastContext(PlainContext):
 class OperatorStateTask:
     """One task of a plan."""
 
-    def __init__(self, plan: OperatorStatePlan) -> None:
+    def __init__(self, plan: OperatorStatePlan, index: int) -> None:
         self.plan = plan
-        self.store = _Store(plan.flink_version)
+        self.store = _Store(plan.flink_version, index_of_this_subtask=index)
 
     def open(self) -> None:
         """States are registered."""
         function = self.plan.function
+        yields_nothing(function.process_element)
         with UserCode(function, "open"):
             function.open(self.store)  # type: ignore[arg-type]  # there is no keyed state to ask for
             if isinstance(function, StateBootstrapFunction):
@@ -157,8 +157,8 @@ class OperatorStateTask:
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows of the wanted state."""
         function = self.plan.function
-        self.open()
-        try:
+        with Closing(function):
+            self.open()
             with UserCode(function, "process_element"):
                 for batch in batches:
                     self._process(batch)
@@ -166,9 +166,6 @@ class OperatorStateTask:
                 with UserCode(function, "snapshot_state"):
                     function.snapshot_state()
             yield from self._rows()
-        finally:
-            with UserCode(function, "close"):
-                function.close()
 
     def _process(self, batch: pa.RecordBatch) -> None:
         ctx: Any = PlainContext() if isinstance(self.plan.function, StateBootstrapFunction) else None

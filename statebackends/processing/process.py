@@ -16,7 +16,7 @@ from pyspark_savepoint.statebackends.processing.collector import Collector
 from pyspark_savepoint.statebackends.processing.contexts import ElementContext
 from pyspark_savepoint.statebackends.processing.functions import KeyedProcessFunction
 from pyspark_savepoint.statebackends.processing.garbage import rows_in_thousands
-from pyspark_savepoint.statebackends.processing.guard import UserCode
+from pyspark_savepoint.statebackends.processing.guard import Closing, UserCode
 from pyspark_savepoint.statebackends.processing.records import Chunk, RecordOrder, Records
 from pyspark_savepoint.statebackends.processing.registry import ObjectReuse, Registry
 from pyspark_savepoint.statebackends.processing.single_key import SingleKeyStateBackend
@@ -54,26 +54,24 @@ class ProcessTask:
             index_of_this_subtask=index, number_of_parallel_subtasks=plan.parallelism,
         )  # fmt: skip
         self.records = Records(KeyCodec(plan.key, plan.max_parallelism), plan.order, plan.columns)
+        self.firing = UserCode(plan.function, "on_timer", self.backend)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows that the function yields."""
         function = self.plan.function
-        with UserCode(function, "open"):
-            function.open(self.registry)
-        self.registry.discard()
-        try:
-            with rows_in_thousands():
-                for batch in self.records.sorted(batches):
-                    for chunk in self.records.chunks(batch, self.plan.reuse, self.registry.unshared):
-                        with UserCode(function, "process_element", self.backend):
-                            self._process(chunk)
+        with Closing(function), rows_in_thousands():
+            with UserCode(function, "open"):
+                function.open(self.registry)
+            self.registry.discard()
+            for batch in self.records.sorted(batches):
+                for chunk in self.records.chunks(batch, self.plan.reuse, self.registry.unshared):
+                    with UserCode(function, "process_element", self.backend):
+                        self._process(chunk)
+                    with UserCode(function, "its rows"):
                         yield from self.collector.full()
-                with UserCode(function, "on_timer", self.backend):
-                    self._end_of_key()
+            self._end_of_key()
+            with UserCode(function, "its rows"):
                 yield from self.collector.rest()
-        finally:
-            with UserCode(function, "close"):
-                function.close()
 
     def _process(self, chunk: Chunk) -> None:
         process, ctx, collect = self.plan.function.process_element, self.context, self.collector.add
@@ -88,9 +86,10 @@ class ProcessTask:
 
     def _end_of_key(self) -> None:
         """The timers of the key before fire, while its state is still there."""
-        self.timers.fire(
-            lambda time, _: self._on_timer(time, "event"), lambda time, _: self._on_timer(time, "processing")
-        )
+        with self.firing:
+            self.timers.fire(
+                lambda time, _: self._on_timer(time, "event"), lambda time, _: self._on_timer(time, "processing")
+            )
 
     def _on_timer(self, timestamp: int, domain: str) -> None:
         self.context.firing(timestamp, domain)

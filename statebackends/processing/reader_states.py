@@ -10,8 +10,10 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 
+from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, UnsupportedStateError, did_you_mean
 from pyspark_savepoint.formats.meta_info import StateMetaInfoSnapshot
+from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer, write_versioned
 from pyspark_savepoint.formats.serializers.notation import parse_type
 from pyspark_savepoint.statebackends.processing.state import (
     INTERFACES,
@@ -253,12 +255,19 @@ class ReaderStore:
         return KINDS[there](self.rows, self.columns[name])
 
 
+def as_read(serializer: TypeSerializer) -> TypeSerializer:
+    """A type as a snapshot tells it: names of a ROW's fields, for one, are not in it."""
+    view = DataOutputView()
+    write_versioned(serializer, view)
+    return SnapshotReader(DataInputView(view.getvalue())).versioned()
+
+
 def _check_types(descriptor: Descriptor, meta: StateMetaInfoSnapshot) -> None:
     there = [serializer.flink_type for serializer in unit_serializers(meta)]
     for text, found in zip(descriptor.types, there, strict=False):
         if text is None:
             continue
-        wanted = parse_type(text, NEWEST).flink_type
+        wanted = as_read(parse_type(text, NEWEST)).flink_type
         if wanted not in (found, found.removeprefix("TTL<").removesuffix(">")):
             raise OptionError(
                 "the state has another type than its descriptor",

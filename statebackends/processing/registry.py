@@ -59,6 +59,10 @@ class Unshared:
     def __init__(self) -> None:
         self.row: Row | None = None
 
+    def expired(self, stored: Any) -> bool:
+        """Never."""
+        return False
+
     def into(self, value: Any) -> Any:
         """A copy of the reused row; everything else as it is."""
         return copied(value) if value is self.row else value
@@ -147,7 +151,7 @@ class Registry:
         state = StateDescriptor(
             descriptor.name, descriptor.kind, self._serializer(descriptor), namespace or NO_NAMESPACE
         )
-        output = EntryOutput(self._number(state), state, self.done, options)
+        output = EntryOutput(self._number(state), state, self.done, options, self.key_serializer)
         self.outputs.append(output)
         adapters: list[Adapter] = []
         units = unit_types(state, options)

@@ -7,6 +7,9 @@ The methods are Flink's in Python's case: ``value``, ``update``, ``clear`` of a 
 Types are given in the notation in which the table ``states`` shows them (``formats.serializers.notation``): ``LONG``,
 ``LIST<STRING>``, ``POJO<com.shop.Order>(id LONG, ...)``. A reader may leave them out: its snapshot knows them.
 
+A value that was put comes back as the object that it is (single_key, heap), or made anew (rocksdb: structs are Rows,
+which equal the tuple or dict of their fields). Functions that go by position or ``value["field"]`` see no difference.
+
 Twins: ``org.apache.flink.api.common.state``.
 """
 
@@ -18,6 +21,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar, Generic, TypeVar
 
+from pyspark_savepoint.statebackends.processing.durations import Duration, millis
 from pyspark_savepoint.statebackends.writing.descriptors import StateKind
 
 T = TypeVar("T")
@@ -69,11 +73,16 @@ class StateVisibility(Enum):
 
 @dataclass(frozen=True)
 class StateTtlConfig:
-    """``StateTtlConfig``: how long values live, in milliseconds of processing time."""
+    """``StateTtlConfig``: how long values live, a timedelta or milliseconds of processing time."""
 
-    ttl: int
+    ttl: Duration
     update_type: UpdateType = UpdateType.ON_CREATE_AND_WRITE
     visibility: StateVisibility = StateVisibility.NEVER_RETURN_EXPIRED
+
+    @property
+    def ttl_millis(self) -> int:
+        """In milliseconds."""
+        return millis(self.ttl)
 
 
 @dataclass(frozen=True)
@@ -124,7 +133,8 @@ class ReducingStateDescriptor(_Descriptor):
     A reader needs no function.
     """
 
-    reduce: Callable[[Any, Any], Any] | None = None
+    # A lambda is another one every time its line runs; name and type say whether two descriptors are of one state.
+    reduce: Callable[[Any, Any], Any] | None = field(default=None, compare=False)
     kind: ClassVar[StateKind] = StateKind.REDUCING
 
 
@@ -132,7 +142,7 @@ class ReducingStateDescriptor(_Descriptor):
 class AggregatingStateDescriptor(_Descriptor):
     """An accumulator per key; ``type`` is that of the accumulator. A reader without function gets the accumulator."""
 
-    aggregate: AggregateFunction[Any, Any, Any] | None = None
+    aggregate: AggregateFunction[Any, Any, Any] | None = field(default=None, compare=False)
     kind: ClassVar[StateKind] = StateKind.AGGREGATING
 
 
@@ -220,7 +230,10 @@ class MapState(State, Generic[K, V]):
 
     @abstractmethod
     def items(self) -> ItemsView[K, V | None]:
-        """User keys with their values (``entries`` in Flink)."""
+        """User keys with their values (``entries`` in Flink), in an order that is the backend's own.
+
+        While the map changes, go over ``list(state.items())``.
+        """
 
     @abstractmethod
     def keys(self) -> KeysView[K]:

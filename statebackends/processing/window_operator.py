@@ -61,7 +61,14 @@ class WindowSpec:
         return ListStateDescriptor(CONTENTS, self.element_type)
 
     def check(self) -> None:
-        """Sessions need triggers that merge."""
+        """Sessions need triggers and aggregates that merge."""
+        aggregate = self.aggregate if self.evictor is None else None
+        if self.assigner.merges and aggregate is not None and type(aggregate).merge is AggregateFunction.merge:
+            raise OptionError(
+                "this aggregate cannot merge windows, and sessions merge",
+                found=type(aggregate).__name__,
+                remedy="give it merge(a, b): one accumulator of two",
+            )
         if self.assigner.merges and not self.trigger.can_merge():
             raise OptionError(
                 "this trigger cannot merge windows, and sessions merge",

@@ -29,7 +29,7 @@ from pyspark_savepoint.statebackends.keyed_table import (
 from pyspark_savepoint.statebackends.processing.collector import Collector
 from pyspark_savepoint.statebackends.processing.functions import WindowReaderFunction
 from pyspark_savepoint.statebackends.processing.garbage import rows_in_thousands
-from pyspark_savepoint.statebackends.processing.guard import UserCode
+from pyspark_savepoint.statebackends.processing.guard import Closing, UserCode
 from pyspark_savepoint.statebackends.processing.keyed_reader import choose, decode_keys, states_of
 from pyspark_savepoint.statebackends.processing.reader_states import ReaderStore, Rows
 from pyspark_savepoint.statebackends.processing.slices import (
@@ -219,17 +219,15 @@ class WindowReaderTask:
     def run(self) -> Iterator[pa.RecordBatch]:
         """The rows that the function yields."""
         function, collector = self.plan.function, Collector(self.plan.schema)
-        with UserCode(function, "open"):
-            function.open(self.store)
-        try:
-            with rows_in_thousands():
-                for batch in self.vertex.rows.batches():
-                    self._read(batch, collector)
+        with Closing(function), rows_in_thousands():
+            with UserCode(function, "open"):
+                function.open(self.store)
+            for batch in self.vertex.rows.batches():
+                self._read(batch, collector)
+                with UserCode(function, "its rows"):
                     yield from collector.full()
+            with UserCode(function, "its rows"):
                 yield from collector.rest()
-        finally:
-            with UserCode(function, "close"):
-                function.close()
 
     def _read(self, batch: pa.RecordBatch, collector: Collector) -> None:
         rows, ctx, read_window = self.rows, self.context, self.plan.function.read_window

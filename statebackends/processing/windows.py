@@ -9,10 +9,10 @@ import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any, NamedTuple
 
 from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.statebackends.processing.durations import Duration, millis
 from pyspark_savepoint.statebackends.processing.timers import MAX_WATERMARK, MIN_WATERMARK
 from pyspark_savepoint.statebackends.processing.triggers import (
     EventTimeTrigger,
@@ -22,21 +22,6 @@ from pyspark_savepoint.statebackends.processing.triggers import (
 )
 
 _TWO_LONGS = struct.Struct(">qq")
-Duration = int | timedelta
-
-
-def millis(duration: Duration) -> int:
-    """Whole milliseconds of a duration.
-
-    >>> millis(timedelta(minutes=1)), millis(500)
-    (60000, 500)
-    """
-    if isinstance(duration, timedelta):
-        whole, rest = divmod(duration, timedelta(milliseconds=1))
-        if rest:
-            raise OptionError(f"{duration} is not a whole number of milliseconds")
-        return whole
-    return int(duration)
 
 
 class TimeWindow(NamedTuple):

@@ -16,6 +16,7 @@ from oracle.conftest import failing_in_one_line
 from oracle.flink import BACKENDS, run
 from oracle.functions_of_bootstrap import RECORD, Accounts, SumAndCount, add_amounts
 from pyspark_savepoint import (
+    ContinuousEventTimeTrigger,
     CountEvictor,
     EventTimeSessionWindows,
     OperatorTransformation,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.flink, pytest.mark.spark]
 register_pickle_by_value(functions_of_bootstrap)
-GAP = 3_000
+GAP, INTERVAL = 3_000, 4_000
 #: (key, amount, timestamp): sessions that merge out of order, windows before 1970.
 RECORDS = [(i % 7, i * i % 101, (i * 7919 % 60) * 1_000 - 20_000) for i in range(200)]
 
@@ -53,6 +54,11 @@ def bootstrapped(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) 
         "tumbling-process": windows.window(tumbling).element(RECORD).process(),
         "session-process": windows.window(session).element(RECORD).process(),
         "tumbling-evictor": windows.window(tumbling).element(RECORD).evictor(CountEvictor.of(2)).process(),
+        "session-evictor": windows.window(session).element(RECORD).evictor(CountEvictor.of(2)).process(),
+        "tumbling-continuous": windows.window(tumbling)
+        .trigger(ContinuousEventTimeTrigger.of(INTERVAL))
+        .element(RECORD)
+        .reduce(add_amounts),
     }
     savepoint = Savepoint.create(spark, max_parallelism=128)
     for uid, source in rows.items():
@@ -111,6 +117,7 @@ def expected() -> dict[str, list[Any]]:
         return [[*window, sorted([window[0], amount] for amount in amounts)] for window, amounts in windows.items()]
 
     return {
+        "tumbling-continuous": [each for each in reduced(tumbling) for _ in range(firings(*each[:3]))],
         "tumbling-reduce": reduced(tumbling),
         "session-reduce": reduced(sessions),
         "sliding-aggregate": aggregated(sliding),
@@ -118,6 +125,18 @@ def expected() -> dict[str, list[Any]]:
         "tumbling-process": everything(tumbling),
         "session-process": everything(sessions),
     }
+
+
+def firings(key: int, start: int, end: int) -> int:
+    """How often a continuous trigger fires: from the first record on at every interval, and at the end.
+
+    Flink counts intervals before 1970 from their other end.
+    """
+    first = min(time for other, _, time in RECORDS if other == key and start <= time < end)
+    time, fired = int(first / INTERVAL) * INTERVAL + INTERVAL, 1
+    while time < end - 1:
+        time, fired = time + INTERVAL, fired + 1
+    return fired
 
 
 @pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
@@ -133,10 +152,11 @@ def test_flink_fires_what_was_bootstrapped(
         fired = [[*window, sorted(elements)] for *window, elements in found[uid]["windows"]]
         assert sorted(fired) == sorted([[*window, sorted(elements)] for *window, elements in windows]), uid
     # Two records of each window are left, whichever came last among those of the same time.
-    kept = {tuple(window): elements for *window, elements in found["tumbling-evictor"]["windows"]}
-    whole = {tuple(window): elements for *window, elements in expected()["tumbling-process"]}
-    assert kept.keys() == whole.keys()
-    assert all(len(elements) == min(2, len(whole[window])) for window, elements in kept.items())
+    for kind in ("tumbling", "session"):
+        kept = {tuple(window): elements for *window, elements in found[f"{kind}-evictor"]["windows"]}
+        whole = {tuple(window): elements for *window, elements in expected()[f"{kind}-process"]}
+        assert kept.keys() == whole.keys()
+        assert all(len(elements) == min(2, len(whole[window])) for window, elements in kept.items())
     assert sorted(found["timers"]["fired"]) == sorted(fired_timers())
 
 

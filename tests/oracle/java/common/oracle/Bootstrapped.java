@@ -80,6 +80,9 @@ public final class Bootstrapped {
         keyed.window(session).process(new All("session-process"), Types.VOID).uid("session-process");
         keyed.window(tumbling).evictor(CountEvictor.of(2))
                 .process(new All("tumbling-evictor"), Types.VOID).uid("tumbling-evictor");
+        keyed.window(session).evictor(CountEvictor.of(2))
+                .process(new All("session-evictor"), Types.VOID).uid("session-evictor");
+        reduced(keyed.window(tumbling).trigger(Compat.continuous(Duration.ofSeconds(4))), "tumbling-continuous");
     }
 
     private static void reduced(WindowedStream<Tuple2<Long, Long>, Long, TimeWindow> windows, String uid) {

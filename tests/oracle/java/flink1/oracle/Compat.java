@@ -19,6 +19,8 @@ import org.apache.flink.streaming.api.windowing.assigners.EventTimeSessionWindow
 import org.apache.flink.streaming.api.windowing.assigners.SlidingEventTimeWindows;
 import org.apache.flink.streaming.api.windowing.assigners.TumblingEventTimeWindows;
 import org.apache.flink.streaming.api.windowing.time.Time;
+import org.apache.flink.streaming.api.windowing.triggers.ContinuousEventTimeTrigger;
+import org.apache.flink.streaming.api.windowing.windows.TimeWindow;
 
 /** What is written differently in Flink 1.x and 2.x; this is 1.x. */
 final class Compat {
@@ -39,6 +41,10 @@ final class Compat {
 
     static EventTimeSessionWindows session(Duration size) {
         return EventTimeSessionWindows.withGap(Time.milliseconds(size.toMillis()));
+    }
+
+    static ContinuousEventTimeTrigger<TimeWindow> continuous(Duration interval) {
+        return ContinuousEventTimeTrigger.of(Time.milliseconds(interval.toMillis()));
     }
 
     static <T> TypeSerializer<T> serializer(TypeInformation<T> type, ExecutionConfig config) {

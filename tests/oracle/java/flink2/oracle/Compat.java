@@ -21,6 +21,8 @@ import org.apache.flink.streaming.api.functions.source.legacy.ParallelSourceFunc
 import org.apache.flink.streaming.api.windowing.assigners.EventTimeSessionWindows;
 import org.apache.flink.streaming.api.windowing.assigners.SlidingEventTimeWindows;
 import org.apache.flink.streaming.api.windowing.assigners.TumblingEventTimeWindows;
+import org.apache.flink.streaming.api.windowing.triggers.ContinuousEventTimeTrigger;
+import org.apache.flink.streaming.api.windowing.windows.TimeWindow;
 
 /** What is written differently in Flink 1.x and 2.x; this is 2.x. */
 final class Compat {
@@ -40,6 +42,10 @@ final class Compat {
 
     static EventTimeSessionWindows session(Duration size) {
         return EventTimeSessionWindows.withGap(size);
+    }
+
+    static ContinuousEventTimeTrigger<TimeWindow> continuous(Duration interval) {
+        return ContinuousEventTimeTrigger.of(interval);
     }
 
     static <T> TypeSerializer<T> serializer(TypeInformation<T> type, ExecutionConfig config) {

@@ -1,0 +1,23 @@
+"""Durations: whole milliseconds, or timedeltas of whole milliseconds."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from pyspark_savepoint.formats.errors import OptionError
+
+Duration = int | timedelta
+
+
+def millis(duration: Duration) -> int:
+    """Whole milliseconds of a duration.
+
+    >>> millis(timedelta(minutes=1)), millis(500)
+    (60000, 500)
+    """
+    if isinstance(duration, timedelta):
+        whole, rest = divmod(duration, timedelta(milliseconds=1))
+        if rest:
+            raise OptionError(f"{duration} is not a whole number of milliseconds")
+        return whole
+    return int(duration)

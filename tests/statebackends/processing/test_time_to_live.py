@@ -1,0 +1,130 @@
+"""When values with a time to live are touched, and when they go, by a clock that the test sets."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from programs import STATES, Average, Collected, concatenate
+from tasks import plan_of, written
+
+from pyspark_savepoint.formats.savepoint import Savepoint
+from pyspark_savepoint.statebackends.processing.adapters import TimeToLive, create_adapted
+from pyspark_savepoint.statebackends.processing.backends import create_backend
+from pyspark_savepoint.statebackends.processing.evictors import TimeEvictor
+from pyspark_savepoint.statebackends.processing.functions import KeyedStateBootstrapFunction, KeyedStateReaderFunction
+from pyspark_savepoint.statebackends.processing.keyed_reader import KeyedReaderPlan, KeyedReaderTask
+from pyspark_savepoint.statebackends.processing.more_triggers import (
+    ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger,
+)
+from pyspark_savepoint.statebackends.processing.state import (
+    ListStateDescriptor,
+    StateTtlConfig,
+    StateVisibility,
+    UpdateType,
+    ValueStateDescriptor,
+)
+from pyspark_savepoint.statebackends.processing.windows import TimeWindow
+from pyspark_savepoint.statebackends.request import TableRequest
+from pyspark_savepoint.statebackends.writing.descriptors import StateKind
+
+RETURNED = StateVisibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP
+#: How a state is written to, how it is read, and what is read after one write.
+USES: dict[StateKind, tuple[Any, Any, Any]] = {
+    StateKind.VALUE: (lambda state: state.update(7), lambda state: state.value(), 7),
+    StateKind.MAP: (lambda state: state.put("a", 7), lambda state: state.get("a"), 7),
+    StateKind.REDUCING: (lambda state: state.add("a"), lambda state: state.get(), "a"),
+    StateKind.AGGREGATING: (lambda state: state.add(7), lambda state: state.get(), 7.0),
+}
+
+
+def last_access(kind: StateKind, output: Collected) -> int | None:
+    """Of the one content that was left."""
+    contents = list(output.found.values())
+    if not contents:
+        return None
+    content = contents[0]["a"] if kind is StateKind.MAP else contents[0]
+    return int(content[1])
+
+
+@pytest.mark.parametrize("backend", ["single_key", "heap", "rocksdb"])
+@pytest.mark.parametrize("kind", list(USES))
+@pytest.mark.parametrize(
+    ("update", "visibility", "reads", "expected"),
+    [
+        # (times of reads, whether each sees the value, time of last access at the end); written at 100, lives for 50.
+        (UpdateType.ON_CREATE_AND_WRITE, None, [(120, True), (149, True)], 100),
+        (UpdateType.ON_READ_AND_WRITE, None, [(120, True), (169, True)], 169),
+        (UpdateType.ON_READ_AND_WRITE, None, [(150, False), (151, False)], None),
+        (UpdateType.ON_READ_AND_WRITE, RETURNED, [(150, True), (151, False)], None),
+    ],
+)
+def test_reading_touches_and_removes(
+    backend: str, kind: StateKind, update: UpdateType, visibility: Any, reads: list[Any], expected: int | None
+) -> None:
+    clock = 100
+    config = StateTtlConfig(timedelta(milliseconds=50), update, visibility or StateVisibility.NEVER_RETURN_EXPIRED)
+    holder, output = create_backend(backend), Collected()
+    state, _ = create_adapted(holder, STATES[kind], output, [TimeToLive(config, lambda: clock)])
+    write, read, value = USES[kind]
+    holder.set_current_key("k", b"\0\0\1k")
+    assert read(state) is None
+    write(state)
+    for clock, seen in reads:  # noqa: B007  # the clock reads it
+        assert read(state) == (value if seen else None)
+    for _ in holder.finish():
+        pass
+    holder.close()
+    if kind is StateKind.AGGREGATING and visibility is None and expected is None:
+        expected = 100  # what nobody sees any more is there until something is added, which begins anew
+    assert last_access(kind, output) == expected
+    assert (concatenate("a", "b"), Average().get_result((7, 1))) == ("ab", 7.0)
+
+
+def test_durations_are_timedeltas_too() -> None:
+    assert TimeEvictor.of(timedelta(seconds=2)) == TimeEvictor.of(2_000)
+    assert ContinuousEventTimeTrigger.of(timedelta(seconds=2)) == ContinuousEventTimeTrigger.of(2_000)
+    assert ContinuousProcessingTimeTrigger.of(timedelta(seconds=2)) == ContinuousProcessingTimeTrigger.of(2_000)
+    assert StateTtlConfig(timedelta(days=1)).ttl_millis == 86_400_000
+
+
+@pytest.mark.parametrize(("now", "following"), [(0, 10), (9, 10), (10, 20), (-1, 10), (-10, 0), (-11, 0), (97, 99)])
+def test_intervals_are_counted_as_java_counts(now: int, following: int) -> None:
+    assert ContinuousEventTimeTrigger.of(10)._next(now, TimeWindow(-100, 100)) == following
+
+
+NAMED = ListStateDescriptor("rows", "ROW<id LONG, at STRING>", ttl=StateTtlConfig(timedelta(hours=1)))
+POINT = ValueStateDescriptor("point", "POJO<com.shop.Point>(x LONG, tag ROW<name STRING>)")
+
+
+class Writes(KeyedStateBootstrapFunction):
+    def open(self, ctx: Any) -> None:
+        self.rows, self.point = ctx.get_list_state(NAMED), ctx.get_state(POINT)
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        self.rows.add({"id": value.amount, "at": value.key})
+        self.point.update({"x": value.amount, "tag": {"name": value.key}})
+
+
+class Reads(KeyedStateReaderFunction):
+    def open(self, ctx: Any) -> None:
+        self.rows, self.point = ctx.get_list_state(NAMED), ctx.get_state(POINT)
+
+    def read_key(self, key: str, ctx: Any) -> Any:
+        yield key, [row[1] for row in self.rows.get()], self.point.value().x
+
+
+def test_a_reader_takes_the_descriptor_that_wrote(tmp_path: Path) -> None:
+    # A snapshot does not keep the names of a ROW's fields, so that they are no difference.
+    written(tmp_path / "sp", plan_of(Writes()), [("a", 1, 1), ("a", 2, 2)])
+    savepoint = Savepoint.open(str(tmp_path / "sp"))
+    schema = pa.schema([("key", pa.string()), ("at", pa.list_(pa.string())), ("x", pa.int64())])
+    plan = KeyedReaderPlan.of(
+        Reads(), schema, savepoint, savepoint.operator(uid="uid"), TableRequest(str(tmp_path / "sp"), uid="uid"), 1
+    )
+    (batch,) = KeyedReaderTask(plan, 0).run()
+    assert batch.to_pylist() == [{"key": "a", "at": ["a", "a"], "x": 2}]
