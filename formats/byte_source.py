@@ -103,6 +103,16 @@ class InlineLocation:
     name: str
     data: bytes = field(repr=False)
 
+    @property
+    def path(self) -> str:
+        """What names it in errors."""
+        return self.name
+
+    @property
+    def size(self) -> int:
+        """Number of bytes."""
+        return len(self.data)
+
     def open(self) -> ByteSource:
         """The bytes."""
         return InlineByteSource(self.name, self.data)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from pyspark_savepoint.formats.columns import list_array, map_array, struct_array, valid_rows
+from pyspark_savepoint.formats.columns import Origin, list_array, map_array, struct_array, valid_rows
 from pyspark_savepoint.formats.errors import CorruptStateError, UnsupportedStateError
 
 
@@ -58,8 +58,11 @@ def _field(name: str, a: pa.StructType, b: pa.StructType, state: str) -> pa.Fiel
     return there[0].with_type(_unify(there[0].type, there[1].type, state))
 
 
-def conform(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """The array with the target's type: a union, made by :func:`unify`, of the array's type and others."""
+def conform(array: pa.Array, target: pa.DataType, origin: Origin) -> pa.Array:
+    """The array with the target's type: a union, made by :func:`unify`, of the array's type and others.
+
+    ``origin`` is where the array came from, for errors.
+    """
     if array.type.equals(target):
         return array
     if not any(same(array.type) and same(target) for same in (pa.types.is_struct, pa.types.is_map, pa.types.is_list)):
@@ -68,6 +71,7 @@ def conform(array: pa.Array, target: pa.DataType) -> pa.Array:
             expected=str(target),
             found=str(array.type),
             remedy="the snapshot is damaged: take it from its origin again",
+            **origin.facts(),
         )
     valid = valid_rows(array) if array.null_count else None
     if pa.types.is_struct(target):
@@ -75,13 +79,13 @@ def conform(array: pa.Array, target: pa.DataType) -> pa.Array:
         for field in target:
             index = array.type.get_field_index(field.name)
             column = array.field(index) if index >= 0 else pa.nulls(len(array), field.type)
-            columns.append(conform(column, field.type))
+            columns.append(conform(column, field.type, origin))
         return struct_array(target, columns, len(array), valid)
     offsets = np.asarray(array.offsets, np.int64)
     counts = offsets[1:] - offsets[:-1]
     low, high = int(offsets[0]), int(offsets[-1])
     if pa.types.is_map(target):
-        keys = conform(array.keys[low:high], target.key_type)
-        items = conform(array.items[low:high], target.item_type)
+        keys = conform(array.keys[low:high], target.key_type, origin)
+        items = conform(array.items[low:high], target.item_type, origin)
         return map_array(target, counts, keys, items, valid)
-    return list_array(target, counts, conform(array.values[low:high], target.value_type), valid)
+    return list_array(target, counts, conform(array.values[low:high], target.value_type, origin), valid)

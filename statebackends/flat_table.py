@@ -164,6 +164,7 @@ class FlatPartition:
                     if field.name in per_entry
                     else arrays[field.name].slice(low, step),
                     field.type,
+                    block.origin,
                 )
                 for field in schema
             ]

@@ -254,8 +254,11 @@ class _BatchBuilder:
                 arrays[name] = array
         if KEY_GROUP in names or SUBTASK in names:
             arrays |= place_columns(self.rows.key_groups(low, high), self.partition)
+        origin = self.rows.block.origin
         finished = [
-            conform(arrays[field.name], field.type) if field.name in arrays else pa.nulls(high - low, field.type)
+            conform(arrays[field.name], field.type, origin)
+            if field.name in arrays
+            else pa.nulls(high - low, field.type)
             for field in schema
         ]
         return pa.RecordBatch.from_arrays(finished, schema=schema)

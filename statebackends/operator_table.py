@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.block_parts import binary_column
 from pyspark_savepoint.formats.byte_source import StateLocation
-from pyspark_savepoint.formats.columns import Bytes, Cursors, Longs, fixed_array
+from pyspark_savepoint.formats.columns import Bytes, Cursors, Longs, Origin, fixed_array
 from pyspark_savepoint.formats.errors import (
     CorruptStateError,
     SavepointError,
@@ -231,7 +231,7 @@ class OperatorPartition:
                     low, high = min(skip, rows), min(rows, skip + left)
                     skip, left = skip - low, left - (high - low)
                     columns = {name: column.slice(low, high - low) for name, column in columns.items()}
-                yield from self._batches(columns, source.subtask)
+                yield from self._batches(columns, source.subtask, Origin(stream.source.path))
 
     def _columns(
         self, stream: OperatorStream, meta: StateMetaInfoSnapshot, buffer: Bytes, pieces: list[Piece], base: int
@@ -278,11 +278,12 @@ class OperatorPartition:
                 part.expect_end()
             yield columns
 
-    def _batches(self, columns: dict[str, pa.Array], subtask: int) -> Iterator[pa.RecordBatch]:
+    def _batches(self, columns: dict[str, pa.Array], subtask: int, origin: Origin) -> Iterator[pa.RecordBatch]:
         rows = len(columns[VALUE])
         columns[SUBTASK] = fixed_array(pa.int32(), np.full(rows, subtask, np.int32))
         for low in range(0, rows, self.request.batch_rows):
             arrays = [
-                conform(columns[field.name].slice(low, self.request.batch_rows), field.type) for field in self.schema
+                conform(columns[field.name].slice(low, self.request.batch_rows), field.type, origin)
+                for field in self.schema
             ]
             yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)

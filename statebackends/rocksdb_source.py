@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from pyspark_savepoint.formats.byte_source import FileLocation, StateLocation
+from pyspark_savepoint.formats.byte_source import StateLocation
 from pyspark_savepoint.formats.columns import DecodeOptions, Origin
 from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError
 from pyspark_savepoint.formats.headers import read_header
@@ -70,7 +70,7 @@ class RocksDBSource:
     @property
     def place(self) -> str:
         """What errors name that are of no file: the stream that describes the states."""
-        return self.meta.path if isinstance(self.meta, FileLocation) else self.meta.name
+        return self.meta.path
 
     @contextmanager
     def open(self, options: DecodeOptions) -> Iterator[RocksDBKeyedStream]:

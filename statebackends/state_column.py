@@ -148,7 +148,7 @@ class StateColumn:
             return list_array(self.arrow_type(), counts, elements)
         value = units[0] if self.meta.kind is BackendStateType.KEY_VALUE_V2 else unwrap(self.meta.value_serializer)
         column = self.decode_spans(value, block, start, end)
-        return column if column.type.equals(self.arrow_type()) else conform(column, self.arrow_type())
+        return column if column.type.equals(self.arrow_type()) else conform(column, self.arrow_type(), block.origin)
 
     def _raw_maps(self, block: Block, start: Longs, end: Longs) -> pa.Array:
         """Whole maps as BINARY to BINARY, as the full format has them by its entries."""

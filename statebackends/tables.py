@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, did_you_mean
+from pyspark_savepoint.formats.errors import OptionError, SavepointError, StateNotFoundError, did_you_mean
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.savepoint import Savepoint, find_snapshots
 from pyspark_savepoint.statebackends.catalog.table import SCHEMAS, CatalogTable
@@ -34,7 +34,10 @@ def open_table(request: TableRequest) -> Table:
     savepoint = Savepoint.open(request.path, allow_outside=request.allow_outside)
     request = request.of_version(savepoint.metadata.version)
     operator = savepoint.operator(uid=request.uid, uid_hash=request.uid_hash, name=request.operator_name)
-    return _of_operator(savepoint, operator, request)
+    try:
+        return _of_operator(savepoint, operator, request)
+    except SavepointError as error:
+        raise error.with_facts(path=savepoint.path, operator=operator.label) from None
 
 
 def _without_operator(request: TableRequest) -> Table:

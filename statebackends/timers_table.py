@@ -166,7 +166,7 @@ class TimerPartition:
             SUBTASK: fixed_array(pa.int32(), subtask.astype(np.int32)),
         }
         return pa.RecordBatch.from_arrays(
-            [conform(columns[field.name], field.type) for field in self.schema], schema=self.schema
+            [conform(columns[field.name], field.type, at.origin) for field in self.schema], schema=self.schema
         )
 
     def _part(self, serializer: TypeSerializer, at: Cursors, name: str) -> pa.Array:

@@ -29,7 +29,8 @@ from pyspark_savepoint.formats.rocksdb.entries import (
     within,
 )
 from pyspark_savepoint.formats.rocksdb.manifest import ColumnFamily, FileMetaData, read_current, read_manifest
-from pyspark_savepoint.formats.rocksdb.sst import SstFile
+from pyspark_savepoint.formats.rocksdb.sst import SstFile, wrong_size
+from pyspark_savepoint.formats.stream_handles import UNKNOWN_SIZE
 
 CURRENT = "CURRENT"
 #: More than key groups are.
@@ -51,7 +52,7 @@ class Database:
         self._open: OrderedDict[str, ByteSource] = OrderedDict()
         self._tables: OrderedDict[tuple[str, int, int, bool], SstFile] = OrderedDict()
         current = self._whole(CURRENT)
-        manifest = self._whole(read_current(*current))
+        manifest = self._whole(read_current(*current), current[1])
         self.path = manifest[1]
         self.families = read_manifest(*manifest)
 
@@ -62,8 +63,8 @@ class Database:
         while self._open:
             self._open.popitem()[1].close()
 
-    def _whole(self, name: str) -> tuple[bytes, str]:
-        with self._location(name).open() as source:
+    def _whole(self, name: str, named_by: str | None = None) -> tuple[bytes, str]:
+        with self._location(name, named_by).open() as source:
             if source.size > MAX_MANIFEST:
                 raise CorruptStateError(
                     f"the file {name} of a database is too large",
@@ -73,10 +74,11 @@ class Database:
                 )
             return source.read(0, source.size), source.path
 
-    def _location(self, name: str) -> StateLocation:
+    def _location(self, name: str, named_by: str | None) -> StateLocation:
         if name not in self.files:
             raise StateFileNotFoundError(
                 f"the file {name} of a database is not among those that the snapshot lists",
+                path=named_by,
                 found=", ".join(sorted(self.files)[:20]),
                 remedy="the snapshot is damaged: take it from its origin again",
             )
@@ -86,7 +88,7 @@ class Database:
         """The bytes of a table file; it stays open for a while."""
         source = self._open.pop(info.name, None)
         if source is None:
-            source = self._location(info.name).open()
+            source = self._location(info.name, self.path).open()
         self._open[info.name] = source
         while len(self._open) > MAX_OPEN:
             self._open.popitem(last=False)[1].close()
@@ -111,7 +113,15 @@ class Database:
                 found=", ".join(map(repr, list(self.families)[:20])),
                 remedy=REMEDY,
             )
+        for info in self.families[name].files.values():
+            self._check_listed(info)
         return FamilyReader(self, self.families[name], low, high, ranges)
+
+    def _check_listed(self, info: FileMetaData) -> None:
+        """What the snapshot lists and what the manifest says agree, also of files that nobody opens."""
+        location = self._location(info.name, self.path)
+        if location.size not in (info.size, UNKNOWN_SIZE):
+            raise wrong_size(info, location.path, location.size, self.path)
 
 
 class _Run:
@@ -185,6 +195,19 @@ def _cut(file: SstFile, chosen: slice, step: int | None) -> Iterator[slice]:
         first = last
 
 
+def _check_family(file: SstFile, name: str) -> None:
+    """A table file knows whose entries it has, where its writer did."""
+    if file.properties.family not in (b"", name.encode()):
+        raise CorruptStateError(
+            f"the table file {file.info.name} holds another state",
+            path=file.path,
+            state=name,
+            expected=f"column family {name!r}",
+            found=ascii(file.properties.family[:80]),
+            remedy=REMEDY,
+        )
+
+
 class _Pending:
     """A run that is read in steps: what is at hand of it, and what comes next."""
 
@@ -243,6 +266,7 @@ class FamilyReader:
             before = np.concatenate([[0], np.cumsum(file.index.size)])
             self._sizes += np.diff(before[np.searchsorted(file.index.number, numbers)]) * file.properties.ratio
             tombstones += file.tombstones
+            _check_family(file, family.name)
         self.deleted = DeletedRanges.of(tombstones)
 
     def sizes(self, low: int, high: int) -> Longs:

@@ -23,7 +23,7 @@ from pyspark_savepoint.formats.columns import Bytes, Longs
 from pyspark_savepoint.formats.errors import CorruptStateError, UnsupportedStateError
 from pyspark_savepoint.formats.rocksdb.block import ROOM, Arena, Blocks
 from pyspark_savepoint.formats.rocksdb.coding import REMEDY
-from pyspark_savepoint.formats.rocksdb.sst import RangeTombstone, SstFile
+from pyspark_savepoint.formats.rocksdb.sst import RangeTombstone, SstFile, another_file
 
 #: Keys from the first on, before the second; None: there is no such bound.
 KeyRange = tuple[bytes, bytes | None]
@@ -104,6 +104,9 @@ def decode_entries(
     first, last = np.searchsorted(number, [low, high + 1]).tolist()
     if np.any(number[1:] < number[:-1]):
         raise _damaged(file.path, "entries in the order of their keys")
+    info = file.info
+    if len(entries) and not info.smallest.user_key <= entries.key(0) <= entries.key(-1) <= info.largest.user_key:
+        raise another_file(file)
     return entries if last - first == len(entries) else entries.cut(first, last)
 
 

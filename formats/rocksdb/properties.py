@@ -26,7 +26,10 @@ BINARY_SEARCH, HASH_SEARCH, TWO_LEVEL, FIRST_KEYS = 0, 1, 2, 3
 
 @dataclass(frozen=True, slots=True)
 class TableProperties:
-    """The properties that reading takes. ``external``: all entries have the file's own sequence number."""
+    """The properties that reading takes. ``external``: all entries have the file's own sequence number.
+
+    ``family``: the name of the column family, where the writer knew it.
+    """
 
     index_type: int = BINARY_SEARCH
     index_key_is_user_key: bool = False
@@ -37,6 +40,7 @@ class TableProperties:
     raw_key_size: int = 0
     raw_value_size: int = 0
     entries: int = 0
+    family: bytes = b""
 
     @classmethod
     def of(cls, entries: Iterable[tuple[bytes, bytes]], path: str, offset: int) -> TableProperties:
@@ -62,6 +66,7 @@ class TableProperties:
             number(b"raw.key.size"),
             number(b"raw.value.size"),
             number(b"num.entries"),
+            values.get(b"rocksdb.column.family.name", b""),
         )
 
     @property

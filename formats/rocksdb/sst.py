@@ -147,13 +147,7 @@ class SstFile:
         self.prefix = prefix
         self._keeps_separators = separators
         if source.size != info.size or source.size < FOOTER:
-            raise CorruptStateError(
-                f"the table file {info.name} has another size than its database knows",
-                path=source.path,
-                expected=f"{info.size} bytes",
-                found=f"{source.size} bytes",
-                remedy=REMEDY,
-            )
+            raise wrong_size(info, source.path, source.size)
         tail = _Tail(source)
         footer = Footer.read(tail.read(source.size - FOOTER, FOOTER), source.path, source.size - FOOTER)
         self.protection = footer.protection
@@ -161,6 +155,7 @@ class SstFile:
         self.properties = self._properties(tail)
         self.index = self._index(tail, footer.index or self._required(b"rocksdb.index"), low, high)
         self.tombstones = self._tombstones(tail)
+        self._check_last_key()
 
     def read(self, source: ByteSource, chosen: slice, arena: Arena | None = None) -> Blocks:
         """The contents of some of the index's blocks, which are at least one."""
@@ -245,6 +240,14 @@ class SstFile:
             separators = [text[a:b] for a, b in zip(key_start[:count].tolist(), key_end.tolist(), strict=True)]
         return number, at[:count], size[:count], separators
 
+    def _check_last_key(self) -> None:
+        """The index goes as far as the manifest says that the keys of the file do: it may be another file."""
+        whole = self.properties.index_type != TWO_LEVEL and b"rocksdb.range_del" not in self.meta
+        if whole and len(self.index.number):
+            largest = int.from_bytes(self.info.largest.user_key[: self.prefix].ljust(self.prefix, b"\0"), "big")
+            if int(self.index.number[-1]) < largest:
+                raise another_file(self)
+
     def _tombstones(self, tail: _Tail) -> list[RangeTombstone]:
         """Range deletions, cut to the range of keys that the manifest knows of the file."""
         handle = self.meta.get(b"rocksdb.range_del")
@@ -263,6 +266,29 @@ class SstFile:
             if start < end:
                 found.append(RangeTombstone(start, end, sequence))
         return found
+
+
+def wrong_size(info: FileMetaData, path: str, size: int, manifest: str | None = None) -> CorruptStateError:
+    """A table file is not the one that the manifest means."""
+    return CorruptStateError(
+        f"the table file {info.name} has another size than its database knows",
+        path=path,
+        expected=f"{info.size} bytes" + (f", as {manifest} has it" if manifest else ""),
+        found=f"{size} bytes",
+        remedy=REMEDY,
+    )
+
+
+def another_file(file: SstFile) -> CorruptStateError:
+    """A table file has keys that the manifest does not know of."""
+    low, high = file.info.smallest.user_key, file.info.largest.user_key
+    return CorruptStateError(
+        f"the table file {file.info.name} is not the one that its database knows",
+        path=file.path,
+        expected=f"keys from {low[:40].hex()} to {high[:40].hex()}",
+        found="others",
+        remedy=REMEDY,
+    )
 
 
 def _places(handles: list[BlockHandle]) -> tuple[Longs, Longs]:

@@ -14,12 +14,19 @@ import pytest
 from corpus.expected import Snapshot, differences
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError, StateFileNotFoundError
+from pyspark_savepoint.formats.handle_streams import replace_streams
 from pyspark_savepoint.formats.incremental_handles import HandleAndLocalPath, IncrementalRemoteKeyedStateHandle
 from pyspark_savepoint.formats.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata import OperatorState, write_metadata
 from pyspark_savepoint.formats.rocksdb.database import Database
 from pyspark_savepoint.formats.savepoint import Savepoint
-from pyspark_savepoint.formats.stream_handles import ByteStreamStateHandle, RelativeFileStateHandle
+from pyspark_savepoint.formats.stream_handles import (
+    ByteStreamStateHandle,
+    CheckpointedStateScope,
+    RelativeFileStateHandle,
+    SegmentFileStateHandle,
+    StreamStateHandle,
+)
 
 CASES = ("2.2.1-forst-native", "2.2.1-rocksdb-native", "2.2.1-rocksdb-incr-checkpoint")
 MERGE = 2
@@ -157,6 +164,47 @@ def test_a_damaged_list_of_files(unpacked: Snapshot, name: str) -> None:
 
     assert messages
     assert all(str(path) in text and DAMAGED in text for text in messages)
+
+
+def test_manifests_that_were_swapped(unpacked: Snapshot) -> None:
+    first, second = (Path(unpacked.path) / f"{index}-MANIFEST-000005" for index in (0, 1))
+    contents = first.read_bytes(), second.read_bytes()
+    first.write_bytes(contents[1])
+    second.write_bytes(contents[0])
+
+    messages = failures(unpacked, CorruptStateError)
+
+    assert len(messages) == len(operator_of(unpacked, DAMAGED)["states"]) + 1
+    assert all(f"file: {unpacked.path}" in text and DAMAGED in text for text in messages)
+
+
+@pytest.mark.parametrize("wrong", [{"start": 1}, {"start": -1}, {"size": -1}, {"size": 1}], ids=str)
+def test_segments_of_a_merged_file_that_are_a_byte_off(unpacked: Snapshot, wrong: dict[str, int]) -> None:
+    merged = Path(unpacked.path) / "merged"
+    places: dict[str, tuple[int, int]] = {}
+    with merged.open("wb") as out:
+        for path in sorted(Path(unpacked.path).glob("*-*.*")) + sorted(Path(unpacked.path).glob("*-[CM]*")):
+            if path.name not in places:
+                places[path.name] = out.tell(), out.write(path.read_bytes())
+        out.write(b"what other states have here")
+
+    def segment(handle: StreamStateHandle, start: int = 0, size: int = 0) -> StreamStateHandle:
+        if not isinstance(handle, RelativeFileStateHandle) or handle.relative_path not in places:
+            return handle
+        at, length = places[handle.relative_path]
+        scope = CheckpointedStateScope.SHARED
+        return SegmentFileStateHandle(str(merged), max(at + start, 0), length + size, scope, handle.relative_path)
+
+    (operator,) = [each for each in Savepoint.open(unpacked.path).operators if each.uid == DAMAGED]
+    rewrite(unpacked, replace_streams(operator, segment))
+    assert failures(unpacked, SavepointError) == []
+
+    rewrite(unpacked, replace_streams(operator, lambda handle: segment(handle, **wrong)))
+
+    messages = failures(unpacked, SavepointError)
+    assert len(messages) == len(operator_of(unpacked, DAMAGED)["states"]) + 1
+    assert all(f"file: {merged}" in text and DAMAGED in text for text in messages)
+    the_rest_reads(unpacked)
 
 
 def test_a_file_that_is_not_listed(unpacked: Snapshot) -> None:

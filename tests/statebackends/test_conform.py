@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from pyspark_savepoint.formats.columns import Origin
 from pyspark_savepoint.formats.errors import CorruptStateError, UnsupportedStateError
 from pyspark_savepoint.statebackends.conform import conform, unify
 
@@ -51,7 +52,7 @@ def test_values_are_brought_to_the_union(low: int) -> None:
     ]
     target = unify([kind, pa.map_(pa.string(), pa.list_(pa.field("element", CIRCLE)))], "shapes")
 
-    found = conform(pa.array(rows, kind)[low:], target)
+    found = conform(pa.array(rows, kind)[low:], target, Origin())
 
     found.validate(full=True)
     expected = pa.array(rows, kind)[low:].to_pylist()
@@ -67,12 +68,14 @@ def test_values_are_brought_to_the_union(low: int) -> None:
 def test_what_needs_nothing_is_not_copied() -> None:
     array = pa.array([1, 2])
 
-    assert conform(array, pa.int64()) is array
+    assert conform(array, pa.int64(), Origin()) is array
 
 
 def test_another_type_than_the_header_has_is_damage() -> None:
-    with pytest.raises(CorruptStateError, match="another type"):
-        conform(pa.array([1]), pa.string())
+    with pytest.raises(CorruptStateError, match="another type") as raised:
+        conform(pa.array([1]), pa.string(), Origin("a-file", operator="accounts"))
+    assert raised.value.facts["path"] == "a-file"
+    assert raised.value.facts["operator"] == "accounts"
 
 
 def test_fields_of_one_name_are_never_mixed_up() -> None:

@@ -86,8 +86,9 @@ class Counted:
     """A location of :class:`Counting` bytes."""
 
     def __init__(self, name: str, data: bytes) -> None:
-        self.name = name
+        self.name = self.path = name
         self.data = data
+        self.size = len(data)
 
     def open(self) -> ByteSource:
         return Counting(self.name, self.data)

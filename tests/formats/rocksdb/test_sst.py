@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rocksdb_files import Pairs, read_all, writer
+from rocksdb_files import Pairs, options_of, read_all, writer
 from rocksdict import BlockBasedIndexType, ChecksumType, DataBlockIndexType, DBCompressionType, Options, SstFileWriter
 
 from pyspark_savepoint.formats.errors import (
@@ -157,6 +157,37 @@ def test_truncated_files(files: dict[str, bytes]) -> None:
         with pytest.raises(CorruptStateError, match="another size") as raised:
             read_all(files | {name: files[name][:size]})
         assert raised.value.facts["path"] == name
+
+
+def test_another_file_of_the_same_size(tmp_path: Path) -> None:
+    def of_group(group: int) -> dict[str, bytes]:
+        with writer(tmp_path / str(group)) as opened:
+            for i in range(20):
+                opened.family[bytes([group]) + b"%02d" % i] = b"value"
+            return opened.files()
+
+    low, high = of_group(5), of_group(9)
+    name = table_file(low)
+    assert (table_file(high), len(high[name])) == (name, len(low[name]))
+    for given in (low | {name: high[name]}, high | {name: low[name]}):
+        with pytest.raises(CorruptStateError, match="not the one that its database knows") as raised:
+            read_all(given)
+        assert raised.value.facts["path"] == name
+
+
+def test_a_file_of_another_state(tmp_path: Path) -> None:
+    with writer(tmp_path) as opened:
+        other = opened.database.create_column_family("other", options=options_of())
+        for family, value in ((opened.family, b"mine"), (other, b"else")):
+            family[b"\1key"] = value
+            family.flush()
+        other.close()
+        files = opened.files()
+    first, second = (name for name in files if name.endswith(".sst"))
+
+    assert read_all(files) == [(b"\1key", b"mine")]
+    with pytest.raises(CorruptStateError, match="holds another state"):
+        read_all(files | {first: files[second], second: files[first]})
 
 
 def test_missing_files(files: dict[str, bytes]) -> None:
