@@ -12,7 +12,7 @@ Flink's twins: ``SavepointReader``, ``SavepointWriter``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -82,6 +82,7 @@ class Savepoint(SavepointTables, SavepointEdits, SavepointInsights):
         types: Mapping[str, Mapping[str, Any]] | None = None,
         flink_version: str | None = None,
         state_backend: str | None = None,
+        classes: Sequence[str] | None = None,
         allow_non_restored_state: bool = False,
         stream_graph_hasher: str = "v2",
     ) -> DataFrame:
@@ -89,7 +90,8 @@ class Savepoint(SavepointTables, SavepointEdits, SavepointInsights):
 
         A job is a mapping (``statebackends.job_description``), a StreamGraph, an execution plan or a plan of the REST
         interface as JSON, or a savepoint that the new job has taken. ``types`` (keys and states by uid or name),
-        ``flink_version`` and ``state_backend`` are for graphs, which do not have them.
+        ``flink_version``, ``state_backend`` and ``classes`` (Java names of classes that the job has beside those in
+        its types) are for graphs, which do not have them.
         """
         from pyspark_savepoint.identify import restore_table
 
@@ -99,6 +101,7 @@ class Savepoint(SavepointTables, SavepointEdits, SavepointInsights):
             types=types,
             flink_version=flink_version,
             state_backend=state_backend,
+            classes=classes,
             allow_non_restored_state=allow_non_restored_state,
             stream_graph_hasher=stream_graph_hasher,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean
@@ -76,8 +76,12 @@ def from_graph(
     hasher: StreamGraphHasher = StreamGraphHasher.V2,
     flink_version: str | None = None,
     state_backend: str | None = None,
+    classes: Iterable[str] | None = None,
 ) -> JobDescription:
-    """The job of a stream graph; ``types`` has ``key``, ``states`` and ``operatorStates`` by uid or name."""
+    """The job of a stream graph; ``types`` has ``key``, ``states`` and ``operatorStates`` by uid or name.
+
+    ``classes`` are Java names of classes that the job has beside those in its types.
+    """
     version = _version(flink_version)
     given = {graph.node(name).id: (name, values) for name, values in (types or {}).items()}
     places = {node: (head, place) for head, nodes in tasks(graph).items() for place, node in enumerate(nodes)}
@@ -102,7 +106,8 @@ def from_graph(
                 **_types(values, name, version),
             )
         )
-    return JobDescription(tuple(operators), version, _backend(state_backend), notes=graph.assumptions)
+    backend = _backend(state_backend)
+    return JobDescription(tuple(operators), version, backend, classes=_classes(classes), notes=graph.assumptions)
 
 
 def from_job_plan(vertices: Sequence[PlannedVertex]) -> JobDescription:
@@ -139,8 +144,14 @@ def _from_mapping(job: Mapping[str, Any]) -> JobDescription:
                 "two operators have the same id", operator=f"{seen[operator.ids.generated]}, {operator.label}"
             )
         seen[operator.ids.generated] = operator.label
-    classes = frozenset(map(str, job.get("classes", ())))
-    return JobDescription(described, version, _backend(job.get("stateBackend")), classes=classes)
+    return JobDescription(described, version, _backend(job.get("stateBackend")), classes=_classes(job.get("classes")))
+
+
+def _classes(names: Any) -> frozenset[str]:
+    """Names of classes; OptionError for a text, whose letters would be taken for them."""
+    if isinstance(names, str) or not isinstance(names, Iterable | None):
+        raise OptionError("'classes' are a list of Java names", expected="['com.shop.Order', ...]", found=repr(names))
+    return frozenset(map(str, names or ()))
 
 
 def _operator(

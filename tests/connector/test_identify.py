@@ -55,6 +55,19 @@ def test_the_restore_check_is_a_table(spark: SparkSession, shop: Path) -> None:
     assert {row.verdict for row in dropped.collect()} == {"restores", "is dropped", "nothing to restore"}
 
 
+def test_classes_of_a_graphs_job_are_given(spark: SparkSession, shop: Path) -> None:
+    savepoint = Savepoint.load(spark, str(shop))
+    types = {"accounts": {"key": "LONG", "states": {"total": "LONG"}}}
+
+    def verdict(classes: list[str] | None) -> str:
+        rows = savepoint.check_restore(graph("accounts"), types=types, classes=classes).collect()
+        (row,) = (row for row in rows if row.operator_uid == "accounts")
+        return str(row.verdict)
+
+    assert verdict(None) == "unknown"
+    assert verdict(["oracle.Shop$Profile", "oracle.Shop$Tier"]) == "restores"
+
+
 def test_another_savepoint_can_be_the_job(spark: SparkSession, shop: Path, without_uid: Path) -> None:
     before, after = Savepoint.load(spark, str(shop)), Savepoint.load(spark, str(without_uid))
     with pytest.warns(UserWarning, match="max parallelism counts as not set"):

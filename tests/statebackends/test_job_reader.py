@@ -88,6 +88,9 @@ def test_a_graph_with_types() -> None:
     assert (job.flink_version, job.state_backend) == ((1, 18), "hashmap")
     assert [operator.ids.generated for operator in job.operators] == list(operator_ids(graph).values())
     assert describe_job(graph, types=types, flink_version="1.18", state_backend="hashmap") == job
+    assert "com.shop.Order" in describe_job(graph, types=types, classes=["com.shop.Order"]).user_classes
+    with pytest.raises(OptionError, match="list of Java names"):
+        describe_job(graph, classes="com.shop.Order")
 
 
 def test_plans() -> None:
