@@ -7,6 +7,7 @@ dataclass: its name in camel case is the option's, and its metadata say how it i
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, field, fields
@@ -19,6 +20,9 @@ MIN_MEMORY, MAX_MEMORY = 1 << 20, 1 << 40
 
 NO_PATH = """there is no path: load() and save() need that of a savepoint or checkpoint.
   Spark keeps no options of CREATE TABLE: query the table WITH (path = '...', uid = '...'), or use a temporary view"""
+
+#: Set where Python works in a folder of the session's own, as it does on Spark Connect.
+OF_SESSION, EVERYBODYS = "SPARK_JOB_ARTIFACT_UUID", "default"
 
 Parse = Callable[[str], Any]
 
@@ -39,7 +43,13 @@ def text(value: str) -> str:
 
 def place(value: str) -> str:
     """A path, absolute from here on: tasks begin relative paths elsewhere."""
-    return absolute(text(value))
+    path = absolute(text(value))
+    if path != value and not value.startswith(("/", "~")) and os.environ.get(OF_SESSION, EVERYBODYS) != EVERYBODYS:
+        raise RefusedError(
+            "an absolute path or a URI: on Spark Connect a relative path is in a folder of the session on the server, "
+            "which is deleted with the session"
+        )
+    return path
 
 
 def flag(value: str) -> bool:

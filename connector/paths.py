@@ -3,7 +3,8 @@
 The data source is planned by a process that the driver's JVM starts, in the JVM's working directory, which is where
 Spark's own sources begin too; from there on a path is absolute. The Python that the user types in may have gone
 elsewhere since (``%cd``), and tasks are where the cluster puts them. So ``Savepoint`` makes its paths absolute as the
-JVM would. On Connect nobody says where the server's JVM is: there they begin where Python is.
+JVM would. On Connect the data source is planned in a folder of the session, which goes with it, and refuses relative
+paths (``option_fields.place``); those of ``Savepoint`` begin where the user's Python is.
 """
 
 from __future__ import annotations

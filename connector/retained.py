@@ -6,6 +6,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from pyspark_savepoint.formats.errors import OperatorNotFoundError, OptionError, SnapshotNotFoundError, did_you_mean
+from pyspark_savepoint.paths import located
 from pyspark_savepoint.savepoint import Savepoint
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def history(
     """
     if last is not None and last < 1:
         raise OptionError("'last' is how many snapshots, at least 1", found=last)
-    found = _snapshots(spark, folder)
+    found = _snapshots(spark, located(spark, folder))
     loaded = [(number, Savepoint.load(spark, path)) for number, path in found]
     if uid is not None:
         having = [(number, sp) for number, sp in loaded if sp.plan.find(uid) is not None]

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.filesystem import absolute
 from pyspark_savepoint.statebackends.writing.write_request import WriteRequest
 from pyspark_savepoint.write_options import SavepointWriteOptions, write_options_table
 
@@ -129,7 +130,7 @@ def test_any_options_are_parsed_or_refused(options: dict[str, str]) -> None:
         parsed = SavepointWriteOptions.parse(options)
     except OptionError:
         return
-    assert parsed.request(False).path == options["path"]
+    assert parsed.request(False).path == absolute(options["path"])
 
 
 def test_paths_are_absolute_from_the_driver_on() -> None:

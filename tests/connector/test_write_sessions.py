@@ -72,6 +72,84 @@ def test_writes_in_a_session_of_its_own(master: str, tmp_path: Path) -> None:
         assert files == 1 + (4 if what in ("laid out", "retried final") else 2), what
 
 
+FLUENT = """
+import json, os, sys
+from pathlib import Path
+from pyspark.sql import SparkSession
+from pyspark_savepoint import Savepoint, key_by
+master, folder = sys.argv[1:]
+os.chdir(folder)
+if master == "connect":
+    builder = SparkSession.builder.remote("local[2]")
+else:
+    builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false").config("spark.log.level", "OFF")
+spark = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
+spark.range(0, 1).collect()
+frame = spark.range(0, 20, 1, 2).selectExpr("id AS key", "id * 2 AS n", "concat('t', id) AS t")
+timers = frame.selectExpr("key", "n AS timestamp", "'event' AS domain")
+
+def read(path, **options):
+    return spark.read.format("savepoint").options(**options).load(path)
+
+def here(path):
+    # Connect has a folder for the session's processes, where nothing is to be written.
+    return f"{folder}/{path}" if master == "connect" else path
+
+def rows(frame):
+    return sorted(json.dumps(row.asDict()) for row in frame.collect())
+
+# Relative, where the JVM began: the plain writer, and the tasks of a table that opens the path again.
+frame.write.format("savepoint").options(uid="a").mode("append").save(here("out/sp"))
+timers.write.format("savepoint").options(uid="a", table="timers").mode("append").save(here("./out/sp"))
+frame.write.format("savepoint").options(uid="b", typesFrom=here("out/sp#a")).mode("append").save(here("out/../out/sp"))
+found = {"tables": read(here("out/sp")).count()}
+found["read"] = rows(read(here("out/sp"), uid="a", state="n")) == rows(frame.select("key", "n"))
+found["uid hashes"] = read(here("out/sp"), table="metadata").count()
+
+if master == "connect":
+    try:
+        frame.write.format("savepoint").options(uid="a").mode("append").save("out/lost")
+    except Exception as error:
+        found["refused"] = "an absolute path or a URI" in str(error)
+
+# A notebook that goes elsewhere stays in the same session.
+if master != "connect":
+    os.mkdir("elsewhere")
+    os.chdir("elsewhere")
+sp = Savepoint.load(spark, "out/sp")
+fixed = sp.keyed_state("a", state="n").selectExpr("key", "n + 1 AS n")
+changed = (sp.with_state("a", "n", fixed).delete_keys("a", spark.range(3, 4)).remove_operator("b")
+    .with_operator("c", key_by(frame, "key", types_from="out/sp#a"), key="key", types_from="out/sp#a")
+    .with_timers("c", timers).write("out/next"))
+wanted = frame.where("key <> 3").selectExpr("key", "n + 1 AS n", "t")
+found["fluent"] = rows(read(here("out/next"), uid="a")) == rows(wanted)
+found["timers"] = [read(here("out/next"), uid=uid, table="timers").count() for uid in "ac"]
+found["new"] = rows(changed.keyed_state("c")) == rows(frame)
+created = Savepoint.create(spark).with_operator("d", frame).write("out/own")
+found["created"] = rows(created.keyed_state("d")) == rows(frame)
+spark.stop()
+found["folders"] = sorted(str(path.parent.relative_to(folder)) for path in Path(folder).rglob("_metadata"))
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.parametrize("master", ["connect", "local-cluster[1,1,1024]"])
+def test_fluent_writes_and_relative_paths(master: str, tmp_path: Path) -> None:
+    """On Connect too; and every process means the same folder, also where tasks run in one of their own."""
+    found, _ = run(FLUENT, master, str(tmp_path))
+    assert found.pop("refused", False) == (master == "connect")
+    assert found == {
+        "tables": 6,
+        "read": True,
+        "uid hashes": 2,
+        "fluent": True,
+        "timers": [19, 20],
+        "new": True,
+        "created": True,
+        "folders": ["out/next", "out/own", "out/sp"],
+    }
+
+
 KILLED = """
 import os, sys
 from pyspark_savepoint.statebackends.writing import commit as module
