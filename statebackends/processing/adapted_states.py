@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
+from pyspark_savepoint.statebackends.processing.map_views import MapViews
 from pyspark_savepoint.statebackends.processing.state import (
     AggregatingState,
     AppendingState,
     ListState,
     MapState,
-    MapViews,
     ReducingState,
     State,
     ValueState,

@@ -24,7 +24,7 @@ from pyspark_savepoint.statebackends.processing.functions import (
 from pyspark_savepoint.statebackends.processing.guard import Closing, UserCode, yields_nothing
 from pyspark_savepoint.statebackends.processing.records import plain_values
 from pyspark_savepoint.statebackends.processing.registry import ObjectReuse, Unshared
-from pyspark_savepoint.statebackends.processing.single_key import SingleKeyListState, SingleKeyMapState
+from pyspark_savepoint.statebackends.processing.single_key_states import SingleKeyListState, SingleKeyMapState
 from pyspark_savepoint.statebackends.processing.state import ListStateDescriptor, MapStateDescriptor
 from pyspark_savepoint.statebackends.processing.values import from_python
 from pyspark_savepoint.statebackends.writing.descriptors import OperatorStateDescriptor, OperatorStateMode, StateKind

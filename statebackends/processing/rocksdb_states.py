@@ -8,10 +8,10 @@ from typing import Any
 
 from pyspark_savepoint.statebackends.processing.backend import RegisteredState, needs_element
 from pyspark_savepoint.statebackends.processing.codec import Codec, codec
+from pyspark_savepoint.statebackends.processing.map_views import MapViews
 from pyspark_savepoint.statebackends.processing.state import (
     AggregatingState,
     ListState,
-    MapViews,
     ReducingState,
     State,
     ValueState,

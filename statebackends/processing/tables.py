@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from pyspark_savepoint.statebackends.processing.backend import RegisteredState, needs_element
+from pyspark_savepoint.statebackends.processing.map_views import MapViews
 from pyspark_savepoint.statebackends.processing.state import (
     AggregateFunction,
     AggregatingState,
     ListState,
-    MapViews,
     ReducingState,
     State,
     ValueState,

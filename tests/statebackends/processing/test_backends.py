@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from programs import STATES, Collected, programs, run, windowed_programs
+from programs import STATES, WINDOWS, Collected, programs, run, windowed_programs
 
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.statebackends.processing.backend import RegisteredState
@@ -95,3 +96,47 @@ def test_a_backend_is_named() -> None:
 def test_state_that_adds_needs_its_function(descriptor: Any, missing: str) -> None:
     with pytest.raises(OptionError, match=f"give its descriptor {missing}"):
         RegisteredState.of(descriptor, ())
+
+
+WRITES: dict[StateKind, tuple[Any, ...]] = {
+    StateKind.VALUE: ("update", 0),
+    StateKind.LIST: ("add", ""),
+    StateKind.MAP: ("put", "a", None),
+    StateKind.REDUCING: ("add", ""),
+    StateKind.AGGREGATING: ("add", 0),
+}
+
+
+@pytest.mark.parametrize("windowed", [False, True])
+def test_a_new_key_resets_every_state(windowed: bool) -> None:
+    backend = create_backend("single_key")
+    outputs = {kind: Collected() for kind in STATES}
+    states: dict[StateKind, Any] = {
+        kind: backend.create(replace(state, namespaced=windowed), outputs[kind]) for kind, state in STATES.items()
+    }
+    window = WINDOWS[0] if windowed else None
+
+    def contents() -> list[Any]:
+        for state in states.values():
+            if windowed:
+                backend.set_current_namespace(state, window)
+        return [
+            states[StateKind.VALUE].value(),
+            list(states[StateKind.LIST].get()),
+            dict(states[StateKind.MAP].items()),
+            states[StateKind.REDUCING].get(),
+            states[StateKind.AGGREGATING].get(),
+        ]
+
+    nothing, written = [None, [], {}, None, None], [0, [""], {"a": None}, "", 0.0]
+    for place in (b"\0\0\1a", b"\0\1\1b"):
+        backend.set_current_key(place, place)
+        assert contents() == nothing
+        for kind, (method, *arguments) in WRITES.items():
+            getattr(states[kind], method)(*arguments)
+        backend.set_current_key(place, place)
+        assert contents() == written, "the same key again"
+    assert [list(output.found) for output in outputs.values()] == [[(b"\0\0\1a", window)]] * 5
+    for _ in backend.finish():
+        assert [len(output.found) for output in outputs.values()] == [2] * 5
+    assert contents() == nothing
