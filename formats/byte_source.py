@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, NoReturn, Self
 
 from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError
-from pyspark_savepoint.formats.filesystem import Anchor, InputFile, SnapshotFileSystem
+from pyspark_savepoint.formats.snapshot_files import Anchor, InputFile, SnapshotFileSystem
 from pyspark_savepoint.formats.stream_handles import UNKNOWN_SIZE
 
 

@@ -21,6 +21,7 @@ from pyspark_savepoint.formats.byte_source import ByteSource
 from pyspark_savepoint.formats.columns import Bytes, DecodeOptions, Longs, Origin
 from pyspark_savepoint.formats.composite_key import constant_width, is_map, split_composite_keys
 from pyspark_savepoint.formats.errors import CorruptStateError
+from pyspark_savepoint.formats.frame_spans import FrameSpans, RowSpans
 from pyspark_savepoint.formats.keyed_block import FULL, KeyedBlock, SortedRows, runs_of
 from pyspark_savepoint.formats.keyed_content import Extent, KeyGroupContent, read_extent, whole_content
 from pyspark_savepoint.formats.large_key_group import merge_large_key_group
@@ -108,16 +109,20 @@ class FullKeyedStream:
                 return merged
             # The walk has cleared flag bits that the general way looks for.
             buffer, ends, origin = self._content(extents)
-        frames = _Frames(len(buffer) // MIN_FRAME + 1)
+        frames = self._frames(len(buffer))
         bounds = [0]
         start = 0
         for extent, end in zip(extents, ends, strict=True):
-            why, position, _ = frames.split(self, buffer, start, end, extent.key_group, -1)
+            why, position, _ = frames.split(buffer, start, end, extent.key_group, -1)
             if why != frames.done or position != end:
                 self._damaged(origin, position, extent.key_group, why, frames)
             bounds.append(frames.count)
             start = end
         return self._block(buffer, origin, frames, extents, bounds, selected, namespaced, complete=True)
+
+    def _frames(self, size: int) -> FrameSpans:
+        """Room for the entries of some bytes."""
+        return FrameSpans(size // MIN_FRAME + 1, self.prefix, len(self.header.states))
 
     def _content(self, extents: list[Extent]) -> tuple[Bytes, list[int], Origin]:
         """The content of contiguous key groups, the end of each, and where that is in the file."""
@@ -155,7 +160,7 @@ class FullKeyedStream:
             found.append(chosen)
             capacity += int(chosen[:, walk.COUNT].sum())
             start = end
-        rows = _RowSpans(capacity, len(columns))
+        rows = RowSpans(capacity, len(columns))
         for chosen in found:
             before = rows.count
             column = np.array([place[state] for state in chosen[:, walk.STATE].tolist()], np.int64)
@@ -173,7 +178,7 @@ class FullKeyedStream:
             rows.key_start[:n], composite_end - tail, composite_end, rows.value_start[:, :n], rows.value_end[:, :n],
         )  # fmt: skip
 
-    def _join(self, buffer: Bytes, runs: Any, column: Longs, tail: int, rows: _RowSpans) -> int:
+    def _join(self, buffer: Bytes, runs: Any, column: Longs, tail: int, rows: RowSpans) -> int:
         """Rows of one key group behind those that there are: how many there are then, or -1."""
         from pyspark_savepoint.formats.kernels import walk
 
@@ -221,8 +226,8 @@ class FullKeyedStream:
             origin = self._origin(before if self.header.compressed else extent.start + before)
             # The two bytes behind a run belong to its last entry, which is flagged.
             end = len(buffer) if stop is None else min(len(buffer), stop + 2 - before)
-            frames = _Frames(end // MIN_FRAME + 1)
-            why, position, state = frames.split(self, buffer, 0, end, extent.key_group, state)
+            frames = self._frames(end)
+            why, position, state = frames.split(buffer, 0, end, extent.key_group, state)
             if not self._goes_on(content, why, frames, position, len(buffer), stop is not None):
                 self._damaged(origin, position, extent.key_group, why, frames)
             if frames.count:
@@ -236,7 +241,7 @@ class FullKeyedStream:
             rest = buffer[position:].copy()
 
     def _goes_on(
-        self, content: KeyGroupContent, why: int, frames: _Frames, position: int, size: int, part: bool
+        self, content: KeyGroupContent, why: int, frames: FrameSpans, position: int, size: int, part: bool
     ) -> bool:
         """Whether a window ended as it may: within an entry, or with the end mark at the very end."""
         if why == frames.more:
@@ -246,7 +251,7 @@ class FullKeyedStream:
     def _origin(self, base: int) -> Origin:
         return Origin(self.source.path, base, self.origin.operator, None, self.header.compressed)
 
-    def _damaged(self, origin: Origin, position: int, key_group: int, why: int, frames: _Frames) -> NoReturn:
+    def _damaged(self, origin: Origin, position: int, key_group: int, why: int, frames: FrameSpans) -> NoReturn:
         found = {frames.done: "the end mark before the end", frames.more: "the end of the bytes within an entry"}
         raise CorruptStateError(
             f"key group {key_group} is damaged",
@@ -260,7 +265,7 @@ class FullKeyedStream:
         self,
         buffer: Bytes,
         origin: Origin,
-        frames: _Frames,
+        frames: FrameSpans,
         extents: Sequence[Extent],
         bounds: list[int],
         selected: set[int],
@@ -284,42 +289,3 @@ class FullKeyedStream:
         split_composite_keys(block, self.header.key_serializer, selected, self.options)
         block.span_end = block.namespace_end if namespaced else block.key_end
         return block
-
-
-class _RowSpans:
-    """The arrays that the merging kernel fills."""
-
-    def __init__(self, capacity: int, columns: int) -> None:
-        self.key_start, self.key_end = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
-        self.value_start = np.empty((columns, capacity), np.int64)
-        self.value_end = np.empty((columns, capacity), np.int64)
-        self.bounds = [0]
-
-    @property
-    def count(self) -> int:
-        """Rows so far."""
-        return self.bounds[-1]
-
-
-class _Frames:
-    """The arrays that the framing kernel fills."""
-
-    def __init__(self, capacity: int) -> None:
-        from pyspark_savepoint.formats.kernels import frames
-
-        self.kernel = frames.split_frames
-        self.done, self.more = frames.DONE, frames.MORE
-        self.key_start, self.key_end = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
-        self.value_start, self.value_end = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
-        self.state = np.empty(capacity, np.int32)
-        self.count = 0
-
-    def split(
-        self, stream: FullKeyedStream, buffer: Bytes, start: int, end: int, key_group: int, state: int
-    ) -> tuple[int, int, int]:
-        """Append the entries of a key group: why it stopped, the position, and the state that goes on."""
-        why, position, state, self.count = self.kernel(
-            buffer, start, end, state, key_group, stream.prefix, len(stream.header.states),
-            self.key_start, self.key_end, self.value_start, self.value_end, self.state, self.count,
-        )  # fmt: skip
-        return why, position, state

@@ -20,11 +20,12 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from pyspark_savepoint.formats.errors import ConcurrentWriteError
-from pyspark_savepoint.formats.filesystem import SnapshotFileSystem, locate
+from pyspark_savepoint.formats.filesystem import locate
 from pyspark_savepoint.formats.handle_streams import streams_of
 from pyspark_savepoint.formats.metadata import CheckpointMetadata
 from pyspark_savepoint.formats.outputs import OutputFile
 from pyspark_savepoint.formats.savepoint import METADATA_FILE_NAME
+from pyspark_savepoint.formats.snapshot_files import SnapshotFileSystem
 from pyspark_savepoint.formats.stream_handles import RelativeFileStateHandle
 
 PENDING = ".pending-"

@@ -10,10 +10,11 @@ import posixpath
 from dataclasses import dataclass, field, replace
 
 from pyspark_savepoint.formats.byte_source import FileLocation
-from pyspark_savepoint.formats.filesystem import ARROW_SCHEMES, URI, LocalFileSystem, SnapshotFileSystem
+from pyspark_savepoint.formats.filesystem import ARROW_SCHEMES, URI, LocalFileSystem
 from pyspark_savepoint.formats.handle_streams import replace_streams
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot_files import SnapshotFileSystem
 from pyspark_savepoint.formats.stream_handles import (
     FileStateHandle,
     RelativeFileStateHandle,

@@ -23,7 +23,7 @@ from pyspark_savepoint.formats.errors import (
     UnsafePathError,
     did_you_mean,
 )
-from pyspark_savepoint.formats.filesystem import LocalFileSystem, SnapshotFileSystem, locate
+from pyspark_savepoint.formats.filesystem import LocalFileSystem, locate
 from pyspark_savepoint.formats.identifiers import OperatorID
 from pyspark_savepoint.formats.key_groups_handles import KeyGroupsSavepointStateHandle
 from pyspark_savepoint.formats.metadata import (
@@ -33,6 +33,7 @@ from pyspark_savepoint.formats.metadata import (
     read_metadata,
     snapshot_kind,
 )
+from pyspark_savepoint.formats.snapshot_files import SnapshotFileSystem
 from pyspark_savepoint.formats.snapshot_location import SnapshotLocation, is_checkpoint_directory
 from pyspark_savepoint.formats.stream_handles import StreamStateHandle
 

@@ -26,7 +26,8 @@ from dataclasses import dataclass
 
 from pyspark_savepoint.formats.byte_source import ByteSource, FileLocation, InlineLocation, StateLocation
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, UnsafePathError
-from pyspark_savepoint.formats.filesystem import URI, Anchor, SnapshotFileSystem, is_encodable, locate
+from pyspark_savepoint.formats.filesystem import URI, is_encodable, locate
+from pyspark_savepoint.formats.snapshot_files import Anchor, SnapshotFileSystem
 from pyspark_savepoint.formats.stream_handles import (
     ByteStreamStateHandle,
     EmptySegmentFileStateHandle,

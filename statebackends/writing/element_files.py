@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.ipc as ipc
 
-from pyspark_savepoint.formats.filesystem import InputFile
 from pyspark_savepoint.formats.outputs import OutputFile
 from pyspark_savepoint.formats.publication import Staging
+from pyspark_savepoint.formats.snapshot_files import InputFile
 
 
 class _Reader(io.RawIOBase):

@@ -22,9 +22,10 @@ from pyspark_savepoint.formats.errors import (
     StorageError,
     UnsafePathError,
 )
-from pyspark_savepoint.formats.filesystem import Anchor, ArrowFileSystem, LocalFileSystem, is_encodable, locate
+from pyspark_savepoint.formats.filesystem import ArrowFileSystem, LocalFileSystem, is_encodable, locate
 from pyspark_savepoint.formats.local_input import local_error
 from pyspark_savepoint.formats.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot_files import Anchor
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from pyarrow import fs as arrow_fs
 
 from pyspark_savepoint.formats import outputs
 from pyspark_savepoint.formats.errors import ConcurrentWriteError, OutputError, SavepointError
-from pyspark_savepoint.formats.filesystem import ArrowFileSystem, LocalFileSystem, SnapshotFileSystem
+from pyspark_savepoint.formats.filesystem import ArrowFileSystem, LocalFileSystem
 from pyspark_savepoint.formats.identifiers import OperatorID
 from pyspark_savepoint.formats.key_groups import KeyGroupRange, KeyGroupRangeOffsets
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, OperatorSubtaskState
@@ -24,6 +24,7 @@ from pyspark_savepoint.formats.publication import (
     publish_metadata,
     read_published,
 )
+from pyspark_savepoint.formats.snapshot_files import SnapshotFileSystem
 from pyspark_savepoint.formats.state_handles import KeyGroupsSavepointStateHandle, RelativeFileStateHandle
 
 
