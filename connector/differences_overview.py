@@ -1,7 +1,8 @@
 """What has changed between two snapshots, in numbers: one row per operator, table and state.
 
 Entries of keyed state are values, entries of maps and timers, compared by their bytes through a digest; a row whose
-operator is on one side only says so in ``operator_change``.
+operator is on one side only says so in ``operator_change``. Where entries of an operator cannot be told apart (values
+that only user code delimits, in the heap format), one row without counts says so in ``note``, and hides no other.
 """
 
 from __future__ import annotations
@@ -11,18 +12,21 @@ from typing import TYPE_CHECKING
 
 from pyspark_savepoint.differences import SIDES, on_side
 from pyspark_savepoint.statebackends.entry_diff import AFTER, BEFORE, NULL_FLAG, SIDE
+from pyspark_savepoint.statebackends.keyed_plan import OperatorHeaders
 from pyspark_savepoint.statebackends.request import EntriesRequest
 from pyspark_savepoint.statebackends.timer_queue import PREFIX
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row
 
+    from pyspark_savepoint.operator_plan import Base
     from pyspark_savepoint.savepoint import Savepoint
 
 SCHEMA = (
     "operator_uid string, operator_uid_hash string, operator_name string, operator_change string, "
-    "table string, state string, before bigint, after bigint, added bigint, removed bigint, changed bigint"
+    "table string, state string, before bigint, after bigint, added bigint, removed bigint, changed bigint, note string"
 )
+HIDDEN_SCHEMA = "operator_uid_hash string, note string, table string"
 KEYED = ("keyed_state", "window_state", "timers")
 COUNTS = ("before", "after", "added", "removed", "changed")
 
@@ -34,24 +38,54 @@ def overview(old: Savepoint, new: Savepoint) -> DataFrame:
     states = {side: savepoint.states().collect() for side, savepoint in zip(SIDES, (old, new), strict=True)}
     hashes = {side: {plan.identifier.operator_id.hex for plan in savepoint.plan.operators}
               for side, savepoint in zip(SIDES, (old, new), strict=True)}  # fmt: skip
+    hidden = {
+        uid_hash: note
+        for side, savepoint in zip(SIDES, (old, new), strict=True)
+        for uid_hash, note in _hidden(savepoint).items()
+    }
     rows, frames = [], []
     for side, savepoint in zip(SIDES, (old, new), strict=True):
         for plan in savepoint.plan.operators:
             uid_hash = plan.identifier.operator_id.hex
             mine = [row for row in states[side] if row["operator_uid_hash"] == uid_hash]
+            mine = [row for row in mine if uid_hash not in hidden or row["table"] not in KEYED]
             frames += _entries(savepoint, uid_hash, mine, side)
             if side == AFTER and uid_hash in hashes[BEFORE]:
                 continue
             change = None if uid_hash in hashes[BEFORE] & hashes[AFTER] else ("removed", "added")[side]
             rows.append((plan.identifier.uid, uid_hash, plan.name, change))
     operators = old.spark.createDataFrame(rows, ", ".join(SCHEMA.split(", ")[:4]))
-    if not frames:
+    if not frames and not hidden:
         empty = [F.lit(None).cast(kind).alias(name) for name, kind in (part.split() for part in SCHEMA.split(", ")[4:])]
         return operators.select("*", *empty)
-    counted = _counted(reduce(lambda left, right: left.union(right), frames))
+    parts = [_counted(reduce(lambda left, right: left.union(right), frames))] if frames else []
+    if hidden:
+        parts.append(old.spark.createDataFrame([(*place, "keyed_state") for place in hidden.items()], HIDDEN_SCHEMA))
+    counted = reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), parts)
+    for part in SCHEMA.split(", ")[4:]:
+        name, kind = part.split()
+        if name not in counted.columns:
+            counted = counted.withColumn(name, F.lit(None).cast(kind))
     joined = operators.join(counted, "operator_uid_hash", "left")
     columns = [part.split()[0] for part in SCHEMA.split(", ")]
     return joined.select(*columns).orderBy("operator_uid", "operator_uid_hash", "table", "state")
+
+
+def _hidden(savepoint: Savepoint) -> dict[str, str]:
+    """Why the keyed entries of operators cannot be told apart, by hash; sizes are asked only where a type is opaque."""
+    if not any(_is_opaque(plan.base) for plan in savepoint.plan.operators if plan.base is not None):
+        return {}
+    noted = savepoint.sizes().where("note IS NOT NULL AND entries IS NULL").select("operator_uid_hash", "note")
+    return {row["operator_uid_hash"]: row["note"] for row in noted.collect()}
+
+
+def _is_opaque(base: Base) -> bool:
+    """Whether a key or keyed state is of a type whose end nobody can tell; the heads of the files say it."""
+    for header in OperatorHeaders.read(base.snapshot, base.operator).headers:
+        values = [serializer for meta in header.states for serializer in meta.serializers.values()]
+        if any(serializer.opaque_parts() for serializer in (header.key_serializer, *values)):
+            return True
+    return False
 
 
 def _entries(savepoint: Savepoint, uid_hash: str, states: list[Row], side: int) -> list[DataFrame]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pyspark_savepoint import Savepoint, diff, history, register
+from pyspark_savepoint import OperatorIdentifier, Savepoint, diff, history, register
 from pyspark_savepoint.display import MAX_OPERATORS, html_tree, text_tree
 from pyspark_savepoint.formats.errors import (
     OperatorNotFoundError,
@@ -290,3 +290,23 @@ def test_public_names_are_functions_not_modules() -> None:
     assert callable(diff)
     assert callable(history)
     assert callable(register)
+
+
+def test_what_cannot_be_told_apart_is_noted_and_hides_no_other(spark: Any, corpus: Path, tmp_path: Path) -> None:
+    (path,) = (corpus / "lab" / "1.20.5-hashmap-native").rglob("_metadata")
+    whole = Savepoint.load(spark, str(path.parent))
+    wanted = {OperatorIdentifier.for_uid(uid).operator_id.hex for uid in ("kv-kryo", "kv-long")}
+    small = whole
+    for operator in whole.plan.operators:
+        if operator.identifier.operator_id.hex not in wanted:
+            small = small.remove_operator(operator.identifier)
+    small = small.write(str(tmp_path / "small"))
+    rows = small.diff(small).collect()
+    assert {row["operator_uid_hash"] for row in rows} == wanted
+    (noted,) = [row for row in rows if row["note"]]
+    assert noted["operator_uid_hash"] == OperatorIdentifier.for_uid("kv-kryo").operator_id.hex
+    assert "only the user's code can delimit" in noted["note"]
+    assert (noted["table"], noted["state"], noted["before"]) == ("keyed_state", None, None)
+    others = [row for row in rows if not row["note"]]
+    assert len(others) > 3
+    assert all(row["before"] == row["after"] > 0 for row in others)
