@@ -80,6 +80,8 @@ BACKENDS: Mapping[str, Mapping[str, str]] = {
     "changelog": {"state.backend.type": "hashmap", **CHANGELOG},
     "changelog-rocksdb": {"state.backend.type": "rocksdb", **CHANGELOG, **MATERIALIZED},
 }
+#: Nobody is taken for dead who only waits for a processor: milliseconds.
+PATIENCE = {"heartbeat.timeout": "600000"}
 FORMATS = ("canonical", "native", "checkpoint")
 
 
@@ -281,7 +283,7 @@ def generate(case: Case, folder: Path, staging: Path | None = None) -> Generated
     arguments += [f"--format={case.format}", f"--compressed={str(case.compressed).lower()}"]
     arguments += [f"--parallelism={case.parallelism}", f"--max-parallelism={case.max_parallelism}"]
     arguments += [f"--staging={(staging or folder / 'tmp').resolve()}"]
-    configuration = {**BACKENDS[case.backend], **case.configuration}
+    configuration = {**BACKENDS[case.backend], **PATIENCE, **case.configuration}
     arguments += [f"--conf={key}={value}" for key, value in configuration.items()]
     run(case.version, "oracle.Generate", arguments)
     return Generated.load(folder)
@@ -297,7 +299,7 @@ def restore(
     folder.mkdir(parents=True, exist_ok=True)
     arguments = [f"--job={job}", f"--out={folder.resolve()}", f"--snapshot={snapshot.resolve().as_uri()}"]
     arguments += [f"--parallelism={parallelism}"]
-    arguments += [f"--conf={key}={value}" for key, value in BACKENDS[backend].items()]
+    arguments += [f"--conf={key}={value}" for key, value in {**BACKENDS[backend], **PATIENCE}.items()]
     run(version, "oracle.Restore", arguments)
     found: dict[str, dict[str, list[Any]]] = json.loads((folder / "found.json").read_text("utf-8"))
     return found

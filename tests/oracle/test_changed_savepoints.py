@@ -25,6 +25,7 @@ KEPT = ("strings", "numbers", "namespaces", "collections", "rows", "operator-sta
 
 def changed(spark: SparkSession, base: Savepoint, folder: Path, without_animals: bool) -> Savepoint:
     """Names there and back, states replaced by themselves, one removed, keys deleted, key groups made anew."""
+    loaded = base
     # Flink 1 records no uids.
     kept = {OperatorIdentifier.for_uid(uid).operator_id for uid in KEPT}
     for operator in base.plan.operators:
@@ -33,10 +34,10 @@ def changed(spark: SparkSession, base: Savepoint, folder: Path, without_animals:
     first = base.change_operator_identifier("numbers", "0123456789abcdef0123456789abcdef")
     first = first.rename_state("strings", "map", "atlas").rename_state("namespaces", "text-timers", "other-timers")
     # Split by keys, and a state of another type: both are put right again by what is written second.
-    keys = base.keyed_state("rows", state="kinds").selectExpr("key", "key % 2 = 1 AS odd")
+    keys = loaded.keyed_state("rows", state="kinds").selectExpr("key", "key % 2 = 1 AS odd")
     first = first.copy_operator("rows", "odd-rows").delete_keys("rows", keys.where("odd").select("key"))
     first = first.delete_keys("odd-rows", keys.where("NOT odd").select("key"))
-    texts = base.keyed_state("numbers", state="long").selectExpr("key", "CAST(long AS STRING) AS long")
+    texts = loaded.keyed_state("numbers", state="long").selectExpr("key", "CAST(long AS STRING) AS long")
     first = first.with_state(_here("numbers"), "long", texts, types={"long": "STRING"})
     beasts = first.rename_state("operator-states", "animals", "beasts")
     if without_animals:
