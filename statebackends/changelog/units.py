@@ -173,13 +173,8 @@ def _single(at: Cursors, meta: StateMetaInfoSnapshot, operation: int, scope: Sco
 
     if operation in (changelog.SET, changelog.SET_INTERNAL):
         yield scope.units(kernels.PUT, value=(at.position, at.end))
-    elif operation == changelog.CLEAR:
-        at.expect_end()
-        yield scope.units(kernels.DELETE)
-    elif operation == changelog.MERGE_NAMESPACES:
-        yield from _merges(at, meta, scope)
     else:
-        raise _refuse(at, meta, operation)
+        yield from _cleared_or_merged(at, meta, operation, scope)
 
 
 def _list(at: Cursors, meta: StateMetaInfoSnapshot, operation: int, scope: Scope) -> Iterator[Units]:
@@ -192,13 +187,8 @@ def _list(at: Cursors, meta: StateMetaInfoSnapshot, operation: int, scope: Scope
         yield scope.units(kernels.ADD, np.repeat(np.arange(len(at)), counts), value=(start, end))
     elif operation == changelog.ADD_ELEMENT:
         yield scope.units(kernels.ADD, value=(at.position, at.end))
-    elif operation == changelog.CLEAR:
-        at.expect_end()
-        yield scope.units(kernels.DELETE)
-    elif operation == changelog.MERGE_NAMESPACES:
-        yield from _merges(at, meta, scope)
     else:
-        raise _refuse(at, meta, operation)
+        yield from _cleared_or_merged(at, meta, operation, scope)
 
 
 def _map(at: Cursors, meta: StateMetaInfoSnapshot, operation: int, scope: Scope) -> Iterator[Units]:
@@ -238,6 +228,19 @@ def _timers(at: Cursors, meta: StateMetaInfoSnapshot, operation: int, rows: Long
     starts, stops = locate([timer], at, counts)
     at.expect_end()
     return Units(np.repeat(rows, counts), kernels.PUT, {"key": (starts[0], stops[0])})
+
+
+def _cleared_or_merged(at: Cursors, meta: StateMetaInfoSnapshot, operation: int, scope: Scope) -> Iterator[Units]:
+    """What values and lists have in common."""
+    from pyspark_savepoint.formats.kernels import changelog as kernels
+
+    if operation == changelog.CLEAR:
+        at.expect_end()
+        yield scope.units(kernels.DELETE)
+    elif operation == changelog.MERGE_NAMESPACES:
+        yield from _merges(at, meta, scope)
+    else:
+        raise _refuse(at, meta, operation)
 
 
 def _merges(at: Cursors, meta: StateMetaInfoSnapshot, scope: Scope) -> Iterator[Units]:
