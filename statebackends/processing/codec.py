@@ -18,7 +18,7 @@ import pyarrow.types as pt
 
 from pyspark_savepoint.formats.errors import UndecodableStateError
 from pyspark_savepoint.statebackends.processing.row import make_row
-from pyspark_savepoint.statebackends.processing.values import struct_fields
+from pyspark_savepoint.statebackends.processing.values import has_lists, hashable, struct_fields
 
 Encoder = Callable[[Any], bytes]
 Decoder = Callable[[bytes], Any]
@@ -107,8 +107,14 @@ def _list(kind: pa.ListType) -> Codec:
     )
 
 
+def key_codec(kind: pa.DataType) -> Codec:
+    """That of a map's keys, which are hashable when they are read."""
+    encode, decode = codec(kind)
+    return (encode, lambda data: hashable(decode(data))) if has_lists(kind) else (encode, decode)
+
+
 def _map(kind: pa.MapType) -> Codec:
-    encode_key, decode_key = codec(kind.key_type)
+    encode_key, decode_key = key_codec(kind.key_type)
     encode, decode = codec(kind.item_type)
 
     def read(data: bytes) -> dict[Any, Any]:

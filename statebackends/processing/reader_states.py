@@ -113,6 +113,8 @@ class ReaderMapState(_ReaderState, MapState[Any, Any]):
 
     def _map(self) -> Any:
         found = self._rows.get(self._column)
+        if isinstance(found, list):  # of keys that may be null: pairs, for no MAP of Arrow has such keys
+            return {pair[0]: pair[1] for pair in found}
         return {} if found is None else found
 
     def get(self, key: Any) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from pyspark_savepoint.statebackends.processing.backend import RegisteredState, needs_element
-from pyspark_savepoint.statebackends.processing.codec import Codec, codec
+from pyspark_savepoint.statebackends.processing.codec import Codec, codec, key_codec
 from pyspark_savepoint.statebackends.processing.map_views import MapViews
 from pyspark_savepoint.statebackends.processing.state import (
     AggregatingState,
@@ -33,7 +33,8 @@ class RocksState(State):
         self._get: Callable[[bytes], bytes | None] = database.get
         self._put: Callable[[bytes, bytes], None] = database.put
         self._delete: Callable[[bytes], None] = database.delete
-        self.codecs: list[Codec] = [codec(kind) for kind in state.units]
+        *keys, value = state.units
+        self.codecs: list[Codec] = [*map(key_codec, keys), codec(value)]
         self.encode, self.decode = self.codecs[-1]
         self.go(b"", b"")
 

@@ -8,7 +8,7 @@ date32                     datetime.date
 timestamp (UTC, none)      datetime.datetime (aware in UTC, naive)
 duration                   datetime.timedelta
 list                       list
-map                        dict
+map                        dict; lists in its keys are tuples, and no key is None
 struct                     Row (row.py)
 null                       None
 
@@ -31,7 +31,7 @@ import pyarrow.types as pt
 
 from pyspark_savepoint.formats.columns import binary_parts, list_array, map_array, struct_array, valid_rows
 from pyspark_savepoint.formats.errors import ValueRangeError
-from pyspark_savepoint.statebackends.processing.row import Row, rows_of_columns
+from pyspark_savepoint.statebackends.processing.row import Row, make_row, rows_of_columns
 
 # -- columns to objects --------------------------------------------------------------------------------------
 
@@ -44,6 +44,8 @@ def to_python(array: pa.Array) -> list[Any]:
     elif pt.is_map(kind):
         first, last, spans = _spans(array)
         keys, items = to_python(array.keys[first:last]), to_python(array.items[first:last])
+        if has_lists(kind.key_type):
+            keys = [hashable(key) for key in keys]
         values = [dict(zip(keys[a:b], items[a:b], strict=True)) for a, b in spans]
     elif pt.is_list(kind) or pt.is_large_list(kind):
         first, last, spans = _spans(array)
@@ -59,6 +61,18 @@ def to_python(array: pa.Array) -> list[Any]:
         for row in np.flatnonzero(~valid_rows(array)).tolist():
             values[row] = None
     return values
+
+
+def has_lists(kind: pa.DataType) -> bool:
+    """Whether values of a type have lists in them, which cannot be keys of a dict."""
+    return pt.is_list(kind) or (pt.is_struct(kind) and any(has_lists(field.type) for field in kind))
+
+
+def hashable(key: Any) -> Any:
+    """A key of a map as a dict can have it: its lists are tuples."""
+    if isinstance(key, list):
+        return tuple(hashable(each) for each in key)
+    return make_row(key._fields, [hashable(each) for each in key]) if isinstance(key, Row) else key
 
 
 def _rows(array: pa.StructArray) -> list[Any]:
@@ -219,7 +233,10 @@ def _maps(values: Sequence[Any], kind: pa.MapType, name: str) -> pa.Array:
         if value is not None and not isinstance(value, Mapping):
             raise _refuse(value, kind, name)
     counts = np.fromiter((len(value or ()) for value in values), np.int64, len(values))
-    keys = from_python(list(chain.from_iterable(value or () for value in values)), kind.key_type, f"{name}.key")
+    plain = list(chain.from_iterable(value or () for value in values))
+    if None in plain:
+        raise _refuse(None, kind.key_type, f"{name}.key")
+    keys = from_python(plain, kind.key_type, f"{name}.key")
     flat = list(chain.from_iterable(value.values() for value in values if value))
     return map_array(kind, counts, keys, from_python(flat, kind.item_type, f"{name}.value"), _valid(values))
 
