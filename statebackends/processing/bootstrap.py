@@ -15,11 +15,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyspark_savepoint.formats.serializers.notation import DEFAULT_VERSION
+from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.serializers.notation import DEFAULT_VERSION, parse_type
 from pyspark_savepoint.statebackends.processing.backend import KeyedStateBackend
 from pyspark_savepoint.statebackends.processing.backends import create_backend
 from pyspark_savepoint.statebackends.processing.contexts import ElementContext
-from pyspark_savepoint.statebackends.processing.entry_output import drain
+from pyspark_savepoint.statebackends.processing.entry_output import PLAIN, drain
 from pyspark_savepoint.statebackends.processing.functions import KeyedStateBootstrapFunction
 from pyspark_savepoint.statebackends.processing.garbage import rows_in_thousands
 from pyspark_savepoint.statebackends.processing.guard import Closing, UserCode, yields_nothing
@@ -69,7 +70,25 @@ class BootstrapTask:
             self.backend, plan.key.key_serializer, plan.flink_version, plan.reuse, plan.states,
             index_of_this_subtask=index, number_of_parallel_subtasks=plan.parallelism,
         )  # fmt: skip
-        self.records = Records(KeyCodec(plan.key, plan.max_parallelism), plan.order, plan.columns)
+        codec = KeyCodec(plan.key, plan.max_parallelism)
+        self.records = Records(codec, plan.order, plan.columns, self._plain_elements())
+
+    def _plain_elements(self) -> bool:
+        """Whether windows have values instead of rows: their element type has no fields."""
+        function, columns = self.plan.function, self.plan.columns
+        if not isinstance(function, WindowSpec):
+            return False
+        kind = parse_type(function.element_type, self.plan.flink_version).arrow_type(PLAIN)
+        if pa.types.is_struct(kind):
+            return False
+        if len(columns) != 1:
+            raise OptionError(
+                "elements of a type without fields are the values of one column",
+                expected=f"one column of {function.element_type}",
+                found=f"columns {', '.join(columns)}",
+                remedy="bootstrap_with(df).select('amount'); key and timestamp may be other columns",
+            )
+        return True
 
     def open(self) -> None:
         """States are registered."""

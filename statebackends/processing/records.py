@@ -59,12 +59,15 @@ class Chunk:
 
 
 class Records:
-    """The records of one task. ``columns`` are those that the function's rows have."""
+    """The records of one task. ``columns`` are those that the function's rows have; a ``plain`` record is no row, but
+    the value of the one column.
+    """
 
-    def __init__(self, codec: KeyCodec, order: RecordOrder, columns: tuple[str, ...]) -> None:
+    def __init__(self, codec: KeyCodec, order: RecordOrder, columns: tuple[str, ...], plain: bool = False) -> None:
         self.codec = codec
         self.order = order
         self.columns = columns
+        self.plain = plain
         self._prefixes = [number.to_bytes(2, "big") for number in range(codec.max_parallelism)]
 
     def sorted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[SortedBatch]:
@@ -134,7 +137,13 @@ class Records:
             self._prefixes[group] + key for group, key in zip(groups, binary_values(batch.key.take(first)), strict=True)
         ]
         times = self._times(batch.rows).tolist() if self.order.timestamp is not None else None
-        return Chunk(keys, places, counts, values_of(batch.rows, self.columns, reuse, unshared), times)
+        return Chunk(keys, places, counts, self._values(batch.rows, reuse, unshared), times)
+
+    def _values(self, rows: pa.RecordBatch, reuse: ObjectReuse, unshared: Unshared) -> Iterable[Any]:
+        if not self.plain:
+            return values_of(rows, self.columns, reuse, unshared)
+        values = to_python(rows.column(self.columns[0]))
+        return map(copied, values) if reuse is ObjectReuse.COPY_PER_OPERATOR else values
 
 
 def values_of(rows: pa.RecordBatch, names: tuple[str, ...], reuse: ObjectReuse, unshared: Unshared) -> Iterable[Any]:

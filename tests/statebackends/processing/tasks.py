@@ -35,7 +35,8 @@ def plan_of(
 ) -> BootstrapPlan:
     """A plan for records of key, amount and ts."""
     described = KeyedDescriptor(("key",), parse_type(key), ())
-    return BootstrapPlan(function, described, COLUMNS, 16, order, backend, **more).describe()
+    columns = more.pop("columns", COLUMNS)
+    return BootstrapPlan(function, described, columns, 16, order, backend, **more).describe()
 
 
 def batches_of(records: Sequence[tuple[Any, int, int]], size: int = 3) -> Iterator[pa.RecordBatch]:

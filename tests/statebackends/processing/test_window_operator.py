@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
+from operator import add
 from typing import Any
 
 import pytest
@@ -151,6 +153,22 @@ def test_rocksdb_agrees(found: list[Any]) -> None:
     found = sorted(found, key=lambda record: record[2])
     windows = spec(EventTimeSessionWindows.with_gap(7), trigger=CountTrigger.of(3))
     assert run_plan(plan_of(windows, "rocksdb", ARRIVED), found) == run_plan(plan_of(windows), found)
+
+
+def test_elements_without_fields_are_values() -> None:
+    found, modes = [("a", 3, 1), ("a", 4, 2), ("a", 5, 11)], MODES
+    assigner = TumblingEventTimeWindows.of(10)
+    for more in ({"reduce": add}, {}, {"evictor": CountEvictor.of(2)}):
+        windows = WindowSpec(assigner, "LONG", assigner.default_trigger(), **more)  # type: ignore[arg-type]
+        plan = plan_of(windows, columns=("amount",))
+        expected: Any = {("a", 0, 10): [3, 4], ("a", 10, 20): [5]}
+        for mode in modes:
+            contents = states_after(replace(plan, reuse=mode), found)[CONTENTS]
+            if "evictor" in more:
+                contents = {place: [record["value"] for record in records] for place, records in contents.items()}
+            assert contents == ({("a", 0, 10): 7, ("a", 10, 20): 5} if "reduce" in more else expected)
+    with pytest.raises(OptionError, match="values of one column"):
+        plan_of(WindowSpec(assigner, "LONG", assigner.default_trigger()))
 
 
 def keep_last(a: Any, b: Any) -> Any:
