@@ -181,6 +181,8 @@ class WindowReaderFunction(RichFunction, ABC):
         """Yield rows of the declared schema.
 
         ``elements`` is the contents: the one value that was reduced or aggregated, or all elements of the window.
+        Sessions that merged are found, as Flink keeps them, under the window of their first element; their timers and
+        state ``merging-window-set`` have the whole window.
         """
 
 
