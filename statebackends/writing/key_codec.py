@@ -27,8 +27,11 @@ from pyspark_savepoint.formats.columns import (
 )
 from pyspark_savepoint.formats.errors import SavepointError, UndecodableStateError, ValueRangeError
 from pyspark_savepoint.formats.keyed_writer import read_only
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.constants import ConstantSerializer
+from pyspark_savepoint.formats.serializers.tuples import FieldsSerializer
 from pyspark_savepoint.statebackends.writing.descriptors import NO_NAMESPACE, KeyedDescriptor
+from pyspark_savepoint.statebackends.writing.state_entries import encode_column
 
 PLAIN = DecodeOptions(timestamps="raw")
 
@@ -64,11 +67,12 @@ class KeyCodec:
         """The key column, or a struct of several key columns."""
         names = self.descriptor.key_columns
         columns = [rows.column(name) for name in names]
-        for name, column in zip(names, columns, strict=True):
-            if not self.descriptor.is_composite:
-                refuse_null(column, name, "key")
         if not self.descriptor.is_composite:
+            refuse_null(columns[0], names[0], "key")
             return columns[0]
+        if isinstance(self.serializer, FieldsSerializer):
+            for name, column, field in zip(names, columns, self.serializer.nested, strict=True):
+                _refuse_null_field(column, name, field)
         whole = self.serializer.arrow_type(DecodeOptions())
         fields = [pa.field(whole.field(i).name, column.type) for i, column in enumerate(columns)]
         if any(column.offset for column in columns):
@@ -195,6 +199,15 @@ def refuse_null(column: pa.Array, name: str, what: str) -> None:
             found=f"{column.null_count} of {len(column)} rows",
             remedy=f'leave these rows out: df.where("`{name}` IS NOT NULL")',
         )
+
+
+def _refuse_null_field(column: pa.Array, name: str, field: TypeSerializer) -> None:
+    """Tuples have no flags: a field may be null where its own serializer has bytes for that, as STRING has."""
+    if column.null_count:
+        try:
+            encode_column(field, column.filter(column.is_null()).slice(0, 1))
+        except ValueRangeError:
+            refuse_null(column, name, f"part of a key of type {field.flink_type}")
 
 
 def spans_of(column: pa.Array) -> tuple[Bytes, Longs, Longs]:

@@ -270,6 +270,15 @@ def test_null_keys_and_values_that_do_not_fit(tmp_path: Path) -> None:
     assert not (tmp_path / "sp").exists()
 
 
+def test_a_null_part_of_a_key_is_named_unless_its_type_has_a_null(tmp_path: Path) -> None:
+    rows = pa.table({"shop": ["a", None], "id": pa.array([1, 2], pa.int64()), "n": [1, 2]})
+    write(tmp_path / "sp", [rows], key=("shop", "id"))
+    assert {row["key"]["f0"] for row in read(tmp_path / "sp")} == {"a", None}
+    rows = pa.table({"shop": ["a", "b"], "id": pa.array([1, None], pa.int64()), "n": [1, 2]})
+    with pytest.raises(ValueRangeError, match="'id' is NULL in some rows, and a part of a key of type LONG"):
+        write(tmp_path / "other", [rows], key=("shop", "id"))
+
+
 def test_append_refuses_what_is_there_and_overwrite_replaces_it(tmp_path: Path) -> None:
     write(tmp_path / "sp", [accounts(range(10))])
     before = digests(tmp_path)
