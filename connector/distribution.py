@@ -187,7 +187,7 @@ def hashed_to(partitions: int) -> list[int]:
     """For every partition an int that Spark's hash partitioning puts there.
 
     >>> hashed_to(4)
-    [0, 1, 2, 3]
+    [12, 6, 2, 0]
     """
     found: dict[int, int] = {}
     value = 0
