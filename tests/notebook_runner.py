@@ -64,8 +64,8 @@ def relative(notebook: nbformat.NotebookNode, place: Path) -> nbformat.NotebookN
     for output in outputs(notebook):
         texts = output.get("data", output)
         for kind in ("text", "text/plain", "text/html"):
-            if kind in texts:
-                texts[kind] = texts[kind].replace(f"{place.resolve()}{os.sep}", "").replace(f"{place}{os.sep}", "")
+            for folder in (place.resolve(), place) if kind in texts else ():
+                texts[kind] = texts[kind].replace(f"{folder}{os.sep}", "").replace(f"{folder.parent}{os.sep}", "../")
     return notebook
 
 
