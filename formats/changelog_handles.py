@@ -6,12 +6,13 @@ The layout of each is in ``keyed_handles``.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.key_groups import KeyGroupRange
 from pyspark_savepoint.formats.stream_handles import (
     StreamStateHandle,
+    TwoVersions,
     read_handle_id,
     read_size,
     require_stream_handle,
@@ -77,7 +78,7 @@ class StreamAndOffset:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangelogStateHandleStreamImpl:
+class ChangelogStateHandleStreamImpl(TwoVersions):
     """Change sets in files, to be replayed in order."""
 
     key_group_range: KeyGroupRange
@@ -93,17 +94,8 @@ class ChangelogStateHandleStreamImpl:
         return 10 if self.storage_identifier is None else 13
 
     @classmethod
-    def read_v1(cls, view: DataInputView, depth: int) -> ChangelogStateHandleStreamImpl:
-        """Type 10."""
-        return cls._read(view, depth, second=False)
-
-    @classmethod
-    def read_v2(cls, view: DataInputView, depth: int) -> ChangelogStateHandleStreamImpl:
-        """Type 13."""
-        return cls._read(view, depth, second=True)
-
-    @classmethod
-    def _read(cls, view: DataInputView, depth: int, second: bool) -> ChangelogStateHandleStreamImpl:
+    def read(cls, view: DataInputView, depth: int, second: bool) -> Self:
+        """The second type says more."""
         key_groups = KeyGroupRange.read(view)
         streams = tuple(
             StreamAndOffset(view.read_i64("an offset"), require_stream_handle(view, depth))

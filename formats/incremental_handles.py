@@ -6,12 +6,14 @@ The layout is in ``keyed_handles``.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Self
 
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.key_groups import KeyGroupRange
 from pyspark_savepoint.formats.stream_handles import (
     UNKNOWN_SIZE,
     StreamStateHandle,
+    TwoVersions,
     read_handle_id,
     read_size,
     require_stream_handle,
@@ -28,7 +30,7 @@ class HandleAndLocalPath:
 
 
 @dataclass(frozen=True, slots=True)
-class IncrementalRemoteKeyedStateHandle:
+class IncrementalRemoteKeyedStateHandle(TwoVersions):
     """The files of a RocksDB or ForSt database; without id (type 5) it has no checkpointed size either."""
 
     checkpoint_id: int
@@ -46,17 +48,8 @@ class IncrementalRemoteKeyedStateHandle:
         return 5 if self.state_handle_id is None else 11
 
     @classmethod
-    def read_v1(cls, view: DataInputView, depth: int) -> IncrementalRemoteKeyedStateHandle:
-        """Type 5."""
-        return cls._read(view, depth, second=False)
-
-    @classmethod
-    def read_v2(cls, view: DataInputView, depth: int) -> IncrementalRemoteKeyedStateHandle:
-        """Type 11."""
-        return cls._read(view, depth, second=True)
-
-    @classmethod
-    def _read(cls, view: DataInputView, depth: int, second: bool) -> IncrementalRemoteKeyedStateHandle:
+    def read(cls, view: DataInputView, depth: int, second: bool) -> Self:
+        """The second type says more."""
         return cls(
             checkpoint_id=view.read_i64("a checkpoint id"),
             backend_identifier=view.read_utf("the id of a state backend"),

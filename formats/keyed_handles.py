@@ -32,17 +32,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Self
 
 from pyspark_savepoint.formats.changelog_handles import ChangelogStateHandleStreamImpl, InMemoryChangelogStateHandle
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.incremental_handles import IncrementalRemoteKeyedStateHandle
 from pyspark_savepoint.formats.key_groups import KeyGroupRange
 from pyspark_savepoint.formats.key_groups_handles import KeyGroupsSavepointStateHandle, KeyGroupsStateHandle
-from pyspark_savepoint.formats.stream_handles import NULL_HANDLE, absent, dispatch, read_handle_id, read_size
+from pyspark_savepoint.formats.stream_handles import (
+    NULL_HANDLE,
+    TwoVersions,
+    absent,
+    dispatch,
+    read_handle_id,
+    read_size,
+)
 
 
 @dataclass(frozen=True, slots=True)
-class ChangelogStateBackendHandle:
+class ChangelogStateBackendHandle(TwoVersions):
     """A materialized state and the changes since then, to be applied in order."""
 
     key_group_range: KeyGroupRange
@@ -59,17 +67,8 @@ class ChangelogStateBackendHandle:
         return 8 if self.checkpoint_id is None else 14
 
     @classmethod
-    def read_v1(cls, view: DataInputView, depth: int) -> ChangelogStateBackendHandle:
-        """Type 8."""
-        return cls._read(view, depth, second=False)
-
-    @classmethod
-    def read_v2(cls, view: DataInputView, depth: int) -> ChangelogStateBackendHandle:
-        """Type 14."""
-        return cls._read(view, depth, second=True)
-
-    @classmethod
-    def _read(cls, view: DataInputView, depth: int, second: bool) -> ChangelogStateBackendHandle:
+    def read(cls, view: DataInputView, depth: int, second: bool) -> Self:
+        """The second type says more."""
         return cls(
             key_group_range=KeyGroupRange.read(view),
             checkpointed_size=read_size(view, "a checkpointed size"),

@@ -17,11 +17,12 @@ Mind 2 and 6: size and path change places. Flink's twins have the same class nam
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from types import MappingProxyType
-from typing import ClassVar, NoReturn, TypeVar
+from typing import ClassVar, NoReturn, Self, TypeVar
 
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.key_groups import KeyGroupRangeOffsets
@@ -264,3 +265,24 @@ STREAM_HANDLES: Mapping[int, Callable[[DataInputView, int], StreamStateHandle]] 
         16: EmptySegmentFileStateHandle.read,
     }
 )
+
+
+class TwoVersions(ABC):
+    """A handle that has a second type byte, by which it says more."""
+
+    __slots__ = ()
+
+    @classmethod
+    def read_v1(cls, view: DataInputView, depth: int) -> Self:
+        """Of the first type."""
+        return cls.read(view, depth, second=False)
+
+    @classmethod
+    def read_v2(cls, view: DataInputView, depth: int) -> Self:
+        """Of the second type."""
+        return cls.read(view, depth, second=True)
+
+    @classmethod
+    @abstractmethod
+    def read(cls, view: DataInputView, depth: int, second: bool) -> Self:
+        """Of either."""

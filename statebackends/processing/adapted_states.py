@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Protocol
 
 from pyspark_savepoint.statebackends.processing.map_views import MapViews
@@ -40,6 +41,18 @@ class Adapter(Protocol):
         """What is seen, or GONE."""
 
 
+def _seen(adapter: Adapter, stored: Any, forget: Callable[[], None], keep: Callable[[Any], None]) -> Any:
+    """What is seen of a stored value, or None. Looking at it may remove it or store it anew: the adapter says so."""
+    if stored is None:
+        return None
+    value = adapter.out(stored)
+    if value is GONE or adapter.expired(stored):
+        forget()
+    elif adapter.touches:
+        keep(adapter.into(value))
+    return None if value is GONE else value
+
+
 class AdaptedValueState(ValueState[Any]):
     """A value."""
 
@@ -50,15 +63,7 @@ class AdaptedValueState(ValueState[Any]):
 
     def value(self) -> Any:
         """The value, or None."""
-        stored = self._inner.value()
-        if stored is None:
-            return None
-        value = self._adapter.out(stored)
-        if value is GONE or self._adapter.expired(stored):
-            self._inner.clear()
-        elif self._adapter.touches:
-            self._inner.update(self._adapter.into(value))
-        return None if value is GONE else value
+        return _seen(self._adapter, self._inner.value(), self._inner.clear, self._inner.update)
 
     def update(self, value: Any) -> None:
         """Set it."""
@@ -119,15 +124,8 @@ class AdaptedMapState(MapViews[Any, Any]):
 
     def get(self, key: Any) -> Any:
         """The value of a user key, or None."""
-        stored = self._inner.get(key)
-        if stored is None:
-            return None
-        value = self._adapter.out(stored)
-        if value is GONE or self._adapter.expired(stored):
-            self._inner.remove(key)
-        elif self._adapter.touches:
-            self._inner.put(key, self._adapter.into(value))
-        return None if value is GONE else value
+        forget, keep = partial(self._inner.remove, key), partial(self._inner.put, key)
+        return _seen(self._adapter, self._inner.get(key), forget, keep)
 
     def put(self, key: Any, value: Any) -> None:
         """Set it."""
@@ -170,16 +168,11 @@ class AdaptedReducingState(ReducingState[Any]):
 
     def get(self) -> Any:
         """The value, or None."""
-        stored = self._inner.get()
-        if stored is None:
-            return None
-        value = self._adapter.out(stored)
-        if value is GONE or self._adapter.expired(stored):
-            self._inner.clear()
-        elif self._adapter.touches:
-            self._inner.clear()
-            self._inner.add(self._adapter.into(value))
-        return None if value is GONE else value
+        return _seen(self._adapter, self._inner.get(), self._inner.clear, self._replace)
+
+    def _replace(self, stored: Any) -> None:
+        self._inner.clear()
+        self._inner.add(stored)
 
     def add(self, value: Any) -> None:
         """Reduce one into it."""
