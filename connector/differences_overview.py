@@ -22,11 +22,10 @@ if TYPE_CHECKING:
     from pyspark_savepoint.operator_plan import Base
     from pyspark_savepoint.savepoint import Savepoint
 
-SCHEMA = (
-    "operator_uid string, operator_uid_hash string, operator_name string, operator_change string, "
+OPERATORS = "operator_uid string, operator_uid_hash string, operator_name string, operator_change string"
+COUNTED = (
     "table string, state string, before bigint, after bigint, added bigint, removed bigint, changed bigint, note string"
 )
-HIDDEN_SCHEMA = "operator_uid_hash string, note string, table string"
 KEYED = ("keyed_state", "window_state", "timers")
 COUNTS = ("before", "after", "added", "removed", "changed")
 
@@ -54,20 +53,14 @@ def overview(old: Savepoint, new: Savepoint) -> DataFrame:
                 continue
             change = None if uid_hash in hashes[BEFORE] & hashes[AFTER] else ("removed", "added")[side]
             rows.append((plan.identifier.uid, uid_hash, plan.name, change))
-    operators = old.spark.createDataFrame(rows, ", ".join(SCHEMA.split(", ")[:4]))
-    if not frames and not hidden:
-        empty = [F.lit(None).cast(kind).alias(name) for name, kind in (part.split() for part in SCHEMA.split(", ")[4:])]
-        return operators.select("*", *empty)
-    parts = [_counted(reduce(lambda left, right: left.union(right), frames))] if frames else []
-    if hidden:
-        parts.append(old.spark.createDataFrame([(*place, "keyed_state") for place in hidden.items()], HIDDEN_SCHEMA))
-    counted = reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), parts)
-    for part in SCHEMA.split(", ")[4:]:
-        name, kind = part.split()
-        if name not in counted.columns:
-            counted = counted.withColumn(name, F.lit(None).cast(kind))
+    operators = old.spark.createDataFrame(rows, OPERATORS)
+    noted = [(uid_hash, "keyed_state", *[None] * 6, note) for uid_hash, note in hidden.items()]
+    counted = old.spark.createDataFrame(noted, f"operator_uid_hash string, {COUNTED}")
+    if frames:
+        all_entries = reduce(lambda left, right: left.union(right), frames)
+        counted = counted.unionByName(_counted(all_entries), allowMissingColumns=True)
     joined = operators.join(counted, "operator_uid_hash", "left")
-    columns = [part.split()[0] for part in SCHEMA.split(", ")]
+    columns = [part.split()[0] for part in f"{OPERATORS}, {COUNTED}".split(", ")]
     return joined.select(*columns).orderBy("operator_uid", "operator_uid_hash", "table", "state")
 
 

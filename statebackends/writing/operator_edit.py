@@ -83,7 +83,7 @@ def _copy(part: OperatorPart, meta: StateMetaInfoSnapshot, file: OutputFile) -> 
 def _no_ends(state: str, meta: StateMetaInfoSnapshot) -> UndecodableStateError:
     """The elements of a stream that has one offset for all of them, and whose ends only the user's code knows."""
     return UndecodableStateError(
-        f"Flink before 1.18.2 compresses operator state without saying where its elements end, so {state!r} cannot "
+        f"this release of Flink compressed operator state without saying where its elements end, so {state!r} cannot "
         "be written to another file",
         expected="elements whose type says where they end",
         found=meta.value_serializer.flink_type,
