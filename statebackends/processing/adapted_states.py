@@ -28,6 +28,10 @@ class Adapter(Protocol):
     """What is stored for a value, and what is seen of it."""
 
     @property
+    def expires(self) -> bool:
+        """Whether what is stored may ever expire."""
+
+    @property
     def touches(self) -> bool:
         """Whether reading stores the value anew."""
 
@@ -42,14 +46,17 @@ class Adapter(Protocol):
 
 
 def _seen(adapter: Adapter, stored: Any, forget: Callable[[], None], keep: Callable[[Any], None]) -> Any:
-    """What is seen of a stored value, or None. Looking at it may remove it or store it anew: the adapter says so."""
-    if stored is None:
-        return None
+    """What is seen of a stored value, or GONE. Looking at it may remove it or store it anew: the adapter says so."""
     value = adapter.out(stored)
-    if value is GONE or adapter.expired(stored):
+    if adapter.expired(stored):
         forget()
     elif adapter.touches:
         keep(adapter.into(value))
+    return value
+
+
+def _seen_or_none(adapter: Adapter, stored: Any, forget: Callable[[], None], keep: Callable[[Any], None]) -> Any:
+    value = None if stored is None else _seen(adapter, stored, forget, keep)
     return None if value is GONE else value
 
 
@@ -63,7 +70,7 @@ class AdaptedValueState(ValueState[Any]):
 
     def value(self) -> Any:
         """The value, or None."""
-        return _seen(self._adapter, self._inner.value(), self._inner.clear, self._inner.update)
+        return _seen_or_none(self._adapter, self._inner.value(), self._inner.clear, self._inner.update)
 
     def update(self, value: Any) -> None:
         """Set it."""
@@ -86,16 +93,16 @@ class AdaptedListState(ListState[Any]):
         return [None if value is None else self._adapter.into(value) for value in values]
 
     def get(self) -> list[Any]:
-        """The elements."""
-        seen = [self._adapter.out(stored) for stored in self._inner.get()]
-        found = [value for value in seen if value is not GONE]
-        if self._adapter.touches or len(found) < len(seen):
-            if self._adapter.touches:
-                self._inner.update(self._into(found))
-            else:
-                kept = zip(seen, list(self._inner.get()), strict=True)
-                self._inner.update([stored for value, stored in kept if value is not GONE])
-        return found
+        """The elements. What has expired goes where all has, or where the others are stored anew."""
+        stored = self._inner.get()
+        seen = [self._adapter.out(each) for each in stored]
+        if self._adapter.expires and stored:
+            kept = [value for value, each in zip(seen, stored, strict=True) if not self._adapter.expired(each)]
+            if not kept:
+                self._inner.clear()
+            elif self._adapter.touches:
+                self._inner.update(self._into(kept))
+        return [value for value in seen if value is not GONE]
 
     def add(self, value: Any) -> None:
         """Append one."""
@@ -124,8 +131,14 @@ class AdaptedMapState(MapViews[Any, Any]):
 
     def get(self, key: Any) -> Any:
         """The value of a user key, or None."""
-        forget, keep = partial(self._inner.remove, key), partial(self._inner.put, key)
-        return _seen(self._adapter, self._inner.get(key), forget, keep)
+        value = self._look(key, self._inner.get(key))
+        return None if value is GONE else value
+
+    def _look(self, key: Any, stored: Any) -> Any:
+        """The value, or GONE."""
+        if stored is None:
+            return None
+        return _seen(self._adapter, stored, partial(self._inner.remove, key), partial(self._inner.put, key))
 
     def put(self, key: Any, value: Any) -> None:
         """Set it."""
@@ -142,15 +155,16 @@ class AdaptedMapState(MapViews[Any, Any]):
 
     def contains(self, key: Any) -> bool:
         """Whether there is one that is seen."""
-        return self._inner.contains(key) and key in self._map()
+        if not self._adapter.expires:
+            return self._inner.contains(key)
+        return self._inner.contains(key) and self._look(key, self._inner.get(key)) is not GONE
+
+    def is_empty(self) -> bool:
+        """Whether there is no user key, one that has expired and was not looked at since among them."""
+        return self._inner.is_empty()
 
     def _map(self) -> dict[Any, Any]:
-        seen = {key: None if stored is None else self._adapter.out(stored) for key, stored in list(self._inner.items())}
-        for key, value in seen.items():
-            if value is GONE:
-                self._inner.remove(key)
-            elif self._adapter.touches:
-                self._inner.put(key, self._adapter.into(value))
+        seen = {key: self._look(key, stored) for key, stored in list(self._inner.items())}
         return {key: value for key, value in seen.items() if value is not GONE}
 
     def clear(self) -> None:
@@ -168,7 +182,7 @@ class AdaptedReducingState(ReducingState[Any]):
 
     def get(self) -> Any:
         """The value, or None."""
-        return _seen(self._adapter, self._inner.get(), self._inner.clear, self._replace)
+        return _seen_or_none(self._adapter, self._inner.get(), self._inner.clear, self._replace)
 
     def _replace(self, stored: Any) -> None:
         self._inner.clear()
@@ -184,7 +198,9 @@ class AdaptedReducingState(ReducingState[Any]):
 
 
 class AdaptedAggregatingState(AggregatingState[Any, Any]):
-    """An accumulator; the backend's function is :class:`_Aggregate`, which sees through what is stored."""
+    """An accumulator; the backend's function is :class:`_Aggregate`, which sees through what is stored, and gives it
+    with the result.
+    """
 
     __slots__ = ("_adapter", "_inner")
 
@@ -193,8 +209,13 @@ class AdaptedAggregatingState(AggregatingState[Any, Any]):
 
     def get(self) -> Any:
         """The result, or None."""
-        result = self._inner.get()
-        if result is not None and self._adapter.touches:
+        found = self._inner.get()
+        if found is None:
+            return None
+        stored, result = found
+        if self._adapter.expired(stored):
+            self._inner.clear()
+        elif self._adapter.touches:
             self._inner.add(TOUCH)
         return result
 

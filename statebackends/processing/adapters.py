@@ -33,6 +33,7 @@ class TimeToLive:
 
     config: StateTtlConfig
     now: Callable[[], int]
+    expires = True
 
     def __post_init__(self) -> None:
         self._ttl = self.config.ttl_millis
@@ -63,7 +64,7 @@ class TimeToLive:
 class Copies:
     """Copies, in and out: COPY_PER_OPERATOR."""
 
-    touches = False
+    expires = touches = False
 
     def expired(self, stored: Any) -> bool:
         """Never."""
@@ -111,15 +112,15 @@ class _Aggregate(AggregateFunction[Any, Any, Any]):
         """One more; to a new accumulator where the old one is gone."""
         seen = self.adapter.out(accumulator)
         if value is TOUCH:
-            return None if self.adapter.expired(accumulator) else self.adapter.into(seen)
+            return accumulator if seen is GONE else self.adapter.into(seen)
         if seen is GONE:
             seen = self.function.create_accumulator()
         return self.adapter.into(self.function.add(value, seen))
 
-    def get_result(self, accumulator: Any) -> Any:
-        """The result, or None where the accumulator is gone."""
+    def get_result(self, accumulator: Any) -> tuple[Any, Any]:
+        """What is stored, and the result, or None where the accumulator is gone."""
         seen = self.adapter.out(accumulator)
-        return None if seen is GONE else self.function.get_result(seen)
+        return accumulator, None if seen is GONE else self.function.get_result(seen)
 
     def merge(self, a: Any, b: Any) -> Any:
         """One of two."""
@@ -132,7 +133,9 @@ class _Aggregate(AggregateFunction[Any, Any, Any]):
 def _reduce(function: Callable[[Any, Any], Any], adapter: Adapter) -> Callable[[Any, Any], Any]:
     def reduce(old: Any, new: Any) -> Any:
         seen, added = adapter.out(old), adapter.out(new)
-        return new if seen is GONE else old if added is GONE else adapter.into(function(seen, added))
+        if seen is GONE:
+            return new
+        return adapter.into(seen if added is GONE else function(seen, added))
 
     return reduce
 

@@ -14,10 +14,10 @@ from pyspark_savepoint.statebackends.processing.durations import Duration, milli
 
 
 class Record(NamedTuple):
-    """``TimestampedValue``."""
+    """``TimestampedValue``; without ``assign_timestamps`` its timestamp is None."""
 
     value: Any
-    timestamp: int
+    timestamp: int | None
 
 
 class Evictor(ABC):
@@ -67,7 +67,7 @@ class CountEvictor(_Either):
 
 @dataclass(frozen=True)
 class TimeEvictor(_Either):
-    """Keeps those of the last so many milliseconds."""
+    """Keeps those of the last so many milliseconds; all, where records have no timestamps."""
 
     window_size: int
 
@@ -77,8 +77,11 @@ class TimeEvictor(_Either):
         return cls(do_evict_after, millis(window_size))
 
     def _keep(self, elements: list[Record]) -> list[Record]:
-        cutoff = max(record.timestamp for record in elements) - self.window_size
-        return [record for record in elements if record.timestamp > cutoff]
+        times = [record.timestamp for record in elements if record.timestamp is not None]
+        if not times:
+            return elements
+        cutoff = max(times) - self.window_size
+        return [record for record in elements if record.timestamp is None or record.timestamp > cutoff]
 
 
 @dataclass(frozen=True)
@@ -95,4 +98,5 @@ class DeltaEvictor(_Either):
 
     def _keep(self, elements: list[Record]) -> list[Record]:
         last = elements[-1].value
-        return [record for record in elements if self.delta(record.value, last) < self.threshold]
+        # Not "is below": a difference that is NaN evicts nothing.
+        return [record for record in elements if not self.delta(record.value, last) >= self.threshold]

@@ -54,7 +54,7 @@ class ObjectReuse(StrEnum):
 class Unshared:
     """Copies the one row of FULL_REUSE where it would be stored."""
 
-    touches = False
+    expires = touches = False
 
     def __init__(self) -> None:
         self.row: Row | None = None

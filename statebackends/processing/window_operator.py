@@ -10,6 +10,7 @@ Twins: ``WindowOperator``, ``EvictingWindowOperator``, ``MergingWindowSet``, ``W
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -60,8 +61,30 @@ class WindowSpec:
             return AggregatingStateDescriptor(CONTENTS, self.accumulator_type, aggregate=self.aggregate)
         return ListStateDescriptor(CONTENTS, self.element_type)
 
+    @property
+    def keeps_elements(self) -> bool:
+        """Whether contents are all elements, not one value that they come to."""
+        return self.evictor is not None or (self.reduce is None and self.aggregate is None)
+
+    def combined(self, elements: list[Any]) -> list[Any]:
+        """What the process function is given of the elements that an evictor has left."""
+        if self.reduce is not None:
+            return [functools.reduce(self.reduce, elements) if elements else None]
+        if self.aggregate is not None:
+            accumulator = self.aggregate.create_accumulator()
+            for element in elements:
+                accumulator = self.aggregate.add(element, accumulator)
+            return [self.aggregate.get_result(accumulator)]
+        return elements
+
     def check(self) -> None:
-        """Sessions need triggers and aggregates that merge."""
+        """Sessions need triggers and aggregates that merge, and their functions have no state of a window."""
+        if self.assigner.merges and self.function is not None and self.function.window_state_descriptors():
+            raise OptionError(
+                "windows that merge have no state of their own for functions, as Flink has none for them",
+                found=type(self.function).__name__,
+                remedy="keep it by key: global_state_descriptors()",
+            )
         aggregate = self.aggregate if self.evictor is None else None
         if self.assigner.merges and aggregate is not None and type(aggregate).merge is AggregateFunction.merge:
             raise OptionError(
@@ -75,6 +98,11 @@ class WindowSpec:
                 found=type(self.trigger).__name__,
                 remedy="a trigger whose can_merge() is true, for example EventTimeTrigger",
             )
+
+
+def _stored(record: Record) -> dict[str, Any]:
+    """A record as an evictor's list has it: StreamRecord, which may have no timestamp."""
+    return {"kind": "record", "timestamp": record.timestamp, "value": record.value}
 
 
 class WindowOperator:
@@ -113,7 +141,7 @@ class WindowOperator:
         contents: Any = self._contents
         self.backend.set_current_namespace(self._own, state_window)
         if self.spec.evictor is not None:
-            contents.add({"kind": "record", "timestamp": time, "value": self._unshared.into(value)})
+            contents.add(_stored(Record(self._unshared.into(value), None if time == MIN_WATERMARK else time)))
         else:
             contents.add(value)
         self._trigger.window = window
@@ -130,18 +158,17 @@ class WindowOperator:
         self.backend.set_current_namespace(self._own, state_window)
         contents: Any = self._contents
         found = contents.get()
-        if found is None or (isinstance(found, list) and not found):
+        if found is None or (self.spec.keeps_elements and not found):
             return
         if self.spec.evictor is None:
-            elements = found if isinstance(found, list) else [found]
-            self._function.call(self.backend.key, window, list(elements))
+            self._function.call(self.backend.key, window, list(found) if self.spec.keeps_elements else [found])
             return
         records = [Record(each["value"], each["timestamp"]) for each in found]
         kept = self.spec.evictor.evict_before(records, window)
-        self._function.call(self.backend.key, window, [record.value for record in kept])
+        self._function.call(self.backend.key, window, self.spec.combined([record.value for record in kept]))
         kept = self.spec.evictor.evict_after(kept, window)
         self.backend.set_current_namespace(self._own, state_window)
-        contents.update([{"kind": "record", "timestamp": each.timestamp, "value": each.value} for each in kept])
+        contents.update([_stored(record) for record in kept])
 
     def _on_merge(self, merged: Any, windows: list[Any], state_window: Any, state_windows: list[Any]) -> None:
         self._trigger.window = merged

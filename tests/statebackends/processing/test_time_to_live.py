@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -79,10 +81,89 @@ def test_reading_touches_and_removes(
     for _ in holder.finish():
         pass
     holder.close()
-    if kind is StateKind.AGGREGATING and visibility is None and expected is None:
-        expected = 100  # what nobody sees any more is there until something is added, which begins anew
     assert last_access(kind, output) == expected
     assert (concatenate("a", "b"), Average().get_result((7, 1))) == ("ab", 7.0)
+
+
+@dataclass
+class Clock:
+    """What a test says it is."""
+
+    now: int = 100
+
+
+def aging(backend: str, kind: StateKind, config: StateTtlConfig) -> tuple[Any, Clock, Callable[[], Any]]:
+    """A state, its clock, and what ends it: the one content that is left, or None."""
+    clock, holder, output = Clock(), create_backend(backend), Collected()
+    state, _ = create_adapted(holder, STATES[kind], output, [TimeToLive(config, lambda: clock.now)])
+    holder.set_current_key("k", b"\0\0\1k")
+
+    def left() -> Any:
+        for _ in holder.finish():
+            pass
+        holder.close()
+        contents = list(output.found.values())
+        return None if not contents else contents[0]
+
+    return state, clock, left
+
+
+READ = UpdateType.ON_READ_AND_WRITE
+#: At 150 what was written at 100 has expired, and what was written at 120 has not; at 170 both have.
+AGES: list[tuple[StateTtlConfig, int, list[str], dict[str, int] | None]] = [
+    (StateTtlConfig(50), 150, ["young"], {"young": 120}),
+    (StateTtlConfig(50), 170, [], None),
+    (StateTtlConfig(50, READ), 150, ["young"], {"young": 150}),
+    (StateTtlConfig(50, READ, RETURNED), 150, ["old", "young"], {"young": 150}),
+    (StateTtlConfig(50, READ, RETURNED), 170, ["old", "young"], None),
+    (StateTtlConfig(50, visibility=RETURNED), 150, ["old", "young"], {"young": 120}),
+    (StateTtlConfig(50, visibility=RETURNED), 170, ["old", "young"], None),
+]
+
+
+@pytest.mark.parametrize("backend", ["single_key", "heap", "rocksdb"])
+@pytest.mark.parametrize(("config", "now", "seen", "expected"), AGES)
+def test_elements_age_one_by_one(
+    backend: str, config: StateTtlConfig, now: int, seen: list[str], expected: dict[str, int] | None
+) -> None:
+    state, clock, left = aging(backend, StateKind.LIST, config)
+    state.add("old")
+    clock.now = 120
+    state.add("young")
+    clock.now = now
+    assert state.get() == seen
+    if expected is not None and config.update_type is not READ:
+        expected = {"old": 100, **expected}  # elements go together, or where the others are stored anew
+    found = left()
+    assert (None if found is None else {each[0]: each[1] for each in found}) == expected
+
+
+@pytest.mark.parametrize("backend", ["single_key", "heap", "rocksdb"])
+@pytest.mark.parametrize(("config", "now", "seen", "expected"), AGES)
+def test_user_keys_age_one_by_one(
+    backend: str, config: StateTtlConfig, now: int, seen: list[str], expected: dict[str, int] | None
+) -> None:
+    state, clock, left = aging(backend, StateKind.MAP, config)
+    state.put("old", 1)
+    clock.now = 120
+    state.put("young", 2)
+    clock.now = now
+    assert not state.is_empty()
+    assert list(state.keys()) == seen
+    found = left()
+    assert (None if found is None else {name: each[1] for name, each in found.items()}) == expected
+
+
+@pytest.mark.parametrize("backend", ["single_key", "heap", "rocksdb"])
+def test_asking_for_a_user_key_touches_no_other(backend: str) -> None:
+    state, clock, left = aging(backend, StateKind.MAP, StateTtlConfig(50, READ))
+    state.put_all({"a": 1, "b": 2, "c": 3})
+    clock.now = 120
+    assert state.contains("a")
+    assert not state.contains("x")
+    assert state.get("b") == 2
+    assert not state.is_empty()
+    assert {name: each[1] for name, each in left().items()} == {"a": 120, "b": 120, "c": 100}
 
 
 def test_durations_are_timedeltas_too() -> None:

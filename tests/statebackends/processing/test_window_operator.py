@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tasks import ARRIVED, MODES, plan_of, run_plan, states_after
 
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError
-from pyspark_savepoint.statebackends.processing.evictors import CountEvictor, DeltaEvictor, Evictor, TimeEvictor
+from pyspark_savepoint.statebackends.processing.evictors import CountEvictor, DeltaEvictor, Evictor, Record, TimeEvictor
 from pyspark_savepoint.statebackends.processing.functions import ProcessWindowFunction
 from pyspark_savepoint.statebackends.processing.merging import MergingWindowSet
 from pyspark_savepoint.statebackends.processing.more_triggers import ContinuousEventTimeTrigger, DeltaTrigger
@@ -295,6 +295,70 @@ def test_functions_of_windows_leave_their_state() -> None:
     assert states["fired"] == {"a": 2}
 
 
+class Given(ProcessWindowFunction):
+    """Writes down what it is given."""
+
+    ELEMENTS = ListStateDescriptor("given", "STRING")
+
+    def global_state_descriptors(self) -> Any:
+        return (self.ELEMENTS,)
+
+    def process(self, key: str, ctx: Any, elements: list[Any]) -> None:
+        ctx.global_state().get_list_state(self.ELEMENTS).add(str([plain(each) for each in elements]))
+
+
+def plain(element: Any) -> Any:
+    return element if isinstance(element, list | int | None) else element.amount
+
+
+class Collect(Sum):
+    """The accumulator is a list, and so is what it comes to."""
+
+    def create_accumulator(self) -> Any:
+        return []
+
+    def add(self, value: Any, accumulator: Any) -> Any:
+        return [*accumulator, value.amount]
+
+
+def later(a: Any, b: Any) -> Any:
+    return b
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({}, ["[1, 2]", "[1, 2, 3, 4]"]),
+        ({"reduce": later}, ["[2]", "[4]"]),
+        ({"aggregate": Sum(), "accumulator_type": "LONG"}, ["[3]", "[10]"]),
+        ({"aggregate": Collect(), "accumulator_type": "LIST<LONG>"}, ["[[1, 2]]", "[[1, 2, 3, 4]]"]),
+        ({"evictor": CountEvictor.of(3)}, ["[1, 2]", "[2, 3, 4]"]),
+        ({"evictor": CountEvictor.of(3), "reduce": later}, ["[2]", "[4]"]),
+        ({"evictor": CountEvictor.of(0), "reduce": later}, ["[None]", "[None]"]),
+        ({"evictor": CountEvictor.of(3), "aggregate": Sum(), "accumulator_type": "LONG"}, ["[3]", "[9]"]),
+        ({"evictor": CountEvictor.of(0), "aggregate": Sum(), "accumulator_type": "LONG"}, ["[0]", "[0]"]),
+    ],
+)
+def test_functions_of_windows_are_given_what_elements_come_to(more: Any, expected: list[str]) -> None:
+    windows = spec(TumblingEventTimeWindows.of(100), trigger=CountTrigger.of(2), function=Given(), **more)
+    found = [("a", i, i) for i in range(1, 5)]
+    for backend in ("single_key", "heap"):
+        assert states_after(plan_of(windows, backend), found)["given"] == {"a": expected}
+
+
+def test_records_without_timestamps_have_none_in_an_evictors_list() -> None:
+    for evictor in (TimeEvictor.of(1), CountEvictor.of(2)):
+        windows = spec(GlobalWindows.create(), trigger=CountTrigger.of(2), evictor=evictor)
+        states = states_after(plan_of(windows, order=RecordOrder()), [("a", 1, 3), ("a", 2, 90)])
+        assert [record["timestamp"] for record in states[CONTENTS]["a"]] == [None, None]
+
+
+def test_a_difference_that_is_no_number_evicts_nothing() -> None:
+    records = [Record(value, value) for value in (1, 2, 3)]
+    assert DeltaEvictor.of(1.0, lambda a, b: float("nan")).evict_before(records, None) == records
+    assert DeltaEvictor.of(1.0, lambda a, b: float(b - a)).evict_before(records, None) == records[2:]
+
+
 class Undeclared(ProcessWindowFunction):
     def process(self, key: str, ctx: Any, elements: list[Any]) -> None:
         ctx.global_state().get_state("other")
@@ -314,6 +378,8 @@ class NeverMerges(Trigger):
 def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(OptionError, match="cannot merge windows"):
         summed(EventTimeSessionWindows.with_gap(5), trigger=NeverMerges()).check()
+    with pytest.raises(OptionError, match="no state of their own for functions"):
+        summed(EventTimeSessionWindows.with_gap(5), function=Remembering()).check()
     with pytest.raises(OptionError, match="size and slide above 0"):
         TumblingEventTimeWindows.of(0)
     with pytest.raises(OptionError, match="whole number of milliseconds"):
