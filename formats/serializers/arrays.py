@@ -56,7 +56,7 @@ from pyspark_savepoint.formats.serializers.primitives import (
     write_numbers,
 )
 from pyspark_savepoint.formats.serializers.registry import register
-from pyspark_savepoint.formats.serializers.shapes import Repeated
+from pyspark_savepoint.formats.serializers.shapes import Repeated, Shaped
 from pyspark_savepoint.formats.serializers.strings import (
     MAX_UTF8,
     STRING,
@@ -214,31 +214,11 @@ class PrimitiveArraySerializer(SimpleSerializer):
 
 @register(STRING_ARRAY)
 @dataclass(frozen=True)
-class StringArraySerializer(SimpleSerializer):
+class StringArraySerializer(Shaped, SimpleSerializer):
     """BASIC_ARRAY<STRING>: ``String[]``, whose elements may be null."""
 
     shape: ClassVar[Repeated] = Repeated(StringSerializer.of(STRING))
     flink_type: ClassVar[str] = "BASIC_ARRAY<STRING>"
-
-    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """A list."""
-        return self.shape.arrow_type(options)
-
-    def layout(self, layout: Layout) -> int:
-        """A count and strings."""
-        return self.shape.layout(layout)
-
-    def decode(self, at: Cursors) -> pa.Array:
-        """All strings of all rows as one column."""
-        return self.shape.decode(at)
-
-    def sizes(self, column: pa.Array) -> Longs:
-        """The count and the strings."""
-        return self.shape.sizes(column)
-
-    def encode(self, column: pa.Array, at: Cursors) -> None:
-        """The mirror of :meth:`decode`."""
-        self.shape.encode(column, at)
 
 
 @register(value_array("String"))

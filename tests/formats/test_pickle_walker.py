@@ -133,7 +133,7 @@ class Custom:
         1j,
         [1, {"a": Custom()}],
     ],
-    ids=repr,
+    ids=["object", "datetime", "Decimal", "OrderedDict", "function", "complex", "nested object"],
 )
 def test_objects_are_refused(value: Any, protocol: int) -> None:
     Custom.ran = False

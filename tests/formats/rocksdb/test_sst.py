@@ -78,7 +78,7 @@ def test_compressions(tmp_path: Path, version: int, compression: str) -> None:
         {"block_size": 1 << 20},
         {"bloom_filter": None},
     ],
-    ids=str,
+    ids=" ".join,
 )
 def test_shapes_of_blocks(tmp_path: Path, settings: dict[str, Any]) -> None:
     def apply(blocks: Any) -> None:
