@@ -97,6 +97,11 @@ def copied(value: Any) -> Any:
     return copy.deepcopy(value)
 
 
+def _stored(adapter: Adapter, value: Any) -> Any:
+    """What is stored for what a function made; None, which says that there is nothing any more, stays None."""
+    return None if value is None else adapter.into(value)
+
+
 @dataclass
 class _Aggregate(AggregateFunction[Any, Any, Any]):
     """A user's function over stored accumulators."""
@@ -115,7 +120,7 @@ class _Aggregate(AggregateFunction[Any, Any, Any]):
             return accumulator if seen is GONE else self.adapter.into(seen)
         if seen is GONE:
             seen = self.function.create_accumulator()
-        return self.adapter.into(self.function.add(value, seen))
+        return _stored(self.adapter, self.function.add(value, seen))
 
     def get_result(self, accumulator: Any) -> tuple[Any, Any]:
         """What is stored, and the result, or None where the accumulator is gone."""
@@ -127,7 +132,7 @@ class _Aggregate(AggregateFunction[Any, Any, Any]):
         seen = [each for each in (self.adapter.out(a), self.adapter.out(b)) if each is not GONE]
         if not seen:
             return self.create_accumulator()
-        return self.adapter.into(seen[0] if len(seen) == 1 else self.function.merge(*seen))
+        return _stored(self.adapter, seen[0] if len(seen) == 1 else self.function.merge(*seen))
 
 
 def _reduce(function: Callable[[Any, Any], Any], adapter: Adapter) -> Callable[[Any, Any], Any]:
@@ -135,7 +140,7 @@ def _reduce(function: Callable[[Any, Any], Any], adapter: Adapter) -> Callable[[
         seen, added = adapter.out(old), adapter.out(new)
         if seen is GONE:
             return new
-        return adapter.into(seen if added is GONE else function(seen, added))
+        return _stored(adapter, seen if added is GONE else function(seen, added))
 
     return reduce
 

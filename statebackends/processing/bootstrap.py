@@ -65,13 +65,14 @@ class BootstrapTask:
 
     def __init__(self, plan: BootstrapPlan, index: int) -> None:
         self.plan = plan
+        codec = KeyCodec(plan.key, plan.max_parallelism)
+        self.records = Records(codec, plan.order, plan.columns, self._plain_elements())
+        # Last, for from here on there may be files, which only closing() lets go of.
         self.backend: KeyedStateBackend = create_backend(plan.backend)
         self.registry = Registry(
             self.backend, plan.key.key_serializer, plan.flink_version, plan.reuse, plan.states,
             index_of_this_subtask=index, number_of_parallel_subtasks=plan.parallelism,
         )  # fmt: skip
-        codec = KeyCodec(plan.key, plan.max_parallelism)
-        self.records = Records(codec, plan.order, plan.columns, self._plain_elements())
 
     def _plain_elements(self) -> bool:
         """Whether windows have values instead of rows: their element type has no fields."""

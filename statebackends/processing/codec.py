@@ -18,7 +18,15 @@ import pyarrow.types as pt
 
 from pyspark_savepoint.formats.errors import UndecodableStateError
 from pyspark_savepoint.statebackends.processing.row import make_row
-from pyspark_savepoint.statebackends.processing.values import has_lists, hashable, struct_fields
+from pyspark_savepoint.statebackends.processing.values import (
+    as_list,
+    as_map,
+    from_python,
+    has_lists,
+    hashable,
+    struct_fields,
+    to_python,
+)
 
 Encoder = Callable[[Any], bytes]
 Decoder = Callable[[bytes], Any]
@@ -37,19 +45,35 @@ def codec(kind: pa.DataType) -> Codec:
         return _map(kind)
     if pt.is_list(kind):
         return _list(kind)
-    if pt.is_integer(kind):
-        return _LONG.pack, lambda data: _LONG.unpack(data)[0]
-    if pt.is_floating(kind):
-        return _DOUBLE.pack, lambda data: _DOUBLE.unpack(data)[0]
     if pt.is_timestamp(kind):
         return _timestamp(kind)
-    for matches, found in _SCALARS:
+    for matches, plain, found in _SCALARS:
         if matches(kind):
-            return found
+            return _strict(kind, plain, *found)
     raise UndecodableStateError(
         f"values of {kind} cannot be kept in RocksDB",
         remedy="process sorted input (the default), or on the heap backend",
     )
+
+
+def _strict(kind: pa.DataType, plain: type, encode: Encoder, decode: Decoder) -> Codec:
+    """As a column has values: what would not fit into one is refused when it is put, and nothing is cast with loss."""
+
+    def write(value: Any) -> bytes:
+        if type(value) is not plain:
+            value = as_stored(value, kind)
+        try:
+            return encode(value)
+        except struct.error:
+            as_stored(value, kind)
+            raise
+
+    return write, decode
+
+
+def as_stored(value: Any, kind: pa.DataType) -> Any:
+    """A value as a column of its type gives it back; ValueRangeError where the column cannot hold it."""
+    return to_python(from_python([value], kind, "a state"))[0]
 
 
 def _timestamp(kind: pa.TimestampType) -> Codec:
@@ -60,13 +84,17 @@ def _timestamp(kind: pa.TimestampType) -> Codec:
     )
 
 
-_SCALARS: tuple[tuple[Callable[[pa.DataType], bool], Codec], ...] = (
-    (pt.is_boolean, (lambda value: b"\1" if value else b"\0", lambda data: data == b"\1")),
-    (pt.is_string, (str.encode, bytes.decode)),
-    (pt.is_binary, (bytes, bytes)),
-    (pt.is_decimal, (lambda value: str(value).encode("ascii"), lambda data: Decimal(data.decode("ascii")))),
+#: By type: the class that nearly all values are of, and their codec.
+_SCALARS: tuple[tuple[Callable[[pa.DataType], bool], type, Codec], ...] = (
+    (pt.is_integer, int, (_LONG.pack, lambda data: _LONG.unpack(data)[0])),
+    (pt.is_floating, float, (_DOUBLE.pack, lambda data: _DOUBLE.unpack(data)[0])),
+    (pt.is_boolean, bool, (lambda value: b"\1" if value else b"\0", lambda data: data == b"\1")),
+    (pt.is_string, str, (str.encode, bytes.decode)),
+    (pt.is_binary, bytes, (bytes, bytes)),
+    (pt.is_decimal, Decimal, (lambda value: str(value).encode("ascii"), lambda data: Decimal(data.decode("ascii")))),
     (
         pt.is_date,
+        datetime.date,
         (
             lambda value: _LONG.pack(value.toordinal()),
             lambda data: datetime.date.fromordinal(_LONG.unpack(data)[0]),
@@ -74,12 +102,13 @@ _SCALARS: tuple[tuple[Callable[[pa.DataType], bool], Codec], ...] = (
     ),
     (
         pt.is_duration,
+        datetime.timedelta,
         (
             lambda value: _LONG.pack(value // _MICROSECOND),
             lambda data: datetime.timedelta(microseconds=_LONG.unpack(data)[0]),
         ),
     ),
-    (pt.is_null, (lambda _: b"", lambda _: None)),
+    (pt.is_null, type(None), (lambda _: b"", lambda _: None)),
 )
 
 
@@ -101,10 +130,13 @@ def _frames(data: bytes) -> Iterator[bytes | None]:
 
 def _list(kind: pa.ListType) -> Codec:
     encode, decode = codec(kind.value_type)
-    return (
-        lambda value: b"".join([_frame(element, encode) for element in value]),
-        lambda data: [None if part is None else decode(part) for part in _frames(data)],
-    )
+
+    def write(value: Any) -> bytes:
+        if type(value) is not list:
+            value = as_list(value, kind, "a state")
+        return b"".join([_frame(element, encode) for element in value])
+
+    return write, lambda data: [None if part is None else decode(part) for part in _frames(data)]
 
 
 def key_codec(kind: pa.DataType) -> Codec:
@@ -124,7 +156,10 @@ def _map(kind: pa.MapType) -> Codec:
             for key, part in zip(parts, parts, strict=True)
         }
 
-    return lambda value: b"".join([_frame(k, encode_key) + _frame(v, encode) for k, v in value.items()]), read
+    def write(value: Any) -> bytes:
+        return b"".join([_frame(k, encode_key) + _frame(v, encode) for k, v in as_map(value, kind, "a state").items()])
+
+    return write, read
 
 
 def _struct(kind: pa.StructType) -> Codec:

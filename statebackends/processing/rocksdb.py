@@ -20,6 +20,7 @@ from pyspark_savepoint.statebackends.processing.backend import KeyedStateBackend
 from pyspark_savepoint.statebackends.processing.rocksdb_states import ROCKS, RocksState
 from pyspark_savepoint.statebackends.processing.state import State
 from pyspark_savepoint.statebackends.processing.tables import merged
+from pyspark_savepoint.statebackends.writing.sort import local_directory
 
 
 class RocksDBStateBackend(KeyedStateBackend):
@@ -27,8 +28,12 @@ class RocksDBStateBackend(KeyedStateBackend):
 
     def __init__(self, directory: str | None = None) -> None:
         super().__init__()
-        self._folder = tempfile.mkdtemp(prefix="savepoint-rocksdb-", dir=directory)
-        self._db = open_database(self._folder)
+        self._folder = tempfile.mkdtemp(prefix="savepoint-rocksdb-", dir=directory or local_directory())
+        try:
+            self._db = open_database(self._folder)
+        except BaseException:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise
         self._states: list[tuple[RocksState, StateOutput]] = []
 
     def create(self, state: RegisteredState, output: StateOutput) -> State:
@@ -49,7 +54,7 @@ class RocksDBStateBackend(KeyedStateBackend):
         """A state is that of the key and this namespace."""
         assert isinstance(state, RocksState)
         state.go(self.place, namespace.to_bytes())
-        state.spaces[namespace.to_bytes()] = namespace
+        state.windows = type(namespace)
 
     def merge_namespaces(self, state: State, target: Any, sources: Iterator[Any]) -> None:
         """Contents are read, merged and put where the target is."""

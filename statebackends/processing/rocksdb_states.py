@@ -28,7 +28,8 @@ class RocksState(State):
     def __init__(self, database: Any, number: int, state: RegisteredState) -> None:
         self.state = state
         self.prefix = _STATE.pack(number)
-        self.spaces: dict[bytes, Any] = {b"": None}
+        #: The class of the namespaces, once there is one.
+        self.windows: Any = None
         self._db = database
         self._get: Callable[[bytes], bytes | None] = database.get
         self._put: Callable[[bytes, bytes], None] = database.put
@@ -83,7 +84,7 @@ class RocksState(State):
                 self.go(*here)
                 content = self.content()
                 if content is not None:
-                    yield here[0], self.spaces[here[1]], content
+                    yield here[0], self.windows.from_bytes(here[1]) if here[1] else None, content
 
 
 class RocksValueState(RocksState, ValueState[Any]):

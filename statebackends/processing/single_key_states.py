@@ -69,12 +69,10 @@ class SingleKeyListState(ListState[Any]):
 
     def update(self, values: Iterable[Any]) -> None:
         """Have these."""
-        old, self.content = self.content, []
-        try:
-            self.add_all(values)
-        except TypeError:
-            self.content = old
-            raise
+        elements = list(values)
+        if None in elements:
+            needs_element(None, self._name)
+        self.content = elements
 
     def clear(self) -> None:
         """Forget them. A list that was handed out stays what it is."""

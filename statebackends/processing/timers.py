@@ -94,11 +94,11 @@ class SavedTimers(Timers):
 
     def delete_event(self, timestamp: int, namespace: Any = None) -> None:
         """Forget one, if it is there."""
-        self._of(self._event, namespace).remove(timestamp)
+        self._of(self._event, namespace).remove(check_time(timestamp))
 
     def delete_processing(self, timestamp: int, namespace: Any = None) -> None:
         """Forget one, if it is there."""
-        self._of(self._processing, namespace).remove(timestamp)
+        self._of(self._processing, namespace).remove(check_time(timestamp))
 
 
 class FiringTimers(Timers):
@@ -121,11 +121,11 @@ class FiringTimers(Timers):
 
     def delete_event(self, timestamp: int, namespace: Any = None) -> None:
         """Forget one; also one that would still fire."""
-        self._event.pop((timestamp, namespace), None)
+        self._event.pop((check_time(timestamp), namespace), None)
 
     def delete_processing(self, timestamp: int, namespace: Any = None) -> None:
         """Forget one; also one that would still fire."""
-        self._processing.pop((timestamp, namespace), None)
+        self._processing.pop((check_time(timestamp), namespace), None)
 
     def fire(self, on_event: Callable[[int, Any], None], on_processing: Callable[[int, Any], None]) -> None:
         """The key ends."""

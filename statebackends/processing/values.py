@@ -219,10 +219,24 @@ def _attributes(value: Any) -> dict[str, Any] | None:
     return found or None
 
 
+def as_list(value: Any, kind: pa.DataType, name: str) -> Collection[Any]:
+    """A value that can be a list; ValueRangeError for others, which no list of their parts was meant to be."""
+    if not isinstance(value, Collection) or isinstance(value, str | bytes | Mapping):
+        raise _refuse(value, kind, name)
+    return value
+
+
+def as_map(value: Any, kind: pa.DataType, name: str) -> Mapping[Any, Any]:
+    """A value that can be a map; ValueRangeError for others."""
+    if not isinstance(value, Mapping):
+        raise _refuse(value, kind, name)
+    return value
+
+
 def _lists(values: Sequence[Any], kind: pa.ListType, name: str) -> pa.Array:
     for value in values:
-        if value is not None and (not isinstance(value, Collection) or isinstance(value, str | bytes | Mapping)):
-            raise _refuse(value, kind, name)
+        if value is not None:
+            as_list(value, kind, name)
     counts = np.fromiter((len(value or ()) for value in values), np.int64, len(values))
     items = from_python(list(chain.from_iterable(value or () for value in values)), kind.value_type, f"{name}[]")
     return list_array(kind, counts, items, _valid(values))
@@ -230,8 +244,8 @@ def _lists(values: Sequence[Any], kind: pa.ListType, name: str) -> pa.Array:
 
 def _maps(values: Sequence[Any], kind: pa.MapType, name: str) -> pa.Array:
     for value in values:
-        if value is not None and not isinstance(value, Mapping):
-            raise _refuse(value, kind, name)
+        if value is not None:
+            as_map(value, kind, name)
     counts = np.fromiter((len(value or ()) for value in values), np.int64, len(values))
     plain = list(chain.from_iterable(value or () for value in values))
     if None in plain:

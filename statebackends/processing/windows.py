@@ -63,6 +63,11 @@ class GlobalWindow(NamedTuple):
         """As ``GlobalWindow.Serializer`` writes it."""
         return b"\0"
 
+    @classmethod
+    def from_bytes(cls, _: bytes) -> GlobalWindow:
+        """The mirror of :meth:`to_bytes`."""
+        return cls()
+
 
 Window = TimeWindow | GlobalWindow
 

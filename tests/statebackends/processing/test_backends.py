@@ -13,6 +13,7 @@ from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.statebackends.processing.backend import RegisteredState
 from pyspark_savepoint.statebackends.processing.backends import BACKENDS, create_backend
 from pyspark_savepoint.statebackends.processing.state import AggregatingStateDescriptor, ReducingStateDescriptor
+from pyspark_savepoint.statebackends.processing.windows import GlobalWindow
 from pyspark_savepoint.statebackends.writing.descriptors import StateKind
 
 
@@ -81,6 +82,36 @@ def test_none_is_no_element(name: str) -> None:
         with pytest.raises(TypeError, match="None cannot be added to list state 'list'"):
             call()
     assert elements.get() == ["x"]
+    backend.close()
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_a_list_that_cannot_be_set_stays_as_it_was(name: str) -> None:
+    def failing() -> Any:
+        yield "y"
+        raise LookupError
+
+    backend = create_backend(name)
+    elements: Any = backend.create(STATES[StateKind.LIST], Collected())
+    backend.set_current_key("a", b"\0\0\1a")
+    elements.add("x")
+    for call in (elements.update, elements.add_all):
+        with pytest.raises(LookupError):
+            call(failing())
+    assert elements.get() == ["x"]
+    backend.close()
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_windows_of_all_kinds_come_back(name: str) -> None:
+    backend, output = create_backend(name), Collected()
+    value: Any = backend.create(replace(STATES[StateKind.VALUE], namespaced=True), output)
+    backend.set_current_key("a", b"\0\0\1a")
+    backend.set_current_namespace(value, GlobalWindow())
+    value.update(1)
+    for _ in backend.finish():
+        pass
+    assert output.found == {(b"\0\0\1a", GlobalWindow()): 1}
     backend.close()
 
 

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import datetime
+from collections import deque
 from collections.abc import Iterator
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
-from tasks import SORTED, batches_of, plan_of, run_plan
+from tasks import SORTED, batches_of, plan_of, run_plan, states_after
 
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, UserFunctionError, ValueRangeError
+from pyspark_savepoint.formats.serializers.notation import parse_type
+from pyspark_savepoint.statebackends.processing.backends import create_backend
+from pyspark_savepoint.statebackends.processing.bootstrap import BootstrapTask
+from pyspark_savepoint.statebackends.processing.codec import codec
 from pyspark_savepoint.statebackends.processing.collector import Collector
+from pyspark_savepoint.statebackends.processing.entry_output import PLAIN
 from pyspark_savepoint.statebackends.processing.functions import (
     BroadcastStateBootstrapFunction,
     KeyedProcessFunction,
@@ -26,6 +36,7 @@ from pyspark_savepoint.statebackends.processing.state import (
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
+from pyspark_savepoint.statebackends.processing.timers import FiringTimers
 from pyspark_savepoint.statebackends.processing.window_operator import WindowSpec
 from pyspark_savepoint.statebackends.processing.windows import EventTimeSessionWindows
 
@@ -122,6 +133,109 @@ def test_a_value_of_another_type_has_its_own_key(count: int) -> None:
     assert caught.value.facts["key"] == "'key-17'"
     assert caught.value.facts["state"] == "state"
     assert caught.value.facts["function"].endswith("Texts")
+
+
+class Updates(KeyedStateBootstrapFunction):
+    """A value of some type."""
+
+    def __init__(self, kind: str, value: Any) -> None:
+        self.kind, self.value = kind, value
+
+    def open(self, ctx: Any) -> None:
+        self.state = ctx.get_state(ValueStateDescriptor("state", self.kind))
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        self.state.update(self.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong"),
+    [
+        ("BOOLEAN", 1),
+        ("LONG", True),
+        ("LONG", 1.0),
+        ("LONG", 2**63),
+        ("INT", 2**31),
+        ("DOUBLE", 2**60 + 1),
+        ("DOUBLE", "1"),
+        ("STRING", b"a"),
+        ("PRIMITIVE_ARRAY<BYTE>", 5),
+        ("PRIMITIVE_ARRAY<BYTE>", [1, 2]),
+        ("BIG_INTEGER", 1.5),
+        ("LOCAL_DATE", datetime.datetime(2024, 1, 1)),
+        ("INSTANT", datetime.date(2024, 1, 1)),
+        ("LIST<STRING>", "text"),
+        ("LIST<STRING>", {"a": 1}),
+        ("MAP<STRING, LONG>", [("a", 1)]),
+        ("MAP<STRING, LONG>", {"a": True}),
+        ("TUPLE<LONG, STRING>", (1,)),
+        ("TUPLE<LONG, STRING>", (1, 2)),
+    ],
+)
+def test_no_backend_casts(kind: str, wrong: Any) -> None:
+    with pytest.raises(ValueRangeError) as caught:
+        run_plan(plan_of(Updates(kind, wrong)), [("a", 1, 1)])
+    assert caught.value.facts["key"] == "'a'"
+    if (kind, wrong) != ("INT", 2**31):  # which RocksDB holds too, until it is written
+        with pytest.raises((ValueRangeError, TypeError)):
+            codec(parse_type(kind).arrow_type(PLAIN))[0](wrong)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "expected"),
+    [
+        ("DOUBLE", 3, 3.0),
+        ("LONG", np.int32(3), 3),
+        ("PRIMITIVE_ARRAY<BYTE>", bytearray(b"ab"), b"ab"),
+        ("BIG_INTEGER", 3, 3),
+        ("LIST<LONG>", (1, 2), [1, 2]),
+        ("LIST<LONG>", deque([1, 2]), [1, 2]),
+        ("MAP<STRING, LONG>", MappingProxyType({"a": 1}), [("a", 1)]),
+    ],
+)
+def test_what_every_backend_takes(kind: str, value: Any, expected: Any) -> None:
+    assert states_after(plan_of(Updates(kind, value)), [("a", 1, 1)])["state"] == {"a": expected}
+    encode, decode = codec(parse_type(kind).arrow_type(PLAIN))
+    assert decode(encode(value)) == (dict(value) if isinstance(value, MappingProxyType) else expected)
+
+
+class Timers(KeyedStateBootstrapFunction):
+    def __init__(self, method: str, time: Any) -> None:
+        self.method, self.time = method, time
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        ctx.timer_service().register_event_time_timer(1)
+        getattr(ctx.timer_service(), self.method)(self.time)
+
+
+@pytest.mark.parametrize("method", ["register", "delete"])
+@pytest.mark.parametrize("domain", ["event", "processing"])
+@pytest.mark.parametrize("time", [2**63, -(2**63) - 1, 1.0, True, None])
+def test_times_of_timers_are_longs(method: str, domain: str, time: Any) -> None:
+    with pytest.raises(UserFunctionError, match="a timer's timestamp is a long"):
+        run_plan(plan_of(Timers(f"{method}_{domain}_time_timer", time)), [("a", 1, 1)])
+    with pytest.raises(TypeError, match="a timer's timestamp is a long"):
+        getattr(FiringTimers(), f"{method}_{domain}")(time)
+
+
+def test_nothing_is_left_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
+    failing = plan_of(Broken("nowhere"), "rocksdb")
+    failing.function.where = "process_element"  # type: ignore[union-attr]
+    with pytest.raises(UserFunctionError):
+        run_plan(failing, [("a", 1, 1)])
+    assigner = EventTimeSessionWindows.with_gap(5)
+    with pytest.raises(OptionError, match="values of one column"):
+        plan_of(WindowSpec(assigner, "LONG", assigner.default_trigger()), "rocksdb")
+    records = [(f"{i}", i, i) for i in range(20, 99)]
+    going = BootstrapTask(plan_of(Texts(), "rocksdb"), 0).run(batches_of(records))
+    assert next(going).num_rows
+    assert list(tmp_path.iterdir())
+    going.close()  # type: ignore[attr-defined]
+    monkeypatch.setattr("rocksdict.Rdict", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        create_backend("rocksdb")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("one", [{"id": 1}, "text", b"bytes", 5, object()])

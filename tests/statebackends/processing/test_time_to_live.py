@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -164,6 +164,23 @@ def test_asking_for_a_user_key_touches_no_other(backend: str) -> None:
     assert state.get("b") == 2
     assert not state.is_empty()
     assert {name: each[1] for name, each in left().items()} == {"a": 120, "b": 120, "c": 100}
+
+
+@pytest.mark.parametrize("backend", ["single_key", "heap", "rocksdb"])
+@pytest.mark.parametrize("ages", [True, False])
+def test_none_of_a_function_clears(backend: str, ages: bool) -> None:
+    holder, output = create_backend(backend), Collected()
+    adapters: list[Any] = [TimeToLive(StateTtlConfig(50), lambda: 100)] if ages else []
+    reducing = replace(STATES[StateKind.REDUCING], reduce=lambda a, b: None)
+    state, _ = create_adapted(holder, reducing, output, adapters)
+    holder.set_current_key("k", b"\0\0\1k")
+    state.add("a")  # type: ignore[attr-defined]
+    state.add("b")  # type: ignore[attr-defined]
+    assert state.get() is None  # type: ignore[attr-defined]
+    for _ in holder.finish():
+        pass
+    holder.close()
+    assert output.found == {}
 
 
 def test_durations_are_timedeltas_too() -> None:
