@@ -18,7 +18,7 @@ layers:
 	$(PYTHON) -c "from importlinter.cli import lint_imports_command; lint_imports_command()"
 
 test:
-	$(PYTHON) -m pytest
+	$(PYTHON) -m pytest -n 2 --dist loadfile
 
 fix:
 	$(PYTHON) -m ruff check --fix .
