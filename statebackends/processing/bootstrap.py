@@ -95,7 +95,7 @@ class BootstrapTask:
         """States are registered."""
         function = self.plan.function
         if isinstance(function, WindowSpec):
-            with UserCode(function.function or function.trigger, "open"):
+            with UserCode(self._named, "open"):
                 if function.function is not None:
                     function.function.open(self.registry)
                 self.windows = WindowOperator(function, self.registry)
@@ -116,8 +116,7 @@ class BootstrapTask:
     def _entries(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in self.records.sorted(batches):
             for chunk in self.records.chunks(batch, self.plan.reuse, self.registry.unshared):
-                self._process(chunk)
-                yield from drain(self.registry.done)
+                yield from self._process(chunk)
         with UserCode(self._named, "what it left in state"):
             for _ in self.backend.finish():
                 yield from drain(self.registry.done)
@@ -142,38 +141,44 @@ class BootstrapTask:
             return given.reduce or given.aggregate or given.function or given.trigger
         return given
 
-    def _process(self, chunk: Chunk) -> None:
+    def _process(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
+        """Entries go as soon as there is a batch of them: those of one chunk may be more than memory holds."""
         function = self.plan.function
         if isinstance(function, WindowSpec):
             with UserCode(self._named, "a window", self.backend):
-                self._window(chunk)
+                yield from self._window(chunk)
             return
         with UserCode(function, "process_element", self.backend):
-            if chunk.timestamps is None:
-                self._plain(function, chunk)
-            else:
-                self._timed(function, chunk)
+            yield from self._plain(function, chunk) if chunk.timestamps is None else self._timed(function, chunk)
 
-    def _plain(self, function: KeyedStateBootstrapFunction, chunk: Chunk) -> None:
+    def _plain(self, function: KeyedStateBootstrapFunction, chunk: Chunk) -> Iterator[pa.RecordBatch]:
         process, ctx, set_key = function.process_element, self.context, self.backend.set_current_key
+        done = self.registry.done
         values = iter(chunk.values)
         for key, place, count in zip(chunk.keys, chunk.places, chunk.counts, strict=True):
             set_key(key, place)
+            if done:
+                yield from drain(done)
             for value in islice(values, count):
                 process(value, ctx)
 
-    def _timed(self, function: KeyedStateBootstrapFunction, chunk: Chunk) -> None:
+    def _timed(self, function: KeyedStateBootstrapFunction, chunk: Chunk) -> Iterator[pa.RecordBatch]:
         process, ctx, set_key = function.process_element, self.context, self.backend.set_current_key
+        done = self.registry.done
         values, times = iter(chunk.values), iter(chunk.timestamps or ())
         for key, place, count in zip(chunk.keys, chunk.places, chunk.counts, strict=True):
             set_key(key, place)
+            if done:
+                yield from drain(done)
             for ctx.time, value in zip(islice(times, count), islice(values, count), strict=True):
                 process(value, ctx)
 
-    def _window(self, chunk: Chunk) -> None:
-        process = self.windows.process_element
+    def _window(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
+        process, done = self.windows.process_element, self.registry.done
         values, times = iter(chunk.values), iter(chunk.timestamps or ())
         for key, place, count in zip(chunk.keys, chunk.places, chunk.counts, strict=True):
             self.backend.set_current_key(key, place)
+            if done:
+                yield from drain(done)
             for value in islice(values, count):
                 process(value, next(times, None))

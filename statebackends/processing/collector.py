@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from pyspark_savepoint.statebackends.processing.pace import Pace
 from pyspark_savepoint.statebackends.processing.row import Row
 from pyspark_savepoint.statebackends.processing.values import from_python
 
-CHUNK = 8192
 #: What can be gone over, but is one row or value, whose parts nobody means to be rows.
 _NO_ROWS = (Row, Mapping, str, bytes)
 
@@ -29,6 +29,7 @@ class Collector:
         self._kind = pa.struct(list(schema))
         self._one = schema.names[0] if len(schema) == 1 else None
         self._rows: list[Any] = []
+        self._pace = Pace()
 
     def add(self, rows: Iterable[Any] | None) -> None:
         """What a function gave: rows, or None."""
@@ -37,24 +38,29 @@ class Collector:
                 _check_rows(rows)
             self._rows.extend(rows)
 
+    def is_full(self) -> bool:
+        """Whether there are enough rows for a batch."""
+        return len(self._rows) >= self._pace.units
+
     def full(self) -> Iterator[pa.RecordBatch]:
         """A batch where there is enough for one."""
-        if len(self._rows) >= CHUNK:
+        if self.is_full():
             yield from self.rest()
 
     def rest(self) -> Iterator[pa.RecordBatch]:
         """What there is."""
         rows, self._rows = self._rows, []
-        for low in range(0, len(rows), CHUNK):
-            part = rows[low : low + CHUNK]
-            if self._one is not None:
-                column = from_python(
-                    [self._value(row) for row in part], self.schema.field(0).type, "column " + self._one
-                )
-                yield pa.RecordBatch.from_arrays([column], schema=self.schema)
-                continue
-            table = from_python(part, self._kind, "row")
-            yield pa.RecordBatch.from_arrays([table.field(i) for i in range(len(self.schema))], schema=self.schema)
+        for part in self._pace.parts(rows):
+            batch = self._batch(part)
+            self._pace.made(len(part), batch.nbytes)
+            yield batch
+
+    def _batch(self, rows: list[Any]) -> pa.RecordBatch:
+        if self._one is not None:
+            column = from_python([self._value(row) for row in rows], self.schema.field(0).type, "column " + self._one)
+            return pa.RecordBatch.from_arrays([column], schema=self.schema)
+        table = from_python(rows, self._kind, "row")
+        return pa.RecordBatch.from_arrays([table.field(i) for i in range(len(self.schema))], schema=self.schema)
 
     def _value(self, row: Any) -> Any:
         """Of a schema with one column the value: itself, or in a row of its own."""

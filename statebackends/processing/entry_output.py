@@ -21,12 +21,12 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.ttl import TtlSerializer
 from pyspark_savepoint.statebackends.entry_bytes import ENTRIES
 from pyspark_savepoint.statebackends.processing.adapters import TimeToLive
+from pyspark_savepoint.statebackends.processing.pace import MOST, Pace
 from pyspark_savepoint.statebackends.processing.values import from_python, to_python
 from pyspark_savepoint.statebackends.writing.descriptors import StateDescriptor, StateKind
 from pyspark_savepoint.statebackends.writing.key_codec import spans_of
 from pyspark_savepoint.statebackends.writing.state_entries import state_entries
 
-CHUNK = 8192
 _VOID = b"\0"
 _PREFIX = 2
 _TIME = struct.Struct(">Q")
@@ -73,6 +73,7 @@ class EntryOutput:
         self._keys: list[bytes] = []
         self._contents: list[Any] = []
         self._size = 0
+        self._pace = Pace()
 
     def add(self, place: bytes, namespace: Any, content: Any) -> None:
         """What a place (and namespace) has."""
@@ -81,14 +82,14 @@ class EntryOutput:
         self._keys.append(place + (_VOID if namespace is None else namespace.to_bytes()))
         self._contents.append(content)
         self._size += len(content) if self._many else 1
-        if self._size >= CHUNK:
+        if self._size >= self._pace.units:
             self.flush()
 
     def flush(self) -> None:
         """What was collected becomes a batch."""
         if not self._keys:
             return
-        prefixed, contents, keys = pa.array(self._keys, pa.binary()), self._contents, self._keys
+        prefixed, contents, keys, size = pa.array(self._keys, pa.binary()), self._contents, self._keys, self._size
         self._keys, self._contents, self._size = [], [], 0
         buffer, start, end = spans_of(prefixed)
         try:
@@ -98,14 +99,14 @@ class EntryOutput:
             raise error.with_facts(state=self.state.name, key=self._refused(keys, contents)) from None
         found = entries.entries
         rows = slice(None) if entries.row is None else entries.row
-        self._done.append(
-            entry_batch(
-                self.number,
-                key_groups_of(buffer, start)[rows],
-                binary_column(found.buffer, found.key_start, found.key_end),
-                binary_column(found.value_buffer, found.value_start, found.value_end),
-            )
+        batch = entry_batch(
+            self.number,
+            key_groups_of(buffer, start)[rows],
+            binary_column(found.buffer, found.key_start, found.key_end),
+            binary_column(found.value_buffer, found.value_start, found.value_end),
         )
+        self._pace.made(size, batch.nbytes)
+        self._done.append(batch)
 
     def _refused(self, keys: list[bytes], contents: list[Any]) -> str | None:
         """The key whose content cannot be what the state's type says: by now others are processed."""
@@ -135,7 +136,7 @@ class TimerOutput:
         key = place[_PREFIX:] + (_VOID if namespace is None else namespace.to_bytes())
         # The sign bit is flipped, so that bytes sort as the numbers do.
         self._timers.extend([group + _TIME.pack(timestamp + (1 << 63)) + key for timestamp in content])
-        if len(self._timers) >= CHUNK:
+        if len(self._timers) >= MOST:
             self.flush()
 
     def flush(self) -> None:

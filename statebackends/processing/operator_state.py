@@ -21,15 +21,14 @@ from pyspark_savepoint.statebackends.processing.functions import (
     BroadcastStateBootstrapFunction,
     StateBootstrapFunction,
 )
-from pyspark_savepoint.statebackends.processing.guard import Closing, UserCode, yields_nothing
+from pyspark_savepoint.statebackends.processing.guard import Closing, UserCode, name_of, yields_nothing
+from pyspark_savepoint.statebackends.processing.pace import Pace
 from pyspark_savepoint.statebackends.processing.records import plain_values
 from pyspark_savepoint.statebackends.processing.registry import ObjectReuse, Unshared
 from pyspark_savepoint.statebackends.processing.single_key_states import SingleKeyListState, SingleKeyMapState
 from pyspark_savepoint.statebackends.processing.state import ListStateDescriptor, MapStateDescriptor
 from pyspark_savepoint.statebackends.processing.values import from_python
 from pyspark_savepoint.statebackends.writing.descriptors import OperatorStateDescriptor, OperatorStateMode, StateKind
-
-CHUNK = 8192
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,14 @@ class OperatorStatePlan:
             task.open()
         if not task.store.descriptors:
             how = "initialize_state" if isinstance(self.function, StateBootstrapFunction) else "state_descriptors"
-            raise OptionError(f"the function has no state: its {how} names none")
+            remedy = (
+                "ctx.get_operator_state_store().get_list_state(ListStateDescriptor('state', 'LONG')) in it"
+                if isinstance(self.function, StateBootstrapFunction)
+                else "make the MapStateDescriptor an attribute of the function's class, or give it in state_descriptors()"
+            )
+            raise OptionError(
+                f"the function has no state: its {how} names none", function=name_of(self.function), remedy=remedy
+            )
         return tuple(task.store.descriptors.values())
 
 
@@ -107,7 +113,11 @@ class _Store:
 
     def _type(self, state: str, text: str | None) -> Any:
         if text is None:
-            raise OptionError("a state that is written needs its type", state=state)
+            raise OptionError(
+                "a state that is written needs its type",
+                state=state,
+                remedy="its descriptor says it in Flink's words: 'LONG', of a map 'STRING', 'LONG'",
+            )
         try:
             return parse_type(text, self.version)
         except SavepointError as error:
@@ -178,10 +188,11 @@ class OperatorStateTask:
     def _rows(self) -> Iterator[pa.RecordBatch]:
         state, descriptor = self.store.states[self.plan.state], self.store.descriptors[self.plan.state]
         name, schema = f"state {self.plan.state!r}", state_schema(descriptor)
-        columns = [state.get()] if isinstance(state, SingleKeyListState) else [list(state.keys()), list(state.values())]
-        for low in range(0, len(columns[0]), CHUNK):
-            arrays = [
-                from_python(column[low : low + CHUNK], part.type, name)
-                for column, part in zip(columns, schema, strict=True)
-            ]
-            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        rows = [(each,) for each in state.get()] if isinstance(state, SingleKeyListState) else list(state.items())
+        pace = Pace()
+        for part in pace.parts(rows):
+            columns = zip(zip(*part, strict=True), schema, strict=True)
+            arrays = [from_python(column, field.type, name) for column, field in columns]
+            batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
+            pace.made(len(part), batch.nbytes)
+            yield batch

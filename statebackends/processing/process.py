@@ -65,24 +65,27 @@ class ProcessTask:
             self.registry.discard()
             for batch in self.records.sorted(batches):
                 for chunk in self.records.chunks(batch, self.plan.reuse, self.registry.unshared):
-                    with UserCode(function, "process_element", self.backend):
-                        self._process(chunk)
-                    with UserCode(function, "its rows"):
-                        yield from self.collector.full()
+                    for _ in self._process(chunk):
+                        with UserCode(function, "its rows"):
+                            yield from self.collector.rest()
             self._end_of_key()
             with UserCode(function, "its rows"):
                 yield from self.collector.rest()
 
-    def _process(self, chunk: Chunk) -> None:
-        process, ctx, collect = self.plan.function.process_element, self.context, self.collector.add
+    def _process(self, chunk: Chunk) -> Iterator[None]:
+        """Stops behind keys where there are rows enough for a batch."""
+        process, ctx, collector = self.plan.function.process_element, self.context, self.collector
         values, times = iter(chunk.values), iter(chunk.timestamps or ())
-        for key, place, count in zip(chunk.keys, chunk.places, chunk.counts, strict=True):
-            if place != self.backend.place:
-                self._end_of_key()
-            self.backend.set_current_key(key, place)
-            for value in islice(values, count):
-                ctx.time = next(times, None)
-                collect(process(value, ctx))
+        with UserCode(self.plan.function, "process_element", self.backend):
+            for key, place, count in zip(chunk.keys, chunk.places, chunk.counts, strict=True):
+                if place != self.backend.place:
+                    self._end_of_key()
+                self.backend.set_current_key(key, place)
+                for value in islice(values, count):
+                    ctx.time = next(times, None)
+                    collector.add(process(value, ctx))
+                if collector.is_full():
+                    yield
 
     def _end_of_key(self) -> None:
         """The timers of the key before fire, while its state is still there."""

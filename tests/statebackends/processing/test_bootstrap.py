@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tasks import ARRIVED, MODES, SORTED, batches_of, plan_of, run_plan, states_after
 
 from pyspark_savepoint.formats.errors import OptionError, UserFunctionError, ValueRangeError
+from pyspark_savepoint.statebackends.processing import pace
 from pyspark_savepoint.statebackends.processing.bootstrap import BootstrapTask
 from pyspark_savepoint.statebackends.processing.functions import KeyedProcessFunction, KeyedStateBootstrapFunction
 from pyspark_savepoint.statebackends.processing.process import ProcessPlan, ProcessTask
@@ -210,6 +211,34 @@ def test_what_has_expired_is_not_seen(backend: str) -> None:
     assert function.seen == (None, [], {}, None, None)
     assert [each["value"] for each in states["list"]["a"]] == [2]
     assert (states["sum"]["a"]["value"], states["mean"]["a"]["value"]) == (2, {"f0": 2, "f1": 1})
+
+
+class Heavy(KeyedStateBootstrapFunction):
+    """Values of some kilobytes, of which none is in the records."""
+
+    def open(self, ctx: Any) -> None:
+        self.text = ctx.get_state(ValueStateDescriptor("text", "STRING"))
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        self.text.update("x" * 4096)
+
+
+class HeavyRows(KeyedProcessFunction):
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        yield "x" * 4096
+
+
+@pytest.mark.parametrize("backend", ["single_key", "heap"])
+def test_values_are_let_go_as_soon_as_they_are_a_batch(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pace, "BYTES", 1 << 16)
+    found = [(f"{i:04}", i, i) for i in range(2000)]
+    sizes = [batch.num_rows for batch in BootstrapTask(plan_of(Heavy(), backend), 0).run(batches_of(found, 2000))]
+    assert (sizes[0], sum(sizes)) == (pace.FIRST, 2000)
+    assert set(sizes[1:-1]) == {(1 << 16) // 4115}, "entries of 4 kB and a key"
+    plan = ProcessPlan(HeavyRows(), plan_of(Heavy()).key, ("key",), pa.schema([("text", pa.string())]), 16, SORTED)
+    sizes = [batch.num_rows for batch in ProcessTask(plan, 0).run(batches_of(found, 2000))]
+    assert (sizes[0], sum(sizes)) == (pace.FIRST, 2000)
+    assert max(sizes[1:]) < 17
 
 
 # -- what is refused -----------------------------------------------------------------------------------------
