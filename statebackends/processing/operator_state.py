@@ -52,7 +52,7 @@ class OperatorStatePlan:
             remedy = (
                 "ctx.get_operator_state_store().get_list_state(ListStateDescriptor('state', 'LONG')) in it"
                 if isinstance(self.function, StateBootstrapFunction)
-                else "make the MapStateDescriptor an attribute of the function's class, or give it in state_descriptors()"
+                else "make the MapStateDescriptor an attribute of the function's class, or name it in state_descriptors"
             )
             raise OptionError(
                 f"the function has no state: its {how} names none", function=name_of(self.function), remedy=remedy
@@ -188,7 +188,9 @@ class OperatorStateTask:
     def _rows(self) -> Iterator[pa.RecordBatch]:
         state, descriptor = self.store.states[self.plan.state], self.store.descriptors[self.plan.state]
         name, schema = f"state {self.plan.state!r}", state_schema(descriptor)
-        rows = [(each,) for each in state.get()] if isinstance(state, SingleKeyListState) else list(state.items())
+        rows: list[tuple[Any, ...]] = (
+            [(each,) for each in state.get()] if isinstance(state, SingleKeyListState) else list(state.items())
+        )
         pace = Pace()
         for part in pace.parts(rows):
             columns = zip(zip(*part, strict=True), schema, strict=True)
