@@ -142,43 +142,48 @@ class BootstrapTask:
         return given
 
     def _process(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
-        """Entries go as soon as there is a batch of them: those of one chunk may be more than memory holds."""
+        """Entries go as soon as there is a batch of them: those of one chunk may be more than memory holds.
+
+        What user code raises is told by the frame that calls it: beyond that a StopIteration is not what it was.
+        """
         function = self.plan.function
         if isinstance(function, WindowSpec):
-            with UserCode(self._named, "a window", self.backend):
-                yield from self._window(chunk)
-            return
-        with UserCode(function, "process_element", self.backend):
-            yield from self._plain(function, chunk) if chunk.timestamps is None else self._timed(function, chunk)
+            yield from self._window(chunk, UserCode(self._named, "a window", self.backend))
+        else:
+            walk = self._plain if chunk.timestamps is None else self._timed
+            yield from walk(function, chunk, UserCode(function, "process_element", self.backend))
 
-    def _plain(self, function: KeyedStateBootstrapFunction, chunk: Chunk) -> Iterator[pa.RecordBatch]:
+    def _plain(self, function: KeyedStateBootstrapFunction, chunk: Chunk, guard: UserCode) -> Iterator[pa.RecordBatch]:
         process, ctx, set_key = function.process_element, self.context, self.backend.set_current_key
         done = self.registry.done
         values = iter(chunk.values)
-        for key, place, count in zip(chunk.keys, chunk.places, chunk.counts, strict=True):
-            set_key(key, place)
-            if done:
-                yield from drain(done)
-            for value in islice(values, count):
-                process(value, ctx)
+        with guard:
+            for key, place, count in zip(chunk.keys, chunk.places, chunk.counts, strict=True):
+                set_key(key, place)
+                if done:
+                    yield from drain(done)
+                for value in islice(values, count):
+                    process(value, ctx)
 
-    def _timed(self, function: KeyedStateBootstrapFunction, chunk: Chunk) -> Iterator[pa.RecordBatch]:
+    def _timed(self, function: KeyedStateBootstrapFunction, chunk: Chunk, guard: UserCode) -> Iterator[pa.RecordBatch]:
         process, ctx, set_key = function.process_element, self.context, self.backend.set_current_key
         done = self.registry.done
         values, times = iter(chunk.values), iter(chunk.timestamps or ())
-        for key, place, count in zip(chunk.keys, chunk.places, chunk.counts, strict=True):
-            set_key(key, place)
-            if done:
-                yield from drain(done)
-            for ctx.time, value in zip(islice(times, count), islice(values, count), strict=True):
-                process(value, ctx)
+        with guard:
+            for key, place, count in zip(chunk.keys, chunk.places, chunk.counts, strict=True):
+                set_key(key, place)
+                if done:
+                    yield from drain(done)
+                for ctx.time, value in zip(islice(times, count), islice(values, count), strict=True):
+                    process(value, ctx)
 
-    def _window(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
+    def _window(self, chunk: Chunk, guard: UserCode) -> Iterator[pa.RecordBatch]:
         process, done = self.windows.process_element, self.registry.done
         values, times = iter(chunk.values), iter(chunk.timestamps or ())
-        for key, place, count in zip(chunk.keys, chunk.places, chunk.counts, strict=True):
-            self.backend.set_current_key(key, place)
-            if done:
-                yield from drain(done)
-            for value in islice(values, count):
-                process(value, next(times, None))
+        with guard:
+            for key, place, count in zip(chunk.keys, chunk.places, chunk.counts, strict=True):
+                self.backend.set_current_key(key, place)
+                if done:
+                    yield from drain(done)
+                for value in islice(values, count):
+                    process(value, next(times, None))

@@ -32,7 +32,8 @@ class UserCode:
         return
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        if not isinstance(error, Exception) or isinstance(error, UserFunctionError):
+        # sys.exit() in a function would end Spark's worker, and say nothing of the function.
+        if not isinstance(error, Exception | SystemExit) or isinstance(error, UserFunctionError):
             return
         key = None if self.keys is None else f"{self.keys.key!r:.500}"
         if isinstance(error, SavepointError):
