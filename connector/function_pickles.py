@@ -1,16 +1,21 @@
 """User functions on their way to the tasks: pickled as Spark pickles any function of a user, never stored.
 
-A function that cannot be pickled is refused before the job starts, with the attribute because of which it cannot.
+A function that cannot be pickled is refused before the job starts, with the attribute because of which it cannot, or
+the variable.
 """
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Mapping
+from types import FunctionType
 from typing import Any, TypeVar
 
 from pyspark.serializers import CloudPickleSerializer
 
 from pyspark_savepoint.formats.errors import UserFunctionError
 from pyspark_savepoint.statebackends.processing.guard import name_of
+from pyspark_savepoint.statebackends.processing.window_operator import WindowSpec
 
 F = TypeVar("F")
 
@@ -22,17 +27,32 @@ def copy_of(function: F) -> F:
         pickles: Any = _pickles()
         copy: F = pickles.loads(pickles.dumps(function))
         return copy
-    culprits = [
-        f"{name} ({type(value).__name__})"
-        for name, value in getattr(function, "__dict__", {}).items()
-        if _problem(value) is not None
-    ]
+    if isinstance(function, WindowSpec):
+        # It is ours: the user's functions are its parts.
+        for part in _culprits(vars(function)).values():
+            copy_of(part)
+    culprits = [f"{name} ({type(value).__name__})" for name, value in _culprits(_parts(function)).items()]
+    where = "variable" if isinstance(function, FunctionType) else "attribute"
     raise UserFunctionError(
         "a function cannot be sent to the tasks, for it cannot be pickled",
         function=name_of(function),
-        found=f"attribute {', '.join(culprits)}" if culprits else problem,
+        found=f"{where} {', '.join(culprits)}" if culprits else problem,
         remedy="make in open() what cannot be pickled: connections, locks, files, Spark's own objects",
     )
+
+
+def _parts(function: Any) -> Mapping[str, Any]:
+    """What is pickled along with a function, by its name."""
+    if not isinstance(function, FunctionType):
+        return getattr(function, "__dict__", {})
+    found = inspect.getclosurevars(function)
+    given = zip(reversed(inspect.getfullargspec(function).args), reversed(function.__defaults__ or ()), strict=False)
+    return {**found.globals, **found.nonlocals, **dict(given)}
+
+
+def _culprits(parts: Mapping[str, Any]) -> dict[str, Any]:
+    """Those that cannot be pickled."""
+    return {name: value for name, value in parts.items() if _problem(value) is not None}
 
 
 def _pickles() -> Any:

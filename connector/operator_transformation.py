@@ -17,25 +17,21 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Column
+from pyspark.sql.types import IntegralType, TimestampNTZType, TimestampType
 
 from pyspark_savepoint.bootstrap_options import ProcessingOptions, merged
 from pyspark_savepoint.bootstrap_plans import KeyedInput, KeyedRows, OperatorStateRows
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean
 from pyspark_savepoint.option_values import to_options
-from pyspark_savepoint.statebackends.processing.durations import Duration, millis
-from pyspark_savepoint.statebackends.processing.evictors import Evictor
 from pyspark_savepoint.statebackends.processing.functions import (
     BroadcastStateBootstrapFunction,
     KeyedProcessFunction,
     KeyedStateBootstrapFunction,
-    ProcessWindowFunction,
     StateBootstrapFunction,
 )
-from pyspark_savepoint.statebackends.processing.guard import expect_function
-from pyspark_savepoint.statebackends.processing.state import AggregateFunction
-from pyspark_savepoint.statebackends.processing.triggers import Trigger
-from pyspark_savepoint.statebackends.processing.window_operator import WindowSpec
+from pyspark_savepoint.statebackends.processing.guard import expect_arguments, expect_function
 from pyspark_savepoint.statebackends.processing.windows import WindowAssigner
+from pyspark_savepoint.windowed_transformation import WindowedTransformation
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -52,6 +48,12 @@ class OperatorTransformation:
     @staticmethod
     def bootstrap_with(df: DataFrame) -> OneInputTransformation:
         """Records; every row is one, and functions are given it as a Row with the DataFrame's columns."""
+        if not hasattr(df, "columns"):
+            raise OptionError(
+                "records are the rows of a DataFrame",
+                found=type(df).__name__,
+                remedy="bootstrap_with(spark.createDataFrame(...))",
+            )
         return OneInputTransformation(df, tuple(df.columns))
 
 
@@ -70,6 +72,14 @@ class OneInputTransformation:
         Contexts, windows and timers see it, and the records of a key come in its order.
         """
         frame, name = self._selected(timestamps, TIMESTAMP)
+        kind = frame.schema[name].dataType
+        if not isinstance(kind, TimestampType | TimestampNTZType | IntegralType):
+            raise OptionError(
+                f"column {name!r} cannot give timestamps" if name != TIMESTAMP else "these are no timestamps",
+                expected="TIMESTAMP, TIMESTAMP_NTZ, or milliseconds as a whole number",
+                found=kind.simpleString(),
+                remedy="cast it: assign_timestamps(lambda record: record.ts.cast('timestamp'))",
+            )
         return replace(self, frame=frame, timestamp=name)
 
     def select(self, *columns: str) -> OneInputTransformation:
@@ -120,6 +130,9 @@ class OneInputTransformation:
                 found=type(given).__name__,
                 remedy=remedy,
             )
+        for kind in (StateBootstrapFunction, BroadcastStateBootstrapFunction):
+            if isinstance(given, kind):
+                expect_arguments(given, kind)
         return OperatorStateRows(self.frame, self.columns, self.timestamp, self._parsed(), function)
 
     def _parsed(self) -> ProcessingOptions:
@@ -132,12 +145,13 @@ class OneInputTransformation:
                 remedy = did_you_mean(selector, self.columns)
                 raise OptionError(f"the records have no column {selector!r}", remedy=remedy)
             return self.frame, selector
-        column: Any = selector if isinstance(selector, Column) else selector(self.frame)
+        column: Any = selector(self.frame) if callable(selector) else selector
         if not isinstance(column, Column):
             raise OptionError(
-                "a selector gives a column of the DataFrame",
+                "a column is its name, an expression, or a function of the DataFrame that gives one",
                 found=type(column).__name__,
-                remedy="for example lambda account: account.id",
+                remedy="for example key_by('id', 'day'), or key_by(lambda account: account.id): Spark runs the "
+                "expression, Python is not called for every record",
             )
         return self.frame.withColumn(own, column), own
 
@@ -182,87 +196,3 @@ class KeyedTransformation:
         return KeyedInput(
             source.frame, source.columns, source.timestamp, source._parsed(), self.keys, self.key_type, self.key_group
         )
-
-
-@dataclass(frozen=True)
-class WindowedTransformation:
-    """Records with a key, in windows."""
-
-    keyed: KeyedTransformation
-    assigner: WindowAssigner
-    given_trigger: Trigger | None = None
-    given_evictor: Evictor | None = None
-    lateness: int = 0
-    element_type: str | None = None
-
-    def options(self, **options: Any) -> WindowedTransformation:
-        """As :meth:`OneInputTransformation.options`."""
-        return replace(self, keyed=self.keyed.options(**options))
-
-    def option(self, name: str, value: Any) -> WindowedTransformation:
-        """One of the options, by its name."""
-        return self.options(**{name: value})
-
-    def trigger(self, trigger: Trigger) -> WindowedTransformation:
-        """Another trigger than the assigner's own."""
-        return replace(self, given_trigger=trigger)
-
-    def evictor(self, evictor: Evictor) -> WindowedTransformation:
-        """With an evictor windows keep all their elements, with timestamps."""
-        return replace(self, given_evictor=evictor)
-
-    def allowed_lateness(self, lateness: Duration) -> WindowedTransformation:
-        """How long windows are kept after their end: decides their clean-up timers."""
-        return replace(self, lateness=millis(lateness))
-
-    def element(self, element_type: str) -> WindowedTransformation:
-        """The type of the elements in Flink's words, such as ``POJO<com.shop.Order>(id LONG, ...)`` or ``LONG``.
-
-        Without it that of the DataFrame's columns. A type that is not composite needs a DataFrame of one column, whose
-        values the functions are given.
-        """
-        return replace(self, element_type=element_type)
-
-    def reduce(self, reduce: Callable[[Any, Any], Any], function: ProcessWindowFunction | None = None) -> KeyedRows:
-        """Two elements to one, of the same type."""
-        return self._rows(WindowParts(reduce=reduce, function=function))
-
-    def aggregate(
-        self,
-        aggregate: AggregateFunction[Any, Any, Any],
-        accumulator_type: str,
-        function: ProcessWindowFunction | None = None,
-    ) -> KeyedRows:
-        """Elements into an accumulator, whose type in Flink's words is given."""
-        return self._rows(WindowParts(aggregate=aggregate, accumulator_type=accumulator_type, function=function))
-
-    def process(self, function: ProcessWindowFunction | None = None) -> KeyedRows:
-        """All elements are kept; the function is called where a trigger fires, for the state that it may have."""
-        return self._rows(WindowParts(function=function))
-
-    apply = process
-
-    def _rows(self, parts: WindowParts) -> KeyedRows:
-        spec = WindowSpec(
-            self.assigner,
-            self.element_type or "",
-            self.given_trigger or self.assigner.default_trigger(),
-            parts.reduce,
-            parts.aggregate,
-            parts.accumulator_type,
-            parts.function,
-            self.given_evictor,
-            self.lateness,
-        )
-        spec.check()
-        return KeyedRows(self.keyed._keyed(), spec)
-
-
-@dataclass(frozen=True)
-class WindowParts:
-    """What is done with the elements of a window."""
-
-    reduce: Callable[[Any, Any], Any] | None = None
-    aggregate: AggregateFunction[Any, Any, Any] | None = None
-    accumulator_type: str | None = None
-    function: ProcessWindowFunction | None = None

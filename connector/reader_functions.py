@@ -71,7 +71,10 @@ def read_window(
     found = struct_type(schema)
     expect_function(function, WindowReaderFunction)
     copy_of(function)
-    aggregated = copy_of(aggregate) if aggregate is not None else None
+    aggregated = None
+    if aggregate is not None:
+        expect_function(aggregate, AggregateFunction)
+        aggregated = copy_of(aggregate)
     snapshot, operator, request, parallelism = _open(path, options)
     plan = WindowReaderPlan.of(function, arrow_schema(found), snapshot, operator, request, parallelism, aggregated)
     return _frame(spark, plan, found, operator.label)

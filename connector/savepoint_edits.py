@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
+from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.keyed_edits import with_keys_deleted, with_states
 from pyspark_savepoint.merged_operators import merged_operator
 from pyspark_savepoint.operator_plan import OperatorPlan, OperatorRows
@@ -63,6 +64,15 @@ class SavepointEdits:
             return self._planned(plan)
         if isinstance(source, DataFrame):
             changed = put_table(new, source, KEYED_STATE, {"key": key, **options})
+        elif not hasattr(source, "operator_tables"):
+            raise OptionError(
+                "this is no state that an operator could have",
+                operator=new.label,
+                expected="a DataFrame, another savepoint, or what a transformation ends with",
+                found=type(source).__name__,
+                remedy="OperatorTransformation.bootstrap_with(df).key_by('id').transform(function); windows end with "
+                "reduce, aggregate or process",
+            )
         else:
             changed = put_rows(new, source, options)
         return self._planned(plan.with_changed(new, changed))

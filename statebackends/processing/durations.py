@@ -20,4 +20,8 @@ def millis(duration: Duration) -> int:
         if rest:
             raise OptionError(f"{duration} is not a whole number of milliseconds")
         return whole
-    return int(duration)
+    if not isinstance(duration, int) or isinstance(duration, bool):
+        raise OptionError(
+            "this is no duration", expected="a timedelta, or milliseconds as an int", found=repr(duration)
+        )
+    return duration

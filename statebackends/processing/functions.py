@@ -62,7 +62,9 @@ class RuntimeContext(KeyedStateStore, Protocol):
 
 
 class ReaderContext(Protocol):
-    """``KeyedStateReaderFunction.Context``."""
+    """``KeyedStateReaderFunction.Context``; FLIP-43's ``get_event_time_timers`` and the documentation's
+    ``registered_event_time_timers`` are the same.
+    """
 
     def event_time_timers(self) -> list[int]:
         """The timestamps of the key's event time timers, ascending."""

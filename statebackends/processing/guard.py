@@ -90,14 +90,37 @@ def yields_nothing(process_element: object) -> None:
 
 
 def expect_function(function: object, kind: type) -> None:
-    """OptionError for what is no function of the kind that is needed."""
+    """OptionError for what is no function of the kind that is needed, or has methods with other arguments."""
     if not isinstance(function, kind):
         given = isinstance(function, type)
+        article = "an" if kind.__name__[0] in "AE" else "a"
         raise OptionError(
-            f"a {kind.__name__} is needed",
+            f"{article} {kind.__name__} is needed",
             found=f"the class {name_of(function)} itself" if given else type(function).__name__,
             remedy=f"{function.__name__}(...)" if isinstance(function, type) else f"derive it from {kind.__name__}",
         )
+    expect_arguments(function, kind)
+
+
+def expect_arguments(function: object, kind: type) -> None:
+    """OptionError for a method that cannot be called as the kind's is: users of Flink expect a Collector, for one."""
+    methods = {name: method for part in reversed(kind.__mro__) for name, method in vars(part).items()}
+    for name, declared in methods.items():
+        if name.startswith("_") or not inspect.isfunction(declared):
+            continue
+        wanted = list(inspect.signature(declared).parameters)
+        given = inspect.signature(getattr(function, name))
+        try:
+            given.bind(*wanted[1:])
+        except TypeError:
+            raise OptionError(
+                f"{name} is called with other arguments than it takes",
+                function=name_of(function),
+                expected=f"{name}({', '.join(wanted)})",
+                found=f"{name}({', '.join(['self', *given.parameters])})",
+                remedy="take these arguments"
+                + ("; there is no Collector: rows are yielded" if "out" in given.parameters else ""),
+            ) from None
 
 
 def name_of(function: object) -> str:

@@ -101,6 +101,7 @@ class KeyedReaderPlan:
         headers = OperatorHeaders.read(savepoint, operator)
         metas = states_of(headers, namespaced=False)
         store = ReaderStore(Rows(), metas, {name: name for name in metas})
+        store.elsewhere = dict.fromkeys(states_of(headers, namespaced=True), "read_window reads states of windows")
         with Closing(function), UserCode(function, "open"):
             function.open(store)
         if not store.asked:
@@ -174,4 +175,5 @@ class KeyedReaderTask:
         groups = to_python(batch.column(KEY_GROUP))
         with UserCode(self.plan.function, "read_key", self):
             for rows.row, (self.key, ctx.place, ctx.key_group) in enumerate(zip(keys, places, groups, strict=True)):
+                collector.of(self.key)
                 collector.add(read_key(self.key, ctx))

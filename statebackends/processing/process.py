@@ -81,6 +81,7 @@ class ProcessTask:
                 if place != self.backend.place:
                     self._end_of_key()
                 self.backend.set_current_key(key, place)
+                collector.of(key)
                 for value in islice(values, count):
                     ctx.time = next(times, None)
                     collector.add(process(value, ctx))

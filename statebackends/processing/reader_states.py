@@ -204,6 +204,8 @@ class ReaderStore:
         self.columns = columns
         self.asked: list[str] = []
         self.closed = False
+        #: States of the operator that are read otherwise, and how.
+        self.elsewhere: Mapping[str, str] = {}
         self.index_of_this_subtask = 0
         self.number_of_parallel_subtasks = 1
 
@@ -232,7 +234,9 @@ class ReaderStore:
         name = descriptor if isinstance(descriptor, str) else descriptor.name
         if name not in self.metas:
             raise StateNotFoundError(
-                f"the operator has no such state {name!r}", state=name, remedy=did_you_mean(name, self.metas)
+                f"the operator has no such state {name!r}",
+                state=name,
+                remedy=self.elsewhere.get(name) or did_you_mean(name, self.metas),
             )
         if self.closed and name not in self.asked:
             raise OptionError(
@@ -240,14 +244,16 @@ class ReaderStore:
             )
         meta = self.metas[name]
         there = StateKind(meta.state_type)
-        if kind is not None and there is not kind:
+        asked = (kind, None if isinstance(descriptor, str) else descriptor.kind)
+        wrong = next((each for each in asked if each not in (None, there)), None)
+        if wrong is not None:
             method = {"VALUE": "get_state"}.get(there, f"get_{there.lower()}_state")
             raise OptionError(
                 "the state is of another kind",
                 state=name,
                 expected=INTERFACES[there],
-                found=INTERFACES[kind],
-                remedy=f"ask for it with {method}",
+                found=INTERFACES[wrong],
+                remedy=f"ask for it with {method}, by its name or by a {INTERFACES[there]}Descriptor",
             )
         if not isinstance(descriptor, str):
             _check_types(descriptor, meta)

@@ -121,7 +121,7 @@ class Registry:
                 state=descriptor if isinstance(descriptor, str) else descriptor.name,
                 expected=wanted,
                 found=type(descriptor).__name__,
-                remedy=f"give {wanted}(name, type)",
+                remedy=f"give {wanted}(name, type), or call the method for the descriptor that you have",
             )
         return self.register(descriptor)[0]
 
@@ -211,10 +211,11 @@ class Registry:
 
     def _unit(self, descriptor: Descriptor, text: str | None) -> TypeSerializer:
         if text is None:
+            types = '"STRING", "LONG"' if descriptor.kind is StateKind.MAP else '"LONG"'
             raise OptionError(
                 "a state that is written needs its type",
                 state=descriptor.name,
-                remedy=f"""for example {type(descriptor).__name__}({descriptor.name!r}, "LONG")""",
+                remedy=f"for example {type(descriptor).__name__}({descriptor.name!r}, {types})",
             )
         try:
             return parse_type(text, self.flink_version)

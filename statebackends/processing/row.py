@@ -78,6 +78,13 @@ class Row:
         """The fields by name; rows inside stay rows."""
         return dict(zip(self._fields, self, strict=True))
 
+    # As Spark's rows call it.
+    asDict = as_dict  # noqa: N815
+
+    def __getattr__(self, name: str) -> Any:
+        # Asked only where there is no such attribute.
+        raise AttributeError(f"a row has no field {name!r}: there are {', '.join(self._fields)}")
+
 
 def make_row(fields: tuple[str, ...], values: Sequence[Any]) -> Row:
     """A row of some fields.

@@ -44,6 +44,9 @@ class RegisteredTimers:
     # As Flink calls them.
     registered_event_time_timers = event_time_timers
     registered_processing_time_timers = processing_time_timers
+    # As FLIP-43 does.
+    get_event_time_timers = event_time_timers
+    get_processing_time_timers = processing_time_timers
 
 
 class Slices:

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar, Generic, TypeVar
 
+from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.statebackends.processing.durations import Duration, millis
 from pyspark_savepoint.statebackends.writing.descriptors import StateKind
 
@@ -95,6 +96,21 @@ class _Descriptor:
 
     kind: ClassVar[StateKind] = StateKind.VALUE
 
+    def __post_init__(self) -> None:
+        """OptionError for what is of another kind than is expected in its place."""
+        self._expect("type", str, "Flink's words, such as 'LONG' or 'LIST<STRING>'")
+        self._expect("ttl", StateTtlConfig, "StateTtlConfig(timedelta(days=1))")
+
+    def _expect(self, part: str, kind: Any, wanted: str) -> None:
+        value = getattr(self, part)
+        if value is not None and not isinstance(value, kind):
+            raise OptionError(
+                f"{part!r} of a {type(self).__name__} cannot be this",
+                state=self.name,
+                expected=wanted,
+                found=f"{value!r:.200}",
+            )
+
     @property
     def types(self) -> tuple[str | None, ...]:
         """The types of one unit of the state: the value; of a list the element; of a map the user key and value."""
@@ -120,6 +136,11 @@ class MapStateDescriptor(_Descriptor):
     value_type: str | None = None
     kind: ClassVar[StateKind] = StateKind.MAP
 
+    def __post_init__(self) -> None:
+        """Of values too."""
+        super().__post_init__()
+        self._expect("value_type", str, "Flink's words, such as 'LONG'")
+
     @property
     def types(self) -> tuple[str | None, ...]:
         """Of user key and value."""
@@ -137,6 +158,11 @@ class ReducingStateDescriptor(_Descriptor):
     reduce: Callable[[Any, Any], Any] | None = field(default=None, compare=False)
     kind: ClassVar[StateKind] = StateKind.REDUCING
 
+    def __post_init__(self) -> None:
+        """Of the function too."""
+        super().__post_init__()
+        self._expect("reduce", Callable, "a function of two elements")
+
 
 @dataclass(frozen=True)
 class AggregatingStateDescriptor(_Descriptor):
@@ -144,6 +170,11 @@ class AggregatingStateDescriptor(_Descriptor):
 
     aggregate: AggregateFunction[Any, Any, Any] | None = field(default=None, compare=False)
     kind: ClassVar[StateKind] = StateKind.AGGREGATING
+
+    def __post_init__(self) -> None:
+        """Of the function too."""
+        super().__post_init__()
+        self._expect("aggregate", AggregateFunction, "an instance of a class derived from AggregateFunction")
 
 
 Descriptor = (

@@ -147,12 +147,12 @@ def _check_one(value: Any, kind: pa.DataType, name: str) -> None:
         raise _refuse(value, kind, name) from None
 
 
-def _refuse(value: Any, kind: pa.DataType, name: str) -> ValueRangeError:
+def _refuse(value: Any, kind: pa.DataType, name: str, remedy: str | None = None) -> ValueRangeError:
     return ValueRangeError(
         f"{name} cannot hold a value that the function gave",
         expected=str(kind),
         found=f"{value!r:.200} ({type(value).__name__})",
-        remedy="give a value of the declared type, or declare the type of the value",
+        remedy=remedy or "give a value of the declared type, or declare the type of the value",
     )
 
 
@@ -164,7 +164,7 @@ def _instant(value: Any, kind: pa.TimestampType, name: str) -> Any:
         raise _refuse(value, kind, name)
     if (value.tzinfo is None) != (kind.tz is None):
         wanted = "a naive datetime" if kind.tz is None else "a datetime with a time zone"
-        raise _refuse(value, kind, name).with_facts(remedy=f"give {wanted}")
+        raise _refuse(value, kind, name, f"give {wanted}")
     return value if kind.tz is None else value.astimezone(datetime.UTC)
 
 
@@ -198,12 +198,15 @@ def struct_fields(value: Any, names: tuple[str, ...], kind: pa.DataType, name: s
         elif len(value) == len(names):
             return value
         else:
-            raise _refuse(value, kind, name)
-    if not isinstance(value, Mapping):
-        value = _attributes(value)
-    if value is None or not value.keys() <= set(names):
-        raise _refuse(value, kind, name)
-    return [value.get(field) for field in names]
+            raise _refuse(value, kind, name, f"there are {len(names)} fields, not {len(value)}")
+    found = value if isinstance(value, Mapping) else _attributes(value)
+    if found is None:
+        how = "a tuple, dict, Row, dataclass or object that has these fields"
+        raise _refuse(value, kind, name, how)
+    if not found.keys() <= set(names):
+        unknown = next(field for field in found if field not in names)
+        raise _refuse(value, kind, name, f"there is no field {unknown!r}")
+    return [found.get(field) for field in names]
 
 
 def _attributes(value: Any) -> dict[str, Any] | None:

@@ -16,7 +16,10 @@ from pyspark_savepoint.statebackends.processing.timers import MIN_WATERMARK, Sav
 class _States:
     """Some states by name, of the current window where they have one."""
 
-    def __init__(self, registry: Registry, descriptors: Sequence[Descriptor], namespace: TypeSerializer | None) -> None:
+    def __init__(
+        self, registry: Registry, descriptors: Sequence[Descriptor], namespace: TypeSerializer | None, declared: str
+    ) -> None:
+        self._declared = declared
         self._backend = registry.backend
         self._namespaced = namespace is not None
         self.window: Any = None
@@ -29,7 +32,8 @@ class _States:
             raise StateNotFoundError(
                 f"state {name!r} is not among the descriptors that were declared",
                 state=name,
-                remedy=f"{did_you_mean(name, self._states)}; the descriptors must be known before the job starts",
+                remedy=f"name it in {self._declared}(), for states must be known before the job starts ("
+                f"{did_you_mean(name, self._states)})",
             )
         return self._states[name]
 
@@ -53,7 +57,7 @@ class WindowTriggerContext:
         self.merged: list[Any] = []
         self._backend = registry.backend
         self._timers = timers
-        self._states = _States(registry, descriptors, namespace)
+        self._states = _States(registry, descriptors, namespace, "state_descriptors")
 
     def current_processing_time(self) -> int:
         """Milliseconds since 1970."""
@@ -98,8 +102,8 @@ class FunctionContext:
         self._window: Any = None
         windowed = function.window_state_descriptors() if function is not None else ()
         plain = function.global_state_descriptors() if function is not None else ()
-        self._windowed = _States(registry, windowed, namespace)
-        self._global = _States(registry, plain, None)
+        self._windowed = _States(registry, windowed, namespace, "window_state_descriptors")
+        self._global = _States(registry, plain, None, "global_state_descriptors")
 
     def call(self, key: Any, window: Any, elements: list[Any]) -> None:
         """The window fires."""

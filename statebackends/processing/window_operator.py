@@ -30,7 +30,7 @@ from pyspark_savepoint.statebackends.processing.state import (
     ReducingStateDescriptor,
 )
 from pyspark_savepoint.statebackends.processing.timers import MAX_WATERMARK, MIN_WATERMARK, now_millis
-from pyspark_savepoint.statebackends.processing.triggers import Trigger
+from pyspark_savepoint.statebackends.processing.triggers import Trigger, TriggerResult
 from pyspark_savepoint.statebackends.processing.window_context import FunctionContext, WindowTriggerContext
 from pyspark_savepoint.statebackends.processing.windows import WindowAssigner
 
@@ -146,6 +146,8 @@ class WindowOperator:
             contents.add(value)
         self._trigger.window = window
         result = self.spec.trigger.on_element(value, time, window, self._trigger)
+        if type(result) is not TriggerResult:
+            raise TypeError(f"on_element of a trigger returns a TriggerResult, such as CONTINUE, not {result!r}")
         if result.is_fire:
             self._fire(window, state_window)
         if result.is_purge:

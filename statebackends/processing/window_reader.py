@@ -244,4 +244,5 @@ class WindowReaderTask:
                 content = rows.get(column)
                 if content is not None:
                     ctx.current = window(ctx.space)
+                    collector.of(self.key)
                     collector.add(read_window(self.key, ctx, elements(content)))

@@ -15,6 +15,7 @@ from pyspark_savepoint import (
     KeyedStateReaderFunction,
     ListStateDescriptor,
     MapStateDescriptor,
+    ProcessWindowFunction,
     StateBootstrapFunction,
     ValueStateDescriptor,
     WindowReaderFunction,
@@ -170,6 +171,42 @@ class HoldsALock(KeyedStateBootstrapFunction):
 
     def process_element(self, value: Any, ctx: Any) -> None:
         pass
+
+
+class LockedWindows(ProcessWindowFunction):
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+    def process(self, key: Any, ctx: Any, elements: list[Any]) -> None:
+        pass
+
+
+class Collecting(KeyedStateReaderFunction):
+    """As in Java."""
+
+    def open(self, ctx: Any) -> None:
+        self.total = ctx.get_state("total")
+
+    def read_key(self, key: Any, ctx: Any, out: Any) -> None:  # type: ignore[override]
+        out.collect(key)
+
+
+class ReturnsARow(KeyedStateReaderFunction):
+    """One row instead of rows."""
+
+    def open(self, ctx: Any) -> None:
+        self.total = ctx.get_state("total")
+
+    def read_key(self, key: Any, ctx: Any) -> Any:
+        return key, "name"
+
+
+class KeyedContents(KeyedStateReaderFunction):
+    def open(self, ctx: Any) -> None:
+        self.contents = ctx.get_aggregating_state("window-contents")
+
+    def read_key(self, key: Any, ctx: Any) -> Any:
+        yield key
 
 
 class Keeper(KeyedStateBootstrapFunction):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +12,17 @@ from functions_of_tests import (
     AccountBootstrapper,
     ClickCounter,
     ClickReader,
+    Collecting,
     CountAndFire,
     CurrencyBootstrapFunction,
     Failing,
     HoldsALock,
     Keeper,
+    KeyedContents,
     KeyedStateReader,
+    LockedWindows,
     ReaderFunction,
+    ReturnsARow,
     SimpleBootstrapFunction,
     StatefulFunctionWithTime,
     StatefulFunctionWithUpdates,
@@ -26,6 +31,7 @@ from functions_of_tests import (
 from pyspark.cloudpickle import register_pickle_by_value
 
 from pyspark_savepoint import (
+    CountTrigger,
     EventTimeSessionWindows,
     OperatorTransformation,
     Savepoint,
@@ -286,3 +292,59 @@ def test_readers_are_refused_what_is_not_there(spark: SparkSession, tmp_path: Pa
         savepoint.read_window("accounts", ClickReader(), "key int")
     with pytest.raises(OptionError, match="need a schema"):
         savepoint.read_keyed_state("accounts", ReaderFunction(), "")
+
+
+def test_errors_of_rows_and_of_arguments_name_key_and_signature(spark: SparkSession, tmp_path: Path) -> None:
+    shop = Path(__file__).parents[1] / "oracle" / "savepoints" / "shop" / "savepoint"
+    accounts = Savepoint.load(spark, str(shop))
+    with pytest.raises(OptionError, match="there is no Collector: rows are yielded"):
+        accounts.read_keyed_state("accounts", Collecting(), "key long")
+    with pytest.raises(Exception, match="row cannot hold a value that the function gave") as caught:
+        accounts.read_keyed_state("accounts", ReturnsARow(), "key long, name string", keys=[1042]).collect()
+    assert "key: 1042" in str(caught.value)
+    assert "found: 1042 (int)" in str(caught.value)
+    with pytest.raises(StateNotFoundError, match="read_window reads states of windows"):
+        accounts.read_keyed_state("orders-per-minute", KeyedContents(), "key long")
+
+
+def test_a_window_function_that_cannot_be_pickled_is_named(spark: SparkSession, records: DataFrame) -> None:
+    keyed = OperatorTransformation.bootstrap_with(records).assign_timestamps("ts").key_by("id")
+    windowed = keyed.window(TumblingEventTimeWindows.of(1000))
+    lock = threading.Lock()
+    for rows, name, where in (
+        (windowed.process(LockedWindows()), "LockedWindows", "attribute lock (lock)"),
+        (windowed.reduce(lambda a, b: a if lock else b), "<lambda>", "variable lock (lock)"),
+    ):
+        with pytest.raises(UserFunctionError, match="cannot be pickled") as caught:
+            Savepoint.create(spark).with_operator("uid", rows)
+        assert name in caught.value.facts["function"]
+        assert caught.value.facts["found"] == where
+
+
+def test_steps_of_a_transformation_say_what_they_take(spark: SparkSession, records: DataFrame) -> None:
+    source = OperatorTransformation.bootstrap_with(records)
+    keyed = source.assign_timestamps("ts").key_by("id")
+    windowed = keyed.window(TumblingEventTimeWindows.of(1000))
+    with pytest.raises(OptionError, match="records are the rows of a DataFrame"):
+        OperatorTransformation.bootstrap_with([1, 2, 3])  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match=r"key_by\('id', 'day'\)"):
+        source.key_by(["id", "value"])  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="Python is not called for every record"):
+        source.key_by(lambda record: (record.id, record.value))  # type: ignore[arg-type, return-value]
+    for selector in (lambda record: record.ts.cast("string"), lambda record: record.ts * 1.5):
+        with pytest.raises(OptionError, match="these are no timestamps"):
+            source.assign_timestamps(selector)
+    with pytest.raises(OptionError, match="a Trigger is needed"):
+        windowed.trigger(CountTrigger)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="an Evictor is needed"):
+        windowed.evictor(CountTrigger.of(2))  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="an AggregateFunction is needed"):
+        windowed.aggregate(ClickCounter, "INT")  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="a ProcessWindowFunction is needed"):
+        windowed.process(ClickReader())  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="reduce needs a function"):
+        windowed.reduce(None)  # type: ignore[arg-type]
+    for unfinished in (source, keyed, windowed, Keeper()):
+        with pytest.raises(OptionError, match="windows end with reduce") as caught:
+            Savepoint.create(spark).with_operator("uid", unfinished)  # type: ignore[arg-type]
+        assert caught.value.facts["found"] == type(unfinished).__name__

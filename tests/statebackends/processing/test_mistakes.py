@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import datetime
+import pickle
 from collections import deque
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -14,7 +17,13 @@ import pyarrow as pa
 import pytest
 from tasks import SORTED, batches_of, plan_of, run_plan, states_after
 
-from pyspark_savepoint.formats.errors import OptionError, SavepointError, UserFunctionError, ValueRangeError
+from pyspark_savepoint.formats.errors import (
+    OptionError,
+    SavepointError,
+    StateNotFoundError,
+    UserFunctionError,
+    ValueRangeError,
+)
 from pyspark_savepoint.formats.serializers.notation import parse_type
 from pyspark_savepoint.statebackends.processing.backends import create_backend
 from pyspark_savepoint.statebackends.processing.bootstrap import BootstrapTask
@@ -26,19 +35,24 @@ from pyspark_savepoint.statebackends.processing.functions import (
     KeyedProcessFunction,
     KeyedStateBootstrapFunction,
     KeyedStateReaderFunction,
+    StateBootstrapFunction,
 )
 from pyspark_savepoint.statebackends.processing.guard import Closing, expect_function
 from pyspark_savepoint.statebackends.processing.operator_state import OperatorStatePlan
 from pyspark_savepoint.statebackends.processing.process import ProcessPlan, ProcessTask
+from pyspark_savepoint.statebackends.processing.row import make_row
 from pyspark_savepoint.statebackends.processing.state import (
     AggregateFunction,
+    AggregatingStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
 from pyspark_savepoint.statebackends.processing.timers import FiringTimers
+from pyspark_savepoint.statebackends.processing.triggers import Trigger, TriggerResult
+from pyspark_savepoint.statebackends.processing.values import from_python
 from pyspark_savepoint.statebackends.processing.window_operator import WindowSpec
-from pyspark_savepoint.statebackends.processing.windows import EventTimeSessionWindows
+from pyspark_savepoint.statebackends.processing.windows import EventTimeSessionWindows, TumblingEventTimeWindows
 
 
 class Broken(KeyedStateBootstrapFunction):
@@ -317,3 +331,145 @@ def test_a_function_is_of_its_kind_and_no_class() -> None:
     assert "Yields itself" in str(caught.value)
     with pytest.raises(SavepointError, match="derive it from KeyedStateReaderFunction"):
         expect_function(Yields(), KeyedStateReaderFunction)
+
+
+class Collects(KeyedStateReaderFunction):
+    """As in Java."""
+
+    def read_key(self, key: Any, ctx: Any, out: Any) -> Any:  # type: ignore[override]
+        out.collect(key)
+
+
+class Snapshots(StateBootstrapFunction):
+    def initialize_state(self, ctx: Any) -> None: ...
+
+    def process_element(self, value: Any, ctx: Any) -> None: ...
+
+    def snapshot_state(self, context: Any) -> None:  # type: ignore[override]
+        """As in Java."""
+
+
+def test_methods_take_the_arguments_that_they_are_given() -> None:
+    with pytest.raises(OptionError, match="read_key is called with other arguments than it takes") as caught:
+        expect_function(Collects(), KeyedStateReaderFunction)
+    assert "expected: read_key(self, key, ctx)" in str(caught.value)
+    assert "found: read_key(self, key, ctx, out)" in str(caught.value)
+    assert "there is no Collector: rows are yielded" in str(caught.value)
+    with pytest.raises(OptionError, match="snapshot_state") as caught:
+        expect_function(Snapshots(), StateBootstrapFunction)
+    assert "Collector" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("descriptor", "part", "found"),
+    [
+        (lambda: ValueStateDescriptor("s", int), "type", "int"),  # type: ignore[arg-type]
+        (lambda: MapStateDescriptor("s", "LONG", pa.int64()), "value_type", "int64"),  # type: ignore[arg-type]
+        (lambda: ReducingStateDescriptor("s", min, "LONG"), "type", "min"),  # type: ignore[arg-type, call-arg]
+        (lambda: ReducingStateDescriptor("s", "LONG", reduce=5), "reduce", "5"),  # type: ignore[arg-type]
+        (lambda: AggregatingStateDescriptor("s", "LONG", aggregate=Unmerged), "aggregate", "Unmerged"),  # type: ignore[arg-type]
+        (lambda: ValueStateDescriptor("s", "LONG", ttl=timedelta(days=1)), "ttl", "timedelta"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_a_descriptor_cannot_be_is_said_where_it_is_made(descriptor: Any, part: str, found: str) -> None:
+    with pytest.raises(OptionError, match=f"'{part}' of a ") as caught:
+        descriptor()
+    assert caught.value.facts["state"] == "s"
+    assert found in caught.value.facts["found"]
+
+
+@pytest.mark.parametrize("duration", ["1 minute", 60_000.0, True, None])
+def test_a_duration_is_whole_milliseconds_or_a_timedelta(duration: Any) -> None:
+    with pytest.raises(OptionError, match="no duration") as caught:
+        TumblingEventTimeWindows.of(duration)
+    assert caught.value.facts["found"] == repr(duration)
+
+
+class NoResult(Trigger):
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: Any) -> Any:
+        return None
+
+
+class Undeclared(Trigger):
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: Any) -> TriggerResult:
+        ctx.get_partitioned_state(ValueStateDescriptor("mine", "LONG")).update(1)
+        return TriggerResult.CONTINUE
+
+
+def test_triggers_are_told_what_they_forget() -> None:
+    def run(trigger: Trigger) -> None:
+        run_plan(
+            plan_of(WindowSpec(TumblingEventTimeWindows.of(5), "TUPLE<STRING, LONG, LONG>", trigger)), [("a", 1, 1)]
+        )
+
+    with pytest.raises(
+        UserFunctionError, match="NoResult failed in a window: TypeError: on_element of a trigger returns"
+    ):
+        run(NoResult())
+    with pytest.raises(StateNotFoundError, match="'mine' is not among the descriptors") as caught:
+        run(Undeclared())
+    assert "name it in state_descriptors()" in str(caught.value)
+    assert caught.value.facts["key"] == "'a'"
+
+
+def test_a_wrong_type_of_windows_is_not_blamed_on_their_trigger() -> None:
+    assigner = TumblingEventTimeWindows.of(5)
+    spec = WindowSpec(assigner, "LONG", assigner.default_trigger(), aggregate=Unmerged(), accumulator_type="INTEGER")
+    with pytest.raises(SavepointError, match="no type") as caught:
+        plan_of(spec, columns=("amount",))
+    assert caught.value.facts["function"].endswith("Unmerged")
+
+
+class NoState(BroadcastStateBootstrapFunction):
+    def process_element(self, value: Any, ctx: Any) -> None: ...
+
+
+def test_operator_state_that_nobody_declared() -> None:
+    with pytest.raises(OptionError, match="its state_descriptors names none") as caught:
+        OperatorStatePlan(NoState(), ("key",)).describe()
+    assert caught.value.facts["function"].endswith("NoState")
+    assert "attribute of the function's class" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("row", "remedy"),
+    [
+        (5, "a tuple, dict, Row, dataclass or object"),
+        ({"id": 1, "nam": "n"}, "there is no field 'nam'"),
+        ((1, "n", 2), "there are 2 fields, not 3"),
+    ],
+)
+def test_what_is_no_row_of_the_schema_is_shown_as_it_is(row: Any, remedy: str) -> None:
+    kind = pa.struct([("id", pa.int64()), ("name", pa.string())])
+    with pytest.raises(ValueRangeError) as caught:
+        from_python([row], kind, "row")
+    assert caught.value.facts["found"].startswith(repr(row))
+    assert remedy in caught.value.facts["remedy"]
+
+
+def test_rows_say_which_fields_they_have() -> None:
+    row = make_row(("id", "amount"), (1, 2.5))
+    with pytest.raises(AttributeError, match="a row has no field 'amont': there are id, amount"):
+        _ = row.amont
+    assert row.asDict() == {"id": 1, "amount": 2.5}
+    assert copy.deepcopy(row) == pickle.loads(pickle.dumps(row)) == row
+
+
+@pytest.mark.parametrize("wrong", [(1, 2, 3), None, "text"])
+def test_rows_have_their_own_key_in_errors(wrong: Any) -> None:
+    collector = Collector(pa.schema([("id", pa.int64()), ("n", pa.int64())]))
+    batches = []
+    for key in range(3000):
+        collector.of(f"key-{key}")
+        collector.add([(key, n) for n in range(key % 3)])
+        collector.add([wrong] if key == 2345 else None)
+        if key == 700:
+            batches += list(collector.full())
+    with pytest.raises(ValueRangeError) as caught:
+        batches += list(collector.rest())
+    assert caught.value.facts["key"] == "'key-2345'"
+    assert sum(len(batch) for batch in batches) > 500
+    idle = Collector(collector.schema)
+    for key in range(100):
+        idle.of(key)
+    assert idle._keys == [99]
