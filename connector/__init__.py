@@ -36,6 +36,7 @@ _OF_FUNCTIONS = {
         "UpdateType",
         "ValueStateDescriptor",
     ),
+    "timeout_trigger": ("ProcessingTimeoutTrigger",),
     "triggers": (
         "CountTrigger",
         "EventTimeTrigger",

@@ -16,21 +16,26 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.block_parts import binary_column
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Ints, fixed_array
-from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.errors import DuplicateKeyError, SavepointError
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.ttl import TtlSerializer
 from pyspark_savepoint.statebackends.entry_bytes import ENTRIES
 from pyspark_savepoint.statebackends.processing.adapters import TimeToLive
 from pyspark_savepoint.statebackends.processing.pace import MOST, Pace
-from pyspark_savepoint.statebackends.processing.values import from_python, to_python
+from pyspark_savepoint.statebackends.processing.values import for_functions, from_python, to_python
 from pyspark_savepoint.statebackends.writing.descriptors import StateDescriptor, StateKind
 from pyspark_savepoint.statebackends.writing.key_codec import spans_of
-from pyspark_savepoint.statebackends.writing.state_entries import state_entries
+from pyspark_savepoint.statebackends.writing.state_entries import (
+    KeySpans,
+    RepeatedUserKey,
+    StateEntries,
+    state_entries,
+)
 
 _VOID = b"\0"
 _PREFIX = 2
 _TIME = struct.Struct(">Q")
-PLAIN = DecodeOptions()
+PLAIN = for_functions(DecodeOptions())
 
 
 def unit_types(state: StateDescriptor, options: DecodeOptions = PLAIN) -> tuple[pa.DataType, ...]:
@@ -89,14 +94,21 @@ class EntryOutput:
         """What was collected becomes a batch."""
         if not self._keys:
             return
-        prefixed, contents, keys, size = pa.array(self._keys, pa.binary()), self._contents, self._keys, self._size
+        keys, contents, size = self._keys, self._contents, self._size
         self._keys, self._contents, self._size = [], [], 0
-        buffer, start, end = spans_of(prefixed)
+        buffer, start, end = spans_of(pa.array(keys, pa.binary()))
         try:
-            column = from_python(contents, self.kind, f"state {self.state.name!r}")
-            entries = state_entries(self.state, column, None, (buffer, start + _PREFIX, end))
+            entries = self._entries(contents, (buffer, start + _PREFIX, end))
         except SavepointError as error:
             raise error.with_facts(state=self.state.name, key=self._refused(keys, contents)) from None
+        except RepeatedUserKey as repeated:
+            raise DuplicateKeyError(
+                "a map has user keys that are one key in its type",
+                state=self.state.name,
+                key=self._text(keys[repeated.row]),
+                found=f"{repeated.user_key} again",
+                remedy="put one of them: NaN is no key that Python finds again, and FLOAT has 32 bits",
+            ) from None
         found = entries.entries
         rows = slice(None) if entries.row is None else entries.row
         batch = entry_batch(
@@ -108,17 +120,25 @@ class EntryOutput:
         self._pace.made(size, batch.nbytes)
         self._done.append(batch)
 
+    def _entries(self, contents: list[Any], keys: KeySpans) -> StateEntries:
+        column = from_python(contents, self.kind, f"state {self.state.name!r}")
+        return state_entries(self.state, column, None, keys)
+
     def _refused(self, keys: list[bytes], contents: list[Any]) -> str | None:
         """The key whose content cannot be what the state's type says: by now others are processed."""
         for key, content in zip(keys, contents, strict=True):
             try:
-                from_python([content], self.kind, "")
+                self._entries([content], spans_of(pa.array([key], pa.binary())))
             except SavepointError:
-                if self._key is None or self._key.opaque_parts():
-                    return None
-                found = self._key.decode(Cursors.over([key[_PREFIX:]], options=PLAIN))
-                return f"{to_python(found)[0]!r:.500}"
+                return self._text(key)
         return None
+
+    def _text(self, place: bytes) -> str:
+        """A key as errors name it; its bytes where nobody can decode them."""
+        if self._key is None or self._key.opaque_parts():
+            return f"{place[_PREFIX:]!r:.500}"
+        found = self._key.decode(Cursors.over([place[_PREFIX:]], options=PLAIN))
+        return f"{to_python(found)[0]!r:.500}"
 
 
 class TimerOutput:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.errors import OptionError, ValueRangeError
 from pyspark_savepoint.statebackends.processing.durations import Duration, millis
 from pyspark_savepoint.statebackends.processing.timers import MAX_WATERMARK, MIN_WATERMARK
 from pyspark_savepoint.statebackends.processing.triggers import (
@@ -109,6 +109,18 @@ def _with_timestamp(timestamp: int) -> int:
     return timestamp
 
 
+def _in_time(windows: list[TimeWindow]) -> list[TimeWindow]:
+    """The windows of an element, the last first, if their bounds are longs; Flink's would wrap around."""
+    if windows and (windows[0].end > MAX_WATERMARK or windows[-1].start < MIN_WATERMARK):
+        raise ValueRangeError(
+            "a record's window ends beyond all times that there are",
+            expected=f"bounds from {MIN_WATERMARK} to {MAX_WATERMARK} milliseconds",
+            found=f"{windows[0]}, {windows[-1]}" if len(windows) > 1 else f"{windows[0]}",
+            remedy="leave out records whose timestamp stands for none",
+        )
+    return windows
+
+
 @dataclass(frozen=True)
 class _TimeWindows(WindowAssigner):
     """Windows of one size that begin at multiples of ``slide``."""
@@ -120,9 +132,9 @@ class _TimeWindows(WindowAssigner):
     def _at(self, time: int) -> list[TimeWindow]:
         if self.size == self.slide:
             start = time - (time - self.offset) % self.size
-            return [TimeWindow(start, start + self.size)]
+            return _in_time([TimeWindow(start, start + self.size)])
         last = window_start(time, self.offset, self.slide)
-        return [TimeWindow(start, start + self.size) for start in range(last, time - self.size, -self.slide)]
+        return _in_time([TimeWindow(start, start + self.size) for start in range(last, time - self.size, -self.slide)])
 
 
 def _check(size: int, slide: int, offset: int) -> None:
@@ -205,7 +217,7 @@ class _SessionWindows(WindowAssigner):
         gap = millis(self.gap(element)) if callable(self.gap) else self.gap
         if gap <= 0:
             raise OptionError("the gap of a session must be above 0", found=gap)
-        return [TimeWindow(time, time + gap)]
+        return _in_time([TimeWindow(time, time + gap)])
 
 
 class EventTimeSessionWindows(_SessionWindows):

@@ -8,11 +8,15 @@ import pyarrow as pa
 import pytest
 from tasks import SORTED, batches_of, plan_of, run_plan
 
-from pyspark_savepoint.formats.errors import UserFunctionError
+from pyspark_savepoint.formats.errors import DuplicateKeyError, UserFunctionError, ValueRangeError
 from pyspark_savepoint.statebackends.processing.functions import KeyedProcessFunction, KeyedStateBootstrapFunction
 from pyspark_savepoint.statebackends.processing.process import ProcessPlan, ProcessTask
 from pyspark_savepoint.statebackends.processing.records import RecordOrder
-from pyspark_savepoint.statebackends.processing.state import ReducingStateDescriptor
+from pyspark_savepoint.statebackends.processing.state import (
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    ValueStateDescriptor,
+)
 from pyspark_savepoint.statebackends.processing.window_operator import WindowSpec
 from pyspark_savepoint.statebackends.processing.windows import TumblingEventTimeWindows
 
@@ -92,3 +96,44 @@ def test_yielding_functions_stop_at_no_error() -> None:
     plan = ProcessPlan(Stops(), key, ("key",), pa.schema([("id", pa.int64())]), 16, SORTED)
     with pytest.raises(UserFunctionError, match="Stops failed in process_element: StopIteration: no"):
         list(ProcessTask(plan, 0).run(batches_of([("a", 1, 1)])))
+
+
+class Updates(KeyedStateBootstrapFunction):
+    """Of one key the value is another."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def open(self, ctx: Any) -> None:
+        self.state = ctx.get_state(ValueStateDescriptor("state", "TUPLE<LONG, STRING>"))
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        self.state.update(self.value if value.amount == 17 else (1, "x"))
+
+
+@pytest.mark.parametrize("wrong", [(None, "x"), (1, 2)])
+def test_what_a_serializer_refuses_has_its_own_key(wrong: Any) -> None:
+    with pytest.raises(ValueRangeError) as caught:
+        run_plan(plan_of(Updates(wrong)), [(f"key-{i}", i, i) for i in range(600)])
+    assert caught.value.facts["key"] == "'key-17'"
+
+
+class UserKeys(KeyedStateBootstrapFunction):
+    """Two user keys for Python."""
+
+    def __init__(self, kind: str, *keys: float) -> None:
+        self.kind, self.keys = kind, keys
+
+    def open(self, ctx: Any) -> None:
+        self.map = ctx.get_map_state(MapStateDescriptor("map", self.kind, "LONG"))
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        for key in self.keys:
+            self.map.put(key, 1)
+
+
+def test_user_keys_that_are_one_in_their_type_are_refused() -> None:
+    for function in (UserKeys("DOUBLE", float("nan"), -float("nan")), UserKeys("FLOAT", 0.1, 0.10000000149011612)):
+        with pytest.raises(DuplicateKeyError, match="user keys that are one key in its type") as caught:
+            run_plan(plan_of(function), [("a", 1, 1)])
+        assert caught.value.facts["key"] == "'a'"

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tasks import ARRIVED, MODES, plan_of, run_plan, states_after
 
-from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError
+from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, ValueRangeError
+from pyspark_savepoint.statebackends.processing import window_context
 from pyspark_savepoint.statebackends.processing.evictors import CountEvictor, DeltaEvictor, Evictor, Record, TimeEvictor
 from pyspark_savepoint.statebackends.processing.functions import ProcessWindowFunction
 from pyspark_savepoint.statebackends.processing.merging import MergingWindowSet
@@ -25,6 +26,7 @@ from pyspark_savepoint.statebackends.processing.state import (
     ListStateDescriptor,
     ValueStateDescriptor,
 )
+from pyspark_savepoint.statebackends.processing.timeout_trigger import ProcessingTimeoutTrigger
 from pyspark_savepoint.statebackends.processing.triggers import (
     CountTrigger,
     EventTimeTrigger,
@@ -243,6 +245,30 @@ def test_continuous_triggers_know_their_next_time() -> None:
     assert merged[EVENT] == {("a", 3, 37): [10, 36], ("a", 3, 23): [10]}
 
 
+@pytest.mark.parametrize(
+    ("count", "reset", "expected"),
+    [
+        # (elements that fire, whether an element begins the time anew, time-out and count that are left) after three
+        (4, False, (150, 3)),
+        (4, True, (152, 3)),
+        (3, False, None),
+        (2, False, (151, 1)),
+    ],
+)
+def test_a_time_out_begins_with_the_first_element_or_anew(
+    count: int, reset: bool, expected: tuple[int, int] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter(range(100, 200))
+    monkeypatch.setattr(window_context, "now_millis", lambda: next(clock))
+    trigger = ProcessingTimeoutTrigger.of(CountTrigger.of(count), timedelta(milliseconds=50), reset)
+    found = [("a", 1, 1), ("a", 1, 2), ("a", 1, 3)]
+    states = states_after(plan_of(spec(GlobalWindows.create(), trigger=trigger)), found)
+    timers = states["_timer_state/processing_window-timers"]
+    assert timers == ({"a": [expected[0]]} if expected else {})
+    assert (states["timeout"], states["count"]) == (({"a": expected[0]}, {"a": expected[1]}) if expected else ({}, {}))
+    assert not trigger.can_merge()
+
+
 def test_delta_triggers_keep_their_last_element() -> None:
     trigger = DeltaTrigger.of(1.0, close, ROW)
     states = states_after(
@@ -390,6 +416,14 @@ def test_what_cannot_be_is_refused() -> None:
         states_after(plan_of(summed(EventTimeSessionWindows.with_dynamic_gap(lambda _: 0))), [("a", 1, 1)])
     with pytest.raises(NotImplementedError, match="has no merge"):
         AggregateFunction.merge(Sum(), 1, 2)
+
+
+@pytest.mark.parametrize("ts", [2**63 - 2, -(2**63) + 1])
+@pytest.mark.parametrize("assigner", [TumblingEventTimeWindows.of(10), SlidingEventTimeWindows.of(20, 10)])
+def test_windows_have_bounds_that_are_longs(assigner: WindowAssigner, ts: int) -> None:
+    with pytest.raises(ValueRangeError, match="beyond all times") as caught:
+        states_after(plan_of(summed(assigner)), [("a", 1, ts)])
+    assert caught.value.facts["key"] == "'a'"
 
 
 def test_windows_are_what_their_bytes_say() -> None:
