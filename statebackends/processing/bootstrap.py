@@ -185,5 +185,7 @@ class BootstrapTask:
                 self.backend.set_current_key(key, place)
                 if done:
                     yield from drain(done)
+                self.windows.begin()
                 for value in islice(values, count):
                     process(value, next(times, None))
+                self.windows.end()

@@ -124,15 +124,24 @@ class WindowOperator:
         self._trigger = WindowTriggerContext(registry, namespace, self.timers, spec.trigger.state_descriptors())
         self._function = FunctionContext(registry, namespace, spec.function)
 
+    def begin(self) -> None:
+        """Elements of the current key follow."""
+        if self._merging is not None:
+            self._merging.load()
+
+    def end(self) -> None:
+        """The next elements are another key's."""
+        if self._merging is not None:
+            self._merging.persist()
+
     def process_element(self, value: Any, timestamp: int | None) -> None:
-        """One element of the current key."""
+        """One element of the current key, between :meth:`begin` and :meth:`end`."""
         time = MIN_WATERMARK if timestamp is None else timestamp
         windows = self.spec.assigner.assign_windows(value, time, now_millis())
         if self._merging is not None:
             for window in windows:
                 actual = self._merging.add(window, self._on_merge)
                 self._fill(value, time, actual, self._merging.state_window(actual))
-            self._merging.persist()
             return
         for window in windows:
             self._fill(value, time, window, window)

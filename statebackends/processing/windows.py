@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -276,19 +276,3 @@ class GlobalWindows(WindowAssigner):
     def default_trigger(self) -> Trigger:
         """None that fires."""
         return NeverTrigger()
-
-
-def merge_windows(windows: Iterable[TimeWindow]) -> list[tuple[TimeWindow, list[TimeWindow]]]:
-    """``TimeWindow.mergeWindows``: windows that cover some others, and those.
-
-    >>> merge_windows([TimeWindow(8, 18), TimeWindow(0, 10), TimeWindow(30, 40)])
-    [(TimeWindow(start=0, end=18), [TimeWindow(start=0, end=10), TimeWindow(start=8, end=18)])]
-    """
-    found: list[tuple[TimeWindow, list[TimeWindow]]] = []
-    for window in sorted(windows):
-        if found and found[-1][0].intersects(window):
-            cover, parts = found[-1]
-            found[-1] = cover.cover(window), [*parts, window]
-        else:
-            found.append((window, [window]))
-    return [(cover, parts) for cover, parts in found if len(parts) > 1]

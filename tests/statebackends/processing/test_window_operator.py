@@ -433,6 +433,32 @@ def test_windows_are_what_their_bytes_say() -> None:
     assert EventTimeTrigger.create() == EventTimeTrigger()
 
 
+def test_a_key_may_have_many_sessions() -> None:
+    class Pairs:
+        calls: list[str]
+        pairs: list[Any]
+
+        def get(self) -> list[Any]:
+            self.calls.append("get")
+            return self.pairs
+
+        def update(self, pairs: list[Any]) -> None:
+            self.calls.append("update")
+            self.pairs = pairs
+
+    state = Pairs()
+    state.calls, state.pairs = [], []
+    windows = MergingWindowSet(state)
+    windows.load()
+    merges: list[Any] = []
+    for start in (*range(0, 30_000, 10), *range(5, 30_000, 20)):
+        windows.add(TimeWindow(start, start + 6), lambda *call: merges.append(call))
+    windows.persist()
+    assert state.calls == ["get", "update"]
+    assert len(merges) == 1500
+    assert sorted(state.pairs) == [((start, start + 16), (start, start + 6)) for start in range(0, 30_000, 20)]
+
+
 def test_a_window_that_covers_a_new_one_is_left_as_it_is() -> None:
     class Pairs:
         def get(self) -> list[Any]:
@@ -442,6 +468,7 @@ def test_a_window_that_covers_a_new_one_is_left_as_it_is() -> None:
             raise AssertionError("nothing has changed")
 
     windows = MergingWindowSet(Pairs())
+    windows.load()
     calls: list[Any] = []
     assert windows.add(TimeWindow(0, 20), lambda *call: calls.append(call)) == TimeWindow(0, 20)
     windows.persist()
