@@ -16,7 +16,7 @@ from pyspark.sql.types import StructField, StructType
 
 from pyspark_savepoint.bootstrap_options import ProcessingOptions
 from pyspark_savepoint.distribution import LAYOUT, key_by, layout_of
-from pyspark_savepoint.formats.errors import OptionError, SavepointError, did_you_mean
+from pyspark_savepoint.formats.errors import OptionError, SavepointError, UndecodableStateError, did_you_mean
 from pyspark_savepoint.function_pickles import copy_of
 from pyspark_savepoint.operator_plan import Put
 from pyspark_savepoint.option_values import to_options
@@ -91,9 +91,24 @@ class KeyedInput:
         given = {"path": "/", "uid": "any", **options, "key": json.dumps(list(self.keys))}
         given |= to_options({"types": self._types() or None, "key_group": self.key_group})
         request = SavepointWriteOptions.parse(given).request(overwrite=False)
-        key = describe_key(arrow_schema(self.frame.schema), request, None, None)
+        try:
+            key = describe_key(arrow_schema(self.frame.schema), request, None, None)
+        except SavepointError as error:
+            raise self._said_of_key_by(error) from None
         found = KeyedDescriptor(key.columns, key.serializer, (), None, None, self.key_group, key.composite)
         return found, request.restoring_flink
+
+    def _said_of_key_by(self, error: SavepointError) -> SavepointError:
+        """An error of a write's options in the words of key_by, where the operator has no name yet."""
+        error.facts.pop("operator", None)
+        if isinstance(error, UndecodableStateError):
+            error.facts["remedy"] = (
+                "add a column with the key group of every row, KeyGroupRangeAssignment.assignToKeyGroup(key, "
+                "maxParallelism), and name it: key_by(..., key_group='column')"
+            )
+        elif self.key_type is not None:
+            error.facts["remedy"] = "cast the column, or give key_by another key_type"
+        return error
 
     def order(self) -> RecordOrder:
         """How records come to the function."""

@@ -33,9 +33,10 @@ class DecodeOptions:
 
     ``timestamps``: ``micros`` (an error where a value is finer or out of range), ``truncate`` (finer digits are cut),
     or ``raw`` (what Flink stores: longs and structs). ``decimals``: ``auto`` (BigInteger as DECIMAL(38,0), BigDecimal
-    as STRING), ``string``, or ``p,s``. ``row_kind``: rows get a field ``__row_kind``. ``kryo``: 2 or 5.
-    ``pickle``: PyFlink's plain pickled values are decoded. ``ttl``: a TTL value is a struct of value and last access.
-    ``times``: a LOCAL_TIME is Arrow's time of day rather than a long of nanoseconds.
+    as STRING), ``string``, ``p,s``, or ``objects``: as auto, but BigDecimal as LARGE_STRING, which nothing else is, so
+    that who makes objects of columns tells numbers from texts. ``row_kind``: rows get a field ``__row_kind``.
+    ``kryo``: 2 or 5. ``pickle``: PyFlink's plain pickled values are decoded. ``ttl``: a TTL value is a struct of value
+    and last access. ``times``: a LOCAL_TIME is Arrow's time of day rather than a long of nanoseconds.
     """
 
     timestamps: str = "micros"

@@ -176,7 +176,9 @@ class BigNumberSerializer(SimpleSerializer):
         """As the option says."""
         if options.decimals == "string" or (options.decimals == "auto" and self.scaled):
             return pa.string()
-        if options.decimals == "auto":
+        if options.decimals == "objects" and self.scaled:
+            return pa.large_string()
+        if options.decimals in ("auto", "objects"):
             return pa.decimal128(MAX_DIGITS, 0)
         precision, scale = options.decimals.split(",")
         return pa.decimal128(int(precision), int(scale))
@@ -191,7 +193,7 @@ class BigNumberSerializer(SimpleSerializer):
         """One number a row."""
         numbers = Numbers.read(at, self.scaled, f"a value of {self.flink_type}")
         kind = self.arrow_type(at.options)
-        return numbers.texts() if kind == pa.string() else numbers.decimals(kind)
+        return numbers.decimals(kind) if pa.types.is_decimal(kind) else numbers.texts().cast(kind)
 
     def sizes(self, column: pa.Array) -> Longs:
         """The code, the bytes, the scale."""

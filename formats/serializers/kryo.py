@@ -313,7 +313,7 @@ def _plain(value: Any, kind: pa.DataType, name: str) -> Any:
     if name not in BIG_NUMBERS or value is None:
         return value
     unscaled, scale = value
-    return to_text(unscaled, scale) if kind == pa.string() else _decimal(unscaled, scale, kind)
+    return _decimal(unscaled, scale, kind) if pa.types.is_decimal(kind) else to_text(unscaled, scale)
 
 
 def _decimal(unscaled: int, scale: int, kind: pa.Decimal128Type) -> Decimal:
@@ -327,7 +327,9 @@ def _decimal(unscaled: int, scale: int, kind: pa.Decimal128Type) -> Decimal:
 def _number_type(name: str, options: DecodeOptions) -> pa.DataType:
     if options.decimals == "string" or (options.decimals == "auto" and name == "java.math.BigDecimal"):
         return pa.string()
-    if options.decimals == "auto":
+    if options.decimals == "objects" and name == "java.math.BigDecimal":
+        return pa.large_string()
+    if options.decimals in ("auto", "objects"):
         return pa.decimal128(MAX_DIGITS, 0)
     precision, scale = options.decimals.split(",")
     return pa.decimal128(int(precision), int(scale))

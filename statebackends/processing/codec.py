@@ -25,6 +25,7 @@ from pyspark_savepoint.statebackends.processing.values import (
     has_lists,
     hashable,
     struct_fields,
+    text_of,
     to_python,
 )
 
@@ -91,6 +92,7 @@ _SCALARS: tuple[tuple[Callable[[pa.DataType], bool], type, Codec], ...] = (
     (pt.is_boolean, bool, (lambda value: b"\1" if value else b"\0", lambda data: data == b"\1")),
     (pt.is_string, str, (str.encode, bytes.decode)),
     (pt.is_binary, bytes, (bytes, bytes)),
+    (pt.is_large_string, Decimal, (lambda value: text_of(value).encode("ascii"), lambda data: Decimal(data.decode()))),
     (pt.is_decimal, Decimal, (lambda value: str(value).encode("ascii"), lambda data: Decimal(data.decode("ascii")))),
     (
         pt.is_date,

@@ -36,7 +36,7 @@ from pyspark_savepoint.statebackends.processing.slices import (
     partitions_by_group,
     timers_of,
 )
-from pyspark_savepoint.statebackends.processing.values import to_python
+from pyspark_savepoint.statebackends.processing.values import for_functions, to_python
 from pyspark_savepoint.statebackends.request import TableRequest
 from pyspark_savepoint.statebackends.timers_table import TimerPartition
 from pyspark_savepoint.statebackends.writing.descriptors import USER_TIMERS
@@ -112,7 +112,7 @@ class KeyedReaderPlan:
             )
         wanted = replace(
             request, table="keyed_state", state=choose(store.asked), raw=(*request.raw, KEY),
-            include_key_group=True, include_ttl=False, batch_rows=BATCH_ROWS,
+            include_key_group=True, include_ttl=False, batch_rows=BATCH_ROWS, decode=for_functions(request.decode),
         )  # fmt: skip
         table = KeyedTable(savepoint, operator, wanted, namespaced=False)
         count = min(parallelism or max(operator.parallelism, 1), operator.max_parallelism)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import OptionError, SavepointError
 from pyspark_savepoint.formats.serializers.notation import DEFAULT_VERSION, parse_type
 from pyspark_savepoint.statebackends.processing.backend import RegisteredState
@@ -29,6 +30,9 @@ from pyspark_savepoint.statebackends.processing.single_key_states import SingleK
 from pyspark_savepoint.statebackends.processing.state import ListStateDescriptor, MapStateDescriptor
 from pyspark_savepoint.statebackends.processing.values import from_python
 from pyspark_savepoint.statebackends.writing.descriptors import OperatorStateDescriptor, OperatorStateMode, StateKind
+
+#: As Spark is sent what functions have as PLAIN.
+SENT = DecodeOptions()
 
 
 @dataclass(frozen=True)
@@ -60,10 +64,10 @@ class OperatorStatePlan:
         return tuple(task.store.descriptors.values())
 
 
-def state_schema(state: OperatorStateDescriptor) -> pa.Schema:
+def state_schema(state: OperatorStateDescriptor, options: DecodeOptions = SENT) -> pa.Schema:
     """The columns of a state's rows."""
-    value = pa.field("value", state.element.arrow_type(PLAIN))
-    return pa.schema([value] if state.key is None else [pa.field("key", state.key.arrow_type(PLAIN)), value])
+    value = pa.field("value", state.element.arrow_type(options))
+    return pa.schema([value] if state.key is None else [pa.field("key", state.key.arrow_type(options)), value])
 
 
 @dataclass
@@ -187,7 +191,7 @@ class OperatorStateTask:
 
     def _rows(self) -> Iterator[pa.RecordBatch]:
         state, descriptor = self.store.states[self.plan.state], self.store.descriptors[self.plan.state]
-        name, schema = f"state {self.plan.state!r}", state_schema(descriptor)
+        name, schema = f"state {self.plan.state!r}", state_schema(descriptor, PLAIN)
         rows: list[tuple[Any, ...]] = (
             [(each,) for each in state.get()] if isinstance(state, SingleKeyListState) else list(state.items())
         )
@@ -195,6 +199,8 @@ class OperatorStateTask:
         for part in pace.parts(rows):
             columns = zip(zip(*part, strict=True), schema, strict=True)
             arrays = [from_python(column, field.type, name) for column, field in columns]
-            batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
+            sent = state_schema(descriptor)
+            columns_sent = [array.cast(field.type) for array, field in zip(arrays, sent, strict=True)]
+            batch = pa.RecordBatch.from_arrays(columns_sent, schema=sent)
             pace.made(len(part), batch.nbytes)
             yield batch

@@ -4,6 +4,7 @@ Arrow                      Python
 integers, floats, bool     int, float, bool
 string, binary             str, bytes
 decimal128                 decimal.Decimal
+large_string               decimal.Decimal of any scale: a BigDecimal (``DecodeOptions.decimals`` = objects)
 date32                     datetime.date
 timestamp (UTC, none)      datetime.datetime (aware in UTC, naive)
 duration                   datetime.timedelta
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from itertools import chain, pairwise
 from typing import Any
@@ -29,7 +31,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
-from pyspark_savepoint.formats.columns import binary_parts, list_array, map_array, struct_array, valid_rows
+from pyspark_savepoint.formats.columns import (
+    DecodeOptions,
+    binary_parts,
+    list_array,
+    map_array,
+    struct_array,
+    valid_rows,
+)
 from pyspark_savepoint.formats.errors import ValueRangeError
 from pyspark_savepoint.statebackends.processing.row import Row, make_row, rows_of_columns
 
@@ -47,10 +56,17 @@ def to_python(array: pa.Array) -> list[Any]:
         if has_lists(kind.key_type):
             keys = [hashable(key) for key in keys]
         values = [dict(zip(keys[a:b], items[a:b], strict=True)) for a, b in spans]
+        if pt.is_large_string(kind.key_type) and any(len(d) < b - a for d, (a, b) in zip(values, spans, strict=True)):
+            raise ValueRangeError(
+                "keys of a map are the same number with other scales, which a dict cannot tell apart",
+                remedy="option decimals = string gives texts",
+            )
     elif pt.is_list(kind) or pt.is_large_list(kind):
         first, last, spans = _spans(array)
         items = to_python(array.values[first:last])
         values = [items[a:b] for a, b in spans]
+    elif pt.is_large_string(kind):
+        return [None if text is None else Decimal(text) for text in array.to_pylist()]
     elif pt.is_string(kind) or pt.is_binary(kind):
         return list(array.to_numpy(zero_copy_only=False).tolist())
     elif (pt.is_integer(kind) or pt.is_floating(kind)) and not array.null_count:
@@ -104,6 +120,8 @@ def from_python(values: Sequence[Any], kind: pa.DataType, name: str) -> pa.Array
         values = [_instant(value, kind, name) for value in values]
     else:
         _check_types(values, kind, name)
+    if pt.is_large_string(kind):
+        values = [None if value is None else _number(value, name) for value in values]
     try:
         return pa.array(values, kind)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError, ValueError):
@@ -120,11 +138,28 @@ _CLASSES: tuple[tuple[Callable[[pa.DataType], bool], frozenset[type]], ...] = (
     (pt.is_string, frozenset({str})),
     (pt.is_binary, frozenset({bytes, bytearray})),
     (pt.is_decimal, frozenset({Decimal, int})),
+    (pt.is_large_string, frozenset({Decimal, int})),
     (pt.is_date, frozenset({datetime.date})),
     (pt.is_duration, frozenset({datetime.timedelta})),
 )
 #: Subclasses that are something else than what they derive from.
 _NEVER = {int: (bool,), datetime.date: (datetime.datetime,)}
+
+
+def for_functions(options: DecodeOptions) -> DecodeOptions:
+    """How values become columns that become objects."""
+    return replace(options, decimals="objects") if options.decimals == "auto" else options
+
+
+def text_of(number: Decimal | int) -> str:
+    """All digits of a number, and its scale."""
+    return str(Decimal(number))
+
+
+def _number(value: Any, name: str) -> str:
+    if not Decimal(value).is_finite():
+        raise _refuse(value, pa.large_string(), name, "a BigDecimal is finite")
+    return text_of(value)
 
 
 def _check_types(values: Sequence[Any], kind: pa.DataType, name: str) -> None:
@@ -150,7 +185,7 @@ def _check_one(value: Any, kind: pa.DataType, name: str) -> None:
 def _refuse(value: Any, kind: pa.DataType, name: str, remedy: str | None = None) -> ValueRangeError:
     return ValueRangeError(
         f"{name} cannot hold a value that the function gave",
-        expected=str(kind),
+        expected=str(kind).replace("large_string", "decimal"),
         found=f"{value!r:.200} ({type(value).__name__})",
         remedy=remedy or "give a value of the declared type, or declare the type of the value",
     )

@@ -44,7 +44,7 @@ from pyspark_savepoint.statebackends.processing.slices import (
     timers_of,
 )
 from pyspark_savepoint.statebackends.processing.state import AggregateFunction, Descriptor
-from pyspark_savepoint.statebackends.processing.values import to_python
+from pyspark_savepoint.statebackends.processing.values import for_functions, to_python
 from pyspark_savepoint.statebackends.processing.windows import GlobalWindow, TimeWindow
 from pyspark_savepoint.statebackends.request import TableRequest
 from pyspark_savepoint.statebackends.timers_table import TimerPartition
@@ -100,7 +100,8 @@ class WindowReaderPlan:
             )
         space = metas[CONTENTS].namespace_serializer.flink_type
         metas = {name: meta for name, meta in metas.items() if meta.namespace_serializer.flink_type == space}
-        base = replace(request, include_key_group=True, include_ttl=False, batch_rows=BATCH_ROWS)
+        decode = for_functions(request.decode)
+        base = replace(request, include_key_group=True, include_ttl=False, batch_rows=BATCH_ROWS, decode=decode)
         wanted = replace(base, table="window_state", state=choose(list(metas)), raw=(*request.raw, KEY, WINDOW))
         table = KeyedTable(savepoint, operator, wanted, namespaced=True)
         count = min(parallelism or max(operator.parallelism, 1), operator.max_parallelism)

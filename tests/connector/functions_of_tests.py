@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from pyspark_savepoint import (
@@ -16,6 +17,7 @@ from pyspark_savepoint import (
     ListStateDescriptor,
     MapStateDescriptor,
     ProcessWindowFunction,
+    ReducingStateDescriptor,
     StateBootstrapFunction,
     ValueStateDescriptor,
     WindowReaderFunction,
@@ -142,6 +144,44 @@ class CountAndFire(KeyedProcessFunction):
         ctx.timer_service().register_event_time_timer(timestamp + 1)  # not heard while timers fire
         watermark = ctx.timer_service().current_watermark()
         yield ctx.get_current_key(), ctx.time_domain(), timestamp, self.count.value(), watermark
+
+
+# -- numbers of any size ---------------------------------------------------------------------------------------
+
+
+class Prices(KeyedStateBootstrapFunction):
+    """BigDecimals in state of every kind."""
+
+    def open(self, ctx: Any) -> None:
+        self.sum = ctx.get_reducing_state(ReducingStateDescriptor("sum", "BIG_DECIMAL", reduce=lambda a, b: a + b))
+        self.each = ctx.get_list_state(ListStateDescriptor("each", "POJO<com.shop.Price>(price BIG_DECIMAL)"))
+        self.by_price = ctx.get_map_state(MapStateDescriptor("by_price", "BIG_DECIMAL", "BIG_DECIMAL"))
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        self.sum.add(value.price)
+        self.each.add({"price": value.price * 3})
+        self.by_price.put(value.price, Decimal("1E+3"))
+        assert self.by_price.get(value.price) == 1000
+
+
+class PriceReader(KeyedStateReaderFunction):
+    def open(self, ctx: Any) -> None:
+        self.sum = ctx.get_reducing_state("sum")
+        self.each = ctx.get_list_state("each")
+        self.by_price = ctx.get_map_state("by_price")
+
+    def read_key(self, key: Any, ctx: Any) -> Iterator[tuple[Any, ...]]:
+        by_price = sorted(self.by_price.items())
+        yield key, self.sum.get(), str([row.price for row in self.each.get()]), str(by_price)
+
+
+class PriceList(StateBootstrapFunction):
+    def initialize_state(self, ctx: Any) -> None:
+        store = ctx.get_operator_state_store()
+        self.state = store.get_list_state(ListStateDescriptor("prices", "TUPLE<BIG_DECIMAL, LIST<BIG_DECIMAL>>"))
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        self.state.add((value.price, [value.price * 2]))
 
 
 # -- misbehaviour ----------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,9 @@ from functions_of_tests import (
     KeyedContents,
     KeyedStateReader,
     LockedWindows,
+    PriceList,
+    PriceReader,
+    Prices,
     ReaderFunction,
     ReturnsARow,
     SimpleBootstrapFunction,
@@ -40,7 +44,12 @@ from pyspark_savepoint import (
     UserFunctionError,
 )
 from pyspark_savepoint.distribution import key_by
-from pyspark_savepoint.formats.errors import OptionError, SnapshotNotFoundError, StateNotFoundError
+from pyspark_savepoint.formats.errors import (
+    OptionError,
+    SnapshotNotFoundError,
+    StateNotFoundError,
+    UndecodableStateError,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -348,3 +357,55 @@ def test_steps_of_a_transformation_say_what_they_take(spark: SparkSession, recor
         with pytest.raises(OptionError, match="windows end with reduce") as caught:
             Savepoint.create(spark).with_operator("uid", unfinished)  # type: ignore[arg-type]
         assert caught.value.facts["found"] == type(unfinished).__name__
+
+
+def test_big_decimals_are_decimals_to_functions(spark: SparkSession, tmp_path: Path) -> None:
+    texts = [(1, "1.50", 5), (1, "2.25", 6), (2, "-0.10", 7)]
+    prices = spark.createDataFrame(texts, "id int, price string, ts long").selectExpr(
+        "id", "cast(price as decimal(10, 2)) as price", "ts"
+    )
+    source = OperatorTransformation.bootstrap_with(prices.coalesce(1)).assign_timestamps("ts")
+    savepoint = Savepoint.create(spark)
+    for uid, options in (("sorted", {}), ("rocksdb", {"sorted": False, "state_backend": "rocksdb"})):
+        savepoint = savepoint.with_operator(uid, source.options(**options).key_by("id").transform(Prices()))
+    windowed = source.key_by("id").window(TumblingEventTimeWindows.of(10)).process()
+    savepoint = savepoint.with_operator("windows", windowed).with_operator("list", source.transform(PriceList()))
+    written = savepoint.write(f"{tmp_path}/sp")
+    thousand = "Decimal('1E+3')"
+    expected = [
+        (
+            1,
+            Decimal("3.75"),
+            "[Decimal('4.50'), Decimal('6.75')]",
+            f"[(Decimal('1.50'), {thousand}), (Decimal('2.25'), {thousand})]",
+        ),
+        (2, Decimal("-0.10"), "[Decimal('-0.30')]", f"[(Decimal('-0.10'), {thousand})]"),
+    ]
+    for uid in ("sorted", "rocksdb"):
+        read = written.read_keyed_state(uid, PriceReader(), "id int, sum decimal(10, 2), each string, by string")
+        assert rows(read) == expected
+        assert rows(written.keyed_state(uid).select("key", "sum")) == [(1, "3.75"), (2, "-0.10")]
+    contents = written.window_state("windows").selectExpr("explode(`window-contents`) as c").select("c.f1")
+    assert rows(contents) == [("-0.10",), ("1.50",), ("2.25",)]
+    listed = written.list_state("list", "prices").selectExpr("value.f0", "value.f1[0]")
+    assert rows(listed) == [("-0.10", "-0.20"), ("1.50", "3.00"), ("2.25", "4.50")]
+    as_text = written.read_keyed_state(
+        "sorted", PriceReader(), "id int, sum string, e string, b string", decimals="string"
+    )
+    assert [row.sum for row in as_text.collect() if row.id == 1] == ["3.75"]
+
+
+def test_keys_that_cannot_be_are_said_in_the_words_of_key_by(spark: SparkSession, records: DataFrame) -> None:
+    source = OperatorTransformation.bootstrap_with(records.selectExpr("id", "value", "struct(id, value) as pair"))
+    savepoint = Savepoint.create(spark)
+    pojo = source.key_by("pair", key_type="POJO<com.shop.Pair>(id INT, value INT)").transform(
+        StatefulFunctionWithTime()
+    )
+    with pytest.raises(UndecodableStateError, match="known only to the user's code") as caught:
+        savepoint.with_operator("uid", pojo)
+    assert "key_by(..., key_group='column')" in caught.value.facts["remedy"]
+    text = source.key_by("id", key_type="STRING").transform(StatefulFunctionWithTime())
+    with pytest.raises(OptionError, match="column 'id' cannot be written as STRING") as refused:
+        savepoint.with_operator("uid", text)
+    assert refused.value.facts["remedy"] == "cast the column, or give key_by another key_type"
+    assert "operator" not in refused.value.facts

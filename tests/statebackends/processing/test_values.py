@@ -34,6 +34,7 @@ SCALARS: dict[pa.DataType, st.SearchStrategy[Any]] = {
     pa.timestamp("us", "UTC"): st.datetimes(timezones=st.just(UTC)),
     pa.timestamp("us"): st.datetimes(),
     pa.decimal128(10, 2): st.integers(-(10**9), 10**9).map(lambda number: Decimal(number) / 100),
+    pa.large_string(): st.decimals(allow_nan=False, allow_infinity=False),
     pa.duration("us"): st.timedeltas(datetime.timedelta(-9999), datetime.timedelta(9999)),
 }
 
@@ -219,3 +220,30 @@ def test_numbers_of_numpy_are_numbers() -> None:
 def test_a_type_without_codec_says_what_to_do() -> None:
     with pytest.raises(UndecodableStateError, match="heap backend"):
         codec(pa.time64("ns"))
+
+
+def test_big_decimals_are_decimals_of_any_scale() -> None:
+    numbers = [Decimal("1.50"), Decimal("1E+3"), Decimal("-0.001"), 10**5000, None]
+    column = from_python(numbers, pa.large_string(), "n")
+    found = to_python(column)
+    assert found == numbers
+    assert [each.as_tuple() for each in found[:3]] == [each.as_tuple() for each in numbers[:3]]
+    for wrong, remedy in (
+        (Decimal("NaN"), "finite"),
+        (Decimal("Infinity"), "finite"),
+        ("1.5", "declared"),
+        (1.5, "declared"),
+    ):
+        with pytest.raises(ValueRangeError) as caught:
+            from_python([wrong], pa.large_string(), "n")
+        assert caught.value.facts["expected"] == "decimal"
+        assert remedy in caught.value.facts["remedy"]
+    encode, decode = codec(pa.large_string())
+    assert [decode(encode(number)) for number in numbers[:4]] == numbers[:4]
+
+
+def test_keys_of_a_map_that_are_one_number_are_not_lost() -> None:
+    kind = pa.map_(pa.large_string(), pa.int64())
+    assert to_python(pa.array([[("1.0", 1), ("2", 2)], []], kind)) == [{Decimal("1.0"): 1, Decimal(2): 2}, {}]
+    with pytest.raises(ValueRangeError, match="the same number with other scales"):
+        to_python(pa.array([[("1.0", 1), ("1.00", 2)]], kind))
