@@ -52,7 +52,7 @@ class SingleKeyListState(ListState[Any]):
 
     def get(self) -> list[Any]:
         """The elements."""
-        return self.content
+        return self.content or []
 
     def add(self, value: Any) -> None:
         """Append one."""

@@ -103,6 +103,16 @@ def test_a_list_that_cannot_be_set_stays_as_it_was(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", BACKENDS)
+def test_nothing_is_nobodys_list(name: str) -> None:
+    backend = create_backend(name)
+    elements: Any = backend.create(STATES[StateKind.LIST], Collected())
+    backend.set_current_key("a", b"\0\0\1a")
+    elements.get().append("x")
+    assert elements.get() == []
+    backend.close()
+
+
+@pytest.mark.parametrize("name", BACKENDS)
 def test_windows_of_all_kinds_come_back(name: str) -> None:
     backend, output = create_backend(name), Collected()
     value: Any = backend.create(replace(STATES[StateKind.VALUE], namespaced=True), output)
