@@ -64,6 +64,9 @@ def run(script: str, *arguments: str) -> tuple[Any, str]:
     # This process may have a JVM of its own, which the script's Spark must not take for its own.
     for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET", "SPARK_CONNECT_MODE_ENABLED", "SPARK_REMOTE"):
         environment.pop(name, None)
+    if "connect" in arguments:
+        # Spark's own word for a server on any free port: by default it is the same for all.
+        environment["SPARK_TESTING"] = "1"
     done = subprocess.run(
         [sys.executable, "-c", script, *arguments], env=environment, capture_output=True, text=True, timeout=300
     )
