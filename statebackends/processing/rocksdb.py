@@ -13,6 +13,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 from pyspark_savepoint.formats.errors import OptionError
@@ -28,12 +29,11 @@ class RocksDBStateBackend(KeyedStateBackend):
 
     def __init__(self, directory: str | None = None) -> None:
         super().__init__()
-        self._folder = tempfile.mkdtemp(prefix="savepoint-rocksdb-", dir=directory or local_directory())
-        try:
-            self._db = open_database(self._folder)
-        except BaseException:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            raise
+        folder = tempfile.mkdtemp(prefix="savepoint-rocksdb-", dir=directory or local_directory())
+        with ExitStack() as leaving:
+            leaving.callback(shutil.rmtree, folder, ignore_errors=True)
+            self._db = open_database(folder)
+            self._leave = leaving.pop_all()
         self._states: list[tuple[RocksState, StateOutput]] = []
 
     def create(self, state: RegisteredState, output: StateOutput) -> State:
@@ -81,8 +81,8 @@ class RocksDBStateBackend(KeyedStateBackend):
 
     def close(self) -> None:
         """Remove the folder."""
-        self._db.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        with self._leave:
+            self._db.close()
 
 
 def open_database(folder: str) -> Any:
