@@ -32,8 +32,6 @@ COUNTS = ("before", "after", "added", "removed", "changed")
 
 def overview(old: Savepoint, new: Savepoint) -> DataFrame:
     """One row per operator, table and state."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     states = {side: savepoint.states().collect() for side, savepoint in zip(SIDES, (old, new), strict=True)}
     hashes = {side: {plan.identifier.operator_id.hex for plan in savepoint.plan.operators}
               for side, savepoint in zip(SIDES, (old, new), strict=True)}  # fmt: skip
