@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import IntegralType, TimestampNTZType, TimestampType
 
 from pyspark_savepoint.bootstrap_options import ProcessingOptions, merged
@@ -34,7 +34,6 @@ from pyspark_savepoint.statebackends.processing.windows import WindowAssigner
 from pyspark_savepoint.windowed_transformation import WindowedTransformation
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
 TIMESTAMP, KEY = "__savepoint_timestamp", "__savepoint_key"
@@ -48,7 +47,7 @@ class OperatorTransformation:
     @staticmethod
     def bootstrap_with(df: DataFrame) -> OneInputTransformation:
         """Records; every row is one, and functions are given it as a Row with the DataFrame's columns."""
-        if not hasattr(df, "columns"):
+        if not isinstance(df, DataFrame):
             raise OptionError(
                 "records are the rows of a DataFrame",
                 found=type(df).__name__,

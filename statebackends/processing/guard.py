@@ -42,7 +42,7 @@ class UserCode:
             f"{self.name} failed in {self.doing}: {type(error).__name__}: {error}",
             function=self.name,
             key=key,
-            remedy="nothing was written; the user's code is below",
+            remedy="the code is below; nothing is written unless all of it works",
             traceback="\n" + user_traceback(error),
         ) from None
 
