@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import timedelta
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,9 @@ from pyspark_savepoint import (
     ContinuousEventTimeTrigger,
     CountEvictor,
     EventTimeSessionWindows,
+    EventTimeTrigger,
     OperatorTransformation,
+    ProcessingTimeoutTrigger,
     Savepoint,
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
@@ -57,6 +60,11 @@ def bootstrapped(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) 
         "session-evictor": windows.window(session).element(RECORD).evictor(CountEvictor.of(2)).process(),
         "tumbling-continuous": windows.window(tumbling)
         .trigger(ContinuousEventTimeTrigger.of(INTERVAL))
+        .element(RECORD)
+        .reduce(add_amounts),
+        # The time-out is a day away: its timer and its state wait beside the windows that fire.
+        "tumbling-timeout": windows.window(tumbling)
+        .trigger(ProcessingTimeoutTrigger.of(EventTimeTrigger.create(), timedelta(days=1)))
         .element(RECORD)
         .reduce(add_amounts),
     }
@@ -119,6 +127,7 @@ def expected() -> dict[str, list[Any]]:
     return {
         "tumbling-continuous": [each for each in reduced(tumbling) for _ in range(firings(*each[:3]))],
         "tumbling-reduce": reduced(tumbling),
+        "tumbling-timeout": reduced(tumbling),
         "session-reduce": reduced(sessions),
         "sliding-aggregate": aggregated(sliding),
         "session-aggregate": aggregated(sessions),

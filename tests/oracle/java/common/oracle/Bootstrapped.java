@@ -25,6 +25,8 @@ import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
 import org.apache.flink.streaming.api.functions.windowing.ProcessWindowFunction;
 import org.apache.flink.streaming.api.windowing.assigners.WindowAssigner;
 import org.apache.flink.streaming.api.windowing.evictors.CountEvictor;
+import org.apache.flink.streaming.api.windowing.triggers.EventTimeTrigger;
+import org.apache.flink.streaming.api.windowing.triggers.ProcessingTimeoutTrigger;
 import org.apache.flink.streaming.api.windowing.windows.TimeWindow;
 import org.apache.flink.util.Collector;
 
@@ -83,6 +85,8 @@ public final class Bootstrapped {
         keyed.window(session).evictor(CountEvictor.of(2))
                 .process(new All("session-evictor"), Types.VOID).uid("session-evictor");
         reduced(keyed.window(tumbling).trigger(Compat.continuous(Duration.ofSeconds(4))), "tumbling-continuous");
+        reduced(keyed.window(tumbling).trigger(
+                ProcessingTimeoutTrigger.of(EventTimeTrigger.create(), Duration.ofDays(1))), "tumbling-timeout");
     }
 
     private static void reduced(WindowedStream<Tuple2<Long, Long>, Long, TimeWindow> windows, String uid) {
