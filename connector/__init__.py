@@ -25,7 +25,7 @@ _OF_FUNCTIONS = {
         "WindowReaderFunction",
     ),
     "more_triggers": ("ContinuousEventTimeTrigger", "ContinuousProcessingTimeTrigger", "DeltaTrigger"),
-    "state": (
+    "state_descriptors": (
         "AggregateFunction",
         "AggregatingStateDescriptor",
         "ListStateDescriptor",

@@ -29,7 +29,7 @@ def copy_of(function: F) -> F:
         return copy
     if isinstance(function, WindowSpec):
         # It is ours: the user's functions are its parts.
-        for part in _culprits(vars(function)).values():
+        for part in _culprits(_parts(function)).values():
             copy_of(part)
     culprits = [f"{name} ({type(value).__name__})" for name, value in _culprits(_parts(function)).items()]
     where = "variable" if isinstance(function, FunctionType) else "attribute"

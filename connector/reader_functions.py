@@ -23,7 +23,7 @@ from pyspark_savepoint.schema import arrow_schema
 from pyspark_savepoint.statebackends.processing.functions import KeyedStateReaderFunction, WindowReaderFunction
 from pyspark_savepoint.statebackends.processing.guard import expect_function
 from pyspark_savepoint.statebackends.processing.keyed_reader import KeyedReaderPlan
-from pyspark_savepoint.statebackends.processing.state import AggregateFunction
+from pyspark_savepoint.statebackends.processing.state_descriptors import AggregateFunction
 from pyspark_savepoint.statebackends.processing.window_reader import WindowReaderPlan
 from pyspark_savepoint.statebackends.request import TableRequest
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from pyspark_savepoint.statebackends.processing.functions import KeyedStateReaderFunction, WindowReaderFunction
-    from pyspark_savepoint.statebackends.processing.state import AggregateFunction
+    from pyspark_savepoint.statebackends.processing.state_descriptors import AggregateFunction
 
 
 class SavepointTables:

@@ -15,7 +15,7 @@ from pyspark_savepoint.statebackends.processing.durations import Duration, milli
 from pyspark_savepoint.statebackends.processing.evictors import Evictor
 from pyspark_savepoint.statebackends.processing.functions import ProcessWindowFunction
 from pyspark_savepoint.statebackends.processing.guard import expect_function
-from pyspark_savepoint.statebackends.processing.state import AggregateFunction
+from pyspark_savepoint.statebackends.processing.state_descriptors import AggregateFunction
 from pyspark_savepoint.statebackends.processing.triggers import Trigger
 from pyspark_savepoint.statebackends.processing.window_operator import WindowSpec
 from pyspark_savepoint.statebackends.processing.windows import WindowAssigner

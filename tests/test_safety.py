@@ -37,6 +37,7 @@ ATTRIBUTES_BY_NAME = {
     "formats/rocksdb/keyed_stream.py": 1,  # the parts of an entry
     "formats/serializers/logical_streams.py": 1,  # fields of a logical type
     "formats/serializers/primitives.py": 1,  # the kernel of a width
+    "statebackends/processing/guard.py": 1,  # methods of a user's function that its base declares
 }
 #: Where plug-ins are loaded: entry points of installed packages, by the names that those packages registered.
 ENTRY_POINTS = {"formats/serializers/registry.py"}

@@ -18,9 +18,9 @@ import pyarrow as pa
 from pyspark_savepoint.statebackends.processing.adapted_states import ADAPTED, GONE, TOUCH, Adapter
 from pyspark_savepoint.statebackends.processing.backend import KeyedStateBackend, RegisteredState, StateOutput
 from pyspark_savepoint.statebackends.processing.row import Row
-from pyspark_savepoint.statebackends.processing.state import (
+from pyspark_savepoint.statebackends.processing.state import State
+from pyspark_savepoint.statebackends.processing.state_descriptors import (
     AggregateFunction,
-    State,
     StateTtlConfig,
     StateVisibility,
     UpdateType,

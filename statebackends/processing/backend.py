@@ -18,12 +18,12 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from pyspark_savepoint.formats.errors import OptionError
-from pyspark_savepoint.statebackends.processing.state import (
+from pyspark_savepoint.statebackends.processing.state import State
+from pyspark_savepoint.statebackends.processing.state_descriptors import (
     AggregateFunction,
     AggregatingStateDescriptor,
     Descriptor,
     ReducingStateDescriptor,
-    State,
 )
 from pyspark_savepoint.statebackends.writing.descriptors import StateKind
 

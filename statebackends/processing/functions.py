@@ -14,15 +14,17 @@ from typing import Any, Protocol
 
 from pyspark_savepoint.statebackends.processing.state import (
     AggregatingState,
+    ListState,
+    MapState,
+    ReducingState,
+    ValueState,
+)
+from pyspark_savepoint.statebackends.processing.state_descriptors import (
     AggregatingStateDescriptor,
     Descriptor,
-    ListState,
     ListStateDescriptor,
-    MapState,
     MapStateDescriptor,
-    ReducingState,
     ReducingStateDescriptor,
-    ValueState,
     ValueStateDescriptor,
 )
 from pyspark_savepoint.statebackends.processing.timers import TimerService

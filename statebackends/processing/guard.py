@@ -104,7 +104,7 @@ def expect_function(function: object, kind: type) -> None:
 
 def expect_arguments(function: object, kind: type) -> None:
     """OptionError for a method that cannot be called as the kind's is: users of Flink expect a Collector, for one."""
-    methods = {name: method for part in reversed(kind.__mro__) for name, method in vars(part).items()}
+    methods = {name: method for part in reversed(kind.__mro__) for name, method in part.__dict__.items()}
     for name, declared in methods.items():
         if name.startswith("_") or not inspect.isfunction(declared):
             continue

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyspark_savepoint.statebackends.processing.durations import Duration, millis
-from pyspark_savepoint.statebackends.processing.state import (
+from pyspark_savepoint.statebackends.processing.state_descriptors import (
     Descriptor,
     ReducingStateDescriptor,
     ValueStateDescriptor,

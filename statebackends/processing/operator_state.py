@@ -27,7 +27,7 @@ from pyspark_savepoint.statebackends.processing.pace import Pace
 from pyspark_savepoint.statebackends.processing.records import plain_values
 from pyspark_savepoint.statebackends.processing.registry import ObjectReuse, Unshared
 from pyspark_savepoint.statebackends.processing.single_key_states import SingleKeyListState, SingleKeyMapState
-from pyspark_savepoint.statebackends.processing.state import ListStateDescriptor, MapStateDescriptor
+from pyspark_savepoint.statebackends.processing.state_descriptors import ListStateDescriptor, MapStateDescriptor
 from pyspark_savepoint.statebackends.processing.values import from_python
 from pyspark_savepoint.statebackends.writing.descriptors import OperatorStateDescriptor, OperatorStateMode, StateKind
 

@@ -18,14 +18,13 @@ from pyspark_savepoint.formats.serializers.notation import parse_type
 from pyspark_savepoint.statebackends.processing.state import (
     INTERFACES,
     AggregatingState,
-    AggregatingStateDescriptor,
-    Descriptor,
     ListState,
     MapState,
     ReducingState,
     State,
     ValueState,
 )
+from pyspark_savepoint.statebackends.processing.state_descriptors import AggregatingStateDescriptor, Descriptor
 from pyspark_savepoint.statebackends.processing.values import to_python
 from pyspark_savepoint.statebackends.state_column import unit_serializers
 from pyspark_savepoint.statebackends.writing.descriptors import StateKind

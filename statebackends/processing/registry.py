@@ -24,14 +24,13 @@ from pyspark_savepoint.statebackends.processing.adapters import Copies, TimeToLi
 from pyspark_savepoint.statebackends.processing.backend import KeyedStateBackend, RegisteredState
 from pyspark_savepoint.statebackends.processing.entry_output import PLAIN, EntryOutput, TimerOutput, unit_types
 from pyspark_savepoint.statebackends.processing.row import Row
-from pyspark_savepoint.statebackends.processing.state import (
-    INTERFACES,
+from pyspark_savepoint.statebackends.processing.state import INTERFACES, State
+from pyspark_savepoint.statebackends.processing.state_descriptors import (
     AggregatingStateDescriptor,
     Descriptor,
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
-    State,
     ValueStateDescriptor,
 )
 from pyspark_savepoint.statebackends.processing.timers import SavedTimers, now_millis

@@ -10,13 +10,13 @@ from typing import Any
 
 from pyspark_savepoint.statebackends.processing.backend import RegisteredState, needs_element
 from pyspark_savepoint.statebackends.processing.state import (
-    AggregateFunction,
     AggregatingState,
     ListState,
     MapState,
     ReducingState,
     ValueState,
 )
+from pyspark_savepoint.statebackends.processing.state_descriptors import AggregateFunction
 from pyspark_savepoint.statebackends.writing.descriptors import StateKind
 
 

@@ -11,13 +11,13 @@ from typing import Any
 from pyspark_savepoint.statebackends.processing.backend import RegisteredState, needs_element
 from pyspark_savepoint.statebackends.processing.map_views import MapViews
 from pyspark_savepoint.statebackends.processing.state import (
-    AggregateFunction,
     AggregatingState,
     ListState,
     ReducingState,
     State,
     ValueState,
 )
+from pyspark_savepoint.statebackends.processing.state_descriptors import AggregateFunction
 from pyspark_savepoint.statebackends.writing.descriptors import StateKind
 
 Table = dict[Any, Any]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyspark_savepoint.statebackends.processing.durations import Duration, millis
-from pyspark_savepoint.statebackends.processing.state import Descriptor, ValueStateDescriptor
+from pyspark_savepoint.statebackends.processing.state_descriptors import Descriptor, ValueStateDescriptor
 from pyspark_savepoint.statebackends.processing.triggers import Trigger, TriggerContext, TriggerResult
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol
 
-from pyspark_savepoint.statebackends.processing.state import Descriptor, ReducingStateDescriptor
+from pyspark_savepoint.statebackends.processing.state_descriptors import Descriptor, ReducingStateDescriptor
 
 
 class TriggerResult(Enum):

@@ -9,7 +9,8 @@ from pyspark_savepoint.formats.errors import StateNotFoundError, did_you_mean
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.statebackends.processing.functions import ProcessWindowFunction
 from pyspark_savepoint.statebackends.processing.registry import Registry
-from pyspark_savepoint.statebackends.processing.state import Descriptor, State
+from pyspark_savepoint.statebackends.processing.state import State
+from pyspark_savepoint.statebackends.processing.state_descriptors import Descriptor
 from pyspark_savepoint.statebackends.processing.timers import MIN_WATERMARK, SavedTimers, now_millis
 
 

@@ -22,7 +22,7 @@ from pyspark_savepoint.statebackends.processing.evictors import Evictor, Record
 from pyspark_savepoint.statebackends.processing.functions import ProcessWindowFunction
 from pyspark_savepoint.statebackends.processing.merging import MergingWindowSet
 from pyspark_savepoint.statebackends.processing.registry import Registry
-from pyspark_savepoint.statebackends.processing.state import (
+from pyspark_savepoint.statebackends.processing.state_descriptors import (
     AggregateFunction,
     AggregatingStateDescriptor,
     Descriptor,

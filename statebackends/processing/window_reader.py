@@ -43,7 +43,7 @@ from pyspark_savepoint.statebackends.processing.slices import (
     partitions_by_group,
     timers_of,
 )
-from pyspark_savepoint.statebackends.processing.state import AggregateFunction, Descriptor
+from pyspark_savepoint.statebackends.processing.state_descriptors import AggregateFunction, Descriptor
 from pyspark_savepoint.statebackends.processing.values import for_functions, to_python
 from pyspark_savepoint.statebackends.processing.windows import GlobalWindow, TimeWindow
 from pyspark_savepoint.statebackends.request import TableRequest

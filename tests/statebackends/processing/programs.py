@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from pyspark_savepoint.statebackends.processing.backend import KeyedStateBackend, RegisteredState
-from pyspark_savepoint.statebackends.processing.state import AggregateFunction
+from pyspark_savepoint.statebackends.processing.state_descriptors import AggregateFunction
 from pyspark_savepoint.statebackends.processing.windows import TimeWindow
 from pyspark_savepoint.statebackends.writing.descriptors import StateKind
 

@@ -12,7 +12,10 @@ from programs import STATES, WINDOWS, Collected, programs, run, windowed_program
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.statebackends.processing.backend import RegisteredState
 from pyspark_savepoint.statebackends.processing.backends import BACKENDS, create_backend
-from pyspark_savepoint.statebackends.processing.state import AggregatingStateDescriptor, ReducingStateDescriptor
+from pyspark_savepoint.statebackends.processing.state_descriptors import (
+    AggregatingStateDescriptor,
+    ReducingStateDescriptor,
+)
 from pyspark_savepoint.statebackends.processing.windows import GlobalWindow
 from pyspark_savepoint.statebackends.writing.descriptors import StateKind
 

@@ -19,7 +19,7 @@ from pyspark_savepoint.statebackends.processing.functions import KeyedProcessFun
 from pyspark_savepoint.statebackends.processing.process import ProcessPlan, ProcessTask
 from pyspark_savepoint.statebackends.processing.records import RecordOrder
 from pyspark_savepoint.statebackends.processing.registry import ObjectReuse
-from pyspark_savepoint.statebackends.processing.state import (
+from pyspark_savepoint.statebackends.processing.state_descriptors import (
     AggregateFunction,
     AggregatingStateDescriptor,
     ListStateDescriptor,

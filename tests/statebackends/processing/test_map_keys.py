@@ -14,7 +14,7 @@ from pyspark_savepoint.formats.savepoint import Savepoint
 from pyspark_savepoint.statebackends.processing.functions import KeyedStateBootstrapFunction, KeyedStateReaderFunction
 from pyspark_savepoint.statebackends.processing.keyed_reader import KeyedReaderPlan, KeyedReaderTask
 from pyspark_savepoint.statebackends.processing.reader_states import ReaderMapState, Rows
-from pyspark_savepoint.statebackends.processing.state import MapStateDescriptor
+from pyspark_savepoint.statebackends.processing.state_descriptors import MapStateDescriptor
 from pyspark_savepoint.statebackends.request import TableRequest
 
 BACKENDS = ["single_key", "heap", "rocksdb"]

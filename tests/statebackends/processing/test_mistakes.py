@@ -41,7 +41,7 @@ from pyspark_savepoint.statebackends.processing.guard import Closing, expect_fun
 from pyspark_savepoint.statebackends.processing.operator_state import OperatorStatePlan
 from pyspark_savepoint.statebackends.processing.process import ProcessPlan, ProcessTask
 from pyspark_savepoint.statebackends.processing.row import make_row
-from pyspark_savepoint.statebackends.processing.state import (
+from pyspark_savepoint.statebackends.processing.state_descriptors import (
     AggregateFunction,
     AggregatingStateDescriptor,
     MapStateDescriptor,

@@ -12,7 +12,7 @@ from pyspark_savepoint.formats.errors import DuplicateKeyError, UserFunctionErro
 from pyspark_savepoint.statebackends.processing.functions import KeyedProcessFunction, KeyedStateBootstrapFunction
 from pyspark_savepoint.statebackends.processing.process import ProcessPlan, ProcessTask
 from pyspark_savepoint.statebackends.processing.records import RecordOrder
-from pyspark_savepoint.statebackends.processing.state import (
+from pyspark_savepoint.statebackends.processing.state_descriptors import (
     MapStateDescriptor,
     ReducingStateDescriptor,
     ValueStateDescriptor,

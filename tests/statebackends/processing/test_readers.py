@@ -28,7 +28,7 @@ from pyspark_savepoint.statebackends.processing.functions import (
     WindowReaderFunction,
 )
 from pyspark_savepoint.statebackends.processing.keyed_reader import KeyedReaderPlan, KeyedReaderTask
-from pyspark_savepoint.statebackends.processing.state import (
+from pyspark_savepoint.statebackends.processing.state_descriptors import (
     AggregateFunction,
     AggregatingStateDescriptor,
     ListStateDescriptor,

@@ -23,7 +23,7 @@ from pyspark_savepoint.statebackends.processing.more_triggers import (
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,
 )
-from pyspark_savepoint.statebackends.processing.state import (
+from pyspark_savepoint.statebackends.processing.state_descriptors import (
     ListStateDescriptor,
     StateTtlConfig,
     StateVisibility,

@@ -21,7 +21,7 @@ from pyspark_savepoint.statebackends.processing.merging import MergingWindowSet
 from pyspark_savepoint.statebackends.processing.more_triggers import ContinuousEventTimeTrigger, DeltaTrigger
 from pyspark_savepoint.statebackends.processing.records import RecordOrder
 from pyspark_savepoint.statebackends.processing.registry import ObjectReuse
-from pyspark_savepoint.statebackends.processing.state import (
+from pyspark_savepoint.statebackends.processing.state_descriptors import (
     AggregateFunction,
     ListStateDescriptor,
     ValueStateDescriptor,
