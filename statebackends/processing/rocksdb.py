@@ -101,7 +101,7 @@ def open_database(folder: str) -> Any:
     options = Options(raw_mode=True)
     options.create_if_missing(True)
     options.set_write_buffer_size(64 << 20)
-    # With millions of keys most are looked up in files: filters and a cache take 8 µs a record there instead of 13.
+    # With millions of keys most are looked up in files: filters and a cache save a third there.
     tables = BlockBasedOptions()
     tables.set_bloom_filter(10, False)
     tables.set_block_cache(Cache(BLOCK_CACHE))
