@@ -77,7 +77,7 @@ class WindowedTransformation:
                 found=type(reduce).__name__,
                 remedy="process() keeps all elements",
             )
-        return self._rows(WindowParts(reduce=reduce, function=function))
+        return self._rows(function, reduce=reduce)
 
     def aggregate(
         self,
@@ -87,37 +87,33 @@ class WindowedTransformation:
     ) -> KeyedRows:
         """Elements into an accumulator, whose type in Flink's words is given."""
         expect_function(aggregate, AggregateFunction)
-        return self._rows(WindowParts(aggregate=aggregate, accumulator_type=accumulator_type, function=function))
+        return self._rows(function, aggregate=aggregate, accumulator_type=accumulator_type)
 
     def process(self, function: ProcessWindowFunction | None = None) -> KeyedRows:
         """All elements are kept; the function is called where a trigger fires, for the state that it may have."""
-        return self._rows(WindowParts(function=function))
+        return self._rows(function)
 
     apply = process
 
-    def _rows(self, parts: WindowParts) -> KeyedRows:
-        if parts.function is not None:
-            expect_function(parts.function, ProcessWindowFunction)
+    def _rows(
+        self,
+        function: ProcessWindowFunction | None,
+        reduce: Callable[[Any, Any], Any] | None = None,
+        aggregate: AggregateFunction[Any, Any, Any] | None = None,
+        accumulator_type: str | None = None,
+    ) -> KeyedRows:
+        if function is not None:
+            expect_function(function, ProcessWindowFunction)
         spec = WindowSpec(
             self.assigner,
             self.element_type or "",
             self.given_trigger or self.assigner.default_trigger(),
-            parts.reduce,
-            parts.aggregate,
-            parts.accumulator_type,
-            parts.function,
+            reduce,
+            aggregate,
+            accumulator_type,
+            function,
             self.given_evictor,
             self.lateness,
         )
         spec.check()
         return KeyedRows(self.keyed._keyed(), spec)
-
-
-@dataclass(frozen=True)
-class WindowParts:
-    """What is done with the elements of a window."""
-
-    reduce: Callable[[Any, Any], Any] | None = None
-    aggregate: AggregateFunction[Any, Any, Any] | None = None
-    accumulator_type: str | None = None
-    function: ProcessWindowFunction | None = None

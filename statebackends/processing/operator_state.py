@@ -191,7 +191,7 @@ class OperatorStateTask:
 
     def _rows(self) -> Iterator[pa.RecordBatch]:
         state, descriptor = self.store.states[self.plan.state], self.store.descriptors[self.plan.state]
-        name, schema = f"state {self.plan.state!r}", state_schema(descriptor, PLAIN)
+        name, schema, sent = f"state {self.plan.state!r}", state_schema(descriptor, PLAIN), state_schema(descriptor)
         rows: list[tuple[Any, ...]] = (
             [(each,) for each in state.get()] if isinstance(state, SingleKeyListState) else list(state.items())
         )
@@ -199,8 +199,8 @@ class OperatorStateTask:
         for part in pace.parts(rows):
             columns = zip(zip(*part, strict=True), schema, strict=True)
             arrays = [from_python(column, field.type, name) for column, field in columns]
-            sent = state_schema(descriptor)
-            columns_sent = [array.cast(field.type) for array, field in zip(arrays, sent, strict=True)]
-            batch = pa.RecordBatch.from_arrays(columns_sent, schema=sent)
+            batch = pa.RecordBatch.from_arrays(
+                [array.cast(field.type) for array, field in zip(arrays, sent, strict=True)], schema=sent
+            )
             pace.made(len(part), batch.nbytes)
             yield batch
