@@ -137,7 +137,8 @@ class FlatPartition:
             entries = np.concatenate(chosen)
             entries = entries[block.state[entries] == state]
             if self.keyed.lookup is not None:
-                entries = entries[self.keyed.lookup.matches(block, block.key_start[entries], block.key_end[entries])]
+                spans = block.key_start[entries], block.key_end[entries]
+                entries = entries[self.keyed.lookup.matches(block.buffer, *spans)]
             for low in range(0, len(entries), self.keyed.spec.batch_rows):
                 yield from self._batch(block, header, column, entries[low : low + self.keyed.spec.batch_rows])
 

@@ -18,13 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyspark_savepoint.formats.block_parts import binary_column
-from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Flags, Longs
+from pyspark_savepoint.formats.columns import Bytes, Cursors, DecodeOptions, Flags, Longs
 from pyspark_savepoint.formats.errors import OptionError, UndecodableStateError
 from pyspark_savepoint.formats.key_groups import key_group_for_hash
-from pyspark_savepoint.formats.keyed_block import KeyedBlock, SortedRows
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.statebackends.json_values import from_json
-from pyspark_savepoint.statebackends.keyed_plan import OperatorHeaders
 
 MAX_KEYS = 100_000
 #: Keys that are looked for one by one in a task, in all key groups where theirs are unknown; more are met in a scan.
@@ -53,9 +51,8 @@ class KeyLookup:
         return list(product(key_groups, keys)) if len(keys) * len(key_groups) <= MAX_PLACES else None
 
     @classmethod
-    def of(cls, text: str, headers: OperatorHeaders, options: DecodeOptions) -> KeyLookup:
+    def of(cls, text: str, serializer: TypeSerializer, max_parallelism: int, options: DecodeOptions) -> KeyLookup:
         """From the option's text: keys as the table shows them, but big numbers with all their digits."""
-        serializer = headers.headers[0].key_serializer
         try:
             wanted = json.loads(text)
         except (ValueError, RecursionError):
@@ -72,19 +69,19 @@ class KeyLookup:
             column = pa.array([from_json(value, kind, "key") for value in wanted], kind)
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             raise OptionError(f"option 'keys' has a key that {kind} cannot hold", found=str(error)) from None
-        return cls(encode(serializer, column), cls._groups(serializer, column, headers))
+        return cls(encode(serializer, column), cls._groups(serializer, column, max_parallelism))
 
     @staticmethod
-    def _groups(serializer: TypeSerializer, column: pa.Array, headers: OperatorHeaders) -> tuple[int, ...] | None:
+    def _groups(serializer: TypeSerializer, column: pa.Array, max_parallelism: int) -> tuple[int, ...] | None:
         try:
             hashes = serializer.java_hash(column)
         except UndecodableStateError:
             return None
-        return tuple(key_group_for_hash(value, headers.operator.max_parallelism) for value in hashes.tolist())
+        return tuple(key_group_for_hash(value, max_parallelism) for value in hashes.tolist())
 
-    def matches(self, block: KeyedBlock | SortedRows, start: Longs, end: Longs) -> Flags:
+    def matches(self, buffer: Bytes, start: Longs, end: Longs) -> Flags:
         """Which of some keys, given as spans, are wanted."""
-        keys = binary_column(block.buffer, start, end)
+        keys = binary_column(buffer, start, end)
         found: Any = pc.is_in(keys, value_set=self.encoded)
         return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
 

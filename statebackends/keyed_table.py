@@ -96,7 +96,10 @@ class KeyedTable:
                 notes.append(f"state {state!r} is column {name!r}, for its own name is taken")
         self.warnings = tuple(note for note in notes if note)
         self.schema = pa.schema(list(self._fields(chosen, names)))
-        self.lookup = KeyLookup.of(request.keys, self.headers, options) if request.keys is not None else None
+        self.lookup: KeyLookup | None = None
+        if request.keys is not None:
+            key = self.headers.headers[0].key_serializer
+            self.lookup = KeyLookup.of(request.keys, key, operator.max_parallelism, options)
 
     def _fields(self, chosen: dict[str, list[StateMetaInfoSnapshot]], names: dict[str, str]) -> Iterator[pa.Field]:
         operator = self.headers.operator.label
@@ -208,7 +211,7 @@ class KeyedPartition:
 
     def _rows(self, rows: RowsOfBlock, header: KeyedBackendHeader) -> Iterator[pa.RecordBatch]:
         if self.lookup is not None:
-            rows = rows.select(self.lookup.matches(rows.block, *rows.keys(0, len(rows))))
+            rows = rows.select(self.lookup.matches(rows.block.buffer, *rows.keys(0, len(rows))))
         builder = _BatchBuilder(self, rows, header)
         # Batches of one size, rather than a full one and a rest.
         count = -(-len(rows) // self.spec.batch_rows)

@@ -27,6 +27,7 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.layout import skip_rows
 from pyspark_savepoint.formats.serializers.primitives import read_numbers
 from pyspark_savepoint.statebackends.conform import conform, unify
+from pyspark_savepoint.statebackends.key_lookup import KeyLookup
 from pyspark_savepoint.statebackends.keyed_plan import (
     KeyedSplit,
     OperatorHeaders,
@@ -37,6 +38,7 @@ from pyspark_savepoint.statebackends.raw_timers import RawTimerSource, raw_timer
 from pyspark_savepoint.statebackends.request import TablePartition, TableRequest, choose_columns, choose_states
 from pyspark_savepoint.statebackends.timer_queue import TimerQueue, timer_queues
 
+TIMESTAMP_BYTES = 8
 SIGN = np.int64(-(2**63))
 KEY, NAMESPACE, KEY_GROUP, SUBTASK = "key", "namespace", "key_group", "subtask"
 
@@ -60,6 +62,9 @@ class TimersTable:
                 operator=operator.label,
                 remedy="load the path without options to see what the snapshot has",
             )
+        self.lookup: KeyLookup | None = None
+        if request.keys is not None:
+            self.lookup = KeyLookup.of(request.keys, queues[0].key, operator.max_parallelism, request.decode)
         services = list(dict.fromkeys(queue.service for queue in queues))
         self.services = frozenset(choose_states(services, request.states, "timer service", operator.label))
         self.schema = pa.schema(list(self._fields([queue for queue in queues if queue.service in self.services])))
@@ -93,18 +98,27 @@ class TimersTable:
         """One per execution vertex that has timers to read."""
         count = min(parallelism or 1, self.operator.max_parallelism)
         place = (self.operator.parallelism, self.operator.max_parallelism)
+        only = self.lookup.key_groups if self.lookup is not None else None
         found: list[TablePartition] = []
-        for key_groups in vertices(self.operator, self.request, None, count):
+        for key_groups in vertices(self.operator, self.request, only, count):
             split = self.headers.split(key_groups)
             raw = tuple(source for source in self.raw if meets(source.offsets.key_group_range, key_groups))
             if split.sources or raw:
-                found.append(TimerPartition(split, raw, self.services, self.schema, self.request, place))
+                found.append(TimerPartition(split, raw, self.services, self.schema, self.request, self.lookup, place))
         return found
 
 
 def _type(serializer: TypeSerializer, request: TableRequest, name: str) -> pa.DataType:
     kind = serializer.arrow_type(request.decode)
     return pa.binary() if name in request.raw and not pa.types.is_null(kind) else kind
+
+
+def _key_spans(key: TypeSerializer, at: Cursors, last: bool) -> tuple[Longs, Longs]:
+    """Where the keys of timers lie; ``last`` as for :meth:`TimerPartition._batch`."""
+    start = at.position.copy() if last else at.position + TIMESTAMP_BYTES
+    inner = at.at(start.copy(), at.end)
+    skip_rows(key, inner)
+    return start, inner.position
 
 
 @dataclass(frozen=True)
@@ -116,6 +130,7 @@ class TimerPartition:
     services: frozenset[str]
     schema: pa.Schema
     request: TableRequest
+    lookup: KeyLookup | None
     place: tuple[int, int]
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -142,6 +157,9 @@ class TimerPartition:
         yield from self._batches(queue, at, block.key_group[entries], last=False)
 
     def _batches(self, queue: TimerQueue, at: Cursors, key_group: Any, last: bool) -> Iterator[pa.RecordBatch]:
+        if self.lookup is not None:
+            rows = np.flatnonzero(self.lookup.matches(at.buffer, *_key_spans(queue.key, at, last)))
+            at, key_group = at.at(at.position[rows], at.end[rows]), key_group[rows]
         for low in range(0, len(at), self.request.batch_rows):
             rows = slice(low, low + self.request.batch_rows)
             part = at.at(at.position[rows].copy(), at.end[rows])

@@ -10,10 +10,24 @@ import pyarrow as pa
 import pytest
 
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, ValueRangeError
+from pyspark_savepoint.formats.savepoint import find_snapshots
 from pyspark_savepoint.statebackends.json_values import from_json
 from pyspark_savepoint.statebackends.request import TableRequest
 from pyspark_savepoint.statebackends.tables import open_table
 
+#: Operators with timers in canonical state, on the heap, in RocksDB's own files, in ForSt's, and in raw keyed state.
+TIMER_CASES = (
+    ("lab/2.2.1-hashmap-canonical", {"uid": "kv-tuple"}),
+    ("lab/2.2.1-hashmap-canonical", {"uid": "window-session"}),
+    ("lab/1.20.5-hashmap-native", {"uid": "kv-tuple"}),
+    ("lab/2.2.1-rocksdb-native", {"uid": "kv-tuple"}),
+    ("lab/2.2.1-rocksdb-incr-checkpoint", {"uid": "window-session"}),
+    ("lab/2.2.1-forst-native", {"uid": "kv-long"}),
+    (
+        "datastream/new-stateful-udf-migration-itcase-flink1.8-rocksdb-savepoint",
+        {"uid_hash": "41e91aae0bee218c44306cf7d21940ad"},
+    ),
+)
 ROW = pa.struct([("x", pa.int8()), ("__row_kind", pa.string())])
 
 
@@ -47,6 +61,23 @@ def test_keys_are_looked_up_in_windows(lab: str) -> None:
     options = {"table": "window_state"}
 
     assert keys_of(lab, "window-tumbling-reduce", [3, 99], **options) == [3, 3, 3, 3]
+
+
+def timers_of(path: str, **options: Any) -> list[dict[str, Any]]:
+    table = open_table(TableRequest(path, table="timers", **options))
+    return [row for part in table.partitions(4) for batch in part.batches() for row in batch.to_pylist()]
+
+
+@pytest.mark.parametrize(("case", "operator"), TIMER_CASES)
+def test_keys_are_looked_up_in_timers(corpus: Path, case: str, operator: dict[str, str]) -> None:
+    path = find_snapshots(str(corpus / case))[0].path
+    rows = timers_of(path, **operator)
+    wanted = {json.dumps(row["key"]) for row in rows[::7]}
+    expected = [row for row in rows if json.dumps(row["key"]) in wanted]
+
+    assert 0 < len(expected) < len(rows)
+    assert timers_of(path, **operator, keys=f"[{', '.join(wanted)}]") == expected
+    assert timers_of(path, **operator, keys="[]") == []
 
 
 @pytest.mark.parametrize(
