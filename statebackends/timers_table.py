@@ -158,8 +158,8 @@ class TimerPartition:
 
     def _batches(self, queue: TimerQueue, at: Cursors, key_group: Any, last: bool) -> Iterator[pa.RecordBatch]:
         if self.lookup is not None:
-            rows = np.flatnonzero(self.lookup.matches(at.buffer, *_key_spans(queue.key, at, last)))
-            at, key_group = at.at(at.position[rows], at.end[rows]), key_group[rows]
+            wanted = np.flatnonzero(self.lookup.matches(at.buffer, *_key_spans(queue.key, at, last)))
+            at, key_group = at.at(at.position[wanted], at.end[wanted]), key_group[wanted]
         for low in range(0, len(at), self.request.batch_rows):
             rows = slice(low, low + self.request.batch_rows)
             part = at.at(at.position[rows].copy(), at.end[rows])

@@ -65,7 +65,8 @@ def test_keys_are_looked_up_in_windows(lab: str) -> None:
 
 def timers_of(path: str, **options: Any) -> list[dict[str, Any]]:
     table = open_table(TableRequest(path, table="timers", **options))
-    return [row for part in table.partitions(4) for batch in part.batches() for row in batch.to_pylist()]
+    rows = [row for part in table.partitions(4) for batch in part.batches() for row in batch.to_pylist()]
+    return sorted(rows, key=str)
 
 
 @pytest.mark.parametrize(("case", "operator"), TIMER_CASES)
