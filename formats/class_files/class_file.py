@@ -1,0 +1,428 @@
+"""One compiled class, as the Java virtual machine specification (chapter 4) writes it: what reflection would say of it.
+
+    file       := u4 CAFEBABE  u2 minor  u2 major  u2 n  constant[n - 1]  u2 flags  u2 this  u2 super
+                  u2 n  u2 interface[n]  u2 n  member[n] fields  u2 n  member[n] methods  u2 n  attribute[n]
+    constant   := u1 tag, and by tag: 1 utf8 (u2 length, modified UTF-8); 3 4 number (u4); 5 6 (u8, takes two places);
+                  7 class, 8 string, 16 19 20 (u2); 9 10 11 12 17 18 (u2 u2); 15 (u1 u2)
+    member     := u2 flags  u2 name  u2 descriptor  u2 n  attribute[n]
+    attribute  := u2 name  u4 length  bytes
+
+Attributes that are read: ``Signature``, ``InnerClasses`` (flags of nested classes), ``Record``,
+``RuntimeVisibleAnnotations``. Code is skipped. A file is hostile input: every index and length is checked, and what
+many members refer to is decoded once, so that time and memory are linear in the bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeVar
+
+from pyspark_savepoint.formats.class_files.java_types import (
+    OBJECT,
+    ClassSignature,
+    ClassType,
+    JavaType,
+    MethodSignature,
+    SignatureError,
+    parse_class_signature,
+    parse_field_type,
+    parse_method_signature,
+)
+from pyspark_savepoint.formats.data_view import DataInputView
+from pyspark_savepoint.formats.java import decode_modified_utf8
+
+MAGIC = 0xCAFEBABE
+#: Larger than any class that a compiler writes: a method has 64 kB at most.
+MAX_CLASS_BYTES = 16 << 20
+
+PUBLIC, STATIC, FINAL, INTERFACE, TRANSIENT = 0x0001, 0x0008, 0x0010, 0x0200, 0x0080
+ABSTRACT, SYNTHETIC, ANNOTATION, ENUM = 0x0400, 0x1000, 0x2000, 0x4000
+
+UTF8, LONG, DOUBLE, CLASS, STRING = 1, 5, 6, 7, 8
+#: Bytes of the constants that are only skipped, and of those that hold two indexes.
+WIDTHS: Mapping[int, int] = {3: 4, 4: 4, 9: 4, 10: 4, 11: 4, 12: 4, 15: 3, 16: 2, 17: 4, 18: 4, 19: 2, 20: 2}
+#: Annotations may hold annotations.
+MAX_ANNOTATION_DEPTH = 16
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class JavaAnnotation:
+    """An annotation that Java sees at run time; ``classes`` are its elements that name a class."""
+
+    name: str
+    classes: Mapping[str, JavaType] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class JavaField:
+    """A declared field: ``type`` with its generics, ``erased`` as the descriptor has it."""
+
+    name: str
+    flags: int
+    type: JavaType
+    erased: JavaType
+    annotations: tuple[JavaAnnotation, ...] = ()
+
+    @property
+    def is_public(self) -> bool:
+        """Whether it is public."""
+        return bool(self.flags & PUBLIC)
+
+    @property
+    def is_static(self) -> bool:
+        """Whether it belongs to the class."""
+        return bool(self.flags & STATIC)
+
+    @property
+    def is_final(self) -> bool:
+        """Whether it is final."""
+        return bool(self.flags & FINAL)
+
+    @property
+    def is_transient(self) -> bool:
+        """Whether serialization leaves it out."""
+        return bool(self.flags & TRANSIENT)
+
+    @property
+    def is_synthetic(self) -> bool:
+        """Whether the compiler made it, such as ``this$0``."""
+        return bool(self.flags & SYNTHETIC)
+
+    @property
+    def is_enum_constant(self) -> bool:
+        """Whether it is a constant of an enum."""
+        return bool(self.flags & ENUM)
+
+
+@dataclass(frozen=True, slots=True)
+class JavaMethod:
+    """A declared method or constructor (``<init>``): types with their generics, and as the descriptor has them."""
+
+    name: str
+    flags: int
+    signature: MethodSignature
+    erased: MethodSignature
+
+    @property
+    def is_public(self) -> bool:
+        """Whether it is public."""
+        return bool(self.flags & PUBLIC)
+
+    @property
+    def is_static(self) -> bool:
+        """Whether it belongs to the class."""
+        return bool(self.flags & STATIC)
+
+
+@dataclass(frozen=True)
+class JavaClass:
+    """A class, interface, enum or record, as its file describes it. ``strings`` are the texts that its code uses."""
+
+    name: str
+    flags: int
+    signature: ClassSignature
+    superclass_name: str | None
+    fields: tuple[JavaField, ...]
+    methods: tuple[JavaMethod, ...]
+    annotations: tuple[JavaAnnotation, ...] = ()
+    record_components: tuple[str, ...] | None = None
+    strings: tuple[str, ...] = ()
+
+    @property
+    def superclass(self) -> ClassType | None:
+        """The superclass with its type arguments; None for ``java.lang.Object`` alone."""
+        kind = self.signature.superclass
+        return kind if self.superclass_name is not None and isinstance(kind, ClassType) else None
+
+    @property
+    def interfaces(self) -> tuple[ClassType, ...]:
+        """The interfaces that it names itself, with their type arguments."""
+        return tuple(kind for kind in self.signature.interfaces if isinstance(kind, ClassType))
+
+    @property
+    def type_parameters(self) -> tuple[str, ...]:
+        """The names of its type parameters."""
+        return self.signature.parameters
+
+    @property
+    def is_public(self) -> bool:
+        """Whether it is public, as its source says of a nested class too."""
+        return bool(self.flags & PUBLIC)
+
+    @property
+    def is_final(self) -> bool:
+        """Whether it has no subclasses."""
+        return bool(self.flags & FINAL)
+
+    @property
+    def is_abstract(self) -> bool:
+        """Whether it is abstract; interfaces are."""
+        return bool(self.flags & ABSTRACT)
+
+    @property
+    def is_interface(self) -> bool:
+        """Whether it is an interface."""
+        return bool(self.flags & INTERFACE)
+
+    @property
+    def is_enum(self) -> bool:
+        """Whether it is declared as an enum; the class of a constant with a body is not."""
+        return self.superclass_name == "java.lang.Enum"
+
+    @property
+    def is_record(self) -> bool:
+        """Whether it is a record, as Flink asks: a final class below ``java.lang.Record``."""
+        return self.superclass_name == "java.lang.Record" and self.is_final
+
+    @property
+    def enum_constants(self) -> tuple[str, ...]:
+        """The constants of an enum, in the order of their declaration."""
+        return tuple(found.name for found in self.fields if found.is_enum_constant)
+
+    @cached_property
+    def constructors(self) -> tuple[JavaMethod, ...]:
+        """Its constructors."""
+        return tuple(method for method in self.methods if method.name == "<init>")
+
+    def annotation(self, name: str) -> JavaAnnotation | None:
+        """The annotation of a class name, if it has it."""
+        return next((found for found in self.annotations if found.name == name), None)
+
+
+def parse_class(data: bytes, path: str | None = None) -> JavaClass:
+    """The class that a file holds; CorruptStateError where it is no class file."""
+    return _ClassFile(DataInputView(data, path)).parse()
+
+
+class _ClassFile:
+    """One file, read from its beginning to its end."""
+
+    def __init__(self, view: DataInputView) -> None:
+        self.view = view
+        self.spans: dict[int, tuple[int, int]] = {}
+        self.references: dict[int, tuple[int, int]] = {}
+        self.texts: dict[int, str] = {}
+        self.names: dict[int, str] = {}
+        self.parsed: dict[tuple[str, int], object] = {}
+
+    def parse(self) -> JavaClass:
+        view = self.view
+        if view.end > MAX_CLASS_BYTES:
+            view.fail(f"a class of at most {MAX_CLASS_BYTES} bytes", view.end)
+        if view.read_i32("the magic number of a class file") & 0xFFFFFFFF != MAGIC:
+            view.position = 0
+            view.fail("a class file, which begins with CAFEBABE")
+        view.read(4, "the version of a class file")
+        self.read_constants()
+        flags = view.read_u16("the flags of a class")
+        name = self.class_name(view.read_u16("the class"))
+        above = view.read_u16("the superclass")
+        superclass = self.class_name(above) if above else None
+        interfaces = [self.class_name(view.read_u16("an interface")) for _ in range(self.count("interfaces", 2))]
+        fields = tuple(self.field() for _ in range(self.count("fields", 8)))
+        methods = tuple(self.method() for _ in range(self.count("methods", 8)))
+        plain = ClassSignature(
+            (), ClassType(superclass) if superclass else OBJECT, tuple(ClassType(name) for name in interfaces)
+        )
+        signature, components = plain, None
+        annotations: tuple[JavaAnnotation, ...] = ()
+        for attribute, content in self.attributes():
+            if attribute == "Signature":
+                signature = self.signature(content, parse_class_signature)
+            elif attribute == "InnerClasses":
+                flags = self.inner_flags(content, name, flags)
+            elif attribute == "Record":
+                components = self.record(content)
+            elif attribute == "RuntimeVisibleAnnotations":
+                annotations = self.annotations(content)
+        view.expect_end("a class file")
+        strings = tuple(self.text(index) for tag, index in self.references.values() if tag == STRING)
+        return JavaClass(name, flags, signature, superclass, fields, methods, annotations, components, strings)
+
+    # -- constants -------------------------------------------------------------------------------------------
+
+    def read_constants(self) -> None:
+        view = self.view
+        count = view.read_u16("the number of constants")
+        number = 1
+        while number < count:
+            tag = view.read_u8("the tag of a constant")
+            if tag == UTF8:
+                size = view.read_u16("the length of a text")
+                self.spans[number] = (view.position, size)
+                view.read(size, "a text")
+            elif tag in (CLASS, STRING):
+                self.references[number] = (tag, view.read_u16("a constant"))
+            elif tag in (LONG, DOUBLE):
+                view.read(8, "a number")
+                number += 1
+            elif tag in WIDTHS:
+                view.read(WIDTHS[tag], "a constant")
+            else:
+                view.position -= 1
+                view.fail("the tag of a constant", tag)
+            number += 1
+
+    def text(self, index: int) -> str:
+        """A text constant."""
+        known = self.texts.get(index)
+        if known is not None:
+            return known
+        if index not in self.spans:
+            self.view.fail("the number of a text constant", index)
+        start, size = self.spans[index]
+        try:
+            found = decode_modified_utf8(bytes(self.view.data[start : start + size]))
+        except ValueError:
+            self.view.fail("a text in modified UTF-8")
+        self.texts[index] = found
+        return found
+
+    def name(self, index: int) -> str:
+        """A name of a member or class, which a column may have: not empty, without halves of surrogate pairs."""
+        known = self.names.get(index)
+        if known is not None:
+            return known
+        found = self.text(index)
+        if not found or any("\ud800" <= character <= "\udfff" for character in found):
+            self.view.fail("a name", ascii(found[:80]))
+        self.names[index] = found
+        return found
+
+    def class_name(self, index: int) -> str:
+        """The name of a class constant, as ``Class.getName`` has it."""
+        tag, text = self.references.get(index, (0, 0))
+        if tag != CLASS:
+            self.view.fail("the number of a class constant", index)
+        return self.once(text, _dotted)
+
+    def once(self, index: int, parse: Callable[[str], T]) -> T:
+        """What a function makes of a text constant; each is parsed once, however often it is named."""
+        key = (parse.__name__, index)
+        if key not in self.parsed:
+            try:
+                self.parsed[key] = parse(self.name(index))
+            except SignatureError as error:
+                self.view.fail("a type of Java", str(error))
+        found: T = self.parsed[key]  # type: ignore[assignment]
+        return found
+
+    # -- members ---------------------------------------------------------------------------------------------
+
+    def count(self, what: str, each: int) -> int:
+        """A number of things of at least ``each`` bytes."""
+        view = self.view
+        found = view.read_u16(f"the number of {what}")
+        if found * each > view.remaining:
+            view.position -= 2
+            view.fail(f"at most {view.remaining // each} {what}", found)
+        return found
+
+    def attributes(self) -> Iterator[tuple[str, DataInputView]]:
+        """Names and contents."""
+        for _ in range(self.count("attributes", 6)):
+            name = self.text(self.view.read_u16("the name of an attribute"))
+            yield name, self.view.sub_view(self.view.read_count("bytes of an attribute"), "an attribute")
+
+    def signature(self, content: DataInputView, parse: Callable[[str], T]) -> T:
+        """What a Signature attribute holds."""
+        found = self.once(content.read_u16("a signature"), parse)
+        content.expect_end("a signature")
+        return found
+
+    def field(self) -> JavaField:
+        flags, name = self.view.read_u16("flags"), self.name(self.view.read_u16("the name of a field"))
+        erased = self.once(self.view.read_u16("the descriptor of a field"), parse_field_type)
+        generic = erased
+        annotations: tuple[JavaAnnotation, ...] = ()
+        for attribute, content in self.attributes():
+            if attribute == "Signature":
+                generic = self.signature(content, parse_field_type)
+            elif attribute == "RuntimeVisibleAnnotations":
+                annotations = self.annotations(content)
+        return JavaField(name, flags, generic, erased, annotations)
+
+    def method(self) -> JavaMethod:
+        flags, name = self.view.read_u16("flags"), self.name(self.view.read_u16("the name of a method"))
+        erased = self.once(self.view.read_u16("the descriptor of a method"), parse_method_signature)
+        generic = erased
+        for attribute, content in self.attributes():
+            if attribute == "Signature":
+                generic = self.signature(content, parse_method_signature)
+        return JavaMethod(name, flags, generic, erased)
+
+    # -- attributes ------------------------------------------------------------------------------------------
+
+    def inner_flags(self, content: DataInputView, name: str, flags: int) -> int:
+        """The flags of a nested class as its source has them; those of the file where it is not nested."""
+        for _ in range(content.read_u16("the number of nested classes")):
+            inner = content.read_u16("a nested class")
+            content.read(4, "the class around it, and its simple name")
+            found = content.read_u16("the flags of a nested class")
+            if self.class_name(inner) == name:
+                flags = found
+        content.expect_end("nested classes")
+        return flags
+
+    def record(self, content: DataInputView) -> tuple[str, ...]:
+        """The names of a record's components."""
+        found = []
+        for _ in range(content.read_u16("the number of components")):
+            found.append(self.name(content.read_u16("the name of a component")))
+            content.read_u16("the descriptor of a component")
+            for _ in range(content.read_u16("the number of attributes")):
+                content.read_u16("the name of an attribute")
+                content.read(content.read_count("bytes of an attribute"), "an attribute")
+        content.expect_end("a record")
+        return tuple(found)
+
+    def annotations(self, content: DataInputView) -> tuple[JavaAnnotation, ...]:
+        """Annotations that are there at run time."""
+        found = tuple(self.annotation(content, 0) for _ in range(content.read_u16("the number of annotations")))
+        content.expect_end("annotations")
+        return found
+
+    def annotation(self, content: DataInputView, depth: int) -> JavaAnnotation:
+        if depth > MAX_ANNOTATION_DEPTH:
+            content.fail(f"annotations nested at most {MAX_ANNOTATION_DEPTH} deep")
+        kind = self.once(content.read_u16("the type of an annotation"), _annotation_name)
+        classes = {}
+        for _ in range(content.read_u16("the number of elements")):
+            name = self.text(content.read_u16("the name of an element"))
+            value = self.element(content, depth + 1)
+            if value is not None:
+                classes[name] = value
+        return JavaAnnotation(kind, classes)
+
+    def element(self, content: DataInputView, depth: int) -> JavaType | None:
+        """One value of an annotation: its class where it is one, else nothing."""
+        if depth > MAX_ANNOTATION_DEPTH:
+            content.fail(f"annotations nested at most {MAX_ANNOTATION_DEPTH} deep")
+        tag = chr(content.read_u8("the tag of a value"))
+        if tag == "c":
+            index = content.read_u16("a class")
+            return None if self.text(index) == "V" else self.once(index, parse_field_type)
+        if tag == "e":
+            content.read(4, "a constant of an enum")
+        elif tag == "@":
+            self.annotation(content, depth + 1)
+        elif tag == "[":
+            for _ in range(content.read_u16("the number of values")):
+                self.element(content, depth + 1)
+        elif tag in "BCDFIJSZs":
+            content.read_u16("a constant")
+        else:
+            content.fail("the tag of a value of an annotation", tag)
+        return None
+
+
+def _dotted(name: str) -> str:
+    return name.replace("/", ".")
+
+
+def _annotation_name(descriptor: str) -> str:
+    return str(parse_field_type(descriptor))

@@ -1,0 +1,181 @@
+"""Where classes are found by name: jars, and folders of ``.class`` files, the first that has one first.
+
+A jar is hostile input as well: a class in it is inflated up to a bound, and only those that are asked for.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from pyspark_savepoint.formats.class_files.class_file import MAX_CLASS_BYTES, JavaClass, parse_class
+from pyspark_savepoint.formats.errors import CorruptStateError, SnapshotNotFoundError
+from pyspark_savepoint.formats.filesystem import locate
+from pyspark_savepoint.formats.snapshot_files import InputFile, SnapshotFileSystem
+
+#: A name whose parts are names of files: nothing in it leads out of a folder.
+CLASS_NAME = re.compile(r"[^\x00-\x1f./\\:;\[]+(?:\.[^\x00-\x1f./\\:;\[]+)*")
+#: What zipfile raises for archives that are damaged, encrypted, or compressed in a way that it does not know.
+ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError)
+
+
+class ClassPath:
+    """Jars and folders, and the classes that were found in them so far."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self.paths = tuple(paths)
+        self._entries = [_open(path) for path in self.paths]
+        self._found: dict[str, JavaClass | None] = {}
+
+    def find(self, name: str) -> JavaClass | None:
+        """The class of a name by ``Class.getName``; None where no jar and no folder has it."""
+        if name not in self._found:
+            self._found[name] = self._read(name)
+        return self._found[name]
+
+    def _read(self, name: str) -> JavaClass | None:
+        if not CLASS_NAME.fullmatch(name):
+            return None
+        file = name.replace(".", "/") + ".class"
+        for entry in self._entries:
+            data = entry.read(file)
+            if data is not None:
+                where = f"{entry.path}: {file}"
+                found = parse_class(data, where)
+                if found.name == name:
+                    return found
+                raise CorruptStateError("a file holds another class than its name says", path=where, found=found.name)
+        return None
+
+    def close(self) -> None:
+        """Close the jars."""
+        for entry in self._entries:
+            entry.close()
+
+
+@dataclass
+class _Folder:
+    """A folder that packages begin in."""
+
+    path: str
+    filesystem: SnapshotFileSystem
+    root: str
+
+    def read(self, file: str) -> bytes | None:
+        path = f"{self.root.rstrip('/')}/{file}"
+        info = self.filesystem.info(path)
+        if info is None or info.is_directory:
+            return None
+        source = self.filesystem.open_input(path)
+        try:
+            return _bounded(source)
+        finally:
+            source.close()
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass
+class _Jar:
+    """A jar, open as long as classes are looked for."""
+
+    path: str
+    file: InputFile
+    archive: zipfile.ZipFile = field(init=False)
+
+    def __post_init__(self) -> None:
+        try:
+            self.archive = zipfile.ZipFile(_Seekable(self.file))
+        except ZIP_ERRORS as error:
+            self.file.close()
+            raise _no_jar(self.path, error) from None
+
+    def read(self, file: str) -> bytes | None:
+        try:
+            with self.archive.open(file) as content:
+                data = content.read(MAX_CLASS_BYTES + 1)
+        except KeyError:
+            return None
+        except ZIP_ERRORS as error:
+            raise _no_jar(f"{self.path}: {file}", error) from None
+        return _expect_bounded(data, f"{self.path}: {file}")
+
+    def close(self) -> None:
+        self.archive.close()
+        self.file.close()
+
+
+class _Seekable(io.RawIOBase):
+    """An input file as zipfile wants one."""
+
+    def __init__(self, file: InputFile) -> None:
+        self._file = file
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._file.size}[whence]
+        if start + offset < 0:
+            raise ValueError("a place before the beginning of the file")
+        self._position = start + offset
+        return self._position
+
+    def read(self, size: int | None = -1) -> bytes:
+        left = max(0, self._file.size - self._position)
+        count = left if size is None or size < 0 else min(size, left)
+        buffer = bytearray(count)
+        if count:
+            self._file.read_into(self._position, buffer)
+        self._position += count
+        return bytes(buffer)
+
+
+def _open(path: str) -> _Folder | _Jar:
+    filesystem, root = locate(path)
+    info = filesystem.info(root)
+    if info is None:
+        raise SnapshotNotFoundError(
+            "there is no jar and no folder of classes",
+            path=path,
+            remedy="name a .jar, or the folder that packages begin in",
+        )
+    if info.is_directory:
+        return _Folder(path, filesystem, root)
+    return _Jar(path, filesystem.open_input(root))
+
+
+def _bounded(source: InputFile) -> bytes:
+    buffer = bytearray(min(source.size, MAX_CLASS_BYTES + 1))
+    if buffer:
+        source.read_into(0, buffer)
+    return _expect_bounded(bytes(buffer), source.path)
+
+
+def _expect_bounded(data: bytes, path: str) -> bytes:
+    if len(data) > MAX_CLASS_BYTES:
+        raise CorruptStateError(
+            "a class that no compiler writes", path=path, expected=f"at most {MAX_CLASS_BYTES} bytes"
+        )
+    return data
+
+
+def _no_jar(path: str, error: Exception) -> CorruptStateError:
+    return CorruptStateError(
+        "that is no jar, or a damaged one",
+        path=path,
+        found=str(error),
+        remedy="name a .jar, or a folder of .class files",
+    )

@@ -1,0 +1,277 @@
+"""Types of Java as class files write them: descriptors and signatures (JVM specification, 4.3 and 4.7.9.1).
+
+    field      := "B" | "C" | "D" | "F" | "I" | "J" | "S" | "Z"       primitive types
+                | "[" field                                           array
+                | "T" name ";"                                        type variable
+                | "L" name [arguments] ("." name [arguments])* ";"    class: "/" in packages, "." before nested ones
+    arguments  := "<" ("*" | ["+" | "-"] field)+ ">"                  "*" is ?, "+" is ? extends, "-" is ? super
+    method     := [parameters] "(" field* ")" (field | "V") ("^" field)*
+    class      := [parameters] field field*                           superclass, then interfaces
+    parameters := "<" (name ":" [field] (":" field)*)+ ">"
+
+A class without arguments is ``java.lang.Class`` to Java's reflection, one with arguments a ``ParameterizedType``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NoReturn, TypeAlias
+
+#: Deeper than any type that a compiler was seen to write.
+MAX_DEPTH = 48
+PRIMITIVES: Mapping[str, str] = {
+    "B": "byte",
+    "C": "char",
+    "D": "double",
+    "F": "float",
+    "I": "int",
+    "J": "long",
+    "S": "short",
+    "Z": "boolean",
+    "V": "void",
+}
+CODES: Mapping[str, str] = {name: code for code, name in PRIMITIVES.items()}
+
+
+class SignatureError(ValueError):
+    """A text that is no type of a class file."""
+
+
+@dataclass(frozen=True, slots=True)
+class PrimitiveType:
+    """``int``, ``void`` ..."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class ClassType:
+    """A class by ``Class.getName``, with its type arguments."""
+
+    name: str
+    arguments: tuple[JavaType, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.name}<{', '.join(map(str, self.arguments))}>" if self.arguments else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayType:
+    """An array."""
+
+    component: JavaType
+
+    def __str__(self) -> str:
+        return f"{self.component}[]"
+
+
+@dataclass(frozen=True, slots=True)
+class TypeVariable:
+    """A type parameter of the class or method around it."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Wildcard:
+    """``?``, ``? extends upper`` or ``? super lower``."""
+
+    upper: JavaType | None = None
+    lower: JavaType | None = None
+
+    def __str__(self) -> str:
+        if self.upper is not None:
+            return f"? extends {self.upper}"
+        return "?" if self.lower is None else f"? super {self.lower}"
+
+
+JavaType: TypeAlias = PrimitiveType | ClassType | ArrayType | TypeVariable | Wildcard
+OBJECT = ClassType("java.lang.Object")
+
+
+def is_class(kind: JavaType) -> bool:
+    """Whether reflection has the type as a ``Class``: nothing in it is generic."""
+    while isinstance(kind, ArrayType):
+        kind = kind.component
+    return isinstance(kind, PrimitiveType) or (isinstance(kind, ClassType) and not kind.arguments)
+
+
+def class_name(kind: JavaType) -> str:
+    """``Class.getName`` of the erasure of a type without variables.
+
+    >>> class_name(ArrayType(PrimitiveType("int"))), class_name(ArrayType(ClassType("a.B", (ClassType("a.C"),))))
+    ('[I', '[La.B;')
+    """
+    dimensions = 0
+    while isinstance(kind, ArrayType):
+        kind, dimensions = kind.component, dimensions + 1
+    if isinstance(kind, PrimitiveType):
+        return "[" * dimensions + CODES[kind.name] if dimensions else kind.name
+    name = kind.name if isinstance(kind, ClassType) else OBJECT.name
+    return "[" * dimensions + f"L{name};" if dimensions else name
+
+
+def parse_field_type(text: str) -> JavaType:
+    """The type of a field, from its descriptor or signature; SignatureError where it is none.
+
+    >>> str(parse_field_type("Ljava/util/Map<Ljava/lang/String;[J>;"))
+    'java.util.Map<java.lang.String, long[]>'
+    """
+    parser = _Parser(text)
+    found = parser.field()
+    parser.expect_end()
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class ClassSignature:
+    """The type parameters of a class, its superclass and its interfaces."""
+
+    parameters: tuple[str, ...]
+    superclass: JavaType
+    interfaces: tuple[JavaType, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MethodSignature:
+    """The type parameters of a method, the types of its arguments, and what it returns."""
+
+    parameters: tuple[str, ...]
+    arguments: tuple[JavaType, ...]
+    returns: JavaType
+
+
+def parse_class_signature(text: str) -> ClassSignature:
+    """The signature of a generic class."""
+    parser = _Parser(text)
+    parameters, superclass = parser.parameters(), parser.field()
+    interfaces = []
+    while not parser.at_end:
+        interfaces.append(parser.field())
+    return ClassSignature(parameters, superclass, tuple(interfaces))
+
+
+def parse_method_signature(text: str) -> MethodSignature:
+    """The signature or descriptor of a method.
+
+    >>> parse_method_signature("(ILjava/lang/String;)V").returns
+    PrimitiveType(name='void')
+    """
+    parser = _Parser(text)
+    parameters = parser.parameters()
+    parser.expect("(")
+    arguments = []
+    while not parser.accept(")"):
+        arguments.append(parser.field())
+    returns = PrimitiveType("void") if parser.accept("V") else parser.field()
+    while parser.accept("^"):
+        parser.field()
+    parser.expect_end()
+    return MethodSignature(parameters, tuple(arguments), returns)
+
+
+class _Parser:
+    """A text, read from its beginning to its end."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.position = 0
+        self.depth = 0
+
+    @property
+    def at_end(self) -> bool:
+        return self.position >= len(self.text)
+
+    def fail(self, expected: str) -> NoReturn:
+        raise SignatureError(f"{expected} was expected at character {self.position + 1} of {self.text[:80]!r}")
+
+    def expect_end(self) -> None:
+        if not self.at_end:
+            self.fail("the end")
+
+    def accept(self, sign: str) -> bool:
+        if self.text.startswith(sign, self.position):
+            self.position += 1
+            return True
+        return False
+
+    def expect(self, sign: str) -> None:
+        if not self.accept(sign):
+            self.fail(repr(sign))
+
+    def name(self, ends: str) -> str:
+        """Characters up to one of some signs, which is not taken."""
+        start = self.position
+        while not self.at_end and self.text[self.position] not in ends:
+            self.position += 1
+        if self.at_end or start == self.position:
+            self.fail(f"a name that ends with one of {ends!r}")
+        return self.text[start : self.position]
+
+    def field(self) -> JavaType:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            self.fail(f"a type nested at most {MAX_DEPTH} deep")
+        found = self._field()
+        self.depth -= 1
+        return found
+
+    def _field(self) -> JavaType:
+        code = self.text[self.position] if not self.at_end else ""
+        self.position += 1
+        if code == "L":
+            return self.class_type()
+        if code == "[":
+            return ArrayType(self.field())
+        if code == "T":
+            name = self.name(";")
+            self.position += 1
+            return TypeVariable(name)
+        if code in PRIMITIVES and code != "V":
+            return PrimitiveType(PRIMITIVES[code])
+        self.position -= 1
+        return self.fail("a type")
+
+    def class_type(self) -> ClassType:
+        name = self.name("<.;").replace("/", ".")
+        arguments = self.arguments()
+        while self.accept("."):
+            name += "$" + self.name("<.;")
+            arguments = self.arguments()
+        self.expect(";")
+        return ClassType(name, arguments)
+
+    def arguments(self) -> tuple[JavaType, ...]:
+        if not self.accept("<"):
+            return ()
+        found: list[JavaType] = []
+        while not self.accept(">"):
+            if self.accept("*"):
+                found.append(Wildcard())
+            elif self.accept("+"):
+                found.append(Wildcard(upper=self.field()))
+            elif self.accept("-"):
+                found.append(Wildcard(lower=self.field()))
+            else:
+                found.append(self.field())
+        return tuple(found)
+
+    def parameters(self) -> tuple[str, ...]:
+        if not self.accept("<"):
+            return ()
+        found = []
+        while not self.accept(">"):
+            found.append(self.name(":"))
+            self.position += 1
+            if not self.text.startswith(":", self.position):
+                self.field()
+            while self.accept(":"):
+                self.field()
+        return tuple(found)
