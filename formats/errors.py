@@ -1,16 +1,20 @@
 """Everything that this package raises.
 
 One root, :class:`SavepointError`; every leaf also derives from the builtin that a caller would expect. Errors
-carry facts (file, offset, operator, state, what was expected, what to do) and print them one to a line. They cross
-process borders, so they pickle with all their facts.
+carry facts (file, offset, operator, state, what was expected, what to do) and print them one to a line, without secrets
+and in at most :data:`MAX_TEXT` bytes. They cross process borders, so they pickle with all their facts.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
+from pyspark_savepoint.formats.redaction import elide, redact
+
+#: Bytes of an error's text, and of each of its parts.
+MAX_TEXT = 2048
 FACTS = ("path", "offset", "operator", "state", "function", "key", "expected", "found", "remedy", "traceback")
 LABELS = {
     "path": "file",
@@ -33,20 +37,24 @@ class SavepointError(Exception):
         unknown = facts.keys() - set(FACTS)
         if unknown:
             raise TypeError(f"unknown facts {sorted(unknown)}; known are {FACTS}")
-        super().__init__(message)
-        self.message = message
-        self.facts: dict[str, Any] = {name: value for name, value in facts.items() if value is not None}
+        self.message: str = _clean(message)
+        self.facts: dict[str, Any] = {name: _clean(value) for name, value in facts.items() if value is not None}
+        super().__init__(self.message)
 
     def with_facts(self, **facts: Any) -> Self:
         """The error with more facts; those that it has already stay, for they were nearer to the problem."""
         for name, value in facts.items():
             if value is not None:
-                self.facts.setdefault(name, value)
+                self.facts.setdefault(name, _clean(value))
         return self
 
     def __str__(self) -> str:
-        lines = [f"  {LABELS[name]}: {self._fact(name)}" for name in FACTS if name in self.facts]
-        return "\n".join([self.message, *lines])
+        self._clean_again()
+        names = [name for name in FACTS if name in self.facts]
+        parts = fitted([self.message, *map(self._fact, names)], MAX_TEXT - sum(len(LABELS[name]) + 5 for name in names))
+        return "\n".join(
+            [parts[0], *(f"  {LABELS[name]}: {part}" for name, part in zip(names, parts[1:], strict=True))]
+        )
 
     def _fact(self, name: str) -> str:
         text = str(self.facts[name])
@@ -55,7 +63,18 @@ class SavepointError(Exception):
             return text.replace("<state>", str(self.facts["state"]).partition(".")[0])
         return text
 
+    def __repr__(self) -> str:
+        self._clean_again()
+        return super().__repr__()
+
+    def _clean_again(self) -> None:
+        """Before it is shown: the environment may hold other secrets than when the error was made."""
+        self.message = _clean(self.message, look=True)
+        self.facts = {name: _clean(value) for name, value in self.facts.items()}
+        self.args = (self.message,)
+
     def __reduce__(self) -> tuple[Any, ...]:
+        self._clean_again()
         return _rebuild, (type(self), self.message, self.facts)
 
 
@@ -141,6 +160,32 @@ class ConcurrentWriteError(SavepointError, FileExistsError):
 
 class UserFunctionError(SavepointError, RuntimeError):
     """A user's function raised, or cannot be sent to the tasks."""
+
+
+def _clean(value: Any, look: bool = False) -> Any:
+    """A part of an error, fit to be shown; what is no text and has no secret stays what it is."""
+    if isinstance(value, int | float):
+        return value
+    text = str(value)
+    clean = elide(redact(text, look), MAX_TEXT)
+    return value if clean == text else clean
+
+
+def fitted(parts: Sequence[str], limit: int) -> list[str]:
+    """Return texts that have at most ``limit`` bytes together: the longest lose their middle.
+
+    >>> fitted(["short", "x" * 100], 50)
+    ['short', 'xxxxxxxxxxxxxxxxxx[64 bytes]xxxxxxxxxxxxxxxxxx']
+    """
+    sizes = sorted(len(part.encode("utf-8", "backslashreplace")) for part in parts)
+    level = limit
+    for position, size in enumerate(sizes):
+        level = limit // (len(sizes) - position)
+        if size > level:
+            break
+        limit -= size
+        level = size
+    return [elide(part, level) for part in parts]
 
 
 def nearest(wanted: str, known: Iterable[str]) -> list[str]:

@@ -14,6 +14,7 @@ from pyspark_savepoint.formats.errors import (
     StateFileNotFoundError,
     StorageError,
 )
+from pyspark_savepoint.formats.redaction import elide, redact
 
 IN_ENVIRONMENT = (
     "set them in the environment of driver and executors (spark.executorEnv.AWS_ACCESS_KEY_ID and its like), "
@@ -86,8 +87,10 @@ MAX_TEXT = 400
 
 
 def storage_error(error: OSError, path: str) -> SavepointError:
-    """What a client's error means, as one of ours."""
-    text = " ".join(str(error).split())[:MAX_TEXT]
+    """What a client's error means, as one of ours, without the secrets that clients repeat: not in ``error`` either."""
+    text = elide(redact(" ".join(str(error).split())), MAX_TEXT)
+    error.args = (text,)
+    del error.filename, error.strerror
     if isinstance(error, FileNotFoundError):
         return StateFileNotFoundError("a file of the snapshot is missing", path=path)
     for pattern, kind, message, remedy in MEANINGS:

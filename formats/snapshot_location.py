@@ -43,6 +43,9 @@ JOB_ID = re.compile(r"[0-9a-f]{32}")
 CHANGELOG_DIRECTORY = "dstl"
 #: Folders above the checkpoint root beside which a changelog is looked for, and names of its path that may have stayed.
 ABOVE, STAYED = 4, 6
+#: Where a moved file is looked for, at most; and the longest path that is recorded (Linux's limit; stores have less).
+MAX_TAILS = 4
+MAX_PATH_BYTES = 4096
 SHARED_STATE_DIRECTORY = "shared"
 TASK_OWNED_STATE_DIRECTORY = "taskowned"
 ALLOW_OUTSIDE = "allowOutside"
@@ -147,9 +150,9 @@ class SnapshotLocation:
     def _rebased(self, parts: list[str]) -> Iterator[str]:
         """Where a recorded file would be now if everything was moved together, the longest tail first."""
         base = self.checkpoint_root or self.directory
-        for position, part in enumerate(parts[:-1]):
-            if _is_state_folder(part):
-                yield posixpath.join(base, *parts[position:])
+        positions = [position for position, part in enumerate(parts[:-1]) if _is_state_folder(part)]
+        for position in positions[-MAX_TAILS:]:
+            yield posixpath.join(base, *parts[position:])
         yield posixpath.join(self.directory, parts[-1])
 
     def _changelogs(self, here: str | None, parts: list[str]) -> Iterator[tuple[str, Anchor]]:
@@ -188,6 +191,8 @@ def _is_state_folder(name: str) -> bool:
 
 def recorded_parts(recorded: str) -> list[str]:
     """The names in a recorded absolute path; it has no reason to climb, so it may not."""
+    if len(recorded) > MAX_PATH_BYTES:
+        raise UnsafePathError("a path that no file can have", path=recorded, found=f"{len(recorded)} characters")
     match = URI.fullmatch(recorded)
     path = match[3] if match else recorded
     parts = [part for part in path.split("/") if part not in ("", ".")]

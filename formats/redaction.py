@@ -1,0 +1,157 @@
+"""Texts fit to be shown: without secrets, and of bounded length.
+
+Clients of object stores repeat in their errors what they were given: a signed URL, a header, a key. Whatever leaves
+this package as text passes :func:`redact` first. It removes the values that the environment holds, as they are and as
+they are encoded in URLs, and what is a secret by its form wherever it comes from.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+from collections.abc import Iterator
+
+SHOWN_INSTEAD = "***"
+#: Nothing shorter is taken for a secret: "test" stands in too many texts.
+MIN_SECRET = 6
+#: Longer texts lose their middle before they are searched.
+MAX_SEARCHED = 1 << 13
+MAX_KEY_FILE = 1 << 16
+
+SECRET_VARIABLES = (
+    "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_CONTAINER_AUTHORIZATION_TOKEN",
+    "AZURE_STORAGE_KEY", "AZURE_STORAGE_SAS_TOKEN", "AZURE_STORAGE_CONNECTION_STRING", "AZURE_CLIENT_SECRET",
+    "AZURE_CLIENT_CERTIFICATE_PASSWORD", "AZURE_PASSWORD",
+)  # fmt: skip
+GOOGLE_KEY_FILE = "GOOGLE_APPLICATION_CREDENTIALS"
+UNRESERVED = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
+PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")
+
+#: Names of parameters and fields whose values are secrets. What repeats has a bound, so that no text takes long.
+_NAME = (
+    r"(?:\b|(?<=%26)|(?<=%3F)|(?<=%2526))(?:x-(?:amz|goog)-(?:signature|security-token|credential)|awsaccesskeyid|signature|sig|"
+    r"[\w.\-]{0,32}(?:secret|password|passwd|access_?token|refresh_?token|session_?token|security_?token|"
+    r"access[._]?key|account_?key|storage_?key|private_?key|sharedaccesssignature|credentials?)[\w.\-]{0,32})"
+)
+_FORMS = re.compile(
+    "|".join(
+        (
+            rf"(?P<name>{_NAME}(?:=|%3D|%253D))[^\s&\"'<>;]+",
+            rf"(?P<field>\"{_NAME}\"\s{{0,9}}:\s{{0,9}}\")(?:[^\"\\]|\\.)*",
+            r"(?P<tag><(?:AWSAccessKeyId|AuthenticationErrorDetail)>)[^<]*",
+            r"(?P<header>\bauthorization\W{1,4})[^\n]+",
+            r"(?P<scheme>\b(?:bearer|sharedkey|aws4-hmac-sha256 credential=)\s{0,2})[\w.\-+/=:~]{8,}",
+            r"(?P<block>-----BEGIN [A-Z ]{0,32}PRIVATE KEY-----).*?(?:-----END|\Z)",
+            r"(?P<key>\b(?=(?:AKIA|ASIA)))[A-Z0-9]{16,128}\b",
+            # user:password@, and where a user has no place, user@; in abfss:// it is the container.
+            r"(?P<url>://)[^/\s@:]{0,256}:(?!\d{1,5}/)[^\s@]{1,512}@",
+            r"(?P<user>\b(?:s3[anp]?|gs|gcs|https?)://)[^/\s@]{1,512}@",
+        )
+    ),
+    re.IGNORECASE | re.DOTALL,
+)
+#: A text without any of these has none of the forms.
+SIGNS = ("=", "%3d", '"', "<a", "authorization", "bearer", "sharedkey", "-----begin", "akia", "asia", "@")
+
+
+class _Held:
+    """What finds the secrets that the environment held when it was last looked at."""
+
+    pattern: re.Pattern[str] | None = None
+
+
+def redact(text: str, look: bool = True) -> str:
+    """Return the text without secrets; without ``look`` the environment is taken to be as it was before.
+
+    Most errors of this package are raised while it finds out what a file holds, and never shown: those need be cheap.
+    """
+    if look:
+        _Held.pattern = _held_pattern(tuple(map(os.environ.get, (*SECRET_VARIABLES, *PROXIES))), _key_file())
+    if len(text) > MAX_SEARCHED:
+        text = text[: MAX_SEARCHED // 2] + "..." + text[-MAX_SEARCHED // 2 :]
+    if _Held.pattern is not None:
+        text = _Held.pattern.sub(SHOWN_INSTEAD, text)
+    folded = text.casefold()
+    return _FORMS.sub(_shown, text) if any(sign in folded for sign in SIGNS) else text
+
+
+def elide(text: str, limit: int) -> str:
+    """Return the text in at most ``limit`` bytes of UTF-8: what is longer loses its middle.
+
+    >>> elide("/checkpoints/" + "x" * 100 + "/_metadata", 40)
+    '/checkpoints/[84 bytes]xxxxx/_metadata'
+    """
+    encoded = text.encode("utf-8", "backslashreplace")
+    if len(encoded) <= limit:
+        return text
+    mark = f"[{len(encoded)} bytes]"
+    room = max(limit - len(mark), 0)
+    head, tail = encoded[: room // 2], encoded[len(encoded) - (room - room // 2) :]
+    gap = f"[{len(encoded) - len(head) - len(tail)} bytes]"
+    return head.decode("utf-8", "ignore") + gap + tail.decode("utf-8", "ignore")
+
+
+def _shown(match: re.Match[str]) -> str:
+    kept = match[match.lastgroup] if match.lastgroup else ""
+    return kept + SHOWN_INSTEAD + ("@" if match.lastgroup in ("url", "user") else "")
+
+
+@functools.lru_cache(maxsize=4)
+def _held_pattern(values: tuple[str | None, ...], key_file: tuple[str, int] | None) -> re.Pattern[str] | None:
+    """What finds the secrets that this process holds, in every form; None if it holds none."""
+    named = values[: len(SECRET_VARIABLES)]
+    secrets = {part for value in filter(None, named) for part in _parts_of(value)}
+    secrets |= {user for proxy in filter(None, values[len(named) :]) for user in re.findall(r"//([^/@]+)@", proxy)}
+    secrets |= set(_secrets_of_key_file(key_file[0])) if key_file else set()
+    forms = {form for secret in secrets for form in _forms_of(secret) if len(secret) >= MIN_SECRET}
+    if not forms:
+        return None
+    return re.compile("|".join(re.escape(form) for form in sorted(forms, key=len, reverse=True)))
+
+
+def _parts_of(value: str) -> Iterator[str]:
+    """A variable's value, and where that has parts with names, those that are secret."""
+    yield value.strip().removeprefix("?")
+    for name, part in re.findall(r"(?:^|[?&;])([^=&;]{1,64})=([^&;]+)", value):
+        if name.lower() in ("sig", "accountkey", "sharedaccesssignature"):
+            yield part
+            yield re.sub("%([0-9A-Fa-f]{2})", lambda match: chr(int(match[1], 16)), part)
+
+
+def _forms_of(secret: str) -> Iterator[str]:
+    yield secret
+    for form in ("%{:02X}", "%{:02x}"):
+        encoded = "".join(
+            chr(byte) if byte in UNRESERVED else form.format(byte) for byte in secret.encode("utf-8", "surrogateescape")
+        )
+        yield encoded
+        yield encoded.replace("%2F", "/").replace("%2f", "/")
+    yield json.dumps(secret)[1:-1]
+
+
+def _key_file() -> tuple[str, int] | None:
+    """Google's file of credentials, and when it was changed."""
+    path = os.environ.get(GOOGLE_KEY_FILE)
+    if not path:
+        return None
+    try:
+        return path, os.stat(path).st_mtime_ns
+    except (OSError, ValueError):
+        return path, 0
+
+
+def _secrets_of_key_file(path: str) -> Iterator[str]:
+    """The secrets in the file; the value itself, where somebody put the credentials there instead of their path."""
+    text = path
+    if not path.lstrip().startswith("{"):
+        try:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                text = file.read(MAX_KEY_FILE)
+        except (OSError, ValueError):
+            return
+    for value in re.findall(rf"\"{_NAME}\"\s{{0,9}}:\s{{0,9}}\"((?:[^\"\\]|\\.)*)\"", text, re.IGNORECASE):
+        yield value
+        yield value.replace("\\n", "\n")
+        yield from (line for line in re.split(r"\\n|\n", value) if len(line) >= 16)
