@@ -2,7 +2,7 @@
 
     stream := FF 06 00 00 "sNaPpY"  chunk*
     chunk  := u8 type  u24 length (little-endian)  payload
-              00 compressed: u32 crc, raw snappy   01 plain: u32 crc, data   FF stream identifier   80..FE skipped
+              00 compressed: u32 crc, raw snappy   01 plain: u32 crc, data   FF stream identifier
 
 Every chunk is at most 64 KiB of content and carries a checksum, which is verified. There is no end mark. Twin:
 ``SnappyStreamCompressionDecorator`` (xerial ``SnappyFramedOutputStream``).
@@ -73,8 +73,9 @@ def scan_chunks(data: memoryview, path: str | None, base: int, partial: bool = F
         elif kind == 0xFF:
             if bytes(data[at : at + 10]) != IDENTIFIER:
                 raise _damaged(path, base + at, "the identifier of a snappy stream", bytes(data[at : at + 10]).hex())
-        elif kind < 0x80:
-            raise _damaged(path, base + at, "a known kind of chunk", kind)
+        else:
+            # Also what readers of snappy may skip (80 to FE): no Flink writes it, and one bit makes it of a data chunk.
+            raise _damaged(path, base + at, "a chunk of data (00, 01) or a stream identifier (FF)", f"{kind:02x}")
         at += 4 + length
 
 

@@ -9,7 +9,7 @@ Timers that RocksDB jobs keep as raw keyed state are entries too, of the states 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +35,7 @@ from pyspark_savepoint.statebackends.entry_bytes import (
     EntryReader,
     is_timer,
 )
+from pyspark_savepoint.statebackends.key_check import exact_options
 from pyspark_savepoint.statebackends.keyed_plan import KeyedSplit, OperatorHeaders, meets, vertices
 from pyspark_savepoint.statebackends.raw_timers import RawTimerSource, raw_timer_sources
 from pyspark_savepoint.statebackends.request import EntriesRequest, TablePartition, TableRequest, choose_columns
@@ -123,8 +124,7 @@ class EntriesPartition:
         """The same with the key groups of their keys, which are decoded to the last digit."""
         assert self.wanted.max_parallelism is not None
         offsets, data = binary_parts(batch.column(SERIALIZED_KEY))
-        options = replace(self.request.decode, timestamps="raw", decimals="string", row_kind=True)
-        at = Cursors(data.copy(), offsets[:-1].copy(), offsets[1:], options=options)
+        at = Cursors(data.copy(), offsets[:-1].copy(), offsets[1:], options=exact_options(self.request.decode))
         hashes = key.java_hash(key.decode(at))
         groups = key_groups_for_hashes(hashes, self.wanted.max_parallelism)
         index = batch.schema.get_field_index(KEY_GROUP)

@@ -21,6 +21,7 @@ from pyspark_savepoint.formats.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.savepoint import Savepoint
 from pyspark_savepoint.statebackends.conform import conform
+from pyspark_savepoint.statebackends.key_check import check_key_groups
 from pyspark_savepoint.statebackends.keyed_plan import vertices
 from pyspark_savepoint.statebackends.keyed_table import (
     KEY,
@@ -31,6 +32,7 @@ from pyspark_savepoint.statebackends.keyed_table import (
     KeyedTable,
     column_names,
     key_columns,
+    key_cursors,
     place_columns,
     shows_ttl,
 )
@@ -155,6 +157,10 @@ class FlatPartition:
         keys = (block.key_start[entries], block.key_end[entries])
         namespaces = (block.namespace_start[entries], block.namespace_end[entries])
         per_entry = key_columns(block, keys, namespaces, header, column.meta.namespace_serializer, self.keyed.spec)
+        if KEY in schema.names and KEY not in self.keyed.spec.raw:
+            place = block.key_group[entries], self.keyed.max_parallelism
+            at = key_cursors(block, keys, self.keyed.spec)
+            check_key_groups(at, header.key_serializer, *place, per_entry[KEY])
         per_entry |= place_columns(block.key_group[entries], self.keyed)
         step = self.keyed.spec.batch_rows
         for low in range(0, total, step):

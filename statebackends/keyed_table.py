@@ -248,7 +248,8 @@ class _BatchBuilder:
             arrays |= key_columns(self.rows.block, keys, namespaces, self.header, self.namespace, spec)
             if KEY in names and KEY not in spec.raw:
                 place = self.rows.key_groups(low, high), self.partition.max_parallelism
-                check_key_groups(self.rows.block, self.header.key_serializer, arrays[KEY], keys[0], *place)
+                at = key_cursors(self.rows.block, keys, spec)
+                check_key_groups(at, self.header.key_serializer, *place, arrays[KEY])
         for name, (column, plan, state) in self.columns.items():
             array = column.decode(self.rows, state, plan, low, high)
             if shows_ttl(column):
@@ -289,6 +290,11 @@ def key_columns(
     if spec.namespaced:
         columns[WINDOW] = _column(block, namespaces, namespace, spec, WINDOW)
     return columns
+
+
+def key_cursors(block: KeyedBlock | SortedRows, keys: tuple[Longs, Longs], spec: KeyedSpec) -> Cursors:
+    """The spans of keys as they are decoded."""
+    return Cursors(block.buffer, *keys, replace(block.origin, state=KEY), spec.options)
 
 
 def _column(

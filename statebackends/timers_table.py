@@ -27,6 +27,7 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.layout import skip_rows
 from pyspark_savepoint.formats.serializers.primitives import read_numbers
 from pyspark_savepoint.statebackends.conform import conform, unify
+from pyspark_savepoint.statebackends.key_check import check_key_groups
 from pyspark_savepoint.statebackends.key_lookup import KeyLookup
 from pyspark_savepoint.statebackends.keyed_plan import (
     KeyedSplit,
@@ -168,7 +169,12 @@ class TimerPartition:
     def _batch(self, queue: TimerQueue, at: Cursors, key_group: Any, last: bool) -> pa.RecordBatch:
         """``last``: the timestamp stands last and plain (raw keyed state), else first and with its sign flipped."""
         time = None if last else read_numbers(at, "read_i64", np.int64, "a timestamp") ^ SIGN
-        key, namespace = self._part(queue.key, at, KEY), self._part(queue.namespace, at, NAMESPACE)
+        start = at.position.copy()
+        key = self._part(queue.key, at, KEY)
+        if KEY not in self.request.raw:
+            spans = at.at(start, at.position.copy())
+            check_key_groups(spans, queue.key, key_group, self.place[1], key)
+        namespace = self._part(queue.namespace, at, NAMESPACE)
         if time is None:
             time = read_numbers(at, "read_i64", np.int64, "a timestamp")
         at.expect_end()

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
-from keyed_models import KEYED, Model, Written, by_key, expected, write
+from keyed_models import KEYED, RAW, Model, Written, by_key, expected, write
 
+from pyspark_savepoint.formats.byte_source import InlineLocation
 from pyspark_savepoint.formats.errors import CorruptStateError
-from pyspark_savepoint.formats.key_groups import KeyGroupRange, KeyGroupRangeOffsets
-from pyspark_savepoint.statebackends.keyed_sources import KeyedSource
+from pyspark_savepoint.formats.key_groups import KeyGroupRange, KeyGroupRangeOffsets, key_group_for_hash
+from pyspark_savepoint.formats.savepoint import Savepoint
+from pyspark_savepoint.statebackends.keyed_sources import KeyedSource, keyed_sources
+from pyspark_savepoint.statebackends.request import TableRequest
+from pyspark_savepoint.statebackends.tables import open_table
+from tests.fuzz.seeds import SHOP
 
 MODEL: Model = {key: {"total": key, "items": [1, 2]} for key in range(40)}
 
@@ -37,3 +45,61 @@ def test_a_handle_of_other_key_groups_is_noticed() -> None:
 
     with pytest.raises(CorruptStateError, match="key group 1 is damaged"):
         Written(shifted, 4).rows(KEYED, 1 << 20)
+
+
+@pytest.mark.parametrize("heap", [False, True])
+def test_of_many_keys_every_one_is_checked(heap: bool) -> None:
+    sound = write({key: {"total": key} for key in range(6000)}, heap=heap, max_parallelism=2)
+    source = sound.source
+    assert isinstance(source, KeyedSource)
+    with source.open(RAW) as stream:
+        block = next(iter(stream.blocks({1}, {0}, False, 1 << 30)))
+    strayed = next(
+        i
+        for i in range(1, len(block))
+        if key_group_for_hash(java_hash(block.buffer[block.key_start[i] : block.key_end[i]].tobytes()) ^ 1, 2) == 0
+    )
+    assert isinstance(source.location, InlineLocation)
+    data = bytearray(source.location.data)
+    data[block.origin.base + int(block.key_end[strayed]) - 1] ^= 1
+    damaged = replace(source, location=replace(source.location, data=bytes(data)))
+
+    with pytest.raises(CorruptStateError, match="is not of this key group"):
+        Written(damaged, 2).rows(("total",), 1 << 20, batch_rows=1 << 20)
+
+
+def java_hash(key: bytes) -> int:
+    """Of a small long."""
+    return int.from_bytes(key, "big")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"state": "spent_by_currency", "flatten": True}, {"table": "timers"}, {"state": "total"}],
+    ids=["flatten", "timers", "keyed_state"],
+)
+def test_every_table_of_keyed_state_checks_its_keys(options: dict[str, Any], tmp_path: Path) -> None:
+    shop = tmp_path / "shop"
+    shutil.copytree(SHOP / "savepoint", shop)
+    request = TableRequest(str(shop), uid="accounts", **options)
+    assert sum(batch.num_rows for part in open_table(request).partitions(1) for batch in part.batches())
+    name = options.get("state", "_timer_state/event_user-timers")
+    savepoint = Savepoint.open(str(shop))
+    source = keyed_sources(savepoint, savepoint.operator(uid="accounts"))[0]
+    assert isinstance(source, KeyedSource)
+    with source.open(RAW) as stream:
+        state = next(i for i, meta in enumerate(stream.header.states) if meta.name == name)
+        block = next(
+            b for b in stream.blocks(set(source.key_group_range), {state}, False, 1) if len(b.entries_of(state))
+        )
+        entry = int(block.entries_of(state)[0])
+    # The lowest digit of a long: behind the timestamp in timers.
+    digit = block.origin.base + int(block.key_start[entry]) + (15 if "table" in options else 7)
+    path = Path(source.location.path)
+    data = bytearray(path.read_bytes())
+    data[digit] ^= 1
+    path.write_bytes(data)
+
+    (part,) = open_table(request).partitions(1)
+    with pytest.raises(CorruptStateError, match="is not of this key group"):
+        list(part.batches())
