@@ -1,7 +1,7 @@
 # The checks of a change. Needs the test extra: pip install -e ".[test]" --config-settings editable_mode=strict
 PYTHON ?= python
 
-.PHONY: check format lint types layers test fix notebooks
+.PHONY: check format lint types layers test fix notebooks lock
 
 check: format lint types layers test
 
@@ -27,3 +27,9 @@ fix:
 # Runs the notebooks and keeps their outputs.
 notebooks:
 	$(PYTHON) -m tests.notebook_runner
+
+# Writes down what CI installs: the newest releases that the bounds in pyproject.toml allow, and the oldest. Needs uv.
+COMPILE = uv pip compile pyproject.toml --extra test --quiet --no-header --no-annotate --no-emit-index-url --no-emit-find-links
+lock:
+	$(COMPILE) --upgrade --universal --python-version 3.11 --output-file .ci/lock.txt
+	$(COMPILE) --upgrade --resolution lowest-direct --python-version 3.11 --output-file .ci/lock-oldest.txt
