@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
-from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError
+from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, SavepointError
 from pyspark_savepoint.formats.snapshot_files import Anchor, InputFile, SnapshotFileSystem
 from pyspark_savepoint.formats.stream_handles import UNKNOWN_SIZE
 
@@ -49,7 +49,7 @@ class ByteSource:
                 offset=start,
                 expected=f"{count} bytes",
                 found=f"{self.size} bytes in all",
-                remedy="the file is truncated or damaged: take it from its origin again",
+                remedy=UNREADABLE,
             )
 
     def __enter__(self) -> Self:

@@ -23,7 +23,7 @@ import numpy as np
 from pyspark_savepoint.formats.byte_source import ByteSource, StateLocation
 from pyspark_savepoint.formats.columns import Bytes, Cursors, Ints, Longs, Origin
 from pyspark_savepoint.formats.data_view import DataInputView
-from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError, UnsupportedStateError
+from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, SavepointError, UnsupportedStateError
 from pyspark_savepoint.formats.java_stream import skip_java_object
 from pyspark_savepoint.formats.keyed_content import KeyGroupContent
 from pyspark_savepoint.formats.meta_info import BackendStateType, StateMetaInfoSnapshot, read_state_meta
@@ -37,7 +37,6 @@ META_VERSIONS = (6, 7)
 KINDS: Mapping[int, BackendStateType] = MappingProxyType(
     {0: BackendStateType.KEY_VALUE, 3: BackendStateType.PRIORITY_QUEUE}
 )
-DAMAGED = "the file is truncated or damaged: take it from its origin again"
 #: Enough for the registrations of most change sets.
 FIRST_WINDOW = 1 << 16
 
@@ -178,7 +177,11 @@ class _GivenBack(KeyGroupContent):
 
 def _damaged(origin: Origin, position: int, expected: str, found: object) -> CorruptStateError:
     return CorruptStateError(
-        "a changelog is damaged", expected=expected, found=found, remedy=DAMAGED, **origin.facts(position)
+        "a changelog is not what the format says",
+        expected=expected,
+        found=found,
+        remedy=UNREADABLE,
+        **origin.facts(position),
     )
 
 

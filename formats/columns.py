@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyspark_savepoint.formats.errors import CorruptStateError, ValueRangeError
+from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, ValueRangeError
 
 Bytes = npt.NDArray[np.uint8]
 Longs = npt.NDArray[np.int64]
@@ -133,7 +133,7 @@ class Cursors:
             "the bytes of a value are not what its serializer writes",
             expected=expected,
             found=found if found is not None else f"{int(self.end[row] - self.position[row])} bytes until its end",
-            remedy="the file is truncated or damaged: take it from its origin again",
+            remedy=UNREADABLE,
             **self._facts(row),
         )
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Longs, Origin
-from pyspark_savepoint.formats.errors import CorruptStateError, UndecodableStateError
+from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, UndecodableStateError
 from pyspark_savepoint.formats.keyed_block import KeyedBlock
 from pyspark_savepoint.formats.meta_info import BackendStateType, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
@@ -128,6 +128,6 @@ def _check_order(block: KeyedBlock, short: Longs) -> None:
     if len(short):
         raise CorruptStateError(
             "a key is shorter than its namespace",
-            remedy="the file is truncated or damaged: take it from its origin again",
+            remedy=UNREADABLE,
             **block.origin.facts(int(block.key_start[short[0]])),
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from typing import NoReturn
 
-from pyspark_savepoint.formats.errors import CorruptStateError
+from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError
 from pyspark_savepoint.formats.java import decode_modified_utf8, encode_modified_utf8, utf16_units
 
 MAX_UTF_BYTES = 65535
@@ -40,7 +40,7 @@ class DataInputView:
             offset=self.base + self.position,
             expected=expected,
             found=found,
-            remedy="the file is truncated or damaged: take it from its origin again",
+            remedy=UNREADABLE,
         )
 
     def read(self, count: int, what: str = "bytes") -> bytes:

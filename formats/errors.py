@@ -15,6 +15,13 @@ from pyspark_savepoint.formats.redaction import elide, redact
 
 #: Bytes of an error's text, and of each of its parts.
 MAX_TEXT = 2048
+#: What to do where bytes are not what the format says, and where a checksum says that they are not those written.
+UNREADABLE = (
+    "the bytes are cut off, not those that were written, or of a form that is not read: take the file from its origin "
+    "again, or a canonical savepoint of the job"
+)
+DAMAGED = "the file is damaged: take it from its origin again"
+
 FACTS = ("path", "offset", "operator", "state", "function", "key", "expected", "found", "remedy", "traceback")
 LABELS = {
     "path": "file",
@@ -83,7 +90,7 @@ def _rebuild(kind: type[SavepointError], message: str, facts: dict[str, Any]) ->
 
 
 class CorruptStateError(SavepointError, ValueError):
-    """Bytes are not what the format says: truncated, damaged, or hostile."""
+    """Bytes are not what the format says: cut off, damaged, hostile, or of a form that is not read."""
 
 
 class UnsupportedVersionError(SavepointError, NotImplementedError):

@@ -19,7 +19,7 @@ import numpy as np
 
 from pyspark_savepoint.formats.byte_source import ByteSource
 from pyspark_savepoint.formats.columns import Bytes, Cursors, DecodeOptions, Longs, Origin
-from pyspark_savepoint.formats.errors import CorruptStateError, UndecodableStateError
+from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, UndecodableStateError
 from pyspark_savepoint.formats.keyed_block import HEAP, KeyedBlock
 from pyspark_savepoint.formats.keyed_content import Extent, KeyGroupContent, read_extent, whole_content
 from pyspark_savepoint.formats.meta_info import BackendStateType, KeyedBackendHeader
@@ -107,13 +107,13 @@ class HeapKeyedStream:
         head = self.source.read(extent.start, 4) if extent.size >= 4 else b""
         if int.from_bytes(head, "big") != extent.key_group or len(head) < 4:
             raise CorruptStateError(
-                f"key group {extent.key_group} is damaged",
+                f"key group {extent.key_group} is not what the format says",
                 path=self.source.path,
                 offset=extent.start,
                 operator=self.origin.operator,
                 expected=f"the number of key group {extent.key_group}",
                 found=head.hex(),
-                remedy="the file is truncated or damaged: take it from its origin again",
+                remedy=UNREADABLE,
             )
 
     def _block(self, extents: Sequence[Extent], selected: set[int], namespaced: bool) -> KeyedBlock:

@@ -20,7 +20,7 @@ import numpy as np
 from pyspark_savepoint.formats.byte_source import ByteSource
 from pyspark_savepoint.formats.columns import Bytes, DecodeOptions, Longs, Origin
 from pyspark_savepoint.formats.composite_key import constant_width, is_map, split_composite_keys
-from pyspark_savepoint.formats.errors import CorruptStateError
+from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError
 from pyspark_savepoint.formats.frame_spans import FrameSpans, RowSpans
 from pyspark_savepoint.formats.keyed_block import FULL, KeyedBlock, SortedRows, runs_of
 from pyspark_savepoint.formats.keyed_content import Extent, KeyGroupContent, read_extent, whole_content
@@ -115,7 +115,7 @@ class FullKeyedStream:
         for extent, end in zip(extents, ends, strict=True):
             why, position, _ = frames.split(buffer, start, end, extent.key_group, -1)
             if why != frames.done or position != end:
-                self._damaged(origin, position, extent.key_group, why, frames)
+                self._unreadable(origin, position, extent.key_group, why, frames)
             bounds.append(frames.count)
             start = end
         return self._block(buffer, origin, frames, extents, bounds, selected, namespaced, complete=True)
@@ -229,7 +229,7 @@ class FullKeyedStream:
             frames = self._frames(end)
             why, position, state = frames.split(buffer, 0, end, extent.key_group, state)
             if not self._goes_on(content, why, frames, position, len(buffer), stop is not None):
-                self._damaged(origin, position, extent.key_group, why, frames)
+                self._unreadable(origin, position, extent.key_group, why, frames)
             if frames.count:
                 bounds = [0, frames.count]
                 block = self._block(buffer, origin, frames, [extent], bounds, selected, namespaced, complete=False)
@@ -251,13 +251,13 @@ class FullKeyedStream:
     def _origin(self, base: int) -> Origin:
         return Origin(self.source.path, base, self.origin.operator, None, self.header.compressed)
 
-    def _damaged(self, origin: Origin, position: int, key_group: int, why: int, frames: FrameSpans) -> NoReturn:
+    def _unreadable(self, origin: Origin, position: int, key_group: int, why: int, frames: FrameSpans) -> NoReturn:
         found = {frames.done: "the end mark before the end", frames.more: "the end of the bytes within an entry"}
         raise CorruptStateError(
-            f"key group {key_group} is damaged",
+            f"key group {key_group} is not what the format says",
             expected="entries of known states, each with its key group, up to an end mark at the key group's end",
             found=found.get(why, "a length, state id or key group that cannot be"),
-            remedy="the file is truncated or damaged: take it from its origin again",
+            remedy=UNREADABLE,
             **origin.facts(position),
         )
 
@@ -280,7 +280,7 @@ class FullKeyedStream:
         for extent, low, high in zip(extents, bounds[:-1], bounds[1:], strict=True):
             runs = [run for run in runs_of(state, low, high) if int(state[run[0]]) in selected]
             if len({int(state[low]) for low, _ in runs}) != len(runs):
-                self._damaged(origin, int(key_start[low]), extent.key_group, -1, frames)
+                self._unreadable(origin, int(key_start[low]), extent.key_group, -1, frames)
             groups.append((extent.key_group, runs))
         block = KeyedBlock(
             FULL, self.header.states, buffer, origin, state, key_group, key_start, end, end, end, end, end,

@@ -21,7 +21,7 @@ import numpy as np
 from pyspark_savepoint.formats import snappy
 from pyspark_savepoint.formats.byte_source import ByteSource
 from pyspark_savepoint.formats.columns import Bytes, Cursors, DecodeOptions, Longs, Origin
-from pyspark_savepoint.formats.errors import CorruptStateError
+from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError
 from pyspark_savepoint.formats.keyed_content import read_extent
 from pyspark_savepoint.formats.meta_info import OperatorBackendHeader
 
@@ -48,7 +48,7 @@ class OperatorStream:
                     path=source.path,
                     expected=f"an offset from {header.size} to {source.size}",
                     found=offset,
-                    remedy="the snapshot is damaged: take it from its origin again",
+                    remedy=UNREADABLE,
                 )
         self.boundaries = [*sorted(set(boundaries)), source.size]
 
@@ -102,7 +102,7 @@ class OperatorStream:
                     "an element of compressed operator state does not begin with a chunk",
                     path=self.source.path,
                     offset=start,
-                    remedy="the snapshot is damaged: take it from its origin again",
+                    remedy=UNREADABLE,
                 )
             pieces.append(Piece(places[start - base], places[end - base], count))
         return out, pieces, base

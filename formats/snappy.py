@@ -17,7 +17,7 @@ import cramjam
 import numpy as np
 
 from pyspark_savepoint.formats.columns import Bytes
-from pyspark_savepoint.formats.errors import CorruptStateError
+from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError
 
 IDENTIFIER = b"\xff\x06\x00\x00sNaPpY"
 MAX_CHUNK_CONTENT = 1 << 16
@@ -29,14 +29,14 @@ CONTENT_AT_ONCE = 1 << 20
 WRITE_AT_ONCE = 1 << 20
 
 
-def _damaged(path: str | None, offset: int, expected: str, found: object) -> CorruptStateError:
+def _unreadable(path: str | None, offset: int, expected: str, found: object) -> CorruptStateError:
     return CorruptStateError(
-        "a compressed part of the state is damaged",
+        "a compressed part of the state is not what the format says",
         path=path,
         offset=offset,
         expected=expected,
         found=found,
-        remedy="the file is truncated or damaged: take it from its origin again",
+        remedy=UNREADABLE,
     )
 
 
@@ -52,7 +52,7 @@ def _content_size(data: memoryview, at: int, length: int, kind: int, path: str |
             if byte < 0x80:
                 break
     if not 0 <= size <= MAX_CHUNK_CONTENT:
-        raise _damaged(path, base + at, f"a chunk of at most {MAX_CHUNK_CONTENT} bytes", size)
+        raise _unreadable(path, base + at, f"a chunk of at most {MAX_CHUNK_CONTENT} bytes", size)
     return size
 
 
@@ -64,18 +64,18 @@ def scan_chunks(data: memoryview, path: str | None, base: int, partial: bool = F
         if length < 0 or at + 4 + length > len(data):
             if partial and length <= MAX_CHUNK:
                 return
-            raise _damaged(path, base + at, "a whole chunk", f"{len(data) - at} bytes")
+            raise _unreadable(path, base + at, "a whole chunk", f"{len(data) - at} bytes")
         kind = data[at]
         if kind in (COMPRESSED, PLAIN):
             if not 4 <= length <= MAX_CHUNK:
-                raise _damaged(path, base + at, "a chunk of 64 KiB", length)
+                raise _unreadable(path, base + at, "a chunk of 64 KiB", length)
             yield at, at + 4 + length, _content_size(data, at, length, kind, path, base)
         elif kind == 0xFF:
             if bytes(data[at : at + 10]) != IDENTIFIER:
-                raise _damaged(path, base + at, "the identifier of a snappy stream", bytes(data[at : at + 10]).hex())
+                raise _unreadable(path, base + at, "the identifier of a snappy stream", bytes(data[at : at + 10]).hex())
         else:
             # Also what readers of snappy may skip (80 to FE): no Flink writes it, and one bit makes it of a data chunk.
-            raise _damaged(path, base + at, "a chunk of data (00, 01) or a stream identifier (FF)", f"{kind:02x}")
+            raise _unreadable(path, base + at, "a chunk of data (00, 01) or a stream identifier (FF)", f"{kind:02x}")
         at += 4 + length
 
 
@@ -85,15 +85,15 @@ def decompress_chunks(data: memoryview, out: Bytes, path: str | None, base: int)
     try:
         written = cramjam.snappy.decompress_into(framed, out.data) if len(out) else 0
     except cramjam.DecompressionError as error:
-        raise _damaged(path, base, "snappy chunks with right checksums", str(error)) from None
+        raise _unreadable(path, base, "snappy chunks with right checksums", str(error)) from None
     if written != len(out):
-        raise _damaged(path, base, f"{len(out)} bytes of content", written)
+        raise _unreadable(path, base, f"{len(out)} bytes of content", written)
 
 
 def decompress(data: memoryview, path: str | None, base: int) -> Bytes:
     """The whole content of framed streams that follow one another, as a writable array."""
     if bytes(data[:10]) != IDENTIFIER:
-        raise _damaged(path, base, "the identifier of a snappy stream", bytes(data[:10]).hex())
+        raise _unreadable(path, base, "the identifier of a snappy stream", bytes(data[:10]).hex())
     size = sum(content for _, _, content in scan_chunks(data, path, base))
     out = np.empty(size, np.uint8)
     decompress_chunks(data, out, path, base)

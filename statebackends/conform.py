@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Origin, list_array, map_array, struct_array, valid_rows
-from pyspark_savepoint.formats.errors import CorruptStateError, UnsupportedStateError
+from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, UnsupportedStateError
 
 
 def unify(types: Sequence[pa.DataType], state: str) -> pa.DataType:
@@ -70,7 +70,7 @@ def conform(array: pa.Array, target: pa.DataType, origin: Origin) -> pa.Array:
             "a part of the snapshot holds values of another type than its header says",
             expected=str(target),
             found=str(array.type),
-            remedy="the snapshot is damaged: take it from its origin again",
+            remedy=UNREADABLE,
             **origin.facts(),
         )
     valid = valid_rows(array) if array.null_count else None

@@ -17,7 +17,7 @@ from pyspark_savepoint.formats.byte_source import ByteSource, FileLocation, Stat
 from pyspark_savepoint.formats.changelog import ChangeSource, FileChanges, InlineChanges
 from pyspark_savepoint.formats.changelog_handles import ChangelogStateHandleStreamImpl, InMemoryChangelogStateHandle
 from pyspark_savepoint.formats.columns import DecodeOptions, Origin
-from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError
+from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, SavepointError
 from pyspark_savepoint.formats.headers import read_header
 from pyspark_savepoint.formats.heap_stream import HeapKeyedStream
 from pyspark_savepoint.formats.incremental_handles import IncrementalRemoteKeyedStateHandle
@@ -98,7 +98,7 @@ class KeyedSource:
                     operator=self.operator,
                     expected=f"an offset from {header.size} to {source.size - 1}, of its own",
                     found=start,
-                    remedy="the snapshot is damaged: take it from its origin again",
+                    remedy=UNREADABLE,
                 )
             extents.append(Extent(key_group, start, end))
         return extents
@@ -164,7 +164,7 @@ def refuse_overlaps(savepoint: Savepoint, operator: OperatorState, ranges: list[
                 operator=operator.label,
                 expected="every key group once",
                 found=f"{before} and {after}",
-                remedy="the snapshot is damaged: take it from its origin again",
+                remedy=UNREADABLE,
             )
 
 
@@ -222,7 +222,7 @@ def _no_state(savepoint: Savepoint, operator: OperatorState, handle: Any) -> NoR
         path=savepoint.metadata_path,
         operator=operator.label,
         found=type(handle).__name__,
-        remedy="the snapshot is damaged: take it from its origin again",
+        remedy=UNREADABLE,
     )
 
 

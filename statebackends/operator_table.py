@@ -18,6 +18,7 @@ from pyspark_savepoint.formats.block_parts import binary_column
 from pyspark_savepoint.formats.byte_source import StateLocation
 from pyspark_savepoint.formats.columns import Bytes, Cursors, Longs, Origin, fixed_array
 from pyspark_savepoint.formats.errors import (
+    UNREADABLE,
     CorruptStateError,
     SavepointError,
     UndecodableStateError,
@@ -208,14 +209,14 @@ class OperatorPartition:
                 "a handle has elements of a state that its stream does not know",
                 path=stream.source.path,
                 found=self.state,
-                remedy="the snapshot is damaged: take it from its origin again",
+                remedy=UNREADABLE,
             )
         offsets = source.offsets(self.state)
         if list(offsets) != sorted(offsets):
             raise CorruptStateError(
                 "the offsets of an operator state do not ascend",
                 path=stream.source.path,
-                remedy="the snapshot is damaged: take it from its origin again",
+                remedy=UNREADABLE,
             )
         # Whole runs of equal offsets are read, and what belongs to other vertices is cut off. (The one element of a
         # broadcast state is all of its entries.)

@@ -19,7 +19,7 @@ import numpy as np
 from pyspark_savepoint.formats.byte_source import ByteSource, StateLocation
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Origin
 from pyspark_savepoint.formats.data_view import DataInputView
-from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError
+from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, SavepointError
 from pyspark_savepoint.formats.key_groups import KeyGroupRangeOffsets
 from pyspark_savepoint.formats.key_groups_handles import KeyGroupsStateHandle
 from pyspark_savepoint.formats.keyed_content import Extent
@@ -54,7 +54,7 @@ class RawTimerSource:
                     f"key group {extent.key_group} of raw state cannot begin where its handle says",
                     offset=extent.start,
                     operator=self.operator,
-                    remedy="the snapshot is damaged: take it from its origin again",
+                    remedy=UNREADABLE,
                 )
         return [extent for extent in extents if extent.size]
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from pyspark_savepoint.formats.byte_source import StateLocation
 from pyspark_savepoint.formats.columns import DecodeOptions, Origin
-from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError
+from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, SavepointError
 from pyspark_savepoint.formats.headers import read_header
 from pyspark_savepoint.formats.incremental_handles import IncrementalRemoteKeyedStateHandle
 from pyspark_savepoint.formats.key_groups import KeyGroupRange
@@ -53,7 +53,7 @@ class RocksDBSource:
                     f"a database has the file {file.local_path!a} twice",
                     path=savepoint.metadata_path,
                     operator=operator.label,
-                    remedy="the snapshot is damaged: take it from its origin again",
+                    remedy=UNREADABLE,
                 )
             files[file.local_path] = place
         meta = savepoint.resolve(handle.meta_state, operator)

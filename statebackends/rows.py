@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from pyspark_savepoint.formats.columns import Flags, Ints, Longs
-from pyspark_savepoint.formats.errors import CorruptStateError
+from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError
 from pyspark_savepoint.formats.keyed_block import KeyedBlock, SortedRows
 
 SEED = secrets.randbits(62)
@@ -148,7 +148,7 @@ class Rows:
             raise CorruptStateError(
                 "a key has two values in a state that holds one",
                 expected="every key once",
-                remedy="the file is damaged: take it from its origin again",
+                remedy=UNREADABLE,
                 **self.block.origin.facts(int(self.block.span_start[twice])),
             ).with_facts(state=self.block.states[state].name)
         return place

@@ -20,9 +20,9 @@ import numpy as np
 
 from pyspark_savepoint.formats.byte_source import ByteSource
 from pyspark_savepoint.formats.columns import Bytes, Longs
-from pyspark_savepoint.formats.errors import CorruptStateError, UnsupportedStateError
+from pyspark_savepoint.formats.errors import DAMAGED, UNREADABLE, CorruptStateError, UnsupportedStateError
 from pyspark_savepoint.formats.rocksdb.checksum import CHECKSUMS, NONE
-from pyspark_savepoint.formats.rocksdb.coding import REMEDY, Coding
+from pyspark_savepoint.formats.rocksdb.coding import Coding
 
 TRAILER = 5
 ROOM = 16
@@ -46,10 +46,14 @@ class BlockHandle:
 
 @dataclass(frozen=True, slots=True)
 class Protection:
-    """How the blocks of a file are checked: the kind of checksum, and what is added to it by place."""
+    """How the blocks of a file are checked: the kind of checksum, and what is added to it by place.
+
+    ``legacy``: of format versions 0 and 1, where only Snappy says how large the content is.
+    """
 
     kind: int
     context: int = 0
+    legacy: bool = False
 
     def modifiers(self, offset: Longs) -> Any:
         """What the checksums of blocks at some offsets have been increased by."""
@@ -103,27 +107,31 @@ def read_blocks(
 ) -> Blocks:
     """The contents of blocks that follow one another in the file, which are at least one; in the arena if they fit."""
     if np.any(offset[1:] < offset[:-1] + size[:-1] + TRAILER):
-        raise _damaged(source.path, int(offset[0]), "blocks one behind the other", "blocks that overlap")
+        raise _unreadable(source.path, int(offset[0]), "blocks one behind the other", "blocks that overlap")
     base = int(offset[0])
     total = int(offset[-1] + size[-1]) + TRAILER - base
     if base + total > source.size:
-        raise _damaged(source.path, base, f"blocks within the file's {source.size} bytes", f"{total} bytes")
+        raise _unreadable(source.path, base, f"blocks within the file's {source.size} bytes", f"{total} bytes")
     data = np.empty(total, np.uint8)
     source.read_into(base, data)
     start = offset - base
     end = start + size
     _verify(data, start, end, base, protection, source.path)
+    if protection.legacy:
+        unknown = np.flatnonzero(~np.isin(data[end], [UNCOMPRESSED, SNAPPY]))
+        if len(unknown):
+            _refuse(source.path, base + int(start[unknown[0]]), int(data[end[unknown[0]]]))
     return _decompress(data, start, end, base, source.path, arena)
 
 
-def _damaged(path: str, offset: int, expected: str, found: object) -> CorruptStateError:
+def _unreadable(path: str, offset: int, expected: str, found: object) -> CorruptStateError:
     return CorruptStateError(
-        "a block of a table file is damaged",
+        "a block of a table file is not what the format says",
         path=path,
         offset=offset,
         expected=expected,
         found=found,
-        remedy=REMEDY,
+        remedy=UNREADABLE,
     )
 
 
@@ -137,7 +145,14 @@ def _verify(data: Bytes, start: Longs, end: Longs, base: int, protection: Protec
     wrong = np.flatnonzero(found != stored)
     if len(wrong):
         at = int(wrong[0])
-        raise _damaged(path, base + int(start[at]), f"checksum {int(stored[at]):#010x}", f"{int(found[at]):#010x}")
+        raise CorruptStateError(
+            "a block of a table file is damaged",
+            path=path,
+            offset=base + int(start[at]),
+            expected=f"checksum {int(stored[at]):#010x}",
+            found=f"{int(found[at]):#010x}",
+            remedy=DAMAGED,
+        )
 
 
 def _decompress(data: Bytes, start: Longs, end: Longs, base: int, path: str, arena: Arena | None) -> Blocks:
@@ -168,7 +183,7 @@ def _decompress(data: Bytes, start: Longs, end: Longs, base: int, path: str, are
         if kind == UNCOMPRESSED:
             target[first:last] = source[low:high]
         elif not DECOMPRESSORS[kind](source[low:high], target[first:last]):
-            raise _damaged(path, base + low, f"{last - first} bytes of content", "what does not decompress to them")
+            raise _unreadable(path, base + low, f"{last - first} bytes of content", "what does not decompress to them")
     return Blocks(out, stop - sizes, stop)
 
 
@@ -187,7 +202,7 @@ def _content_sizes(data: Bytes, start: Longs, end: Longs, kinds: Bytes, base: in
         if failing < 0 and sizes.sum() > MAX_CONTENT:
             failing = int(np.argmax(sizes))
     if failing >= 0:
-        raise _damaged(path, base + int(start[failing]), "a size of its content that can be", int(sizes[failing]))
+        raise _unreadable(path, base + int(start[failing]), "a size of its content that can be", int(sizes[failing]))
     return sizes, np.where(kinds == SNAPPY, start, body)
 
 

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from pyspark_savepoint.formats.errors import CorruptStateError
-
-REMEDY = "the file is truncated or damaged: take it from its origin again"
+from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError
 
 
 class Coding:
@@ -36,7 +34,7 @@ class Coding:
             offset=self.base + self.position,
             expected=expected,
             found=found,
-            remedy=REMEDY,
+            remedy=UNREADABLE,
         )
 
     def read(self, count: int, what: str) -> bytes:

@@ -16,9 +16,8 @@ import numpy as np
 
 from pyspark_savepoint.formats.byte_source import ByteSource, StateLocation
 from pyspark_savepoint.formats.columns import Longs
-from pyspark_savepoint.formats.errors import CorruptStateError, StateFileNotFoundError
+from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, StateFileNotFoundError
 from pyspark_savepoint.formats.rocksdb.block import Arena
-from pyspark_savepoint.formats.rocksdb.coding import REMEDY
 from pyspark_savepoint.formats.rocksdb.entries import (
     DeletedRanges,
     Entries,
@@ -80,7 +79,7 @@ class Database:
                 f"the file {name} of a database is not among those that the snapshot lists",
                 path=named_by,
                 found=", ".join(sorted(self.files)[:20]),
-                remedy="the snapshot is damaged: take it from its origin again",
+                remedy=UNREADABLE,
             )
         return self.files[name]
 
@@ -111,7 +110,7 @@ class Database:
                 path=self.path,
                 state=name,
                 found=", ".join(map(repr, list(self.families)[:20])),
-                remedy=REMEDY,
+                remedy=UNREADABLE,
             )
         for info in self.families[name].files.values():
             self._check_listed(info)
@@ -204,7 +203,7 @@ def _check_family(file: SstFile, name: str) -> None:
             state=name,
             expected=f"column family {name!r}",
             found=ascii(file.properties.family[:80]),
-            remedy=REMEDY,
+            remedy=UNREADABLE,
         )
 
 

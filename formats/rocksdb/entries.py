@@ -20,9 +20,8 @@ from itertools import pairwise
 import numpy as np
 
 from pyspark_savepoint.formats.columns import Bytes, Longs
-from pyspark_savepoint.formats.errors import CorruptStateError, UnsupportedStateError
+from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, UnsupportedStateError
 from pyspark_savepoint.formats.rocksdb.block import ROOM, Arena, Blocks
-from pyspark_savepoint.formats.rocksdb.coding import REMEDY
 from pyspark_savepoint.formats.rocksdb.sst import RangeTombstone, SstFile, another_file
 
 #: Keys from the first on, before the second; None: there is no such bound.
@@ -94,7 +93,7 @@ def decode_entries(
     if entries is None:
         entries = _decode(blocks, file, _measure(blocks, file), arena)
     if entries is None:
-        raise _damaged(file.path, "blocks of entries, as many as were counted")
+        raise _unreadable(file.path, "blocks of entries, as many as were counted")
     from pyspark_savepoint.formats.kernels import sst
 
     number = np.empty(len(entries), np.int64)
@@ -103,7 +102,7 @@ def decode_entries(
         entries.tag = file.sequence << 8 | entries.tag & KIND
     first, last = np.searchsorted(number, [low, high + 1]).tolist()
     if np.any(number[1:] < number[:-1]):
-        raise _damaged(file.path, "entries in the order of their keys")
+        raise _unreadable(file.path, "entries in the order of their keys")
     info = file.info
     if len(entries) and not info.smallest.user_key <= entries.key(0) <= entries.key(-1) <= info.largest.user_key:
         raise another_file(file)
@@ -118,7 +117,7 @@ def _measure(blocks: Blocks, file: SstFile) -> tuple[int, int]:
     failing = sst.measure_blocks(blocks.buffer, blocks.start, blocks.end, file.prefix, count, size)
     content = int((blocks.end - blocks.start).sum())
     if failing >= 0 or size.sum() > MAX_GROWTH * content + FREE_GROWTH:
-        raise _damaged(file.path, "blocks of entries, each with a key of a key group")
+        raise _unreadable(file.path, "blocks of entries, each with a key of a key group")
     return int(count.sum()), int(size.sum())
 
 
@@ -143,7 +142,7 @@ def _decode(blocks: Blocks, file: SstFile, room: tuple[int, int], arena: Arena |
     if failing == sst.TOO_SMALL:
         return None
     if failing >= 0:
-        raise _damaged(file.path, "blocks of entries, each with a key of a key group")
+        raise _unreadable(file.path, "blocks of entries, each with a key of a key group")
     if arena is not None and buffer is arena.buffer:
         arena.paths.append((int(start[0]), file.path))
         arena.used = int(stop)
@@ -165,13 +164,13 @@ def within(entries: Entries, ranges: Sequence[KeyRange]) -> Entries:
     return entries.take(np.concatenate(spans) if spans else np.empty(0, np.int64))
 
 
-def _damaged(path: str, expected: str) -> CorruptStateError:
+def _unreadable(path: str, expected: str) -> CorruptStateError:
     return CorruptStateError(
-        "a table file is damaged",
+        "a table file is not what the format says",
         path=path,
         expected=expected,
         found="bytes that are none, though their checksums are right",
-        remedy=REMEDY,
+        remedy=UNREADABLE,
     )
 
 
@@ -285,7 +284,7 @@ def _unresolved(why: int, tag: int, path: str) -> CorruptStateError | Unsupporte
     from pyspark_savepoint.formats.kernels import sst
 
     if why == sst.UNSORTED:
-        return _damaged(path, "entries in the order of their keys")
+        return _unreadable(path, "entries in the order of their keys")
     return UnsupportedStateError(
         "a database has entries of a kind that Flink does not write",
         path=path,

@@ -24,9 +24,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pyspark_savepoint.formats.errors import CorruptStateError, UnsupportedStateError, UnsupportedVersionError
+from pyspark_savepoint.formats.errors import (
+    DAMAGED,
+    UNREADABLE,
+    CorruptStateError,
+    UnsupportedStateError,
+    UnsupportedVersionError,
+)
 from pyspark_savepoint.formats.rocksdb.checksum import masked_crc32c
-from pyspark_savepoint.formats.rocksdb.coding import REMEDY, Coding
+from pyspark_savepoint.formats.rocksdb.coding import Coding
 
 PAGE = 32768
 HEADER = 7
@@ -118,18 +124,18 @@ def read_manifest(data: bytes, path: str) -> dict[str, ColumnFamily]:
                 _apply(part, families, path)
             group = []
     if group:
-        raise _damaged(path, len(data), "all edits of a group", f"{len(group)} of more")
+        raise _unreadable(path, len(data), "all edits of a group", f"{len(group)} of more")
     return {family.name: family for family in families.values()}
 
 
-def _damaged(path: str, offset: int, expected: str, found: object) -> CorruptStateError:
+def _unreadable(path: str, offset: int, expected: str, found: object) -> CorruptStateError:
     return CorruptStateError(
-        "the manifest of a RocksDB database is damaged",
+        "the manifest of a RocksDB database is not what the format says",
         path=path,
         offset=offset,
         expected=expected,
         found=found,
-        remedy=REMEDY,
+        remedy=UNREADABLE,
     )
 
 
@@ -139,14 +145,14 @@ def _records(data: bytes, path: str) -> Iterator[tuple[bytes, int]]:
     begin = 0
     for kind, part, offset in _parts(data, path):
         if (kind in (WHOLE, FIRST)) == bool(parts):
-            raise _damaged(path, offset, "the parts of a record in their order", f"type {kind}")
+            raise _unreadable(path, offset, "the parts of a record in their order", f"type {kind}")
         begin = begin if parts else offset
         parts.append(part)
         if kind in (WHOLE, LAST):
             yield b"".join(parts), begin
             parts = []
     if parts:
-        raise _damaged(path, len(data), "the last part of a record", "the end of the file")
+        raise _unreadable(path, len(data), "the last part of a record", "the end of the file")
 
 
 def _parts(data: bytes, path: str) -> Iterator[tuple[int, bytes, int]]:
@@ -158,15 +164,24 @@ def _parts(data: bytes, path: str) -> Iterator[tuple[int, bytes, int]]:
             at += left
             continue
         if len(data) - at < HEADER:
-            raise _damaged(path, at, "a record", f"{len(data) - at} bytes until the end")
+            raise _unreadable(path, at, "a record", f"{len(data) - at} bytes until the end")
         checksum = int.from_bytes(data[at : at + 4], "little")
         length, kind = int.from_bytes(data[at + 4 : at + 6], "little"), data[at + 6]
         end = at + HEADER + length
         if kind not in (WHOLE, FIRST, MIDDLE, LAST) or length > left - HEADER or end > len(data):
-            raise _damaged(path, at, "a record that ends within its page and the file", f"type {kind}, {length} bytes")
+            raise _unreadable(
+                path, at, "a record that ends within its page and the file", f"type {kind}, {length} bytes"
+            )
         found = int(masked_crc32c(array, np.array([at + 6]), np.array([end]))[0])
         if found != checksum:
-            raise _damaged(path, at, f"a record with checksum {checksum:#010x}", f"{found:#010x}")
+            raise CorruptStateError(
+                "the manifest of a RocksDB database is damaged",
+                path=path,
+                offset=at,
+                expected=f"a record with checksum {checksum:#010x}",
+                found=f"{found:#010x}",
+                remedy=DAMAGED,
+            )
         yield kind, data[at + HEADER : end], at + HEADER
         at = end
 
@@ -174,7 +189,7 @@ def _parts(data: bytes, path: str) -> Iterator[tuple[int, bytes, int]]:
 def _apply(edit: _Edit, families: dict[int, ColumnFamily], path: str) -> None:
     if edit.added is not None:
         if edit.family in families:
-            raise _damaged(path, 0, "a column family once", edit.added)
+            raise _unreadable(path, 0, "a column family once", edit.added)
         families[edit.family] = ColumnFamily(edit.added)
     if edit.family not in families:
         # What is logged of a family behind its end is of no use to anybody.
@@ -185,11 +200,11 @@ def _apply(edit: _Edit, families: dict[int, ColumnFamily], path: str) -> None:
     files = families[edit.family].files
     for level, number in edit.deleted:
         if files.get(number, None) is None or files[number].level != level:
-            raise _damaged(path, 0, f"file {number} on level {level}, to be deleted", "no such file")
+            raise _unreadable(path, 0, f"file {number} on level {level}, to be deleted", "no such file")
         del files[number]
     for file in edit.files:
         if file.number in files:
-            raise _damaged(path, 0, "a table file once", file.name)
+            raise _unreadable(path, 0, "a table file once", file.name)
         files[file.number] = file
 
 

@@ -1,7 +1,8 @@
 """A table file of RocksDB: its end says where everything is, its index which keys are in which block.
 
-    file      := data block*  meta block*  metaindex  index  footer(53)
+    file      := data block*  meta block*  metaindex  index  footer(53, of version 0: 48)
     footer    := u8 checksumType  ...40 bytes...  u32 formatVersion  u64 0x88E241B785F4CFF7
+      0       := BlockHandle metaindex  BlockHandle index  padding(40)  u64 0xDB4775248B80FB57, CRC-32C
       to 5    := BlockHandle metaindex  BlockHandle index  padding
       from 6  := 3E 00 7A 00  u32 footerChecksum  u32 context  u32 metaindexSize  padding
     metaindex := name of a meta block -> BlockHandle       rocksdb.properties, rocksdb.range_del, from 6 rocksdb.index
@@ -22,7 +23,12 @@ import numpy as np
 
 from pyspark_savepoint.formats.byte_source import ByteSource, InlineByteSource
 from pyspark_savepoint.formats.columns import Longs
-from pyspark_savepoint.formats.errors import CorruptStateError, UnsupportedStateError, UnsupportedVersionError
+from pyspark_savepoint.formats.errors import (
+    UNREADABLE,
+    CorruptStateError,
+    UnsupportedStateError,
+    UnsupportedVersionError,
+)
 from pyspark_savepoint.formats.rocksdb.block import (
     Arena,
     BlockHandle,
@@ -33,14 +39,18 @@ from pyspark_savepoint.formats.rocksdb.block import (
     small_entries,
 )
 from pyspark_savepoint.formats.rocksdb.checksum import CHECKSUMS, NONE
-from pyspark_savepoint.formats.rocksdb.coding import REMEDY, Coding
+from pyspark_savepoint.formats.rocksdb.coding import Coding
 from pyspark_savepoint.formats.rocksdb.manifest import RANGE_DELETION_SENTINEL, TAG, FileMetaData
 from pyspark_savepoint.formats.rocksdb.properties import FIRST_KEYS, TWO_LEVEL, TableProperties
 
 FOOTER = 53
 MAGIC = 0x88E241B785F4CFF7
+#: Of format version 0, which says neither its version nor the type of its checksums.
+LEGACY_MAGIC, LEGACY_FOOTER, LEGACY_CHECKSUM = 0xDB4775248B80FB57, 48, 1
 EXTENDED_MAGIC = b"\x3e\x00\x7a\x00"
-FORMAT_VERSIONS = range(2, 7)
+FORMAT_VERSIONS = range(1, 7)
+#: Before it, only Snappy says how large the content of a block is.
+FIRST_WITH_SIZES = 2
 FIRST_WITH_CONTEXT = 6
 RANGE_DELETION = 15
 #: The end of a file is read in one go: mostly, index and properties are in it.
@@ -59,6 +69,10 @@ class Footer:
     def read(cls, data: bytes, path: str, offset: int) -> Footer:
         """From the last 53 bytes of a file, which begin at ``offset``."""
         version, magic = int.from_bytes(data[41:45], "little"), int.from_bytes(data[45:], "little")
+        if magic == LEGACY_MAGIC:
+            skipped = FOOTER - LEGACY_FOOTER
+            view = Coding(data[skipped:45], path, offset + skipped)
+            return cls(Protection(LEGACY_CHECKSUM, legacy=True), BlockHandle.read(view), BlockHandle.read(view))
         view = Coding(data[:41], path, offset)
         if magic != MAGIC:
             view.fail("a table file, with its magic number at the end", f"{magic:#018x}")
@@ -74,7 +88,9 @@ class Footer:
         if kind != NONE and kind not in CHECKSUMS:
             view.fail("a known type of checksums", kind)
         if version < FIRST_WITH_CONTEXT:
-            return cls(Protection(kind), BlockHandle.read(view), BlockHandle.read(view))
+            return cls(
+                Protection(kind, legacy=version < FIRST_WITH_SIZES), BlockHandle.read(view), BlockHandle.read(view)
+            )
         return cls._with_context(view, data, kind, offset)
 
     @classmethod
@@ -275,7 +291,7 @@ def wrong_size(info: FileMetaData, path: str, size: int, manifest: str | None = 
         path=path,
         expected=f"{info.size} bytes" + (f", as {manifest} has it" if manifest else ""),
         found=f"{size} bytes",
-        remedy=REMEDY,
+        remedy=UNREADABLE,
     )
 
 
@@ -287,7 +303,7 @@ def another_file(file: SstFile) -> CorruptStateError:
         path=file.path,
         expected=f"keys from {low[:40].hex()} to {high[:40].hex()}",
         found="others",
-        remedy=REMEDY,
+        remedy=UNREADABLE,
     )
 
 

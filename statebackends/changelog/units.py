@@ -24,7 +24,7 @@ from pyspark_savepoint.formats import changelog
 from pyspark_savepoint.formats.changelog import Changes
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Longs
 from pyspark_savepoint.formats.composite_key import constant_width
-from pyspark_savepoint.formats.errors import CorruptStateError, UndecodableStateError
+from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, UndecodableStateError
 from pyspark_savepoint.formats.meta_info import BackendStateType, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.layout import locate, skip_rows
@@ -79,11 +79,11 @@ class UnitReader:
             if known.name == meta.name and (known.kind is BackendStateType.PRIORITY_QUEUE) == timer:
                 return i
         raise CorruptStateError(
-            "a changelog is damaged",
+            "a changelog is not what the format says",
             state=meta.name,
             expected="the registrations of states in front of all changes",
             found="one behind them",
-            remedy=changelog.DAMAGED,
+            remedy=UNREADABLE,
         )
 
     def _between(self, changes: Changes) -> Iterator[pa.RecordBatch]:
@@ -112,10 +112,10 @@ class UnitReader:
         if len(wrong):
             i = int(wrong[0])
             raise CorruptStateError(
-                "a changelog is damaged",
+                "a changelog is not what the format says",
                 expected=f"an operation from 0 to {OPERATIONS - 1} on a registered state",
                 found=f"operation {int(operation[i])} on state {int(number[i])}",
-                remedy=changelog.DAMAGED,
+                remedy=UNREADABLE,
                 **changes.origin.facts(int(start[i])),
             )
 
@@ -160,10 +160,10 @@ class UnitReader:
 
 def _refuse(at: Cursors, meta: StateMetaInfoSnapshot, operation: int) -> CorruptStateError:
     return CorruptStateError(
-        "a changelog is damaged",
+        "a changelog is not what the format says",
         expected=f"an operation on a state of kind {meta.state_type}",
         found=f"operation {operation}",
-        remedy=changelog.DAMAGED,
+        remedy=UNREADABLE,
         **at.origin.facts(int(at.position[0])),
     )
 

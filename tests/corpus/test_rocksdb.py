@@ -7,6 +7,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from pyspark_savepoint.formats.incremental_handles import HandleAndLocalPath, In
 from pyspark_savepoint.formats.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata import OperatorState, write_metadata
 from pyspark_savepoint.formats.rocksdb.database import Database
-from pyspark_savepoint.formats.savepoint import Savepoint
+from pyspark_savepoint.formats.savepoint import Savepoint, find_snapshots
 from pyspark_savepoint.formats.stream_handles import (
     ByteStreamStateHandle,
     CheckpointedStateScope,
@@ -27,6 +28,8 @@ from pyspark_savepoint.formats.stream_handles import (
     SegmentFileStateHandle,
     StreamStateHandle,
 )
+from pyspark_savepoint.statebackends.request import TableRequest
+from pyspark_savepoint.statebackends.tables import open_table
 
 CASES = ("2.2.1-forst-native", "2.2.1-rocksdb-native", "2.2.1-rocksdb-incr-checkpoint")
 MERGE = 2
@@ -277,6 +280,34 @@ def test_handles_of_old_releases_read_as_those_of_new_ones(case: Snapshot, tmp_p
 
     assert {handle.type_byte for each in Savepoint.open(str(folder)).operators for _, handle in handles(each)} == {5}
     assert differences(Snapshot(tmp_path)) == []
+
+
+@pytest.mark.parametrize("uid", ["by-long", "by-string", "by-tuple", "by-pojo"])
+def test_incremental_checkpoints_of_1_10(corpus: Path, uid: str) -> None:
+    """Table files of format version 0; what the job has put into its states follows from the key's number."""
+    folder = find_snapshots(str(corpus / "real" / "old-110-incr" / "chk"))[0].path
+    rows = {}
+    for row in read_rows(folder, uid, "keyed_state"):
+        rows[row["red"]] = row
+
+    assert sorted(rows) == list(range(60))
+    for i, row in rows.items():
+        assert (row["cnt"], row["last"], row["list"], row["map"]) == (1, f"s{i}", [i], [(f"m{i % 5}", i)])
+        assert (row["agg"], row["gone"]) == ({"f0": i, "f1": 1}, i if i % 7 else None)
+        assert row["tup"] == {"f0": i, "f1": f"x{i}", "f2": i / 4}
+        assert row["either"] == ({"left": None, "right": i} if i % 2 else {"left": f"l{i}", "right": None})
+        assert (row["ttl"], row["tlist"], row["tmap"]) == (i, [i], [(i % 3, f"v{i}")])
+        assert (row["pojo"]["age"], row["pojo"]["longs"]) == (i, [i, -i])
+    timers = sorted((row["domain"], row["timestamp"]) for row in read_rows(folder, uid, "timers"))
+    event = [("event", 5_000_000_000_000 + i) for i in range(60) if i % 2]
+    assert timers == event + [
+        ("processing", 6_000_000_000_000 + i % 10) for i in sorted(range(60), key=lambda i: i % 10)
+    ]
+
+
+def read_rows(path: str, uid: str, table: str) -> list[dict[str, Any]]:
+    partitions = open_table(TableRequest(path, uid=uid, table=table)).partitions(2)
+    return [row for part in partitions for batch in part.batches() for row in batch.to_pylist()]
 
 
 def rewrite(snapshot: Snapshot, changed: OperatorState) -> None:

@@ -14,9 +14,10 @@ from pyspark_savepoint.formats.errors import (
     CorruptStateError,
     SavepointError,
     StateFileNotFoundError,
+    UnsupportedStateError,
     UnsupportedVersionError,
 )
-from pyspark_savepoint.formats.rocksdb.sst import FOOTER
+from pyspark_savepoint.formats.rocksdb.sst import FOOTER, LEGACY_MAGIC
 
 PAIRS: Pairs = [(bytes([group]) + b"key-%05d" % i, b"value" * (i % 7)) for group in (0, 3, 127) for i in range(150)]
 
@@ -36,7 +37,7 @@ def setting(**values: Any) -> Callable[[Any], None]:
     return apply
 
 
-@pytest.mark.parametrize("version", [2, 3, 4, 5, 6])
+@pytest.mark.parametrize("version", [1, 2, 3, 4, 5, 6])
 @pytest.mark.parametrize("index", ["binary_search", "two_level_index_search"])
 def test_format_versions_and_indexes(tmp_path: Path, version: int, index: str) -> None:
     kind = getattr(BlockBasedIndexType, index)()
@@ -44,6 +45,30 @@ def test_format_versions_and_indexes(tmp_path: Path, version: int, index: str) -
 
     assert read_all(files) == PAIRS
     assert read_all(files, 1, 3) == PAIRS[150:300]
+
+
+def test_the_oldest_format(tmp_path: Path) -> None:
+    """Format version 0, of Flink 1.10 to 1.13: another footer, other forms of compressed blocks."""
+    table = setting(format_version=0, checksum_type=ChecksumType.crc32c())
+    files, packed = (
+        write(tmp_path / name, compression=kind, table=table, block_size=4096)
+        for name, kind in (("snappy", DBCompressionType.snappy()), ("lz4", DBCompressionType.lz4()))
+    )
+    name = table_file(files)
+    assert files[name][-8:] == LEGACY_MAGIC.to_bytes(8, "little")
+    assert read_all(files) == PAIRS
+
+    with pytest.raises(UnsupportedStateError, match="compressed in a way that is not read"):
+        read_all(packed)
+    damaged = bytearray(files[name])
+    damaged[len(damaged) // 4] ^= 1
+    with pytest.raises(CorruptStateError, match=r"is damaged(.|\n)*expected: checksum"):
+        read_all(files | {name: bytes(damaged)})
+    damaged = bytearray(files[name])
+    damaged[-1] ^= 1
+    with pytest.raises(CorruptStateError) as raised:
+        read_all(files | {name: bytes(damaged)})
+    assert "damaged" not in str(raised.value)
 
 
 @pytest.mark.parametrize("version", [5, 6])
@@ -198,7 +223,7 @@ def test_missing_files(files: dict[str, bytes]) -> None:
 
 def test_unknown_versions(files: dict[str, bytes]) -> None:
     name = table_file(files)
-    for version in (0, 1, 7, 2**32 - 1):
+    for version in (0, 7, 2**32 - 1):
         data = bytearray(files[name])
         data[-12:-8] = version.to_bytes(4, "little")
         with pytest.raises(UnsupportedVersionError):
