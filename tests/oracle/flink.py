@@ -33,7 +33,8 @@ PACKAGE = "apache-flink-libraries"
 JAVA = Path(__file__).parent / "java"
 
 # flink-dist holds what a DataStream job needs, but for a class of 1.16 in flink-shaded; most of `lib` is for SQL.
-WANTED_JARS = re.compile(r"/lib/(flink-dist|flink-shaded|log4j-api|log4j-core|log4j-slf4j-impl)-[^/]*\.jar$")
+# Names of releases before 1.15 have the version of Scala too.
+WANTED_JARS = re.compile(r"/lib/(flink-dist(_2\.1\d)?|flink-shaded|log4j-(api|core|slf4j-impl))-[^/]*\.jar$")
 
 # Flink's state backends and Kryo reach into these packages by reflection.
 OPENED_PACKAGES = (
