@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.paths import reached
 from pyspark_savepoint.statebackends.request import TableRequest
 from pyspark_savepoint.statebackends.tables import open_table
 from pyspark_savepoint.statebackends.timer_queue import PREFIX
@@ -84,7 +85,9 @@ def _states(path: str, options: Mapping[str, str]) -> dict[str, list[Row]]:
     found: dict[str, list[Row]] = {}
     try:
         allowed = options.get("allowOutside") == "true"
-        for part in open_table(TableRequest(path, table="states", allow_outside=allowed)).partitions(1):
+        for part in open_table(TableRequest(reached(path, options), table="states", allow_outside=allowed)).partitions(
+            1
+        ):
             for batch in part.batches():
                 for row in batch.to_pylist():
                     found.setdefault(row["operator_uid_hash"], []).append(row)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean
 from pyspark_savepoint.formats.identifiers import OperatorIdentifier
 from pyspark_savepoint.formats.savepoint import Savepoint as Snapshot
+from pyspark_savepoint.paths import reached
 from pyspark_savepoint.savepoint_plan import identifier_of
 from pyspark_savepoint.statebackends.jobs.graph_position import identifiers_to_change, operator_at
 from pyspark_savepoint.statebackends.jobs.hashers import StreamGraphHasher
@@ -42,7 +43,8 @@ def snapshot_of(savepoint: Savepoint) -> Snapshot:
             "this savepoint is not written yet, so there is nothing to restore",
             remedy="ask what write(path) returns",
         )
-    return Snapshot.open(savepoint.path, allow_outside=savepoint.options.get("allowOutside") == "true")
+    path, options = savepoint.path, savepoint.options
+    return Snapshot.open(reached(path, options), allow_outside=options.get("allowOutside") == "true")
 
 
 def restore_table(

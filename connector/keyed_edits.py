@@ -27,6 +27,7 @@ from pyspark_savepoint.formats.key_groups_handles import KeyGroupsStateHandle
 from pyspark_savepoint.formats.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.publication import Staging
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.storage_options import OPTION
 from pyspark_savepoint.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, PlannedState, Put
 from pyspark_savepoint.schema import arrow_schema, spark_schema
 from pyspark_savepoint.statebackends.entry_bytes import ENTRIES, KEYED_ENTRIES, SERIALIZED_KEY
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 PLAIN = DecodeOptions(timestamps="raw")
 HASH_CODE = "hash_code"
 #: Of the options that a snapshot was loaded with, those that say how its bytes are found and read.
-READ_OPTIONS = frozenset({"allowOutside", "kryo", "memory"})
+READ_OPTIONS = frozenset({"allowOutside", "kryo", "memory", OPTION})
 
 
 def with_states(plan: OperatorPlan) -> OperatorPlan:

@@ -12,11 +12,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark_savepoint.distribution import by_key_group, cores, key_by, layout_of
+from pyspark_savepoint.formats.filesystem import ArrowFileSystem
 from pyspark_savepoint.formats.metadata import OperatorState, read_metadata
 from pyspark_savepoint.formats.operator_handles import OperatorStreamStateHandle
 from pyspark_savepoint.formats.publication import Staging
 from pyspark_savepoint.formats.savepoint import Savepoint as Snapshot
 from pyspark_savepoint.formats.snapshot_location import SnapshotLocation
+from pyspark_savepoint.formats.storage_options import NO_OPTIONS, OPTION
 from pyspark_savepoint.formats.stream_handles import RelativeFileStateHandle
 from pyspark_savepoint.keyed_edits import edited_state
 from pyspark_savepoint.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, Put
@@ -151,9 +153,17 @@ class OperatorWriter:
             numbers["maxParallelism"] = str(plan.max_parallelism)
         if plan.base is not None:
             numbers["parallelism"] = str(self.parallelism)
-        everything = {**numbers, **options, **identity}
+        everything = {**numbers, **options, **storage_of(self.staging), **identity}
         frame.write.format("savepoint").options(**everything).mode("append").save(self.path)
         return open_fragment(self.staging, part)
+
+
+def storage_of(staging: Staging) -> dict[str, str]:
+    """The option that says how the store of a savepoint is reached, where it was given."""
+    filesystem = staging.filesystem
+    if not isinstance(filesystem, ArrowFileSystem) or filesystem.options == NO_OPTIONS:
+        return {}
+    return {OPTION: filesystem.options.to_json()}
 
 
 def open_fragment(staging: Staging, part: str) -> Snapshot:

@@ -15,6 +15,7 @@ from typing import Any
 
 from pyspark_savepoint.formats.errors import OptionError, nearest
 from pyspark_savepoint.formats.filesystem import absolute
+from pyspark_savepoint.formats.storage_options import StorageOptions
 
 MIN_MEMORY, MAX_MEMORY = 1 << 20, 1 << 40
 
@@ -23,6 +24,10 @@ NO_PATH = """there is no path: load() and save() need that of a savepoint or che
 
 #: Set where Python works in a folder of the session's own, as it does on Spark Connect.
 OF_SESSION, EVERYBODYS = "SPARK_JOB_ARTIFACT_UUID", "default"
+
+STORAGE_OPTIONS_DOC = (
+    'JSON: how an object store is reached, such as `{"endpoint": "http://host:9000"}`; its names are below'
+)
 
 Parse = Callable[[str], Any]
 
@@ -101,6 +106,12 @@ def size(value: str) -> int:
     return size
 
 
+def storage(value: str) -> str:
+    """How a store is reached, as JSON."""
+    StorageOptions.parse(value)
+    return value
+
+
 # -- fields -------------------------------------------------------------------------------------------------
 
 
@@ -149,6 +160,8 @@ def collect(
             continue
         try:
             values[found.name] = found.metadata["parse"](texts[key])
+        except OptionError as error:
+            problems.append("; ".join([error.message, *(str(fact) for fact in error.facts.values())]))
         except RefusedError as refused:
             problems.append(f"option '{name}' is {texts[key]!r}, expected {refused}")
     problems += conflicts(values)

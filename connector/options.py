@@ -14,7 +14,9 @@ from typing import Any, Self
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.key_groups import UPPER_BOUND_MAX_PARALLELISM
 from pyspark_savepoint.formats.savepoint import Savepoint
+from pyspark_savepoint.formats.storage_options import StoragePath
 from pyspark_savepoint.option_fields import (
+    STORAGE_OPTIONS_DOC,
     RefusedError,
     choice,
     collect,
@@ -26,6 +28,7 @@ from pyspark_savepoint.option_fields import (
     place,
     required,
     size,
+    storage,
     table_of,
     text,
     whole_number,
@@ -182,6 +185,7 @@ class SavepointReadOptions:
     allow_outside: bool = option(
         flag, "open files that the snapshot names outside its own directory and checkpoint root", False, "false"
     )
+    storage_options: str | None = option(storage, STORAGE_OPTIONS_DOC, shown="the environment")
     top: int = option(
         whole_number(1, MAX_TOP), "of table `heaviest_keys`: how many of each state", DEFAULT_TOP, str(DEFAULT_TOP)
     )
@@ -204,7 +208,7 @@ class SavepointReadOptions:
             timestamps=self.timestamps, decimals=self.decimals, row_kind=self.include_row_kind, pickle=self.pickle
         )
         return TableRequest(
-            path=self.path,
+            path=self.located,
             uid=self.uid,
             uid_hash=self.uid_hash if self.node is None else self._place(self.node),
             operator_name=self.operator_name,
@@ -226,9 +230,14 @@ class SavepointReadOptions:
             entries=EntriesRequest.from_json(self.entries) if self.entries is not None else None,
         )
 
+    @property
+    def located(self) -> str:
+        """The path, with how its store is reached."""
+        return StoragePath.of(self.path, self.storage_options)
+
     def _place(self, node: str) -> str:
         """The uid hash of the operator at a place in the plan."""
-        snapshot = Savepoint.open(self.path, allow_outside=self.allow_outside)
+        snapshot = Savepoint.open(self.located, allow_outside=self.allow_outside)
         hasher = StreamGraphHasher(self.stream_graph_hasher)
         return operator_at_plan(snapshot, self.execution_plan or "", node, hasher).hex
 

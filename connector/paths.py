@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pyspark_savepoint.formats.filesystem import absolute
+from pyspark_savepoint.formats.storage_options import OPTION, StoragePath
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,6 +24,11 @@ TYPES_FROM = "typesFrom"
 def located(spark: SparkSession, path: str) -> str:
     """A path as the user gave it, absolute."""
     return absolute(path, _working_directory(spark))
+
+
+def reached(path: str, options: Mapping[str, str]) -> str:
+    """A path with the options that say how its store is reached."""
+    return StoragePath.of(path, options.get(OPTION))
 
 
 def located_types(spark: SparkSession, options: Mapping[str, str]) -> dict[str, str]:

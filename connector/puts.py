@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean
 from pyspark_savepoint.formats.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.storage_options import OPTION
 from pyspark_savepoint.keyed_edits import with_states
 from pyspark_savepoint.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, OperatorRows, PlannedState, Put
 from pyspark_savepoint.option_values import to_options
@@ -145,7 +146,8 @@ def _types_from(plan: OperatorPlan, state: PlannedState, options: Mapping[str, s
     """The options, with serializers from the base where the state is there and nobody says more."""
     if state.put >= 0 or plan.base is None or {"types", "typesFrom"} & set(options):
         return dict(options)
-    return {"typesFrom": f"{plan.base.path}#{plan.base.operator.operator_id}", **options}
+    storage = {name: text for name, text in plan.base.options.items() if name == OPTION}
+    return {**storage, "typesFrom": f"{plan.base.path}#{plan.base.operator.operator_id}", **options}
 
 
 def _only_state_column(frame: DataFrame, name: str, others: tuple[str, ...], operator: str) -> str:

@@ -83,7 +83,7 @@ def read_window(
 def _open(path: str, options: Mapping[str, str]) -> tuple[Snapshot, OperatorState, TableRequest, int]:
     parsed = SavepointReadOptions.parse({**options, "path": path})
     request = parsed.request()
-    snapshot = Snapshot.open(path, allow_outside=request.allow_outside)
+    snapshot = Snapshot.open(request.path, allow_outside=request.allow_outside)
     request = request.of_version(snapshot.metadata.version)
     operator = snapshot.operator(uid=request.uid, uid_hash=request.uid_hash, name=request.operator_name)
     parallelism = parsed.parallelism or default_parallelism(operator.state_size, operator.max_parallelism)

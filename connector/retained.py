@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from pyspark_savepoint.formats.errors import OperatorNotFoundError, OptionError, SnapshotNotFoundError, did_you_mean
+from pyspark_savepoint.formats.storage_options import OPTION
+from pyspark_savepoint.option_values import option_name, to_options
 from pyspark_savepoint.paths import located
 from pyspark_savepoint.savepoint import Savepoint
 
@@ -26,8 +29,10 @@ def history(
     """
     if last is not None and last < 1:
         raise OptionError("'last' is how many snapshots, at least 1", found=last)
-    found = _snapshots(spark, located(spark, folder))
-    loaded = [(number, Savepoint.load(spark, path)) for number, path in found]
+    storage = {name: text for name, text in to_options(options).items() if name == OPTION}
+    options = {name: value for name, value in options.items() if option_name(name) != OPTION}
+    found = _snapshots(spark, located(spark, folder), storage)
+    loaded = [(number, Savepoint.load(spark, path, **storage)) for number, path in found]
     if uid is not None:
         having = [(number, sp) for number, sp in loaded if sp.plan.find(uid) is not None]
         if not having:
@@ -46,12 +51,10 @@ def history(
     return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), frames)
 
 
-def _snapshots(spark: SparkSession, folder: str) -> list[tuple[int, str]]:
+def _snapshots(spark: SparkSession, folder: str, storage: Mapping[str, str]) -> list[tuple[int, str]]:
     """Checkpoint id and path of the snapshots that can be read, oldest first."""
-    rows = spark.read.format("savepoint").option("table", "snapshots").load(folder).collect()
-    # A path is listed without the options of its file system, which hold for all of them.
-    _, mark, query = folder.partition("?")
-    found = [(row["checkpoint_id"], row["path"] + mark + query) for row in rows if row["problem"] is None]
+    rows = spark.read.format("savepoint").options(table="snapshots", **storage).load(folder).collect()
+    found = [(row["checkpoint_id"], row["path"]) for row in rows if row["problem"] is None]
     if not found:
         raise SnapshotNotFoundError("there is no snapshot below this folder that can be read", path=folder)
     return sorted(found)

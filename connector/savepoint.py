@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pyspark_savepoint.formats.key_groups import check_parallelism
 from pyspark_savepoint.formats.savepoint import Savepoint as Snapshot
+from pyspark_savepoint.formats.storage_options import OPTION
 from pyspark_savepoint.insights import SavepointInsights
 from pyspark_savepoint.option_values import to_options
-from pyspark_savepoint.paths import located
+from pyspark_savepoint.paths import located, reached
 from pyspark_savepoint.savepoint_edits import SavepointEdits
 from pyspark_savepoint.savepoint_plan import Named, SavepointPlan, identifier_of
 from pyspark_savepoint.savepoint_tables import SavepointTables
@@ -60,7 +61,7 @@ class Savepoint(SavepointTables, SavepointEdits, SavepointInsights):
         itself.
         """
         path, texts = located(spark, path), to_options(options)
-        snapshot = Snapshot.open(path, allow_outside=texts.get("allowOutside") == "true")
+        snapshot = Snapshot.open(reached(path, texts), allow_outside=texts.get("allowOutside") == "true")
         return cls(spark, SavepointPlan.of(snapshot, path, texts), path, texts)
 
     @classmethod
@@ -133,7 +134,14 @@ class Savepoint(SavepointTables, SavepointEdits, SavepointInsights):
 
     # -- writing ---------------------------------------------------------------------------------------------
 
-    def write(self, path: str, *, flink_version: str | None = None, files: str = "copy") -> Savepoint:
+    def write(
+        self,
+        path: str,
+        *,
+        flink_version: str | None = None,
+        files: str = "copy",
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> Savepoint:
         """Write the savepoint to a new path, and return it, loaded from there.
 
         ``flink_version`` is the oldest Flink that must restore it, and decides the version of the metadata: 4 for
@@ -142,7 +150,8 @@ class Savepoint(SavepointTables, SavepointEdits, SavepointInsights):
         from version 5 on: before, only the hash of a uid is. A job finds its state by that hash, and so does this
         package given the uid; but nothing that lists operators can show what their uids are.
         ``files``: ``copy`` makes it stand alone, so that it can be moved; ``reference`` leaves untouched files where
-        they are. What it is made of is never changed. Raises StateExistsError where the path has a savepoint.
+        they are. What it is made of is never changed. ``storage_options`` say how the store of the path is reached,
+        where that is not as this was loaded. Raises StateExistsError where the path has a savepoint.
         """
         from pyspark_savepoint.savepoint_writer import SavepointWriter
         from pyspark_savepoint.write_options import SavepointWriteOptions
@@ -150,8 +159,10 @@ class Savepoint(SavepointTables, SavepointEdits, SavepointInsights):
         path = located(self.spark, path)
         given = to_options({"path": path, "uid": "any", "flink_version": flink_version})
         version = SavepointWriteOptions.parse(given).flink_version
-        SavepointWriter.to(self.spark, self.plan, path, files, version).run()
-        options = {"allowOutside": "true"} if files == "reference" else {}
+        options = {OPTION: self.options[OPTION]} if OPTION in self.options else {}
+        options |= to_options({OPTION: storage_options})
+        SavepointWriter.to(self.spark, self.plan, reached(path, options), files, version).run()
+        options |= {"allowOutside": "true"} if files == "reference" else {}
         return Savepoint.load(self.spark, path, **{**self.options, **options})
 
     def _planned(self, plan: SavepointPlan) -> Self:

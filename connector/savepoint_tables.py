@@ -34,7 +34,7 @@ class SavepointTables:
                 "this savepoint is not written yet, so it has no tables",
                 remedy="read from what write(path) returns",
             )
-        return self.spark.read.format("savepoint").options(**self.options, **to_options(options)).load(self.path)
+        return self.spark.read.format("savepoint").options(**{**self.options, **to_options(options)}).load(self.path)
 
     def states(self) -> DataFrame:
         """One row per state: where it is, what it is, and the options that read it."""

@@ -14,7 +14,9 @@ from typing import Any, Self
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.identifiers import OperatorID
 from pyspark_savepoint.formats.key_groups import UPPER_BOUND_MAX_PARALLELISM
+from pyspark_savepoint.formats.storage_options import StoragePath
 from pyspark_savepoint.option_fields import (
+    STORAGE_OPTIONS_DOC,
     RefusedError,
     choice,
     collect,
@@ -25,6 +27,7 @@ from pyspark_savepoint.option_fields import (
     place,
     required,
     size,
+    storage,
     table_of,
     text,
     whole_number,
@@ -193,6 +196,7 @@ class SavepointWriteOptions:
     key_group: str | None = option(
         text, "a column that says every row's key group, for keys whose hash only the job's code knows"
     )
+    storage_options: str | None = option(storage, STORAGE_OPTIONS_DOC, shown="the environment")
     fragment: str | None = option(_fragment, "")
     header: str | None = option(text, "")
 
@@ -204,7 +208,8 @@ class SavepointWriteOptions:
     def request(self, overwrite: bool) -> WriteRequest:
         """What is to be written."""
         values = {name: value for name, value in asdict(self).items() if value is not None}
-        return WriteRequest(**values, overwrite=overwrite)
+        path = StoragePath.of(values.pop("path"), values.pop("storage_options", None))
+        return WriteRequest(path, **values, overwrite=overwrite)
 
 
 def write_options_table() -> str:

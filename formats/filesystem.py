@@ -29,9 +29,10 @@ from pyspark_savepoint.formats.errors import OptionError, UnsafePathError
 from pyspark_savepoint.formats.local_input import NOT_THERE, LocalInputFile, local_error
 from pyspark_savepoint.formats.outputs import LocalOutputs
 from pyspark_savepoint.formats.remote import connect
-from pyspark_savepoint.formats.remote_errors import storage_error
+from pyspark_savepoint.formats.remote_errors import CLIENT_ERRORS, storage_error
 from pyspark_savepoint.formats.remote_input import RemoteInputFile
 from pyspark_savepoint.formats.snapshot_files import Anchor, FileInfo, SnapshotFileSystem
+from pyspark_savepoint.formats.storage_options import NO_OPTIONS, OPTION, StorageOptions, StoragePath
 
 URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?://([^/?#]*))?(.*)", re.DOTALL)
 # What other systems call the schemes of pyarrow.
@@ -49,6 +50,8 @@ ARROW_SCHEMES: Mapping[str, str] = MappingProxyType(
         "viewfs": "viewfs",
     }
 )
+#: Whose options a scheme has.
+STORES: Mapping[str, str] = MappingProxyType({"s3": "s3", "gs": "gs", "abfs": "abfs", "abfss": "abfs"})
 
 
 def locate(text: str) -> tuple[SnapshotFileSystem, str]:
@@ -72,8 +75,16 @@ def locate(text: str) -> tuple[SnapshotFileSystem, str]:
             expected="a local path, or a scheme among file, dbfs, " + ", ".join(ARROW_SCHEMES),
             found=f"{scheme}:",
         )
-    path, _, query = path.partition("?")
-    return ArrowFileSystem(ARROW_SCHEMES[scheme], authority, query), posixpath.normpath("/" + path.lstrip("/"))
+    if "?" in path:
+        raise OptionError(
+            "a path has no options",
+            path=text,
+            expected=f"{scheme}://... without '?'",
+            remedy="endpoints and the like are named in the environment (AWS_ENDPOINT_URL, ...), or by option "
+            f"'{OPTION}'; credentials in the environment alone",
+        )
+    filesystem = ArrowFileSystem(ARROW_SCHEMES[scheme], authority, StoragePath.options_of(text))
+    return filesystem, posixpath.normpath("/" + path.lstrip("/"))
 
 
 def absolute(text: str, base: str | None = None) -> str:
@@ -162,18 +173,22 @@ def _is_below(path: str, folder: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ArrowFileSystem(ArrowOutputs):
-    """A file system of pyarrow, named by scheme and authority; the query holds pyarrow's own options."""
+    """A file system of pyarrow, named by scheme and authority, and how it is reached.
+
+    One that is ``recorded`` was named by a snapshot, not by the user.
+    """
 
     scheme: str
     authority: str
-    query: str = field(default="", compare=False)
+    options: StorageOptions = field(default=NO_OPTIONS, compare=False)
+    recorded: bool = field(default=False, compare=False)
 
     def info(self, path: str) -> FileInfo | None:
         """What is at the path; None if nothing is."""
         filesystem, prefix = self.connected()
         try:
             found = filesystem.get_file_info(prefix + path)
-        except OSError as error:
+        except CLIENT_ERRORS as error:
             raise storage_error(error, self.uri(path)) from None
         return None if found.type == arrow_fs.FileType.NotFound else self._info(found, prefix)
 
@@ -182,7 +197,7 @@ class ArrowFileSystem(ArrowOutputs):
         filesystem, prefix = self.connected()
         try:
             found = filesystem.get_file_info(arrow_fs.FileSelector(prefix + path))
-        except OSError as error:
+        except CLIENT_ERRORS as error:
             raise storage_error(error, self.uri(path)) from None
         return sorted((self._info(entry, prefix) for entry in found), key=lambda info: info.path)
 
@@ -191,7 +206,7 @@ class ArrowFileSystem(ArrowOutputs):
         filesystem, prefix = self.connected()
         try:
             return RemoteInputFile(filesystem.open_input_file(prefix + path), self.uri(path))
-        except OSError as error:
+        except CLIENT_ERRORS as error:
             raise storage_error(error, self.uri(path)) from None
 
     def uri(self, path: str) -> str:
@@ -200,7 +215,9 @@ class ArrowFileSystem(ArrowOutputs):
 
     def connected(self) -> tuple[arrow_fs.FileSystem, str]:
         """The live file system, and what its paths begin with."""
-        return connect(self.scheme, self.authority, self.query)
+        store = STORES.get(self.scheme)
+        options = self.options.with_environment(store) if store else self.options
+        return connect(self.scheme, self.authority, options, self.recorded)
 
     def absence(self, path: str) -> str | None:
         """A bucket that is not there."""
@@ -208,7 +225,7 @@ class ArrowFileSystem(ArrowOutputs):
         if prefix:
             try:
                 found = filesystem.get_file_info(prefix)
-            except OSError:
+            except CLIENT_ERRORS:
                 return None  # who may not look at the bucket may still look at files
             if found.type == arrow_fs.FileType.NotFound:
                 return f"there is no bucket or container {prefix!r}: check its name, and the endpoint"

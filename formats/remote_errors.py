@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+import pyarrow as pa
+
 from pyspark_savepoint.formats.errors import (
     AccessDeniedError,
     CorruptStateError,
@@ -21,6 +23,8 @@ IN_ENVIRONMENT = (
     "or give the machines a role"
 )
 
+#: What the clients raise: also what they do not take for an error of input or output.
+CLIENT_ERRORS: tuple[type[Exception], ...] = (OSError, pa.ArrowException)
 MISSING_BUCKET = re.compile(
     r"NO_SUCH_BUCKET|Bucket '[^']*' not found|ContainerNotFound|specified (bucket|container) does not exist", re.I
 )
@@ -36,13 +40,14 @@ MEANINGS: tuple[tuple[re.Pattern[str], type[SavepointError], str, str], ...] = (
         MISSING_BUCKET,
         StateFileNotFoundError,
         "there is no such bucket or container",
-        "check its name; another endpoint than the cloud's own is given by option endpoint_override in the path",
+        "check its name; another endpoint than the cloud's own is named by AWS_ENDPOINT_URL and its like in the "
+        "environment, or by endpoint in option 'storageOptions'",
     ),
     (
         re.compile(r"PERMANENT_REDIRECT|PermanentRedirect|status 301|AUTHORIZATION_HEADER_MALFORMED", re.IGNORECASE),
         StorageError,
         "the bucket is in another region",
-        "name its region in the path: ?region=...",
+        "name its region: AWS_REGION in the environment, or region in option 'storageOptions'",
     ),
     (
         re.compile(
@@ -72,25 +77,26 @@ MEANINGS: tuple[tuple[re.Pattern[str], type[SavepointError], str, str], ...] = (
         re.compile(r"NETWORK_CONNECTION|curl|could not connect|connection refused|timed? ?out|resolve", re.IGNORECASE),
         StorageError,
         "the storage does not answer",
-        "check the endpoint, and that this machine reaches it; slow storage is given more time in the path, by "
-        "request_timeout and max_attempts (S3) or retry_limit_seconds (GCS)",
+        "check the endpoint, and that this machine reaches it; slow storage is given more time by requestTimeout and "
+        "maxAttempts (S3) or retryLimit (GCS) in option 'storageOptions'",
     ),
     (
         re.compile(r"status 5\d\d|SLOW_DOWN|SlowDown|INTERNAL|SERVICE_UNAVAILABLE|UNAVAILABLE|THROTTL", re.IGNORECASE),
         StorageError,
         "the storage answers with errors, also when asked again",
         "try later, or with fewer tasks at a time; "
-        "more patience is given in the path, by max_attempts (S3) or retry_limit_seconds (GCS)",
+        "more patience is given by maxAttempts (S3) or retryLimit (GCS) in option 'storageOptions'",
     ),
 )
 MAX_TEXT = 400
 
 
-def storage_error(error: OSError, path: str) -> SavepointError:
+def storage_error(error: Exception, path: str) -> SavepointError:
     """What a client's error means, as one of ours, without the secrets that clients repeat: not in ``error`` either."""
     text = elide(redact(" ".join(str(error).split())), MAX_TEXT)
     error.args = (text,)
-    del error.filename, error.strerror
+    if isinstance(error, OSError):
+        del error.filename, error.strerror
     if isinstance(error, FileNotFoundError):
         return StateFileNotFoundError("a file of the snapshot is missing", path=path)
     for pattern, kind, message, remedy in MEANINGS:

@@ -22,12 +22,13 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark_savepoint.formats.byte_source import ByteSource, FileLocation, InlineLocation, StateLocation
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, UnsafePathError
-from pyspark_savepoint.formats.filesystem import URI, is_encodable, locate
+from pyspark_savepoint.formats.filesystem import ARROW_SCHEMES, URI, ArrowFileSystem, is_encodable, locate
 from pyspark_savepoint.formats.snapshot_files import Anchor, SnapshotFileSystem
+from pyspark_savepoint.formats.storage_options import NO_OPTIONS, StorageOptions
 from pyspark_savepoint.formats.stream_handles import (
     ByteStreamStateHandle,
     EmptySegmentFileStateHandle,
@@ -58,6 +59,11 @@ class SnapshotLocation:
     filesystem: SnapshotFileSystem
     directory: str
     allow_outside: bool = False
+
+    @property
+    def options(self) -> StorageOptions:
+        """How stores are reached: what the user said of the snapshot's holds for what it names elsewhere."""
+        return self.filesystem.options if isinstance(self.filesystem, ArrowFileSystem) else NO_OPTIONS
 
     @property
     def uri(self) -> str:
@@ -127,7 +133,10 @@ class SnapshotLocation:
             return self.filesystem, *changelogs[0]
         if not self.allow_outside:
             raise self._outside(recorded, parts)
-        return (*locate(recorded), None)
+        filesystem, path = locate(recorded)
+        if isinstance(filesystem, ArrowFileSystem):
+            filesystem = replace(filesystem, options=self.options, recorded=filesystem != self.filesystem)
+        return filesystem, path, None
 
     def _path_here(self, recorded: str) -> str | None:
         """A recorded path on the snapshot's own file system; None when it is on another, or on one unknown."""
@@ -195,6 +204,8 @@ def recorded_parts(recorded: str) -> list[str]:
         raise UnsafePathError("a path that no file can have", path=recorded, found=f"{len(recorded)} characters")
     match = URI.fullmatch(recorded)
     path = match[3] if match else recorded
+    if match and match[1].lower() in ARROW_SCHEMES and "?" in path:
+        raise UnsafePathError("a path that no snapshot records", path=recorded, expected="a path without '?'")
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if ".." in parts or not path.startswith("/") or not parts or not is_encodable(path):
         raise UnsafePathError("a path that no snapshot records", path=ascii(recorded), expected="an absolute path")

@@ -11,6 +11,7 @@ import pytest
 
 from pyspark_savepoint.bootstrap_options import processing_options_table
 from pyspark_savepoint.formats.serializers.registry import known_serializers
+from pyspark_savepoint.formats.storage_options import storage_options_table
 from pyspark_savepoint.options import options_table
 from pyspark_savepoint.statebackends.writing.flink_types import defaults_table
 from pyspark_savepoint.write_options import write_options_table
@@ -45,6 +46,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "processing options": processing_options_table,
     "default types": defaults_table,
     "serializers": serializer_list,
+    "storage options": storage_options_table,
 }
 
 

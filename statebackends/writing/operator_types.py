@@ -15,6 +15,7 @@ from pyspark_savepoint.formats.identifiers import OperatorID
 from pyspark_savepoint.formats.meta_info import BackendStateType, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.savepoint import Savepoint
 from pyspark_savepoint.formats.serializers.base import TypeSerializer, write_enveloped
+from pyspark_savepoint.formats.storage_options import StoragePath
 from pyspark_savepoint.statebackends.keyed_plan import OperatorHeaders
 from pyspark_savepoint.statebackends.operator_table import operator_sources
 from pyspark_savepoint.statebackends.state_column import unwrap
@@ -39,7 +40,7 @@ class OperatorTypes:
         if request.types_from is None:
             return None
         path, _, name = request.types_from.partition("#")
-        savepoint = Savepoint.open(path)
+        savepoint = Savepoint.open(StoragePath.of(path, StoragePath.options_of(request.path)))
         if not name:
             operator = savepoint.operator(
                 uid=request.uid,

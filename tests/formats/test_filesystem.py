@@ -26,6 +26,7 @@ from pyspark_savepoint.formats.filesystem import ArrowFileSystem, LocalFileSyste
 from pyspark_savepoint.formats.local_input import local_error
 from pyspark_savepoint.formats.savepoint import Savepoint
 from pyspark_savepoint.formats.snapshot_files import Anchor
+from pyspark_savepoint.formats.storage_options import StorageOptions, StoragePath
 
 
 @pytest.mark.parametrize(
@@ -66,11 +67,12 @@ def test_remote_paths(text: str, scheme: str, authority: str, path: str) -> None
     assert locate(text)[0].uri(path) == f"{scheme}://{authority}{path}"
 
 
-def test_options_of_pyarrow_belong_to_the_file_system_but_not_to_its_identity() -> None:
-    found, path = locate("s3://bucket/key?endpoint_override=localhost:9000")
-    assert path == "/key"
+def test_options_of_a_store_belong_to_the_file_system_but_not_to_its_identity() -> None:
+    path = pickle.loads(pickle.dumps(StoragePath.of("s3://bucket/key", '{"endpoint": "http://localhost:9000/"}')))
+    found, located = locate(path)
+    assert (path, located) == ("s3://bucket/key", "/key")
     assert isinstance(found, ArrowFileSystem)
-    assert found.query == "endpoint_override=localhost:9000"
+    assert pickle.loads(pickle.dumps(found)).options == StorageOptions(endpoint="http://localhost:9000")
     assert found == ArrowFileSystem("s3", "bucket")
 
 

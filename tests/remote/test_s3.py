@@ -22,6 +22,7 @@ from pyspark_savepoint.formats.errors import (
 )
 from pyspark_savepoint.formats.filesystem import locate
 from pyspark_savepoint.formats.savepoint import Savepoint, find_snapshots
+from pyspark_savepoint.formats.storage_options import StorageOptions, StoragePath
 from pyspark_savepoint.statebackends.request import TableRequest
 from pyspark_savepoint.statebackends.tables import open_table
 from remote.conftest import SHOP
@@ -29,11 +30,11 @@ from remote.storage import FaultyProxy, delete, put, upload
 
 BIG = 9 << 20
 # Of a store that does not answer, tests learn soon.
-HASTY = "&connect_timeout=1&request_timeout=1&max_attempts="
+HASTY = {"connectTimeout": 1, "requestTimeout": 1}
 
 
-def of(proxy: FaultyProxy, path: str, more: str = "") -> str:
-    return f"s3://bucket{path}?endpoint_override={proxy.endpoint}{more}"
+def of(proxy: FaultyProxy, path: str, **more: Any) -> str:
+    return StoragePath.of(f"s3://bucket{path}", StorageOptions.of({"endpoint": proxy.endpoint, **more}))
 
 
 def rows(path: str, **options: Any) -> list[dict[str, Any]]:
@@ -181,7 +182,7 @@ def test_what_fails_for_a_moment_is_not_noticed(proxy: FaultyProxy, fault: int |
 
 def test_a_stall_for_a_moment_is_not_noticed(proxy: FaultyProxy) -> None:
     proxy.fault = first("stall")
-    assert Savepoint.open(of(proxy, "/savepoints/savepoint-shop", HASTY + "2")).operators
+    assert Savepoint.open(of(proxy, "/savepoints/savepoint-shop", **HASTY, maxAttempts=2)).operators
 
 
 @pytest.mark.parametrize(
@@ -204,7 +205,7 @@ def test_a_stall_for_a_moment_is_not_noticed(proxy: FaultyProxy) -> None:
 def test_what_fails_for_good_is_said_soon(
     proxy: FaultyProxy, method: str, fault: int | str, kind: type[SavepointError], message: str
 ) -> None:
-    path = of(proxy, "/savepoints/savepoint-shop", HASTY + "1")
+    path = of(proxy, "/savepoints/savepoint-shop", **HASTY, maxAttempts=1)
     savepoint = Savepoint.open(path)
     proxy.fault = lambda asked, path: fault if asked == method else None
     started = time.monotonic()
@@ -220,14 +221,14 @@ def test_what_is_not_there_is_named(proxy: FaultyProxy) -> None:
         Savepoint.open(of(proxy, "/nothing"))
     assert "remedy" not in raised.value.facts
     with pytest.raises(SnapshotNotFoundError) as raised:
-        Savepoint.open(f"s3://nobucket/x?endpoint_override={proxy.endpoint}")
+        Savepoint.open(StoragePath.of("s3://nobucket/x", StorageOptions(endpoint=proxy.endpoint)))
     assert "no bucket or container 'nobucket'" in raised.value.facts["remedy"]
 
 
 def test_an_endpoint_where_nobody_listens(proxy: FaultyProxy) -> None:
     proxy.server_close()
     with pytest.raises(StorageError, match="does not answer") as raised:
-        Savepoint.open(of(proxy, "/x", HASTY + "2"))
+        Savepoint.open(of(proxy, "/x", **HASTY, maxAttempts=2))
     assert "endpoint" in raised.value.facts["remedy"]
 
 
@@ -274,22 +275,28 @@ def test_a_missing_file_of_a_snapshot_names_the_operator(proxy: FaultyProxy, sto
     assert operators
 
 
-# -- options of the path -------------------------------------------------------------------------------------
+# -- what a path cannot say ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("s3://bucket/x?regoin=eu-west-1", "option 'regoin'"),
-        ("s3://bucket/x?access_key=AKIA&secret_key=hidden", "does not belong in a path"),
+        ("s3://bucket/x?endpoint_override=evil:9000", "has no options"),
+        ("s3://bucket?scheme=http", "has no options"),
+        ("s3a://bucket/x?access_key=AKIA&secret_key=hidden", "has no options"),
+        ("abfss://c@account.dfs.core.windows.net/x?blob_storage_authority=evil", "has no options"),
+        ("gs://bucket/x?endpoint_override=evil", "has no options"),
         ("s3://key:hidden@bucket/x", "do not belong in a path"),
+        ("s3://evil.example:80/x", "cannot have that name"),
+        ("gs://evil.example:80/x", "cannot have that name"),
         ("s3:///x", "names no bucket"),
-        ("s3://bucket/x?anonymous=maybe", "cannot be that"),
-        ("s3://bucket/x?max_attempts=many", "cannot be that"),
         ("abfss://container/x", "no container and account"),
+        ("abfss://c@account.dfs.evil.example/x", "none of Azure's"),
+        ("abfss://c@account.evil.example/x", "none of Azure's"),
+        ("abfss://c@evil.example:80/x", "none of Azure's"),
     ],
 )
-def test_options_that_cannot_be(path: str, message: str) -> None:
+def test_what_a_path_cannot_say(path: str, message: str) -> None:
     with pytest.raises(OptionError, match=message) as raised:
         Savepoint.open(path)
     assert "hidden" not in str(raised.value)
