@@ -11,7 +11,6 @@ Twins: ``FullSnapshotAsyncWriter``, ``FullSnapshotRestoreOperation``.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
@@ -29,7 +28,6 @@ from pyspark_savepoint.formats.meta_info import KeyedBackendHeader
 
 MIN_FRAME = 9
 #: Of hash tables: nobody can write keys that all collide.
-SEED = secrets.randbits(62)
 
 
 class FullKeyedStream:
@@ -180,7 +178,7 @@ class FullKeyedStream:
 
     def _join(self, buffer: Bytes, runs: Any, column: Longs, tail: int, rows: RowSpans) -> int:
         """Rows of one key group behind those that there are: how many there are then, or -1."""
-        from pyspark_savepoint.formats.kernels import walk
+        from pyspark_savepoint.formats.kernels import hashing, walk
 
         spans = (rows.key_start, rows.key_end, rows.value_start, rows.value_end)
         start, stop = runs[:, walk.START].copy(), runs[:, walk.STOP].copy()
@@ -192,7 +190,8 @@ class FullKeyedStream:
         if after < 0:
             entries = int(runs[:, walk.COUNT].sum())
             table = np.empty(1 << (2 * entries).bit_length(), np.int32)
-            after = walk.hash_runs(buffer, start, stop, column, self.prefix, tail, rows.count, *spans, table, SEED)
+            secret = hashing.SECRET
+            after = walk.hash_runs(buffer, start, stop, column, self.prefix, tail, rows.count, *spans, table, secret)
         return int(after)
 
     def _partial(self, extent: Extent, selected: set[int], namespaced: bool, window: int) -> Iterator[KeyedBlock]:

@@ -6,7 +6,6 @@ hold the same keys in the same order, by merging where all are sorted (RocksDB),
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -15,8 +14,6 @@ import numpy as np
 from pyspark_savepoint.formats.columns import Flags, Ints, Longs
 from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError
 from pyspark_savepoint.formats.keyed_block import KeyedBlock, SortedRows
-
-SEED = secrets.randbits(62)
 
 
 class RowsOfBlock(Protocol):
@@ -169,7 +166,7 @@ def rows_of(block: KeyedBlock | SortedRows) -> RowsOfBlock:
 
 def join(block: KeyedBlock) -> Rows:
     """Number the distinct spans of a block's selected entries, key group by key group."""
-    from pyspark_savepoint.formats.kernels import frames
+    from pyspark_savepoint.formats.kernels import frames, hashing
 
     n = len(block)
     row_of = np.full(n, -1, np.int32)
@@ -193,6 +190,6 @@ def join(block: KeyedBlock) -> Rows:
         if joined < 0:
             size = 1 << max(4, int((high - low).sum() * 2 - 1).bit_length())
             table = table if len(table) == size else np.empty(size, np.int32)
-            joined = frames.hash_rows(block.buffer, start, end, low, high, row, row_of, first, table, SEED)
+            joined = frames.hash_rows(block.buffer, start, end, low, high, row, row_of, first, table, hashing.SECRET)
         row = joined
     return Rows(block, row_of, first[:row])

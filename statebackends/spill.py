@@ -20,7 +20,6 @@ import pyarrow.ipc as ipc
 from pyspark_savepoint.formats.block_parts import SCHEMA, block_of, take_entries
 from pyspark_savepoint.formats.keyed_block import KeyedBlock, SortedRows
 from pyspark_savepoint.formats.meta_info import KeyedBackendHeader
-from pyspark_savepoint.statebackends.rows import SEED
 
 FANOUT = 64
 #: 64 to the fourth windows of 8 MB are more than any key group.
@@ -58,7 +57,7 @@ class SpillJoin:
 
     def add(self, block: KeyedBlock) -> None:
         """Put the selected entries of a block into their parts."""
-        from pyspark_savepoint.formats.kernels import frames
+        from pyspark_savepoint.formats.kernels import frames, hashing
 
         if not self.files:
             self._open()
@@ -67,8 +66,8 @@ class SpillJoin:
             return
         entries = np.concatenate(chosen)
         part = np.empty(len(entries), np.int64)
-        seed = SEED + self.depth
-        frames.bucket_of(block.buffer, block.span_start[entries], block.span_end[entries], seed, FANOUT, part)
+        secret = hashing.secret_of(1 + self.depth)
+        frames.bucket_of(block.buffer, block.span_start[entries], block.span_end[entries], secret, FANOUT, part)
         order = np.argsort(part, kind="stable")
         bounds = np.searchsorted(part[order], np.arange(FANOUT + 1))
         for i in range(FANOUT):

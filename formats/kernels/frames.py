@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pyspark_savepoint.formats.kernels._jit import inline, kernel
+from pyspark_savepoint.formats.kernels.hashing import hash_span
 from pyspark_savepoint.formats.kernels.load import be_i32, be_u16, be_u64
 
 END_OF_KEY_GROUP = 0xFFFF
@@ -18,7 +19,6 @@ END_OF_KEY_GROUP = 0xFFFF
 DONE, MORE, DAMAGED, FULL = 0, 1, 2, 3
 # How the keys of a run are ordered.
 NOT, WEAKLY, STRICTLY = 0, 1, 2
-HASH_MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 @kernel
@@ -191,38 +191,19 @@ def zip_rows(buf: Any, start: Any, end: Any, low: Any, high: Any, row: int, row_
     return row + n
 
 
-@inline
-def hash_span(buf: Any, p: Any, end: Any, seed: Any) -> Any:
-    """A hash of a span for a table of one block; nobody outside sees it."""
-    h = (np.uint64(end - p) ^ np.uint64(seed)) * HASH_MIX
-    if end - p >= 8:
-        while p < end:
-            p = min(p, end - 8)
-            h = (h ^ be_u64(buf, p)) * HASH_MIX
-            h ^= h >> np.uint64(29)
-            p += 8
-    else:
-        while p < end:
-            h = (h ^ np.uint64(buf[p])) * HASH_MIX
-            h ^= h >> np.uint64(29)
-            p += 1
-    return h ^ (h >> np.uint64(32))
-
-
 @kernel
 def hash_rows(
-    buf: Any, start: Any, end: Any, low: Any, high: Any, row: int, row_of: Any, first: Any, table: Any, seed: int
+    buf: Any, start: Any, end: Any, low: Any, high: Any, row: int, row_of: Any, first: Any, table: Any, secret: Any
 ) -> int:
     """As :func:`merge_rows` for runs in any order: rows in order of first appearance.
 
-    ``table`` is scratch, a power of two larger than the number of entries; ``seed`` differs from run to run of the
-    process, so that nobody can write keys that all collide.
+    ``table`` is scratch, a power of two larger than the number of entries.
     """
     mask = np.uint64(table.shape[0] - 1)
     table[:] = -1
     for s in range(low.shape[0]):
         for e in range(low[s], high[s]):
-            slot = hash_span(buf, start[e], end[e], seed) & mask
+            slot = hash_span(buf, start[e], end[e], secret) & mask
             while True:
                 other = table[slot]
                 if other < 0:
@@ -239,11 +220,11 @@ def hash_rows(
 
 
 @kernel
-def bucket_of(buf: Any, start: Any, end: Any, seed: int, buckets: int, out: Any) -> None:
+def bucket_of(buf: Any, start: Any, end: Any, secret: Any, buckets: int, out: Any) -> None:
     """The bucket of every span, for a partition by key into a power of two of buckets.
 
-    By the highest bits: the lowest ones choose the slots of :func:`hash_rows`, and must not be alike in a bucket.
+    By high bits: the lowest ones choose the slots of :func:`hash_rows`, and must not be alike in a bucket.
     """
     for i in range(start.shape[0]):
-        high = hash_span(buf, start[i], end[i], seed) >> np.uint64(40)
+        high = hash_span(buf, start[i], end[i], secret) >> np.uint64(40)
         out[i] = np.int64(high & np.uint64(buckets - 1))

@@ -18,8 +18,8 @@ from pyspark_savepoint.formats.kernels.frames import (
     END_OF_KEY_GROUP,
     compare_spans,
     equal_spans,
-    hash_span,
 )
+from pyspark_savepoint.formats.kernels.hashing import hash_span
 from pyspark_savepoint.formats.kernels.load import be_i32, be_u16, be_u64
 
 STATE, START, STOP, COUNT = 0, 1, 2, 3
@@ -213,7 +213,7 @@ def hash_runs(
     value_start: Any,
     value_end: Any,
     table: Any,
-    seed: int,
+    secret: Any,
 ) -> int:
     """As :func:`merge_runs` for runs in any order: rows in order of first appearance; -1 where a key comes twice.
 
@@ -240,7 +240,7 @@ def hash_runs(
             if guess < row and r > 0 and equal_spans(buf, a, end, key_start[guess], key_end[guess] - tail):
                 at = guess
             else:
-                slot = hash_span(buf, a, end, seed) & mask
+                slot = hash_span(buf, a, end, secret) & mask
                 while at < 0:
                     other = np.int64(table[slot])
                     if other < 0:

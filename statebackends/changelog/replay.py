@@ -23,7 +23,6 @@ from pyspark_savepoint.formats.errors import UnsupportedStateError
 from pyspark_savepoint.formats.keyed_block import KeyedBlock
 from pyspark_savepoint.formats.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.statebackends.changelog.entries import UNIT, UNITS
-from pyspark_savepoint.statebackends.rows import SEED
 
 FANOUT = 64
 #: 64 to the fourth windows are more than any task has.
@@ -127,11 +126,12 @@ class Replay:
             self.waiting = []
 
     def _divide(self, parts: Parts, batch: pa.RecordBatch) -> None:
-        from pyspark_savepoint.formats.kernels import frames
+        from pyspark_savepoint.formats.kernels import frames, hashing
 
         offsets, data = binary_parts(batch.column("key"))
         part = np.empty(batch.num_rows, np.int64)
-        frames.bucket_of(_owned(data), offsets[:-1].copy(), offsets[1:].copy(), SEED + 7 + self.depth, FANOUT, part)
+        secret = hashing.secret_of(0x100 + self.depth)
+        frames.bucket_of(_owned(data), offsets[:-1].copy(), offsets[1:].copy(), secret, FANOUT, part)
         parts.add(batch, part)
 
     def blocks(self) -> Iterator[KeyedBlock]:
@@ -188,13 +188,13 @@ class _Cells:
 
     def _number(self, buffer: Bytes, start: Longs, end: Longs) -> tuple[Any, Longs]:
         """The number of every span, the same for equal ones, and the first unit of each number."""
-        from pyspark_savepoint.formats.kernels import frames
+        from pyspark_savepoint.formats.kernels import frames, hashing
 
         n = len(start)
         number, first = np.empty(n, np.int32), np.empty(n, np.int64)
         table = np.empty(1 << max(4, (2 * n).bit_length()), np.int32)
         bounds = np.zeros(1, np.int64), np.full(1, n, np.int64)
-        count = frames.hash_rows(buffer, start, end, *bounds, 0, number, first, table, SEED)
+        count = frames.hash_rows(buffer, start, end, *bounds, 0, number, first, table, hashing.SECRET)
         return number, first[:count]
 
     def left(self) -> pa.RecordBatch:
