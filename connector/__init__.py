@@ -11,7 +11,7 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-_FUNCTIONS = "pyspark_savepoint.statebackends.processing"
+_FUNCTIONS = "pyspark_savepoint.statebackends.processing.api"
 #: By module, so that importing this package imports none of them.
 _OF_FUNCTIONS = {
     "evictors": ("CountEvictor", "DeltaEvictor", "Evictor", "TimeEvictor"),
@@ -59,21 +59,21 @@ _OF_FUNCTIONS = {
 }
 _LAZY = {
     **{name: (f"{_FUNCTIONS}.{module}", name) for module, names in _OF_FUNCTIONS.items() for name in names},
-    "OperatorTransformation": ("pyspark_savepoint.operator_transformation", "OperatorTransformation"),
+    "OperatorTransformation": ("pyspark_savepoint.functions.operator_transformation", "OperatorTransformation"),
     "UserFunctionError": ("pyspark_savepoint.formats.errors", "UserFunctionError"),
-    "DefaultSource": ("pyspark_savepoint.datasource", "SavepointDataSource"),
-    "key_by": ("pyspark_savepoint.distribution", "key_by"),
-    "OperatorIdentifier": ("pyspark_savepoint.formats.identifiers", "OperatorIdentifier"),
-    "show_progress": ("pyspark_savepoint.progress", "show_progress"),
-    "Savepoint": ("pyspark_savepoint.savepoint", "Savepoint"),
-    "ChainingStrategy": ("pyspark_savepoint.statebackends.jobs.stream_nodes", "ChainingStrategy"),
-    "StreamGraph": ("pyspark_savepoint.statebackends.jobs.stream_graph", "StreamGraph"),
-    "from_execution_plan": ("pyspark_savepoint.statebackends.jobs.stream_plan", "from_execution_plan"),
-    "SavepointDataSource": ("pyspark_savepoint.datasource", "SavepointDataSource"),
+    "DefaultSource": ("pyspark_savepoint.source.datasource", "SavepointDataSource"),
+    "key_by": ("pyspark_savepoint.source.distribution", "key_by"),
+    "OperatorIdentifier": ("pyspark_savepoint.formats.metadata.identifiers", "OperatorIdentifier"),
+    "show_progress": ("pyspark_savepoint.savepoint.progress", "show_progress"),
+    "Savepoint": ("pyspark_savepoint.savepoint.savepoint", "Savepoint"),
+    "ChainingStrategy": ("pyspark_savepoint.statebackends.jobs.graph.stream_nodes", "ChainingStrategy"),
+    "StreamGraph": ("pyspark_savepoint.statebackends.jobs.graph.stream_graph", "StreamGraph"),
+    "from_execution_plan": ("pyspark_savepoint.statebackends.jobs.graph.stream_plan", "from_execution_plan"),
+    "SavepointDataSource": ("pyspark_savepoint.source.datasource", "SavepointDataSource"),
     "SavepointError": ("pyspark_savepoint.formats.errors", "SavepointError"),
-    "diff": ("pyspark_savepoint.differences", "diff"),
-    "history": ("pyspark_savepoint.retained", "history"),
-    "register": ("pyspark_savepoint.table_functions", "register"),
+    "diff": ("pyspark_savepoint.savepoint.differences", "diff"),
+    "history": ("pyspark_savepoint.savepoint.retained", "history"),
+    "register": ("pyspark_savepoint.catalog.table_functions", "register"),
 }
 
 __all__ = ["__version__", *sorted(_LAZY)]

@@ -86,8 +86,8 @@ def show(spark: SparkSession, path: str, queries: list[str]) -> None:
 
 def create_views(spark: SparkSession, path: str) -> list[str]:
     """A temporary view for every table of every operator: their names."""
-    from pyspark_savepoint.statebackends.request import TableRequest
-    from pyspark_savepoint.statebackends.tables import open_table
+    from pyspark_savepoint.statebackends.model.request import TableRequest
+    from pyspark_savepoint.statebackends.open_table import open_table
 
     tables: dict[tuple[str, str], dict[str, str]] = {}
     for partition in open_table(TableRequest(path)).partitions(1):

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Iterator
 
 from pyspark_savepoint.formats.errors import SavepointError
-from pyspark_savepoint.formats.savepoint import Savepoint
-from pyspark_savepoint.statebackends.request import TableRequest
-from pyspark_savepoint.statebackends.tables import open_table
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.open_table import open_table
 
 
 def requests(path: str) -> Iterator[TableRequest]:

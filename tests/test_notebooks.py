@@ -9,7 +9,8 @@ from typing import Any
 
 import nbformat
 import pytest
-from notebook_runner import FOLDER, NAMES, outputs, read, run
+
+from tests.notebook_runner import FOLDER, NAMES, outputs, read, run
 
 FULL_PATH = re.compile(r"(?<![\w.])/(?:home|mnt|opt|private|root|tmp|usr|Users|var|work)/")
 #: How long something took, and sizes of what a scheduler has cut.
@@ -18,7 +19,7 @@ MAX_BYTES = 300_000
 
 
 def needs_flink(name: str) -> bool:
-    return any("from oracle import flink" in cell.source for cell in read(name).cells)
+    return any("from tests.oracle import flink" in cell.source for cell in read(name).cells)
 
 
 def texts(output: Mapping[str, Any]) -> list[str]:

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from pyspark_savepoint.bootstrap_options import processing_options_table
 from pyspark_savepoint.formats.serializers.registry import known_serializers
 from pyspark_savepoint.formats.storage_options import storage_options_table
-from pyspark_savepoint.options import options_table
-from pyspark_savepoint.statebackends.writing.flink_types import defaults_table
-from pyspark_savepoint.write_options import write_options_table
+from pyspark_savepoint.options.bootstrap_options import processing_options_table
+from pyspark_savepoint.options.options import options_table
+from pyspark_savepoint.options.write_options import write_options_table
+from pyspark_savepoint.statebackends.writing.planning.flink_types import defaults_table
 
 README = Path(__file__).parents[1] / "README.md"
 SHOP = Path(__file__).parent / "oracle" / "savepoints" / "shop" / "savepoint"

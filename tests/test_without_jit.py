@@ -8,7 +8,12 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-MODULES = ("arrays", "bigs", "collections", "pojo", "rowdata", "strings", "temporal", "windows")
+SERIALIZERS = {
+    "basic": ("arrays", "bigs", "strings", "temporal"),
+    "composite": ("collections", "pojo"),
+    "runtime": ("windows",),
+    "sql": ("rowdata",),
+}
 
 
 def run(jit: bool, *arguments: str) -> str:
@@ -21,7 +26,7 @@ def run(jit: bool, *arguments: str) -> str:
 
 
 def test_serializers() -> None:
-    tests = [f"tests/formats/serializers/test_{module}.py" for module in MODULES]
+    tests = [f"tests/formats/serializers/{room}/test_{m}.py" for room, modules in SERIALIZERS.items() for m in modules]
     run(False, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests)
 
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 from pyspark_savepoint.formats.class_files.class_file import MAX_CLASS_BYTES, JavaClass, parse_class
 from pyspark_savepoint.formats.errors import CorruptStateError, SnapshotNotFoundError
-from pyspark_savepoint.formats.filesystem import locate
-from pyspark_savepoint.formats.snapshot_files import InputFile, SnapshotFileSystem
+from pyspark_savepoint.formats.io.filesystem import locate
+from pyspark_savepoint.formats.io.snapshot_files import InputFile, SnapshotFileSystem
 
 #: A name whose parts are names of files: nothing in it leads out of a folder.
 CLASS_NAME = re.compile(r"[^\x00-\x1f./\\:;\[]+(?:\.[^\x00-\x1f./\\:;\[]+)*")

@@ -33,13 +33,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from pyspark_savepoint.formats.channel_handles import INPUT, OUTPUT, read_channel_handles, write_channel_handles
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError, UnsupportedVersionError
-from pyspark_savepoint.formats.identifiers import OperatorID
 from pyspark_savepoint.formats.java_stream import skip_java_object
-from pyspark_savepoint.formats.key_groups import UPPER_BOUND_MAX_PARALLELISM
-from pyspark_savepoint.formats.keyed_handles import read_keyed_handle, write_keyed_handle
+from pyspark_savepoint.formats.metadata.channel_handles import (
+    INPUT,
+    OUTPUT,
+    read_channel_handles,
+    write_channel_handles,
+)
+from pyspark_savepoint.formats.metadata.identifiers import OperatorID
+from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
+from pyspark_savepoint.formats.metadata.keyed_handles import read_keyed_handle, write_keyed_handle
 from pyspark_savepoint.formats.metadata.model import (
     FINISHED_SUBTASK,
     CheckpointMetadata,
@@ -47,13 +52,13 @@ from pyspark_savepoint.formats.metadata.model import (
     OperatorState,
     OperatorSubtaskState,
 )
-from pyspark_savepoint.formats.metadata.properties import NULL_PROPERTIES
-from pyspark_savepoint.formats.operator_handles import (
+from pyspark_savepoint.formats.metadata.operator_handles import (
     OperatorStateHandle,
     read_operator_handle,
     write_operator_handle,
 )
-from pyspark_savepoint.formats.stream_handles import (
+from pyspark_savepoint.formats.metadata.properties import NULL_PROPERTIES
+from pyspark_savepoint.formats.metadata.stream_handles import (
     ByteStreamStateHandle,
     read_stream_handle,
     write_stream_handle,

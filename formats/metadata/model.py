@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from pyspark_savepoint.formats.channel_handles import AnyChannelStateHandle
-from pyspark_savepoint.formats.identifiers import OperatorID
-from pyspark_savepoint.formats.keyed_handles import KeyedStateHandle
-from pyspark_savepoint.formats.operator_handles import OperatorStateHandle
-from pyspark_savepoint.formats.stream_handles import ByteStreamStateHandle
+from pyspark_savepoint.formats.metadata.channel_handles import AnyChannelStateHandle
+from pyspark_savepoint.formats.metadata.identifiers import OperatorID
+from pyspark_savepoint.formats.metadata.keyed_handles import KeyedStateHandle
+from pyspark_savepoint.formats.metadata.operator_handles import OperatorStateHandle
+from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
 
 
 @dataclass(frozen=True, slots=True)

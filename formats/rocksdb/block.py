@@ -18,9 +18,9 @@ from typing import Any, NoReturn
 import cramjam
 import numpy as np
 
-from pyspark_savepoint.formats.byte_source import ByteSource
 from pyspark_savepoint.formats.columns import Bytes, Longs
 from pyspark_savepoint.formats.errors import DAMAGED, UNREADABLE, CorruptStateError, UnsupportedStateError
+from pyspark_savepoint.formats.io.byte_source import ByteSource
 from pyspark_savepoint.formats.rocksdb.checksum import CHECKSUMS, NONE
 from pyspark_savepoint.formats.rocksdb.coding import Coding
 

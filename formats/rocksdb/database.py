@@ -14,9 +14,10 @@ from typing import Self
 
 import numpy as np
 
-from pyspark_savepoint.formats.byte_source import ByteSource, StateLocation
 from pyspark_savepoint.formats.columns import Longs
 from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, StateFileNotFoundError
+from pyspark_savepoint.formats.io.byte_source import ByteSource, StateLocation
+from pyspark_savepoint.formats.metadata.stream_handles import UNKNOWN_SIZE
 from pyspark_savepoint.formats.rocksdb.block import Arena
 from pyspark_savepoint.formats.rocksdb.entries import (
     DeletedRanges,
@@ -29,7 +30,6 @@ from pyspark_savepoint.formats.rocksdb.entries import (
 )
 from pyspark_savepoint.formats.rocksdb.manifest import ColumnFamily, FileMetaData, read_current, read_manifest
 from pyspark_savepoint.formats.rocksdb.sst import SstFile, wrong_size
-from pyspark_savepoint.formats.stream_handles import UNKNOWN_SIZE
 
 CURRENT = "CURRENT"
 #: More than key groups are.

@@ -20,15 +20,15 @@ from typing import Any
 import numpy as np
 
 from pyspark_savepoint.formats.columns import DecodeOptions, Ints, Longs, Origin
-from pyspark_savepoint.formats.composite_key import constant_width, is_map, split_composite_keys
 from pyspark_savepoint.formats.errors import SavepointError
-from pyspark_savepoint.formats.key_groups import KeyGroupRange
-from pyspark_savepoint.formats.keyed_block import FULL, KeyedBlock
-from pyspark_savepoint.formats.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.keyed.composite_key import constant_width, is_map, split_composite_keys
+from pyspark_savepoint.formats.keyed.keyed_block import FULL, KeyedBlock
+from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.keyed.sorted_merge import merge_sorted
+from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange
 from pyspark_savepoint.formats.rocksdb.block import Arena
 from pyspark_savepoint.formats.rocksdb.database import Database, FamilyReader
 from pyspark_savepoint.formats.rocksdb.entries import Entries, KeyRange
-from pyspark_savepoint.formats.sorted_merge import merge_sorted
 
 #: Windows must hold a few entries; smaller ones only cost.
 MIN_WINDOW = 1 << 16

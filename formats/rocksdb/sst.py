@@ -21,7 +21,6 @@ from itertools import chain
 
 import numpy as np
 
-from pyspark_savepoint.formats.byte_source import ByteSource, InlineByteSource
 from pyspark_savepoint.formats.columns import Longs
 from pyspark_savepoint.formats.errors import (
     UNREADABLE,
@@ -29,6 +28,7 @@ from pyspark_savepoint.formats.errors import (
     UnsupportedStateError,
     UnsupportedVersionError,
 )
+from pyspark_savepoint.formats.io.byte_source import ByteSource, InlineByteSource
 from pyspark_savepoint.formats.rocksdb.block import (
     Arena,
     BlockHandle,

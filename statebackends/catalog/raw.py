@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pyspark_savepoint.formats.byte_source import ByteSource
 from pyspark_savepoint.formats.errors import SavepointError
-from pyspark_savepoint.formats.key_groups_handles import KeyGroupsStateHandle
+from pyspark_savepoint.formats.io.byte_source import ByteSource
 from pyspark_savepoint.formats.metadata import OperatorState
-from pyspark_savepoint.formats.savepoint import Savepoint
+from pyspark_savepoint.formats.metadata.key_groups_handles import KeyGroupsStateHandle
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.catalog.rows import BYTES, INT, OPERATOR, TEXT, Row, identity, operators, schema
-from pyspark_savepoint.statebackends.operator_table import operator_sources
-from pyspark_savepoint.statebackends.request import TableRequest
+from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.tables.operator_table import operator_sources
 
 COORDINATOR_STATE = schema(**OPERATOR, value=BYTES)
 MASTER_STATE = schema(name=TEXT, version=INT, value=BYTES)

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from pyspark_savepoint.formats.errors import SavepointError
-from pyspark_savepoint.formats.meta_info import StateMetaInfoSnapshot
+from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
-from pyspark_savepoint.formats.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.catalog.rows import (
     FLAG,
     OPERATOR,
@@ -20,15 +20,15 @@ from pyspark_savepoint.statebackends.catalog.rows import (
     operators,
     schema,
 )
-from pyspark_savepoint.statebackends.changelog.source import ChangelogSource
-from pyspark_savepoint.statebackends.keyed_plan import is_key_value, is_namespaced, key_type, state_type
-from pyspark_savepoint.statebackends.keyed_sources import keyed_sources
-from pyspark_savepoint.statebackends.operator_table import operator_sources
-from pyspark_savepoint.statebackends.raw_timers import raw_timer_sources
-from pyspark_savepoint.statebackends.request import TableRequest
-from pyspark_savepoint.statebackends.state_column import has_ttl
-from pyspark_savepoint.statebackends.timer_queue import service_of
-from pyspark_savepoint.statebackends.type_names import spark_type
+from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.model.state_column import has_ttl
+from pyspark_savepoint.statebackends.model.timer_queue import service_of
+from pyspark_savepoint.statebackends.model.type_names import spark_type
+from pyspark_savepoint.statebackends.sources.changelog_source import ChangelogSource
+from pyspark_savepoint.statebackends.sources.keyed_plan import is_key_value, is_namespaced, key_type, state_type
+from pyspark_savepoint.statebackends.sources.keyed_sources import keyed_sources
+from pyspark_savepoint.statebackends.sources.raw_timers import raw_timer_sources
+from pyspark_savepoint.statebackends.tables.operator_table import operator_sources
 
 STATES = schema(
     **OPERATOR,

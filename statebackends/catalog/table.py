@@ -8,12 +8,12 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
-from pyspark_savepoint.formats.savepoint import Savepoint, find_snapshots
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint, find_snapshots
 from pyspark_savepoint.statebackends.catalog import raw
 from pyspark_savepoint.statebackends.catalog.rows import INT, LONG, TEXT, Row, channels, identity, operators, schema
+from pyspark_savepoint.statebackends.catalog.statements import create_statements, drop_statements, name_tables
 from pyspark_savepoint.statebackends.catalog.states import STATES, states
-from pyspark_savepoint.statebackends.request import TablePartition, TableRequest, choose_columns
-from pyspark_savepoint.statebackends.statements import create_statements, drop_statements, name_tables
+from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, choose_columns
 
 SCHEMAS: Mapping[str, pa.Schema] = MappingProxyType(
     {

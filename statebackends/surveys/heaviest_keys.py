@@ -16,17 +16,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyspark_savepoint.formats.block_parts import binary_column
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Longs
 from pyspark_savepoint.formats.errors import ValueRangeError
-from pyspark_savepoint.formats.keyed_block import FULL, KeyedBlock
-from pyspark_savepoint.formats.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.keyed.block_parts import binary_column
+from pyspark_savepoint.formats.keyed.keyed_block import FULL, KeyedBlock
+from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
-from pyspark_savepoint.formats.savepoint import Savepoint
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.statebackends.json_values import to_json
-from pyspark_savepoint.statebackends.keyed_plan import KeyedSplit, is_key_value
-from pyspark_savepoint.statebackends.request import TableRequest
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.statebackends.model.json_values import to_json
+from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.sources.keyed_plan import KeyedSplit, is_key_value
 from pyspark_savepoint.statebackends.surveys.sizes import (
     entry_bytes,
     entry_counts,

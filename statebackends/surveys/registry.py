@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
-from pyspark_savepoint.statebackends.request import TableRequest
+from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.surveys.heaviest_keys import SCHEMA as HEAVIEST_KEYS
 from pyspark_savepoint.statebackends.surveys.heaviest_keys import plan_heaviest_keys
 from pyspark_savepoint.statebackends.surveys.sizes import SCHEMA as SIZES

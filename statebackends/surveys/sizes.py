@@ -18,24 +18,24 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from pyspark_savepoint.formats.byte_source import ByteSource
 from pyspark_savepoint.formats.columns import Longs
-from pyspark_savepoint.formats.headers import read_header
-from pyspark_savepoint.formats.key_groups_handles import KeyGroupsStateHandle
-from pyspark_savepoint.formats.keyed_block import HEAP, KeyedBlock
-from pyspark_savepoint.formats.keyed_stream import FullKeyedStream
-from pyspark_savepoint.formats.meta_info import OperatorBackendHeader, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.io.byte_source import ByteSource
+from pyspark_savepoint.formats.keyed.headers import read_header
+from pyspark_savepoint.formats.keyed.keyed_block import HEAP, KeyedBlock
+from pyspark_savepoint.formats.keyed.keyed_stream import FullKeyedStream
+from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
-from pyspark_savepoint.formats.operator_stream import OperatorStream
+from pyspark_savepoint.formats.metadata.key_groups_handles import KeyGroupsStateHandle
+from pyspark_savepoint.formats.metadata.state_handles import Mode
+from pyspark_savepoint.formats.operator.operator_stream import OperatorStream
 from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
-from pyspark_savepoint.formats.savepoint import Savepoint
-from pyspark_savepoint.formats.state_handles import Mode
-from pyspark_savepoint.statebackends.keyed_plan import KeyedSplit, is_key_value, is_namespaced, meets, vertices
-from pyspark_savepoint.statebackends.keyed_sources import KeyedStream, keyed_sources
-from pyspark_savepoint.statebackends.operator_table import OperatorSource, operator_sources
-from pyspark_savepoint.statebackends.raw_timers import RawTimerSource, raw_timer_sources
-from pyspark_savepoint.statebackends.request import TableRequest
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.sources.keyed_plan import KeyedSplit, is_key_value, is_namespaced, meets, vertices
+from pyspark_savepoint.statebackends.sources.keyed_sources import KeyedStream, keyed_sources
+from pyspark_savepoint.statebackends.sources.raw_timers import RawTimerSource, raw_timer_sources
 from pyspark_savepoint.statebackends.surveys.survey import STATE_FIELDS, Part, Row, Surveyed
+from pyspark_savepoint.statebackends.tables.operator_table import OperatorSource, operator_sources
 
 SCHEMA = pa.schema(
     [

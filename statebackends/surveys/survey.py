@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.metadata import OperatorState
-from pyspark_savepoint.formats.savepoint import Savepoint
-from pyspark_savepoint.statebackends.request import TablePartition, TableRequest, choose_columns
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, choose_columns
 
 Row = dict[str, Any]
 IDENTITY = ("operator_uid", "operator_uid_hash", "operator_name")

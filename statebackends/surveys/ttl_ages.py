@@ -16,12 +16,12 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Longs
 from pyspark_savepoint.formats.metadata import OperatorState
-from pyspark_savepoint.formats.savepoint import Savepoint
-from pyspark_savepoint.statebackends.keyed_plan import OperatorHeaders, is_key_value, is_namespaced
-from pyspark_savepoint.statebackends.keyed_table import KEY_GROUP, KeyedTable, column_names
-from pyspark_savepoint.statebackends.request import TablePartition, TableRequest
-from pyspark_savepoint.statebackends.state_column import LAST_ACCESS, has_ttl, unit_serializers
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest
+from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS, has_ttl, unit_serializers
+from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders, is_key_value, is_namespaced
 from pyspark_savepoint.statebackends.surveys.survey import STATE_FIELDS, Part, Row, Surveyed
+from pyspark_savepoint.statebackends.tables.keyed_table import KEY_GROUP, KeyedTable, column_names
 
 MINUTE, HOUR, DAY = 60, 3600, 86_400
 #: Bounds of the ages in seconds; what is younger than 0 has a time after that of the snapshot.

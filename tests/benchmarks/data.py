@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
-from pyspark_savepoint.formats.identifiers import OperatorID
-from pyspark_savepoint.formats.key_groups import KeyGroupRange, KeyGroupRangeOffsets, range_for_operator_index
-from pyspark_savepoint.formats.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, OperatorSubtaskState, write_metadata
+from pyspark_savepoint.formats.metadata.identifiers import OperatorID
+from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, KeyGroupRangeOffsets, range_for_operator_index
+from pyspark_savepoint.formats.metadata.state_handles import KeyGroupsSavepointStateHandle, RelativeFileStateHandle
 from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer
-from pyspark_savepoint.formats.state_handles import KeyGroupsSavepointStateHandle, RelativeFileStateHandle
 
 BASE = "org.apache.flink.api.common.typeutils.base."
 VOID = "org.apache.flink.runtime.state.VoidNamespaceSerializer$VoidNamespaceSerializerSnapshot"

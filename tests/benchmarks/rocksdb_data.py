@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 from rocksdict import BlockBasedOptions, Checkpoint, DBCompressionType, Options, Rdict, WriteBatch, WriteOptions
 
-from benchmarks.data import UID, VOID, basic, key_groups, make_keys, simple
 from pyspark_savepoint.formats.data_view import DataOutputView
-from pyspark_savepoint.formats.identifiers import OperatorID
-from pyspark_savepoint.formats.incremental_handles import HandleAndLocalPath, IncrementalRemoteKeyedStateHandle
-from pyspark_savepoint.formats.key_groups import range_for_operator_index
-from pyspark_savepoint.formats.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, OperatorSubtaskState, write_metadata
-from pyspark_savepoint.formats.stream_handles import RelativeFileStateHandle
+from pyspark_savepoint.formats.metadata.identifiers import OperatorID
+from pyspark_savepoint.formats.metadata.incremental_handles import HandleAndLocalPath, IncrementalRemoteKeyedStateHandle
+from pyspark_savepoint.formats.metadata.key_groups import range_for_operator_index
+from pyspark_savepoint.formats.metadata.stream_handles import RelativeFileStateHandle
+from tests.benchmarks.data import UID, VOID, basic, key_groups, make_keys, simple
 
 STATES = {"total": ("Long", ">i8"), "count": ("Int", ">i4")}
 MAX_PARALLELISM = 128

@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.data import UID, write_savepoint
-from pyspark_savepoint.statebackends.request import TableRequest
-from pyspark_savepoint.statebackends.tables import open_table
+from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.open_table import open_table
+from tests.benchmarks.data import UID, write_savepoint
 
 KEYS = int(os.environ.get("BENCH_KEYS", "200000"))
 CASES = [("long", True), ("long", False), ("string", True), ("string", False)]
@@ -120,8 +120,8 @@ def test_spark_noop(case: tuple[str, Path], spark: Any, capsys: pytest.CaptureFi
 # The peak of this process alone: ru_maxrss would begin with that of the process which started it.
 MEMORY = """
 import re, sys
-from pyspark_savepoint.statebackends.request import TableRequest
-from pyspark_savepoint.statebackends.tables import open_table
+from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.open_table import open_table
 parts = open_table(TableRequest(sys.argv[1], uid="bench")).partitions(1)
 rows = sum(batch.num_rows for part in parts for batch in part.batches())
 print(rows, int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]) // 1024)

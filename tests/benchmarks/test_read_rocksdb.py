@@ -11,11 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from benchmarks.data import UID, write_savepoint
-from benchmarks.rocksdb_data import write_native_savepoint
-from benchmarks.test_read import KEYS, best, read_all
-from pyspark_savepoint.statebackends.request import TableRequest
-from pyspark_savepoint.statebackends.tables import open_table
+from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.open_table import open_table
+from tests.benchmarks.data import UID, write_savepoint
+from tests.benchmarks.rocksdb_data import write_native_savepoint
+from tests.benchmarks.test_read import KEYS, best, read_all
 
 Pair = tuple[str, Path, Path]
 

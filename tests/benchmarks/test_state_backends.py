@@ -19,9 +19,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyspark_savepoint.statebackends.processing.backend import RegisteredState
-from pyspark_savepoint.statebackends.processing.backends import create_backend
-from pyspark_savepoint.statebackends.writing.descriptors import StateKind
+from pyspark_savepoint.statebackends.model.descriptors import StateKind
+from pyspark_savepoint.statebackends.processing.backends.backend import RegisteredState
+from pyspark_savepoint.statebackends.processing.backends.backends import create_backend
 
 KEYS = int(os.environ.get("BENCH_KEYS", "2000"))
 #: Calls for each key.

@@ -28,11 +28,11 @@ import pytest
 from pyspark.cloudpickle import register_pickle_by_value
 
 from pyspark_savepoint import KeyedStateBootstrapFunction, OperatorTransformation, Savepoint, ValueStateDescriptor
-from pyspark_savepoint.statebackends.processing.bootstrap import BootstrapPlan, BootstrapTask
-from pyspark_savepoint.statebackends.processing.garbage import rows_in_thousands
-from pyspark_savepoint.statebackends.processing.registry import ObjectReuse
-from pyspark_savepoint.statebackends.writing.descriptors import KeyedDescriptor
-from pyspark_savepoint.statebackends.writing.flink_types import default_serializer
+from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
+from pyspark_savepoint.statebackends.processing.operators.bootstrap import BootstrapPlan, BootstrapTask
+from pyspark_savepoint.statebackends.processing.operators.registry import ObjectReuse
+from pyspark_savepoint.statebackends.processing.runtime.garbage import rows_in_thousands
+from pyspark_savepoint.statebackends.writing.planning.flink_types import default_serializer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

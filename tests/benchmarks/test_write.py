@@ -28,13 +28,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pyspark_savepoint.formats.key_groups import KeyGroupRange, key_group_for_hash
-from pyspark_savepoint.formats.keyed_writer import FullKeyedStreamWriter
-from pyspark_savepoint.statebackends.writing.descriptors import KeyedDescriptor, StateDescriptor, StateKind
-from pyspark_savepoint.statebackends.writing.flink_types import default_serializer
-from pyspark_savepoint.statebackends.writing.key_codec import KeyCodec
-from pyspark_savepoint.statebackends.writing.keyed_sink import ColumnSink
-from pyspark_savepoint.statebackends.writing.sort import RowSorter
+from pyspark_savepoint.formats.keyed.keyed_writer import FullKeyedStreamWriter
+from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, key_group_for_hash
+from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, StateDescriptor, StateKind
+from pyspark_savepoint.statebackends.model.key_codec import KeyCodec
+from pyspark_savepoint.statebackends.model.sort import RowSorter
+from pyspark_savepoint.statebackends.writing.planning.flink_types import default_serializer
+from pyspark_savepoint.statebackends.writing.rows.keyed_sink import ColumnSink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -173,7 +173,7 @@ def test_through_local_disk(kind: str, capsys: pytest.CaptureFixture[str]) -> No
 MEMORY = """
     import re, sys
     import numpy as np, pyarrow as pa
-    from benchmarks import test_write
+    from tests.benchmarks import test_write
 
     def peak():
         return int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]) // 1024
@@ -241,7 +241,7 @@ def peak_of_workers() -> int:
 def test_spark_writes(
     kind: str, laid_out: bool, tuned: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from pyspark_savepoint.distribution import key_by
+    from pyspark_savepoint.source.distribution import key_by
 
     path = tmp_path / "savepoint"
 

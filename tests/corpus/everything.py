@@ -8,17 +8,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from corpus.expected import read
-from corpus.written import EXACT
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import UndecodableStateError, UnsupportedStateError
-from pyspark_savepoint.formats.key_groups import key_group_for_hash
-from pyspark_savepoint.formats.savepoint import Savepoint
+from pyspark_savepoint.formats.metadata.key_groups import key_group_for_hash
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.statebackends.keyed_table import KeyedTable
-from pyspark_savepoint.statebackends.request import TableRequest
-from pyspark_savepoint.statebackends.tables import open_table
-from pyspark_savepoint.statebackends.timers_table import TimersTable
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.statebackends.tables.keyed_table import KeyedTable
+from pyspark_savepoint.statebackends.tables.timers_table import TimersTable
+from tests.corpus.expected import read
+from tests.corpus.written import EXACT
 
 KEYED = ("keyed_state", "window_state", "timers")
 #: The names of an operator's options, as a request has them.

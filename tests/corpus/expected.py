@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from oracle.compare import comparable
 
-from corpus.written import EXACT, Kind, parse, written
 from pyspark_savepoint.formats.errors import StateNotFoundError, UndecodableStateError
-from pyspark_savepoint.statebackends.request import TableRequest
-from pyspark_savepoint.statebackends.tables import open_table
+from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.open_table import open_table
+from tests.corpus.written import EXACT, Kind, parse, written
+from tests.oracle.compare import comparable
 
 Json = Any
 LAST_ACCESS = "__last_access"

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from corpus.everything import KEYED, misplaced_keys, read_state, states_of
-from corpus.expected import read
-from pyspark_savepoint.statebackends.request import TableRequest
+from pyspark_savepoint.statebackends.model.request import TableRequest
+from tests.corpus.everything import KEYED, misplaced_keys, read_state, states_of
+from tests.corpus.expected import read
 
 DRAGONS = [
     {"value": f"Here be {what}"} for what in ("dragons!", "more dragons!", "the mostest dragons!", "yet more dragons!")

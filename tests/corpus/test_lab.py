@@ -12,10 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from oracle.compare import comparable
 
-from corpus.expected import Snapshot, differences, read
-from corpus.written import EXACT
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import (
     OptionError,
@@ -23,9 +20,12 @@ from pyspark_savepoint.formats.errors import (
     UndecodableStateError,
     ValueRangeError,
 )
-from pyspark_savepoint.formats.key_groups import range_for_operator_index
-from pyspark_savepoint.statebackends.request import TableRequest
-from pyspark_savepoint.statebackends.tables import open_table
+from pyspark_savepoint.formats.metadata.key_groups import range_for_operator_index
+from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.open_table import open_table
+from tests.corpus.expected import Snapshot, differences, read
+from tests.corpus.written import EXACT
+from tests.oracle.compare import comparable
 
 CANONICAL = (
     "1.18.1-rocksdb-canonical",

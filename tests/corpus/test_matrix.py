@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from oracle.compare import comparable
 
-from corpus.expected import Snapshot, read
-from corpus.written import EXACT
-from pyspark_savepoint.statebackends.request import TableRequest
+from pyspark_savepoint.statebackends.model.request import TableRequest
+from tests.corpus.expected import Snapshot, read
+from tests.corpus.written import EXACT
+from tests.oracle.compare import comparable
 
 #: What all are compared with, row by row.
 FIRST = "2.2.1-hashmap-canonical"

@@ -12,24 +12,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from corpus.expected import Snapshot, differences
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError, StateFileNotFoundError
-from pyspark_savepoint.formats.handle_streams import replace_streams
-from pyspark_savepoint.formats.incremental_handles import HandleAndLocalPath, IncrementalRemoteKeyedStateHandle
-from pyspark_savepoint.formats.meta_info import KeyedBackendHeader
+from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata import OperatorState, write_metadata
-from pyspark_savepoint.formats.rocksdb.database import Database
-from pyspark_savepoint.formats.savepoint import Savepoint, find_snapshots
-from pyspark_savepoint.formats.stream_handles import (
+from pyspark_savepoint.formats.metadata.incremental_handles import HandleAndLocalPath, IncrementalRemoteKeyedStateHandle
+from pyspark_savepoint.formats.metadata.stream_handles import (
     ByteStreamStateHandle,
     CheckpointedStateScope,
     RelativeFileStateHandle,
     SegmentFileStateHandle,
     StreamStateHandle,
 )
-from pyspark_savepoint.statebackends.request import TableRequest
-from pyspark_savepoint.statebackends.tables import open_table
+from pyspark_savepoint.formats.rocksdb.database import Database
+from pyspark_savepoint.formats.snapshot.handle_streams import replace_streams
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint, find_snapshots
+from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.open_table import open_table
+from tests.corpus.expected import Snapshot, differences
 
 CASES = ("2.2.1-forst-native", "2.2.1-rocksdb-native", "2.2.1-rocksdb-incr-checkpoint")
 MERGE = 2

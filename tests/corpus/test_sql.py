@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from corpus.everything import KEYED, misplaced_keys, read_state, states_of
 from pyspark_savepoint.formats.columns import DecodeOptions
+from tests.corpus.everything import KEYED, misplaced_keys, read_state, states_of
 
 PLACE = ("key_group", "subtask")
 

@@ -12,21 +12,21 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from corpus.expected import read
-from corpus.written import EXACT
-from pyspark_savepoint.formats import snappy
-from pyspark_savepoint.formats.byte_source import InlineLocation
-from pyspark_savepoint.formats.key_groups import KeyGroupRange
-from pyspark_savepoint.formats.keyed_writer import FullKeyedStreamWriter
-from pyspark_savepoint.formats.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
-from pyspark_savepoint.formats.savepoint import Savepoint
-from pyspark_savepoint.statebackends.keyed_sources import KeyedSource, keyed_sources
-from pyspark_savepoint.statebackends.request import TableRequest
-from pyspark_savepoint.statebackends.state_column import LAST_ACCESS
-from pyspark_savepoint.statebackends.writing.descriptors import KeyedDescriptor, StateDescriptor, StateKind
-from pyspark_savepoint.statebackends.writing.key_codec import KeyCodec, entry_keys
-from pyspark_savepoint.statebackends.writing.keyed_sink import ColumnSink, EntrySink
-from pyspark_savepoint.statebackends.writing.sort import RowSorter
+from pyspark_savepoint.formats.io import snappy
+from pyspark_savepoint.formats.io.byte_source import InlineLocation
+from pyspark_savepoint.formats.keyed.keyed_writer import FullKeyedStreamWriter
+from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, StateDescriptor, StateKind
+from pyspark_savepoint.statebackends.model.key_codec import KeyCodec, entry_keys
+from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.model.sort import RowSorter
+from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS
+from pyspark_savepoint.statebackends.sources.keyed_sources import KeyedSource, keyed_sources
+from pyspark_savepoint.statebackends.writing.rows.keyed_sink import ColumnSink, EntrySink
+from tests.corpus.expected import read
+from tests.corpus.written import EXACT
 
 #: Key group, state, composite key, value.
 Entry = tuple[int, int, bytes, bytes]

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from pyspark_savepoint.formats.errors import FACTS, MAX_TEXT, SavepointError, StateNotFoundError, UnsafePathError
-from pyspark_savepoint.formats.filesystem import LocalFileSystem
+from pyspark_savepoint.formats.io.filesystem import LocalFileSystem
+from pyspark_savepoint.formats.io.remote_errors import storage_error
+from pyspark_savepoint.formats.metadata.stream_handles import FileStateHandle
 from pyspark_savepoint.formats.redaction import elide, redact
-from pyspark_savepoint.formats.remote_errors import storage_error
-from pyspark_savepoint.formats.snapshot_location import SnapshotLocation
-from pyspark_savepoint.formats.stream_handles import FileStateHandle
+from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocation
 
 SECRET = "mArKeR/9+x=Zq"
 ENCODED = ("mArKeR%2F9%2Bx%3DZq", "mArKeR%2f9%2bx%3dZq", "mArKeR/9%2Bx%3DZq")

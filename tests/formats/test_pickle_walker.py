@@ -22,7 +22,7 @@ from pyspark_savepoint.formats.errors import (
     ValueRangeError,
 )
 from pyspark_savepoint.formats.pickle_walker import decode_pickled, decode_pyflink, read_pickle
-from pyspark_savepoint.formats.serializers.blobs import BYTES, BytesSerializer
+from pyspark_savepoint.formats.serializers.basic.blobs import BYTES, BytesSerializer
 
 SHARED = ["x"]
 VALUES = [

@@ -11,12 +11,12 @@ from typing import Any
 import cramjam
 
 from pyspark_savepoint.formats.errors import SavepointError
-from pyspark_savepoint.formats.key_groups import KeyGroupRangeOffsets
+from pyspark_savepoint.formats.io.snappy import IDENTIFIER, decompress
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, write_metadata
-from pyspark_savepoint.formats.operator_handles import OperatorStreamStateHandle
+from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRangeOffsets
+from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamStateHandle
+from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
 from pyspark_savepoint.formats.serializers.registry import known_serializers
-from pyspark_savepoint.formats.snappy import IDENTIFIER, decompress
-from pyspark_savepoint.formats.stream_handles import ByteStreamStateHandle
 
 Damage = Callable[[random.Random, bytearray], None]
 INTS = (0, 1, 2, 3, 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 0xFFFF, 1 << 20, 0x7FFFFFFE, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)

@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import SavepointError
-from pyspark_savepoint.formats.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.catalog.table import SCHEMAS
-from pyspark_savepoint.statebackends.request import TableRequest
-from pyspark_savepoint.statebackends.tables import open_table
+from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.open_table import open_table
 
 #: Bytes of Arrow that a table may take: for every byte of the file, and for every row or column there is.
 PER_BYTE = 4096

@@ -10,14 +10,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pyspark_savepoint.formats import snappy
-from pyspark_savepoint.formats.changelog_handles import ChangelogStateHandleStreamImpl, InMemoryChangelogStateHandle
 from pyspark_savepoint.formats.errors import SavepointError
-from pyspark_savepoint.formats.incremental_handles import IncrementalRemoteKeyedStateHandle
-from pyspark_savepoint.formats.keyed_handles import ChangelogStateBackendHandle
+from pyspark_savepoint.formats.io import snappy
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, OperatorSubtaskState
-from pyspark_savepoint.formats.savepoint import Savepoint
-from pyspark_savepoint.formats.stream_handles import ByteStreamStateHandle
+from pyspark_savepoint.formats.metadata.changelog_handles import (
+    ChangelogStateHandleStreamImpl,
+    InMemoryChangelogStateHandle,
+)
+from pyspark_savepoint.formats.metadata.incremental_handles import IncrementalRemoteKeyedStateHandle
+from pyspark_savepoint.formats.metadata.keyed_handles import ChangelogStateBackendHandle
+from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 
 ROOT = Path(__file__).parents[2]
 CORPUS = ROOT.parent / "shared" / "corpus"

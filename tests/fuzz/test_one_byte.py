@@ -11,8 +11,8 @@ import pytest
 
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, write_metadata
-from pyspark_savepoint.statebackends.request import TableRequest
-from pyspark_savepoint.statebackends.tables import open_table
+from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.open_table import open_table
 from tests.fuzz.seeds import CORPUS, SHOP, seeds_of
 
 FLIPS = 150

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from oracle.flink import (
+from tests.oracle.flink import (
     Case,
     FlinkError,
     Generated,

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from oracle.flink import run
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.formats.serializers.enums import EnumSerializer
-from pyspark_savepoint.formats.serializers.notation import parse_type
-from pyspark_savepoint.formats.serializers.pojo import PojoSerializer
+from pyspark_savepoint.formats.serializers.basic.enums import EnumSerializer
+from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
+from pyspark_savepoint.formats.serializers.notation.notation import parse_type
+from tests.oracle.flink import run
 
 Job = dict[str, Any]
 

@@ -12,10 +12,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.cloudpickle import register_pickle_by_value
 
-from oracle import functions_of_bootstrap
-from oracle.conftest import failing_in_one_line
-from oracle.flink import BACKENDS, run
-from oracle.functions_of_bootstrap import RECORD, Accounts, SumAndCount, add_amounts
 from pyspark_savepoint import (
     ContinuousEventTimeTrigger,
     CountEvictor,
@@ -27,6 +23,10 @@ from pyspark_savepoint import (
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
 )
+from tests.oracle import functions_of_bootstrap
+from tests.oracle.conftest import failing_in_one_line
+from tests.oracle.flink import BACKENDS, run
+from tests.oracle.functions_of_bootstrap import RECORD, Accounts, SumAndCount, add_amounts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from oracle.compare import differences
-from oracle.flink import SavepointOf, restore
 from pyspark_savepoint import OperatorIdentifier, Savepoint
 from pyspark_savepoint.formats.errors import UndecodableStateError
+from tests.oracle.compare import differences
+from tests.oracle.flink import SavepointOf, restore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from corpus.expected import Snapshot, differences
 
-from oracle.flink import SavepointOf
-from oracle.test_reader import OF_ANIMALS, WITHOUT_LENGTHS, snapshot_of, without
-from pyspark_savepoint.formats.changelog_handles import ChangelogStateHandleStreamImpl
-from pyspark_savepoint.formats.keyed_handles import ChangelogStateBackendHandle
-from pyspark_savepoint.formats.savepoint import Savepoint
-from pyspark_savepoint.statebackends.request import TableRequest
-from pyspark_savepoint.statebackends.tables import open_table
+from pyspark_savepoint.formats.metadata.changelog_handles import ChangelogStateHandleStreamImpl
+from pyspark_savepoint.formats.metadata.keyed_handles import ChangelogStateBackendHandle
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.open_table import open_table
+from tests.corpus.expected import Snapshot, differences
+from tests.oracle.flink import SavepointOf
+from tests.oracle.test_reader import OF_ANIMALS, WITHOUT_LENGTHS, snapshot_of, without
 
 pytestmark = pytest.mark.flink
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oracle.compare import comparable, differences
+from tests.oracle.compare import comparable, differences
 
 EXPECTED = {
     "operators": [

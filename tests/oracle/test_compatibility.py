@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from oracle.flink import FlinkError, Oracle
 from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.serializers.base import TypeSerializer, write_enveloped
-from pyspark_savepoint.formats.serializers.enums import EnumSerializer
-from pyspark_savepoint.formats.serializers.notation import parse_type
-from pyspark_savepoint.formats.serializers.pojo import PojoSerializer
-from pyspark_savepoint.formats.serializers.row import RowSerializer
-from pyspark_savepoint.statebackends.jobs.compatibility import Compatibility, resolve
+from pyspark_savepoint.formats.serializers.basic.enums import EnumSerializer
+from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
+from pyspark_savepoint.formats.serializers.composite.row import RowSerializer
+from pyspark_savepoint.formats.serializers.notation.notation import parse_type
+from pyspark_savepoint.statebackends.jobs.compatibility.compatibility import Compatibility, resolve
+from tests.oracle.flink import FlinkError, Oracle
 
 pytestmark = pytest.mark.flink
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from oracle.compare import Found, differences
-from oracle.flink import FlinkError, Oracle, SavepointOf, restore, run
 from pyspark_savepoint.formats.java import string_hash
-from pyspark_savepoint.formats.key_groups import key_group_for_hash
-from pyspark_savepoint.formats.savepoint import Savepoint
+from pyspark_savepoint.formats.metadata.key_groups import key_group_for_hash
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from tests.oracle.compare import Found, differences
+from tests.oracle.flink import FlinkError, Oracle, SavepointOf, restore, run
 
 pytestmark = pytest.mark.flink
 

@@ -9,16 +9,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from oracle.flink import FlinkError, Oracle, SavepointOf
 from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.errors import TypeNotationError, UndecodableStateError
-from pyspark_savepoint.formats.meta_info import StateMetaInfoSnapshot
-from pyspark_savepoint.formats.savepoint import Savepoint
+from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer, write_enveloped
-from pyspark_savepoint.formats.serializers.notation import parse_type
-from pyspark_savepoint.statebackends.keyed_plan import OperatorHeaders
-from pyspark_savepoint.statebackends.writing.lossless import conform_column
-from pyspark_savepoint.statebackends.writing.state_entries import encode_column
+from pyspark_savepoint.formats.serializers.notation.notation import parse_type
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.statebackends.model.state_entries import encode_column
+from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
+from pyspark_savepoint.statebackends.writing.planning.lossless import conform_column
+from tests.oracle.flink import FlinkError, Oracle, SavepointOf
 
 pytestmark = pytest.mark.flink
 

@@ -10,20 +10,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from corpus.expected import Json, Snapshot, differences, is_opaque, kind_of, multiset_differences, read_keyed
-from corpus.written import from_variant, is_variant, written
 
-from oracle.compare import comparable
-from oracle.flink import Generated, Oracle, SavepointOf
 from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.errors import UndecodableStateError, ValueRangeError
-from pyspark_savepoint.formats.key_groups import key_group_for_hash
-from pyspark_savepoint.formats.meta_info import KeyedBackendHeader
-from pyspark_savepoint.formats.savepoint import Savepoint
+from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
+from pyspark_savepoint.formats.metadata.key_groups import key_group_for_hash
 from pyspark_savepoint.formats.serializers.base import TypeSerializer, write_enveloped
-from pyspark_savepoint.statebackends.keyed_plan import OperatorHeaders
-from pyspark_savepoint.statebackends.operator_table import operator_sources
-from pyspark_savepoint.statebackends.tables import open_table
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
+from pyspark_savepoint.statebackends.tables.operator_table import operator_sources
+from tests.corpus.expected import Json, Snapshot, differences, is_opaque, kind_of, multiset_differences, read_keyed
+from tests.corpus.written import from_variant, is_variant, written
+from tests.oracle.compare import comparable
+from tests.oracle.flink import Generated, Oracle, SavepointOf
 
 pytestmark = pytest.mark.flink
 

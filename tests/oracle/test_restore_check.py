@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from oracle.conftest import failing_in_one_line
-from oracle.evolution import Job, described, evolve
 from pyspark_savepoint import Savepoint as FluentSavepoint
-from pyspark_savepoint.formats.savepoint import Savepoint
-from pyspark_savepoint.statebackends.jobs.hashers import StreamGraphHasher, operator_ids
-from pyspark_savepoint.statebackends.jobs.job_reader import describe_job, from_graph
-from pyspark_savepoint.statebackends.jobs.restore_check import check_restore
-from pyspark_savepoint.statebackends.jobs.restore_verdicts import RestoreCheck, Verdict
-from pyspark_savepoint.statebackends.jobs.stream_graph import StreamGraph
-from pyspark_savepoint.statebackends.jobs.stream_nodes import ChainingStrategy
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.statebackends.jobs.graph.hashers import StreamGraphHasher, operator_ids
+from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph
+from pyspark_savepoint.statebackends.jobs.graph.stream_nodes import ChainingStrategy
+from pyspark_savepoint.statebackends.jobs.restore.job_reader import describe_job, from_graph
+from pyspark_savepoint.statebackends.jobs.restore.restore_check import check_restore
+from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import RestoreCheck, Verdict
+from tests.oracle.conftest import failing_in_one_line
+from tests.oracle.evolution import Job, described, evolve
 
 pytestmark = pytest.mark.flink
 

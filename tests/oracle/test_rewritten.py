@@ -7,19 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from corpus.everything import NAMES, states_of
-from corpus.expected import read
 
-from oracle.compare import differences
-from oracle.flink import SavepointOf, restore
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import SavepointError
-from pyspark_savepoint.formats.savepoint import Savepoint
-from pyspark_savepoint.statebackends.request import TableRequest
-from pyspark_savepoint.statebackends.writing.commit import commit
-from pyspark_savepoint.statebackends.writing.write_plan import plan_write
-from pyspark_savepoint.statebackends.writing.write_request import WriteRequest
-from pyspark_savepoint.statebackends.writing.write_task import write_rows
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.writing.commit.committer import commit
+from pyspark_savepoint.statebackends.writing.commit.write_task import write_rows
+from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write
+from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest
+from tests.corpus.everything import NAMES, states_of
+from tests.corpus.expected import read
+from tests.oracle.compare import differences
+from tests.oracle.flink import SavepointOf, restore
 
 pytestmark = pytest.mark.flink
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from corpus.expected import Snapshot, differences
 
-from oracle.flink import Generated
-from pyspark_savepoint.formats.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from tests.corpus.expected import Snapshot, differences
+from tests.oracle.flink import Generated
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from corpus.expected import Snapshot, differences
 
-from oracle.flink import Generated
-from pyspark_savepoint.formats.changelog_handles import ChangelogStateHandleStreamImpl
 from pyspark_savepoint.formats.errors import SavepointError, StateFileNotFoundError, UnsafePathError
-from pyspark_savepoint.formats.keyed_handles import ChangelogStateBackendHandle
-from pyspark_savepoint.formats.savepoint import Savepoint
+from pyspark_savepoint.formats.metadata.changelog_handles import ChangelogStateHandleStreamImpl
+from pyspark_savepoint.formats.metadata.keyed_handles import ChangelogStateBackendHandle
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from tests.corpus.expected import Snapshot, differences
+from tests.oracle.flink import Generated
 
 FOLDER = Path(__file__).parent / "savepoints" / "changelog"
 #: When it was written, milliseconds; the times of last access are between.

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from oracle.topologies import Job, ask, described, random_job, rebuilt
-from pyspark_savepoint.statebackends.jobs.chaining import tasks
-from pyspark_savepoint.statebackends.jobs.hashers import operator_id_pairs, operator_ids
-from pyspark_savepoint.statebackends.jobs.stream_graph import StreamGraph
-from pyspark_savepoint.statebackends.jobs.stream_plan import check_against, from_execution_plan, read_job_plan
+from pyspark_savepoint.statebackends.jobs.graph.chaining import tasks
+from pyspark_savepoint.statebackends.jobs.graph.hashers import operator_id_pairs, operator_ids
+from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph
+from pyspark_savepoint.statebackends.jobs.graph.stream_plan import check_against, from_execution_plan, read_job_plan
+from tests.oracle.topologies import Job, ask, described, random_job, rebuilt
 
 pytestmark = pytest.mark.flink
 

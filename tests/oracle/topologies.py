@@ -7,10 +7,9 @@ import random
 from collections.abc import Iterable
 from typing import Any
 
-from oracle.flink import FlinkError, run
-from pyspark_savepoint.formats.identifiers import OperatorID
-from pyspark_savepoint.statebackends.jobs.stream_graph import StreamGraph
-from pyspark_savepoint.statebackends.jobs.stream_nodes import (
+from pyspark_savepoint.formats.metadata.identifiers import OperatorID
+from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph
+from pyspark_savepoint.statebackends.jobs.graph.stream_nodes import (
     ChainingStrategy,
     Partitioner,
     SourceKind,
@@ -18,6 +17,7 @@ from pyspark_savepoint.statebackends.jobs.stream_nodes import (
     StreamEdge,
     StreamNode,
 )
+from tests.oracle.flink import FlinkError, run
 
 Step = dict[str, Any]
 Job = dict[str, Any]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pyspark_savepoint.formats.remote import connect
-from remote.storage import CREDENTIALS, FaultyProxy, faulty_proxy, put, s3_store, upload
+from pyspark_savepoint.formats.io.remote import connect
+from tests.remote.storage import CREDENTIALS, FaultyProxy, faulty_proxy, put, s3_store, upload
 
 SHOP = Path(__file__).parents[1] / "oracle" / "savepoints" / "shop" / "savepoint"
 # Spark's workers have the environment that Spark was started with, which may be before the first of these tests.

@@ -20,13 +20,13 @@ from pyspark_savepoint.formats.errors import (
     StateFileNotFoundError,
     StorageError,
 )
-from pyspark_savepoint.formats.filesystem import locate
-from pyspark_savepoint.formats.savepoint import Savepoint, find_snapshots
+from pyspark_savepoint.formats.io.filesystem import locate
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint, find_snapshots
 from pyspark_savepoint.formats.storage_options import StorageOptions, StoragePath
-from pyspark_savepoint.statebackends.request import TableRequest
-from pyspark_savepoint.statebackends.tables import open_table
-from remote.conftest import SHOP
-from remote.storage import FaultyProxy, delete, put, upload
+from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.open_table import open_table
+from tests.remote.conftest import SHOP
+from tests.remote.storage import FaultyProxy, delete, put, upload
 
 BIG = 9 << 20
 # Of a store that does not answer, tests learn soon.

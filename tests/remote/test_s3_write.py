@@ -10,10 +10,10 @@ from pyarrow import fs as arrow_fs
 
 from pyspark_savepoint import Savepoint, history
 from pyspark_savepoint.formats.errors import OutputError
-from pyspark_savepoint.formats.filesystem import locate
+from pyspark_savepoint.formats.io.filesystem import locate
 from pyspark_savepoint.formats.storage_options import StorageOptions, StoragePath
-from remote.conftest import SHOP
-from remote.storage import FaultyProxy
+from tests.remote.conftest import SHOP
+from tests.remote.storage import FaultyProxy
 
 pytestmark = pytest.mark.spark
 

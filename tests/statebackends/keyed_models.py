@@ -15,17 +15,17 @@ import cramjam
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from pyspark_savepoint.formats.byte_source import InlineLocation
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
-from pyspark_savepoint.formats.key_groups import KeyGroupRange, KeyGroupRangeOffsets, key_group_for_hash
-from pyspark_savepoint.formats.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.io.byte_source import InlineLocation
+from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, KeyGroupRangeOffsets, key_group_for_hash
 from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer
-from pyspark_savepoint.formats.serializers.collections import ListSerializer, MapSerializer
-from pyspark_savepoint.statebackends.key_lookup import encode
-from pyspark_savepoint.statebackends.keyed_plan import KeyedSpec, KeyedSplit
-from pyspark_savepoint.statebackends.keyed_sources import AnyKeyedSource, KeyedSource
-from pyspark_savepoint.statebackends.keyed_table import KeyedPartition
+from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer, MapSerializer
+from pyspark_savepoint.statebackends.sources.keyed_plan import KeyedSpec, KeyedSplit
+from pyspark_savepoint.statebackends.sources.keyed_sources import AnyKeyedSource, KeyedSource
+from pyspark_savepoint.statebackends.tables.key_lookup import encode
+from pyspark_savepoint.statebackends.tables.keyed_table import KeyedPartition
 
 BASE = "org.apache.flink.api.common.typeutils.base."
 VOID_NAMESPACE = "org.apache.flink.runtime.state.VoidNamespaceSerializer$VoidNamespaceSerializerSnapshot"

@@ -9,7 +9,7 @@ from typing import Any
 
 from rocksdict import BlockBasedOptions, Checkpoint, DBCompressionType, Options, Rdict
 
-from pyspark_savepoint.formats.byte_source import InlineLocation, StateLocation
+from pyspark_savepoint.formats.io.byte_source import InlineLocation, StateLocation
 from pyspark_savepoint.formats.rocksdb.database import Database
 from pyspark_savepoint.formats.rocksdb.entries import Entries
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rocksdb_files import FAMILY, Pairs, locations, pairs_of, read_all, writer
 from rocksdict import DBCompressionType
 
-from pyspark_savepoint.formats.byte_source import ByteSource, InlineByteSource, StateLocation
 from pyspark_savepoint.formats.errors import CorruptStateError
+from pyspark_savepoint.formats.io.byte_source import ByteSource, InlineByteSource, StateLocation
 from pyspark_savepoint.formats.rocksdb.database import Database
+from tests.formats.rocksdb.rocksdb_files import FAMILY, Pairs, locations, pairs_of, read_all, writer
 
 KEYS = st.tuples(st.integers(0, 5), st.integers(0, 9)).map(lambda pair: bytes([pair[0]]) + b"k%d" % pair[1])
 STEPS = st.one_of(

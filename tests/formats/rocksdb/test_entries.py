@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rocksdb_files import Pairs, pairs_of
 
 from pyspark_savepoint.formats.errors import CorruptStateError, UnsupportedStateError
 from pyspark_savepoint.formats.rocksdb.entries import DeletedRanges, Entries, resolve
 from pyspark_savepoint.formats.rocksdb.sst import RangeTombstone
+from tests.formats.rocksdb.rocksdb_files import Pairs, pairs_of
 
 Version = tuple[bytes, int, int, bytes]
 DELETE, PUT, MERGE, SINGLE_DELETE = 0, 1, 2, 7

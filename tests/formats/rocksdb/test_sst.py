@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rocksdb_files import Pairs, options_of, read_all, writer
 from rocksdict import BlockBasedIndexType, ChecksumType, DataBlockIndexType, DBCompressionType, Options, SstFileWriter
 
 from pyspark_savepoint.formats.errors import (
@@ -18,6 +17,7 @@ from pyspark_savepoint.formats.errors import (
     UnsupportedVersionError,
 )
 from pyspark_savepoint.formats.rocksdb.sst import FOOTER, LEGACY_MAGIC
+from tests.formats.rocksdb.rocksdb_files import Pairs, options_of, read_all, writer
 
 PAIRS: Pairs = [(bytes([group]) + b"key-%05d" % i, b"value" * (i % 7)) for group in (0, 3, 127) for i in range(150)]
 

@@ -11,11 +11,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from codec_checks import check_value, decode, encode
-
 from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.serializers.base import TypeSerializer, write_enveloped
 from pyspark_savepoint.formats.serializers.registry import read_serializer
+from tests.formats.serializers.codec_checks import check_value, decode, encode
 
 
 @cache

@@ -12,17 +12,17 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.formats.serializers.notation import parse_type
-from pyspark_savepoint.statebackends.entry_bytes import ENTRIES
-from pyspark_savepoint.statebackends.processing.bootstrap import BootstrapPlan, BootstrapTask
-from pyspark_savepoint.statebackends.processing.records import RecordOrder
-from pyspark_savepoint.statebackends.processing.registry import ObjectReuse
-from pyspark_savepoint.statebackends.writing.commit import commit
-from pyspark_savepoint.statebackends.writing.descriptors import KeyedDescriptor, StateDescriptor, StateKind
-from pyspark_savepoint.statebackends.writing.entry_header import header_text
-from pyspark_savepoint.statebackends.writing.write_plan import plan_write
-from pyspark_savepoint.statebackends.writing.write_request import WriteRequest
-from pyspark_savepoint.statebackends.writing.write_task import write_rows
+from pyspark_savepoint.formats.serializers.notation.notation import parse_type
+from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, StateDescriptor, StateKind
+from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES
+from pyspark_savepoint.statebackends.processing.operators.bootstrap import BootstrapPlan, BootstrapTask
+from pyspark_savepoint.statebackends.processing.operators.records import RecordOrder
+from pyspark_savepoint.statebackends.processing.operators.registry import ObjectReuse
+from pyspark_savepoint.statebackends.writing.commit.committer import commit
+from pyspark_savepoint.statebackends.writing.commit.write_task import write_rows
+from pyspark_savepoint.statebackends.writing.planning.entry_header import header_text
+from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write
+from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest
 
 RAW = DecodeOptions(timestamps="raw")
 COLUMNS = ("key", "amount", "ts")

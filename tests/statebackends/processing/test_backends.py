@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from programs import STATES, WINDOWS, Collected, programs, run, windowed_programs
 
 from pyspark_savepoint.formats.errors import OptionError
-from pyspark_savepoint.statebackends.processing.backend import RegisteredState
-from pyspark_savepoint.statebackends.processing.backends import BACKENDS, create_backend
-from pyspark_savepoint.statebackends.processing.state_descriptors import (
+from pyspark_savepoint.statebackends.model.descriptors import StateKind
+from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
     AggregatingStateDescriptor,
     ReducingStateDescriptor,
 )
-from pyspark_savepoint.statebackends.processing.windows import GlobalWindow
-from pyspark_savepoint.statebackends.writing.descriptors import StateKind
+from pyspark_savepoint.statebackends.processing.api.windows import GlobalWindow
+from pyspark_savepoint.statebackends.processing.backends.backend import RegisteredState
+from pyspark_savepoint.statebackends.processing.backends.backends import BACKENDS, create_backend
+from tests.statebackends.processing.programs import STATES, WINDOWS, Collected, programs, run, windowed_programs
 
 
 def in_order(program: list[Any]) -> list[Any]:

@@ -10,16 +10,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tasks import ARRIVED, MODES, SORTED, batches_of, plan_of, run_plan, states_after
 
 from pyspark_savepoint.formats.errors import OptionError, UserFunctionError, ValueRangeError
-from pyspark_savepoint.statebackends.processing import pace
-from pyspark_savepoint.statebackends.processing.bootstrap import BootstrapTask
-from pyspark_savepoint.statebackends.processing.functions import KeyedProcessFunction, KeyedStateBootstrapFunction
-from pyspark_savepoint.statebackends.processing.process import ProcessPlan, ProcessTask
-from pyspark_savepoint.statebackends.processing.records import RecordOrder
-from pyspark_savepoint.statebackends.processing.registry import ObjectReuse
-from pyspark_savepoint.statebackends.processing.state_descriptors import (
+from pyspark_savepoint.statebackends.processing.api.functions import KeyedProcessFunction, KeyedStateBootstrapFunction
+from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
     AggregateFunction,
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -29,6 +23,12 @@ from pyspark_savepoint.statebackends.processing.state_descriptors import (
     UpdateType,
     ValueStateDescriptor,
 )
+from pyspark_savepoint.statebackends.processing.operators.bootstrap import BootstrapTask
+from pyspark_savepoint.statebackends.processing.operators.process import ProcessPlan, ProcessTask
+from pyspark_savepoint.statebackends.processing.operators.records import RecordOrder
+from pyspark_savepoint.statebackends.processing.operators.registry import ObjectReuse
+from pyspark_savepoint.statebackends.processing.runtime import pace
+from tests.statebackends.processing.tasks import ARRIVED, MODES, SORTED, batches_of, plan_of, run_plan, states_after
 
 records = st.lists(
     st.tuples(st.sampled_from(["", "a", "b", "ab", "ü"]), st.integers(-50, 50), st.integers(-(10**6), 10**6)),

@@ -7,15 +7,18 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tasks import plan_of, run_plan, written
 
 from pyspark_savepoint.formats.errors import ValueRangeError
-from pyspark_savepoint.formats.savepoint import Savepoint
-from pyspark_savepoint.statebackends.processing.functions import KeyedStateBootstrapFunction, KeyedStateReaderFunction
-from pyspark_savepoint.statebackends.processing.keyed_reader import KeyedReaderPlan, KeyedReaderTask
-from pyspark_savepoint.statebackends.processing.reader_states import ReaderMapState, Rows
-from pyspark_savepoint.statebackends.processing.state_descriptors import MapStateDescriptor
-from pyspark_savepoint.statebackends.request import TableRequest
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.processing.api.functions import (
+    KeyedStateBootstrapFunction,
+    KeyedStateReaderFunction,
+)
+from pyspark_savepoint.statebackends.processing.api.state_descriptors import MapStateDescriptor
+from pyspark_savepoint.statebackends.processing.readers.keyed_reader import KeyedReaderPlan, KeyedReaderTask
+from pyspark_savepoint.statebackends.processing.readers.reader_states import ReaderMapState, Rows
+from tests.statebackends.processing.tasks import plan_of, run_plan, written
 
 BACKENDS = ["single_key", "heap", "rocksdb"]
 

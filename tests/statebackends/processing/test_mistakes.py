@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from tasks import SORTED, batches_of, plan_of, run_plan, states_after
 
 from pyspark_savepoint.formats.errors import (
     OptionError,
@@ -24,35 +23,36 @@ from pyspark_savepoint.formats.errors import (
     UserFunctionError,
     ValueRangeError,
 )
-from pyspark_savepoint.formats.serializers.notation import parse_type
-from pyspark_savepoint.statebackends.processing.backends import create_backend
-from pyspark_savepoint.statebackends.processing.bootstrap import BootstrapTask
-from pyspark_savepoint.statebackends.processing.codec import codec
-from pyspark_savepoint.statebackends.processing.collector import Collector
-from pyspark_savepoint.statebackends.processing.entry_output import PLAIN
-from pyspark_savepoint.statebackends.processing.functions import (
+from pyspark_savepoint.formats.serializers.notation.notation import parse_type
+from pyspark_savepoint.statebackends.processing.api.functions import (
     BroadcastStateBootstrapFunction,
     KeyedProcessFunction,
     KeyedStateBootstrapFunction,
     KeyedStateReaderFunction,
     StateBootstrapFunction,
 )
-from pyspark_savepoint.statebackends.processing.guard import Closing, expect_function
-from pyspark_savepoint.statebackends.processing.operator_state import OperatorStatePlan
-from pyspark_savepoint.statebackends.processing.process import ProcessPlan, ProcessTask
-from pyspark_savepoint.statebackends.processing.row import make_row
-from pyspark_savepoint.statebackends.processing.state_descriptors import (
+from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
     AggregateFunction,
     AggregatingStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
-from pyspark_savepoint.statebackends.processing.timers import FiringTimers
-from pyspark_savepoint.statebackends.processing.triggers import Trigger, TriggerResult
-from pyspark_savepoint.statebackends.processing.values import from_python
-from pyspark_savepoint.statebackends.processing.window_operator import WindowSpec
-from pyspark_savepoint.statebackends.processing.windows import EventTimeSessionWindows, TumblingEventTimeWindows
+from pyspark_savepoint.statebackends.processing.api.timers import FiringTimers
+from pyspark_savepoint.statebackends.processing.api.triggers import Trigger, TriggerResult
+from pyspark_savepoint.statebackends.processing.api.windows import EventTimeSessionWindows, TumblingEventTimeWindows
+from pyspark_savepoint.statebackends.processing.backends.backends import create_backend
+from pyspark_savepoint.statebackends.processing.backends.codec import codec
+from pyspark_savepoint.statebackends.processing.operators.bootstrap import BootstrapTask
+from pyspark_savepoint.statebackends.processing.operators.entry_output import PLAIN
+from pyspark_savepoint.statebackends.processing.operators.operator_state import OperatorStatePlan
+from pyspark_savepoint.statebackends.processing.operators.process import ProcessPlan, ProcessTask
+from pyspark_savepoint.statebackends.processing.operators.window_operator import WindowSpec
+from pyspark_savepoint.statebackends.processing.runtime.collector import Collector
+from pyspark_savepoint.statebackends.processing.runtime.guard import Closing, expect_function
+from pyspark_savepoint.statebackends.processing.runtime.row import make_row
+from pyspark_savepoint.statebackends.processing.runtime.values import from_python
+from tests.statebackends.processing.tasks import SORTED, batches_of, plan_of, run_plan, states_after
 
 
 class Broken(KeyedStateBootstrapFunction):

@@ -6,19 +6,19 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tasks import SORTED, batches_of, plan_of, run_plan
 
 from pyspark_savepoint.formats.errors import DuplicateKeyError, UserFunctionError, ValueRangeError
-from pyspark_savepoint.statebackends.processing.functions import KeyedProcessFunction, KeyedStateBootstrapFunction
-from pyspark_savepoint.statebackends.processing.process import ProcessPlan, ProcessTask
-from pyspark_savepoint.statebackends.processing.records import RecordOrder
-from pyspark_savepoint.statebackends.processing.state_descriptors import (
+from pyspark_savepoint.statebackends.processing.api.functions import KeyedProcessFunction, KeyedStateBootstrapFunction
+from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
     MapStateDescriptor,
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
-from pyspark_savepoint.statebackends.processing.window_operator import WindowSpec
-from pyspark_savepoint.statebackends.processing.windows import TumblingEventTimeWindows
+from pyspark_savepoint.statebackends.processing.api.windows import TumblingEventTimeWindows
+from pyspark_savepoint.statebackends.processing.operators.process import ProcessPlan, ProcessTask
+from pyspark_savepoint.statebackends.processing.operators.records import RecordOrder
+from pyspark_savepoint.statebackends.processing.operators.window_operator import WindowSpec
+from tests.statebackends.processing.tasks import SORTED, batches_of, plan_of, run_plan
 
 
 class Raises(KeyedStateBootstrapFunction):

@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tasks import plan_of, written
 
 from pyspark_savepoint.formats.errors import (
     OptionError,
@@ -19,28 +18,29 @@ from pyspark_savepoint.formats.errors import (
     ValueRangeError,
 )
 from pyspark_savepoint.formats.metadata import OperatorState
-from pyspark_savepoint.formats.savepoint import Savepoint
-from pyspark_savepoint.statebackends.keyed_plan import OperatorHeaders
-from pyspark_savepoint.statebackends.processing.evictors import CountEvictor
-from pyspark_savepoint.statebackends.processing.functions import (
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.statebackends.processing.api.evictors import CountEvictor
+from pyspark_savepoint.statebackends.processing.api.functions import (
     KeyedStateReaderFunction,
     ProcessWindowFunction,
     WindowReaderFunction,
 )
-from pyspark_savepoint.statebackends.processing.keyed_reader import KeyedReaderPlan, KeyedReaderTask
-from pyspark_savepoint.statebackends.processing.state_descriptors import (
+from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
     AggregateFunction,
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
     ValueStateDescriptor,
 )
-from pyspark_savepoint.statebackends.processing.triggers import CountTrigger
-from pyspark_savepoint.statebackends.processing.window_operator import WindowSpec
-from pyspark_savepoint.statebackends.processing.window_reader import WindowReaderPlan, WindowReaderTask
-from pyspark_savepoint.statebackends.processing.windows import GlobalWindow, TimeWindow, TumblingEventTimeWindows
-from pyspark_savepoint.statebackends.request import TableRequest
-from pyspark_savepoint.statebackends.tables import open_table
+from pyspark_savepoint.statebackends.processing.api.triggers import CountTrigger
+from pyspark_savepoint.statebackends.processing.api.windows import GlobalWindow, TimeWindow, TumblingEventTimeWindows
+from pyspark_savepoint.statebackends.processing.operators.window_operator import WindowSpec
+from pyspark_savepoint.statebackends.processing.readers.keyed_reader import KeyedReaderPlan, KeyedReaderTask
+from pyspark_savepoint.statebackends.processing.readers.window_reader import WindowReaderPlan, WindowReaderTask
+from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
+from tests.statebackends.processing.tasks import plan_of, written
 
 SHOP = Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint"
 LONGS = pa.list_(pa.int64())

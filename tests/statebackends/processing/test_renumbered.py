@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from tasks import batches_of, plan_of
-from test_bootstrap import Everything
-
 from pyspark_savepoint.formats.columns import DecodeOptions
-from pyspark_savepoint.formats.serializers.strings import STRING, StringSerializer
-from pyspark_savepoint.statebackends.processing.bootstrap import BootstrapTask
-from pyspark_savepoint.statebackends.processing.values import from_python
-from pyspark_savepoint.statebackends.writing.descriptors import StateKind
-from pyspark_savepoint.statebackends.writing.entry_encoder import serialized
-from pyspark_savepoint.statebackends.writing.renumbered import Renumbered
+from pyspark_savepoint.formats.serializers.basic.strings import STRING, StringSerializer
+from pyspark_savepoint.statebackends.model.descriptors import StateKind
+from pyspark_savepoint.statebackends.processing.operators.bootstrap import BootstrapTask
+from pyspark_savepoint.statebackends.processing.runtime.values import from_python
+from pyspark_savepoint.statebackends.writing.rows.entry_encoder import serialized
+from pyspark_savepoint.statebackends.writing.rows.renumbered import Renumbered
+from tests.statebackends.processing.tasks import batches_of, plan_of
+from tests.statebackends.processing.test_bootstrap import Everything
 
 RAW = DecodeOptions()
 RECORDS = [("a", 1, 1), ("ab", -5, 2), ("", 7, 3), ("a", 9, 4)]

@@ -10,29 +10,32 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from programs import STATES, Average, Collected, concatenate
-from tasks import plan_of, written
 
-from pyspark_savepoint.formats.savepoint import Savepoint
-from pyspark_savepoint.statebackends.processing.adapters import TimeToLive, create_adapted
-from pyspark_savepoint.statebackends.processing.backends import create_backend
-from pyspark_savepoint.statebackends.processing.evictors import TimeEvictor
-from pyspark_savepoint.statebackends.processing.functions import KeyedStateBootstrapFunction, KeyedStateReaderFunction
-from pyspark_savepoint.statebackends.processing.keyed_reader import KeyedReaderPlan, KeyedReaderTask
-from pyspark_savepoint.statebackends.processing.more_triggers import (
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.statebackends.model.descriptors import StateKind
+from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.processing.api.evictors import TimeEvictor
+from pyspark_savepoint.statebackends.processing.api.functions import (
+    KeyedStateBootstrapFunction,
+    KeyedStateReaderFunction,
+)
+from pyspark_savepoint.statebackends.processing.api.more_triggers import (
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,
 )
-from pyspark_savepoint.statebackends.processing.state_descriptors import (
+from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
     ListStateDescriptor,
     StateTtlConfig,
     StateVisibility,
     UpdateType,
     ValueStateDescriptor,
 )
-from pyspark_savepoint.statebackends.processing.windows import TimeWindow
-from pyspark_savepoint.statebackends.request import TableRequest
-from pyspark_savepoint.statebackends.writing.descriptors import StateKind
+from pyspark_savepoint.statebackends.processing.api.windows import TimeWindow
+from pyspark_savepoint.statebackends.processing.backends.adapters import TimeToLive, create_adapted
+from pyspark_savepoint.statebackends.processing.backends.backends import create_backend
+from pyspark_savepoint.statebackends.processing.readers.keyed_reader import KeyedReaderPlan, KeyedReaderTask
+from tests.statebackends.processing.programs import STATES, Average, Collected, concatenate
+from tests.statebackends.processing.tasks import plan_of, written
 
 RETURNED = StateVisibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP
 #: How a state is written to, how it is read, and what is read after one write.

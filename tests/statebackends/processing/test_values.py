@@ -17,10 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyspark_savepoint.formats.errors import UndecodableStateError, ValueRangeError
-from pyspark_savepoint.statebackends.processing.adapters import copied
-from pyspark_savepoint.statebackends.processing.codec import codec
-from pyspark_savepoint.statebackends.processing.row import Row, make_row, refilled, rows_of_columns
-from pyspark_savepoint.statebackends.processing.values import from_python, to_python
+from pyspark_savepoint.statebackends.processing.backends.adapters import copied
+from pyspark_savepoint.statebackends.processing.backends.codec import codec
+from pyspark_savepoint.statebackends.processing.runtime.row import Row, make_row, refilled, rows_of_columns
+from pyspark_savepoint.statebackends.processing.runtime.values import from_python, to_python
 
 UTC = datetime.UTC
 SCALARS: dict[pa.DataType, st.SearchStrategy[Any]] = {

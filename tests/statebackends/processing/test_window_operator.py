@@ -11,30 +11,30 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tasks import ARRIVED, MODES, plan_of, run_plan, states_after
 
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, ValueRangeError
-from pyspark_savepoint.statebackends.processing import window_context
-from pyspark_savepoint.statebackends.processing.evictors import CountEvictor, DeltaEvictor, Evictor, Record, TimeEvictor
-from pyspark_savepoint.statebackends.processing.functions import ProcessWindowFunction
-from pyspark_savepoint.statebackends.processing.merging import MergingWindowSet
-from pyspark_savepoint.statebackends.processing.more_triggers import ContinuousEventTimeTrigger, DeltaTrigger
-from pyspark_savepoint.statebackends.processing.records import RecordOrder
-from pyspark_savepoint.statebackends.processing.registry import ObjectReuse
-from pyspark_savepoint.statebackends.processing.state_descriptors import (
+from pyspark_savepoint.statebackends.processing.api.evictors import (
+    CountEvictor,
+    DeltaEvictor,
+    Evictor,
+    Record,
+    TimeEvictor,
+)
+from pyspark_savepoint.statebackends.processing.api.functions import ProcessWindowFunction
+from pyspark_savepoint.statebackends.processing.api.more_triggers import ContinuousEventTimeTrigger, DeltaTrigger
+from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
     AggregateFunction,
     ListStateDescriptor,
     ValueStateDescriptor,
 )
-from pyspark_savepoint.statebackends.processing.timeout_trigger import ProcessingTimeoutTrigger
-from pyspark_savepoint.statebackends.processing.triggers import (
+from pyspark_savepoint.statebackends.processing.api.timeout_trigger import ProcessingTimeoutTrigger
+from pyspark_savepoint.statebackends.processing.api.triggers import (
     CountTrigger,
     EventTimeTrigger,
     PurgingTrigger,
     Trigger,
 )
-from pyspark_savepoint.statebackends.processing.window_operator import WindowSpec
-from pyspark_savepoint.statebackends.processing.windows import (
+from pyspark_savepoint.statebackends.processing.api.windows import (
     EventTimeSessionWindows,
     GlobalWindow,
     GlobalWindows,
@@ -46,6 +46,12 @@ from pyspark_savepoint.statebackends.processing.windows import (
     TumblingProcessingTimeWindows,
     WindowAssigner,
 )
+from pyspark_savepoint.statebackends.processing.operators import window_context
+from pyspark_savepoint.statebackends.processing.operators.merging import MergingWindowSet
+from pyspark_savepoint.statebackends.processing.operators.records import RecordOrder
+from pyspark_savepoint.statebackends.processing.operators.registry import ObjectReuse
+from pyspark_savepoint.statebackends.processing.operators.window_operator import WindowSpec
+from tests.statebackends.processing.tasks import ARRIVED, MODES, plan_of, run_plan, states_after
 
 ROW = "ROW<key STRING, amount LONG, ts LONG>"
 EVENT, CONTENTS = "_timer_state/event_window-timers", "window-contents"

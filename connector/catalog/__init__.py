@@ -1,0 +1,1 @@
+"""Snapshots in Spark's catalog: views and table functions."""

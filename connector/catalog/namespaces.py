@@ -1,0 +1,84 @@
+"""A snapshot as a database in Spark's catalog: made and dropped by statements that run one by one.
+
+Works on classic sessions and on Connect, for all it needs are ``spark.sql`` and ``spark.catalog``. A namespace belongs
+to one snapshot, and says so in its comment: others are neither used nor dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from pyspark_savepoint.formats.errors import OptionError, StateExistsError
+from pyspark_savepoint.formats.io.filesystem import absolute
+from pyspark_savepoint.statebackends.catalog.statements import (
+    MARK,
+    SOURCE_SUFFIX,
+    NamedTable,
+    create_statements,
+    name_tables,
+    quoted,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def create_tables(
+    spark: SparkSession, states: DataFrame, path: str, options: Mapping[str, str], prefix: str | None
+) -> list[str]:
+    """Namespaces and views for the tables that ``states`` lists: the views' names, as SQL has them.
+
+    What was made of the same snapshot before is made anew. StateExistsError where a namespace is somebody else's.
+    """
+    if prefix is not None and not prefix.replace("_", "a").isalnum():
+        raise OptionError("a prefix is letters, digits and _", found=prefix)
+    path = absolute(path)
+    tables = name_tables([row.asDict() for row in states.collect()], prefix)
+    refuse_others(spark, tables, path)
+    drop_tables(spark, path, {table.namespace for table in tables})
+    for _, statement in create_statements(tables, path, options):
+        spark.sql(statement)
+    return [table.sql for table in tables]
+
+
+def namespaces(spark: SparkSession) -> dict[str, str]:
+    """The comments of the namespaces of the current catalog, by name in lower case."""
+    return {database.name.strip("`").lower(): database.description or "" for database in spark.catalog.listDatabases()}
+
+
+def refuse_others(spark: SparkSession, tables: Iterable[NamedTable], path: str) -> None:
+    """Check that every namespace is free, or this snapshot's."""
+    known = namespaces(spark)
+    wanted = dict.fromkeys(table.namespace for table in tables)
+    others = [name for name in wanted if name.lower() in known and known[name.lower()] != MARK + path]
+    if others:
+        raise StateExistsError(
+            "namespaces of these names are there already, and not this snapshot's",
+            path=path,
+            found=", ".join(f"{name} ({known[name.lower()] or 'without a comment'})" for name in others),
+            remedy="give a prefix, such as create_tables(prefix='shop'); of another snapshot, drop_tables() it before",
+        )
+
+
+def drop_tables(spark: SparkSession, path: str, only: Iterable[str] | None = None) -> list[str]:
+    """Drop what :func:`create_tables` made of a snapshot: the names of the namespaces that are gone.
+
+    Tables that somebody else has put into such a namespace stay, and so does then the namespace.
+    """
+    mark = MARK + absolute(path)
+    wanted = None if only is None else {name.lower() for name in only}
+    gone = []
+    for name, comment in namespaces(spark).items():
+        if comment != mark or (wanted is not None and name not in wanted):
+            continue
+        tables = [table for table in spark.catalog.listTables(quoted(name)) if not table.isTemporary]
+        views = {table.name for table in tables if table.tableType == "VIEW" and table.description == mark}
+        sources = {table.name for table in tables if table.name.endswith(SOURCE_SUFFIX) and table.name not in views}
+        for kind, names in (("VIEW", views), ("TABLE", sources)):
+            for table in sorted(names):
+                spark.sql(f"DROP {kind} IF EXISTS {quoted(name)}.{quoted(table)}")
+        if len(views) + len(sources) == len(tables):
+            spark.sql(f"DROP SCHEMA IF EXISTS {quoted(name)}")
+            gone.append(name)
+    return gone

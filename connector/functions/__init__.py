@@ -1,0 +1,1 @@
+"""User functions in Spark's tasks: bootstrapping state and reading it."""

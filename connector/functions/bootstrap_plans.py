@@ -1,0 +1,235 @@
+"""What user functions make of records, as tables that the data source writes: entries of keyed state, operator state.
+
+Records are laid out by :func:`~pyspark_savepoint.source.distribution.key_by`, so that every task has the keys of one
+subtask; the function's entries stay where they are made, so what the task that writes is given is its own file's
+content.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.types import StructField, StructType
+
+from pyspark_savepoint.formats.errors import OptionError, SavepointError, UndecodableStateError, did_you_mean
+from pyspark_savepoint.functions.function_pickles import copy_of
+from pyspark_savepoint.functions.processing_tasks import RecordTask
+from pyspark_savepoint.functions.reader_functions import struct_type
+from pyspark_savepoint.options.bootstrap_options import ProcessingOptions
+from pyspark_savepoint.options.option_values import to_options
+from pyspark_savepoint.options.schema import arrow_schema, spark_schema
+from pyspark_savepoint.options.write_options import SavepointWriteOptions
+from pyspark_savepoint.plan.operator_plan import Put
+from pyspark_savepoint.source.distribution import LAYOUT, key_by, layout_of
+from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
+from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES
+from pyspark_savepoint.statebackends.processing.api.functions import (
+    BroadcastStateBootstrapFunction,
+    KeyedProcessFunction,
+    KeyedStateBootstrapFunction,
+    StateBootstrapFunction,
+)
+from pyspark_savepoint.statebackends.processing.operators.bootstrap import BootstrapPlan
+from pyspark_savepoint.statebackends.processing.operators.operator_state import OperatorStatePlan, state_schema
+from pyspark_savepoint.statebackends.processing.operators.process import ProcessPlan
+from pyspark_savepoint.statebackends.processing.operators.records import RecordOrder
+from pyspark_savepoint.statebackends.processing.operators.window_operator import WindowSpec
+from pyspark_savepoint.statebackends.processing.runtime.guard import expect_function
+from pyspark_savepoint.statebackends.writing.planning.describe_key import describe_key
+from pyspark_savepoint.statebackends.writing.planning.entry_header import header_text
+from pyspark_savepoint.statebackends.writing.planning.flink_types import default_serializer
+from pyspark_savepoint.statebackends.writing.planning.write_request import DEFAULT_MAX_PARALLELISM
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+MAX_PARALLELISM = "maxParallelism"
+#: Options of a write that apply to state which functions make: they say the rest themselves.
+WRITE_OPTIONS = (MAX_PARALLELISM, "compression", "flinkVersion", "sortMemory")
+
+
+@dataclass(frozen=True)
+class KeyedInput:
+    """Records with their key, and how they are processed."""
+
+    frame: DataFrame
+    columns: tuple[str, ...]
+    timestamp: str | None
+    processing: ProcessingOptions
+    keys: tuple[str, ...]
+    key_type: str | None
+    key_group: str | None
+
+    def distributed(self, max_parallelism: int) -> tuple[DataFrame, int]:
+        """The records, those of every task being one subtask's, and how many tasks there are."""
+        wanted = self.processing.parallelism
+        if self.processing.presorted:
+            there = layout_of(self.frame.schema)
+            if there is None or there.max_parallelism != max_parallelism or wanted not in (None, there.parallelism):
+                raise OptionError(
+                    "records that are presorted must be laid out by key_by already",
+                    expected=f"max parallelism {max_parallelism}" + (f", parallelism {wanted}" if wanted else ""),
+                    found=str(there),
+                    remedy=f"key_by(df, {self.keys[0]!r}, max_parallelism={max_parallelism}).sortWithinPartitions(...)",
+                )
+            return self.frame, there.parallelism
+        options = {"types": self._types(), "key_group": self.key_group}
+        given = {name: value for name, value in options.items() if value}
+        frame = key_by(self.frame, *self.keys, max_parallelism=max_parallelism, parallelism=wanted, **given)
+        layout = layout_of(frame.schema)
+        assert layout is not None
+        return frame, layout.parallelism
+
+    def _types(self) -> dict[str, str]:
+        return {"key": self.key_type} if self.key_type is not None else {}
+
+    def descriptor(self, options: Mapping[str, str]) -> tuple[KeyedDescriptor, tuple[int, int]]:
+        """The key as it will be written, and the oldest Flink that must restore it."""
+        given = {"path": "/", "uid": "any", **options, "key": json.dumps(list(self.keys))}
+        given |= to_options({"types": self._types() or None, "key_group": self.key_group})
+        request = SavepointWriteOptions.parse(given).request(overwrite=False)
+        try:
+            key = describe_key(arrow_schema(self.frame.schema), request, None, None)
+        except SavepointError as error:
+            raise self._said_of_key_by(error) from None
+        found = KeyedDescriptor(key.columns, key.serializer, (), None, None, self.key_group, key.composite)
+        return found, request.restoring_flink
+
+    def _said_of_key_by(self, error: SavepointError) -> SavepointError:
+        """An error of a write's options in the words of key_by, where the operator has no name yet."""
+        error.facts.pop("operator", None)
+        if isinstance(error, UndecodableStateError):
+            error.facts["remedy"] = (
+                "add a column with the key group of every row, KeyGroupRangeAssignment.assignToKeyGroup(key, "
+                "maxParallelism), and name it: key_by(..., key_group='column')"
+            )
+        elif self.key_type is not None:
+            error.facts["remedy"] = "cast the column, or give key_by another key_type"
+        return error
+
+    def order(self) -> RecordOrder:
+        """How records come to the function."""
+        options = self.processing
+        return RecordOrder(options.sorted, options.presorted, options.sort_memory, self.timestamp)
+
+    def process(self, function: KeyedProcessFunction, schema: str | StructType) -> DataFrame:
+        """The rows that a function yields."""
+        found = struct_type(schema)
+        expect_function(function, KeyedProcessFunction)
+        if not self.processing.sorted:
+            raise OptionError("timers fire at the end of a key, so records must be sorted: option 'sorted' is false")
+        copy_of(function)
+        key, version = self.descriptor({})
+        frame, parallelism = self.distributed(DEFAULT_MAX_PARALLELISM)
+        plan = ProcessPlan(
+            function, key, self.columns, arrow_schema(found), DEFAULT_MAX_PARALLELISM,
+            self.order(), self.processing.reuse, version, parallelism,
+        )  # fmt: skip
+        return frame.mapInArrow(RecordTask(plan), found)
+
+
+@dataclass(frozen=True)
+class KeyedRows:
+    """Keyed state that a function, or windows, make of records."""
+
+    source: KeyedInput
+    function: KeyedStateBootstrapFunction | WindowSpec
+
+    def plan(self, options: Mapping[str, str]) -> BootstrapPlan:
+        """What tasks will do, with the states that there will be; a copy of the function is opened for that."""
+        key, version = self.source.descriptor(options)
+        function: Any = self.function
+        if isinstance(function, WindowSpec) and not function.element_type:
+            function = replace(function, element_type=self._element_type(version))
+        copy = copy_of(function)
+        processing = self.source.processing
+        plan = BootstrapPlan(
+            copy,
+            key,
+            self.source.columns,
+            int(options.get(MAX_PARALLELISM, DEFAULT_MAX_PARALLELISM)),
+            self.source.order(),
+            processing.backend,
+            processing.reuse,
+            version,
+        )
+        return replace(plan.describe(), function=function)
+
+    def _element_type(self, version: tuple[int, int]) -> str:
+        """The type of the DataFrame's rows."""
+        schema = arrow_schema(self.source.frame.schema)
+        kind = pa.struct([schema.field(name) for name in self.source.columns])
+        return default_serializer(kind, "element", version).flink_type
+
+    def operator_tables(self, options: Mapping[str, str]) -> list[Put]:
+        """The entries of all states and timers as one table."""
+        refuse_others(options)
+        try:
+            plan = self.plan(options)
+        except SavepointError as error:
+            raise error.with_traceback(None) from None
+        frame, parallelism = self.source.distributed(plan.max_parallelism)
+        task = RecordTask(replace(plan, parallelism=parallelism))
+        layout = {LAYOUT: {"maxParallelism": plan.max_parallelism, "parallelism": parallelism}}
+        entries = frame.mapInArrow(task, _with_layout(spark_schema(ENTRIES), layout))
+        header = header_text(plan.descriptor.header(options.get("compression") == "snappy"))
+        numbers = {MAX_PARALLELISM: str(plan.max_parallelism), "parallelism": str(parallelism)}
+        return [Put(entries, {**options, "table": "entries", "header": header, **numbers}, plan.descriptor)]
+
+
+def refuse_others(options: Mapping[str, str]) -> None:
+    """OptionError for options of a write that functions have no use for."""
+    for name in options:
+        if name not in WRITE_OPTIONS:
+            raise OptionError(
+                f"option {name!r} does not apply to what functions make: descriptors and key_by say it",
+                remedy=did_you_mean(name, WRITE_OPTIONS[1:]),
+            )
+
+
+def _with_layout(schema: StructType, layout: dict[str, Any]) -> StructType:
+    """The schema, which says in its first column how rows are laid out."""
+    first, *others = schema.fields
+    return StructType([StructField(first.name, first.dataType, first.nullable, layout), *others])
+
+
+@dataclass(frozen=True)
+class OperatorStateRows:
+    """List, union or broadcast states that a function makes of records."""
+
+    frame: DataFrame
+    columns: tuple[str, ...]
+    timestamp: str | None
+    processing: ProcessingOptions
+    function: StateBootstrapFunction | BroadcastStateBootstrapFunction
+
+    def operator_tables(self, options: Mapping[str, str]) -> list[Put]:
+        """A table for every state.
+
+        The function runs once for each: what it makes of the records must not change from run to run.
+        """
+        refuse_others(options)
+        given = {"path": "/", "uid": "any", **{k: v for k, v in options.items() if k == "flinkVersion"}}
+        version = SavepointWriteOptions.parse(given).request(overwrite=False).restoring_flink
+        copy = copy_of(self.function)
+        plan = OperatorStatePlan(copy, self.columns, self.timestamp, self.processing.reuse, version)
+        try:
+            described = plan.describe()
+        except SavepointError as error:
+            raise error.with_traceback(None) from None
+        # Every subtask has all of a broadcast state, so one task makes it.
+        frame = self.frame.coalesce(1) if isinstance(self.function, BroadcastStateBootstrapFunction) else self.frame
+        tables = []
+        for state in described:
+            task = RecordTask(replace(plan, function=self.function, state=state.name))
+            texts = {"value": state.element.flink_type}
+            if state.key is not None:
+                texts["key"] = state.key.flink_type
+            table = {"SPLIT_DISTRIBUTE": "list", "UNION": "union", "BROADCAST": "broadcast"}[state.mode.value]
+            rows = frame.mapInArrow(task, spark_schema(state_schema(state)))
+            tables.append(Put(rows, {"table": table, "state": state.name, "types": json.dumps(texts)}, state))
+        return tables

@@ -1,0 +1,99 @@
+"""``sp.read_keyed_state`` and ``sp.read_window``: reader functions over a snapshot, as DataFrames.
+
+Types come from the snapshot, the result's schema from the user. One task reads one execution vertex.
+Flink's twins: ``SavepointReader#readKeyedState``, ``WindowSavepointReader``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.types import StructType
+
+from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint as Snapshot
+from pyspark_savepoint.functions.function_pickles import copy_of
+from pyspark_savepoint.functions.processing_tasks import ReadTask
+from pyspark_savepoint.options.options import SavepointReadOptions
+from pyspark_savepoint.options.schema import arrow_schema
+from pyspark_savepoint.source.partitions import default_parallelism
+from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.processing.api.functions import KeyedStateReaderFunction, WindowReaderFunction
+from pyspark_savepoint.statebackends.processing.api.state_descriptors import AggregateFunction
+from pyspark_savepoint.statebackends.processing.readers.keyed_reader import KeyedReaderPlan
+from pyspark_savepoint.statebackends.processing.readers.window_reader import WindowReaderPlan
+from pyspark_savepoint.statebackends.processing.runtime.guard import expect_function
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def struct_type(schema: str | StructType) -> StructType:
+    """A schema as Spark has it, from its text such as ``key int, timers array<bigint>``."""
+    found = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    if not isinstance(found, StructType) or not len(found):
+        raise OptionError(
+            "the rows that a function yields need a schema",
+            found=repr(schema),
+            remedy="name the columns with their types: 'key int, value string'",
+        )
+    return found
+
+
+def read_keyed_state(
+    spark: SparkSession,
+    path: str,
+    options: Mapping[str, str],
+    function: KeyedStateReaderFunction,
+    schema: str | StructType,
+) -> DataFrame:
+    """The rows that the function yields, key by key."""
+    found = struct_type(schema)
+    expect_function(function, KeyedStateReaderFunction)
+    copy = copy_of(function)
+    snapshot, operator, request, parallelism = _open(path, options)
+    plan = KeyedReaderPlan.of(copy, arrow_schema(found), snapshot, operator, request, parallelism)
+    return _frame(spark, replace(plan, function=function), found, operator.label)
+
+
+def read_window(
+    spark: SparkSession,
+    path: str,
+    options: Mapping[str, str],
+    function: WindowReaderFunction,
+    schema: str | StructType,
+    aggregate: AggregateFunction[Any, Any, Any] | None,
+) -> DataFrame:
+    """The rows that the function yields, key by key and window by window."""
+    found = struct_type(schema)
+    expect_function(function, WindowReaderFunction)
+    copy_of(function)
+    aggregated = None
+    if aggregate is not None:
+        expect_function(aggregate, AggregateFunction)
+        aggregated = copy_of(aggregate)
+    snapshot, operator, request, parallelism = _open(path, options)
+    plan = WindowReaderPlan.of(function, arrow_schema(found), snapshot, operator, request, parallelism, aggregated)
+    return _frame(spark, plan, found, operator.label)
+
+
+def _open(path: str, options: Mapping[str, str]) -> tuple[Snapshot, OperatorState, TableRequest, int]:
+    parsed = SavepointReadOptions.parse({**options, "path": path})
+    request = parsed.request()
+    snapshot = Snapshot.open(request.path, allow_outside=request.allow_outside)
+    request = request.of_version(snapshot.metadata.version)
+    operator = snapshot.operator(uid=request.uid, uid_hash=request.uid_hash, name=request.operator_name)
+    parallelism = parsed.parallelism or default_parallelism(operator.state_size, operator.max_parallelism)
+    return snapshot, operator, request, parallelism
+
+
+def _frame(
+    spark: SparkSession, plan: KeyedReaderPlan | WindowReaderPlan, schema: StructType, operator: str
+) -> DataFrame:
+    count = len(plan.vertices)
+    if not count:
+        return spark.createDataFrame([], schema)
+    return spark.range(0, count, 1, count).mapInArrow(ReadTask(plan, operator), schema)

@@ -1,0 +1,1 @@
+"""Text of options, parsed in one place; columns of Spark and of Arrow."""

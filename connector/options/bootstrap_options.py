@@ -1,0 +1,84 @@
+"""Options of functions over records: how they are sorted, where their state is, what becomes of their objects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
+from pyspark_savepoint.options.option_fields import choice, collect, flag, option, size, table_of, whole_number
+from pyspark_savepoint.statebackends.processing.backends.backends import BACKENDS
+from pyspark_savepoint.statebackends.processing.operators.registry import ObjectReuse
+from pyspark_savepoint.statebackends.writing.planning.write_request import DEFAULT_SORT_MEMORY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessingOptions:
+    """The options, parsed and checked."""
+
+    sorted: bool = option(
+        flag, "records come in the order of their keys, one key at a time; `false`: as they arrive", True, "true"
+    )
+    presorted: bool = option(
+        flag,
+        "the DataFrame comes from `key_by` and `sortWithinPartitions` by its one key column (and then the timestamp): "
+        "it is neither shuffled nor sorted again",
+        False,
+        "false",
+    )
+    state_backend: str | None = option(
+        choice(*BACKENDS), ", ".join(f"`{name}`" for name in BACKENDS), shown="`single_key`, unsorted `heap`"
+    )
+    object_reuse: str = option(
+        choice(*(mode.value.casefold() for mode in ObjectReuse)),
+        ", ".join(f"`{mode.value}`" for mode in ObjectReuse),
+        "default",
+        "`DEFAULT`",
+    )
+    sort_memory: int = option(
+        size,
+        "bytes of records that a task holds to sort them; more go to local disk",
+        DEFAULT_SORT_MEMORY,
+        f"{DEFAULT_SORT_MEMORY >> 20}m",
+    )
+    parallelism: int | None = option(
+        whole_number(1, UPPER_BOUND_MAX_PARALLELISM), "number of tasks, and of subtasks", shown="that of `key_by`"
+    )
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> Self:
+        """From texts; everything that is wrong is in one OptionError."""
+        return cls(**collect(cls, options, _conflicts))
+
+    @property
+    def backend(self) -> str:
+        """The name of the state backend."""
+        return self.state_backend or ("single_key" if self.sorted else "heap")
+
+    @property
+    def reuse(self) -> ObjectReuse:
+        """The mode of object reuse."""
+        return ObjectReuse(self.object_reuse.upper())
+
+
+def processing_options_table() -> str:
+    """All options as a Markdown table, for the README."""
+    return table_of(ProcessingOptions)
+
+
+def _conflicts(values: Mapping[str, Any]) -> list[str]:
+    if values.get("sorted", True):
+        return []
+    problems = []
+    if values.get("state_backend") == "single_key":
+        problems.append("state backend 'single_key' holds one key at a time, so records must be sorted")
+    if values.get("presorted"):
+        problems.append("options 'sorted' (false) and 'presorted' contradict each other")
+    return problems
+
+
+def merged(options: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
+    """Options, of which those that come later count; names are case-insensitive."""
+    names = {name.casefold() for name in more}
+    return {**{name: text for name, text in options.items() if name.casefold() not in names}, **more}

@@ -1,0 +1,221 @@
+"""What options of reads and of writes have in common: kinds of values, and one error for all that is wrong with them.
+
+Spark hands options over as one dictionary of strings with keys in lower case. An option is a field of a frozen
+dataclass: its name in camel case is the option's, and its metadata say how it is parsed and what it means.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, Field, field, fields
+from typing import Any
+
+from pyspark_savepoint.formats.errors import OptionError, nearest
+from pyspark_savepoint.formats.io.filesystem import absolute
+from pyspark_savepoint.formats.storage_options import StorageOptions
+
+MIN_MEMORY, MAX_MEMORY = 1 << 20, 1 << 40
+
+NO_PATH = """there is no path: load() and save() need that of a savepoint or checkpoint.
+  Spark keeps no options of CREATE TABLE: query the table WITH (path = '...', uid = '...'), or use a temporary view"""
+
+#: Set where Python works in a folder of the session's own, as it does on Spark Connect.
+OF_SESSION, EVERYBODYS = "SPARK_JOB_ARTIFACT_UUID", "default"
+
+STORAGE_OPTIONS_DOC = (
+    'JSON: how an object store is reached, such as `{"endpoint": "http://host:9000"}`; its names are below'
+)
+
+Parse = Callable[[str], Any]
+
+
+class RefusedError(ValueError):
+    """What a value should have been; :func:`collect` says the rest."""
+
+
+# -- kinds of values ----------------------------------------------------------------------------------------
+
+
+def text(value: str) -> str:
+    """Anything but nothing."""
+    if not value.strip():
+        raise RefusedError("not to be empty")
+    return value
+
+
+def place(value: str) -> str:
+    """A path, absolute from here on: tasks begin relative paths elsewhere."""
+    path = absolute(text(value))
+    if path != value and not value.startswith(("/", "~")) and os.environ.get(OF_SESSION, EVERYBODYS) != EVERYBODYS:
+        raise RefusedError(
+            "an absolute path or a URI: on Spark Connect a relative path is in a folder of the session on the server, "
+            "which is deleted with the session"
+        )
+    return path
+
+
+def flag(value: str) -> bool:
+    """True or false."""
+    return bool(choice("true", "false")(value) == "true")
+
+
+def choice(*choices: str) -> Parse:
+    """One of some words, in any case."""
+
+    def parse(value: str) -> str:
+        folded = value.strip().casefold()
+        if folded not in choices:
+            raise RefusedError(" or ".join(choices))
+        return folded
+
+    return parse
+
+
+def whole_number(low: int, high: int) -> Parse:
+    """A number between two, both inclusive."""
+
+    def parse(value: str) -> int:
+        if not re.fullmatch(r"\s*[0-9]{1,18}\s*", value) or not low <= int(value) <= high:
+            raise RefusedError(f"a whole number from {low} to {high}")
+        return int(value)
+
+    return parse
+
+
+def names(value: str) -> tuple[str, ...]:
+    """Names with commas between them."""
+    found = tuple(name.strip() for name in value.split(",") if name.strip())
+    if not found:
+        raise RefusedError("names with commas between them")
+    return found
+
+
+def size(value: str) -> int:
+    """Bytes, as Spark writes them.
+
+    >>> size("64m")
+    67108864
+    """
+    match = re.fullmatch(r"\s*([0-9]{1,12})\s*([kmgt]?)b?\s*", value.casefold())
+    size = int(match[1]) << {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}[match[2]] if match else 0
+    if not MIN_MEMORY <= size <= MAX_MEMORY:
+        raise RefusedError("a size from 1m to 1t, such as 64m")
+    return size
+
+
+def storage(value: str) -> str:
+    """How a store is reached, as JSON."""
+    StorageOptions.parse(value)
+    return value
+
+
+# -- fields -------------------------------------------------------------------------------------------------
+
+
+def option(parse: Parse, doc: str, default: Any = None, shown: str = "") -> Any:
+    """A field that is an option; ``shown`` is the default as the README has it. Without doc it is not for users."""
+    return field(default=default, metadata={"parse": parse, "doc": doc, "default": shown})
+
+
+def required(parse: Parse, doc: str) -> Any:
+    """The same, without a default."""
+    return field(metadata={"parse": parse, "doc": doc, "default": "(required)"})
+
+
+def named(options: type) -> Iterator[tuple[str, Field[Any]]]:
+    """Every option with its name in Spark: the field's, in camel case."""
+    for found in fields(options):
+        head, *rest = found.name.split("_")
+        yield head + "".join(part.capitalize() for part in rest), found
+
+
+def table_of(options: type) -> str:
+    """All options that are for users as a Markdown table, for the README."""
+    rows = ["| option | default | meaning |", "| --- | --- | --- |"]
+    rows += [
+        f"| `{name}` | {found.metadata['default']} | {found.metadata['doc']} |"
+        for name, found in named(options)
+        if found.metadata["doc"]
+    ]
+    return "\n".join(rows)
+
+
+# -- from Spark ---------------------------------------------------------------------------------------------
+
+
+def collect(
+    options: type, given: Mapping[str, str], conflicts: Callable[[Mapping[str, Any]], list[str]]
+) -> dict[str, Any]:
+    """The values of the fields that were given; everything that is wrong is in one OptionError."""
+    texts = _without_catalog({key.lower(): value for key, value in given.items()})
+    problems = list(_take_paths(texts))
+    known = {name.lower(): (name, found) for name, found in named(options)}
+    problems += [_unknown(key, options) for key in texts if key not in known]
+    values: dict[str, Any] = {}
+    for key, (name, found) in known.items():
+        if key not in texts:
+            continue
+        try:
+            values[found.name] = found.metadata["parse"](texts[key])
+        except OptionError as error:
+            problems.append("; ".join([error.message, *(str(fact) for fact in error.facts.values())]))
+        except RefusedError as refused:
+            problems.append(f"option '{name}' is {texts[key]!r}, expected {refused}")
+    problems += conflicts(values)
+    missing = [name for name, found in named(options) if found.default is MISSING and name.lower() not in texts]
+    if missing and not problems:
+        problems.append(NO_PATH)
+    if problems:
+        raise _error(problems)
+    return values
+
+
+def given_names(options: type, values: Mapping[str, Any]) -> list[str]:
+    """The names in Spark of the options that were given."""
+    return [name for name, found in named(options) if found.name in values]
+
+
+def listed(names: list[str]) -> str:
+    """Names as a sentence has them."""
+    return " and ".join(f"'{name}'" for name in names)
+
+
+def _without_catalog(given: dict[str, str]) -> dict[str, str]:
+    """CREATE TABLE adds the catalog's own properties, and repeats every option as ``option.NAME``: only these count."""
+    if "provider" not in given:
+        return given
+    return {key: value for key, value in given.items() if key == "path" or f"option.{key}" in given}
+
+
+def _take_paths(given: dict[str, str]) -> Iterator[str]:
+    """``load([a, b])`` arrives as a JSON list in option 'paths'; a list of one is that path."""
+    if "paths" not in given:
+        return
+    written = given.pop("paths")
+    try:
+        paths = json.loads(written)
+    except (ValueError, RecursionError):
+        paths = None
+    if isinstance(paths, list) and len(paths) == 1 and isinstance(paths[0], str) and "path" not in given:
+        given["path"] = paths[0]
+        return
+    yield f"load() takes one path, not {written}: load each snapshot by itself, and union the tables"
+
+
+def _unknown(key: str, options: type) -> str:
+    known = [name for name, found in named(options) if found.metadata["doc"]]
+    close = [name for name in nearest(key, known) if len(name) > 3 or len(key) <= 5]
+    if not close:
+        return f"there is no option '{key}'; options are {', '.join(known)}"
+    return f"there is no option '{key}', did you mean {' or '.join(repr(name) for name in close)}?"
+
+
+def _error(problems: list[str]) -> OptionError:
+    if len(problems) == 1:
+        return OptionError(problems[0])
+    return OptionError(
+        "\n".join([f"{len(problems)} things are wrong with the options:", *(f"  {p}" for p in problems)])
+    )

@@ -1,0 +1,264 @@
+"""Options of a read: every name, default and meaning is here, and nowhere else.
+
+They are parsed once, on the driver; everything that is wrong with them is said in one error.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from pyspark_savepoint.formats.columns import DecodeOptions
+from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.storage_options import StoragePath
+from pyspark_savepoint.options.option_fields import (
+    STORAGE_OPTIONS_DOC,
+    RefusedError,
+    choice,
+    collect,
+    flag,
+    given_names,
+    listed,
+    names,
+    option,
+    place,
+    required,
+    size,
+    storage,
+    table_of,
+    text,
+    whole_number,
+)
+from pyspark_savepoint.statebackends.jobs.graph.graph_position import operator_at_plan
+from pyspark_savepoint.statebackends.jobs.graph.hashers import StreamGraphHasher
+from pyspark_savepoint.statebackends.model.request import (
+    DEFAULT_BATCH_ROWS,
+    DEFAULT_MEMORY,
+    DEFAULT_TOP,
+    EntriesRequest,
+    TableRequest,
+)
+from pyspark_savepoint.statebackends.open_table import KEYED_TABLES, TABLES
+from pyspark_savepoint.statebackends.surveys.registry import SURVEYS
+
+MAX_BATCH_ROWS = 1 << 20
+MAX_TOP = 10_000
+MAX_DECIMAL_PRECISION = 38
+
+# -- kinds of values that only reads have -------------------------------------------------------------------
+
+
+def _kryo(value: str) -> int | None:
+    version = choice("auto", "2", "5")(value)
+    return None if version == "auto" else int(version)
+
+
+def _key_groups(value: str) -> tuple[tuple[int, int], ...]:
+    """Ranges, both ends inclusive.
+
+    >>> _key_groups("0-31, 77")
+    ((0, 31), (77, 77))
+    """
+    ranges = []
+    for part in value.split(","):
+        match = re.fullmatch(r"\s*([0-9]{1,5})\s*(?:-\s*([0-9]{1,5})\s*)?", part)
+        low, high = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if not low <= high < UPPER_BOUND_MAX_PARALLELISM:
+            raise RefusedError(
+                f"numbers and ranges of key groups from 0 to {UPPER_BOUND_MAX_PARALLELISM - 1}, such as 0-31,77"
+            )
+        ranges.append((low, high))
+    return tuple(ranges)
+
+
+def _keys(value: str) -> str:
+    try:
+        keys = json.loads(value)
+    except (ValueError, RecursionError):
+        keys = None
+    if not isinstance(keys, list):
+        raise RefusedError("""a JSON list of keys, such as [1, 2] or ["a"]""")
+    return value
+
+
+def _decimals(value: str) -> str:
+    folded = value.strip().casefold()
+    match = re.fullmatch(r"([0-9]{1,2})\s*,\s*([0-9]{1,2})", folded)
+    if match and 1 <= int(match[1]) <= MAX_DECIMAL_PRECISION and int(match[2]) <= int(match[1]):
+        return f"{int(match[1])},{int(match[2])}"
+    if folded not in ("auto", "string"):
+        raise RefusedError("auto, string, or precision and scale, such as 38,18")
+    return folded
+
+
+def _entries(value: str) -> str:
+    try:
+        EntriesRequest.from_json(value)
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise RefusedError("what the fluent API makes of it: it is not for users") from None
+    return value
+
+
+# -- the options --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavepointReadOptions:
+    """The options of one read, parsed and checked."""
+
+    path: str = required(
+        place,
+        "the directory of a savepoint or checkpoint, its `_metadata` file, or a directory that holds several; what "
+        "`load(path)` is given",
+    )
+    uid: str | None = option(text, "the operator, by the uid that its job gave it")
+    uid_hash: str | None = option(text, "the operator, by its uid hash (32 hex digits)")
+    operator_name: str | None = option(text, "the operator, by the name that the snapshot records")
+    node: str | None = option(text, "the operator, by its name or number in `executionPlan`: for operators without uid")
+    execution_plan: str | None = option(
+        text,
+        "what the job's `env.getExecutionPlan()` gives, as JSON; `settings` beside its `nodes` say what it does not",
+    )
+    stream_graph_hasher: str = option(
+        choice(*StreamGraphHasher),
+        "with `executionPlan`, what gives ids to operators without uid: `v2`, or the proposed `v3`",
+        "v2",
+        "v2",
+    )
+    table: str | None = option(
+        choice(*TABLES),
+        ", ".join(f"`{name}`" for name in TABLES),
+        shown="`states`, or what the operator or state named has",
+    )
+    state: str | None = option(
+        text, "an operator state by name; of keyed tables the states to read, with commas between them", shown="all"
+    )
+    flatten: bool = option(flag, "a list or map state as one row per element", False, "false")
+    parallelism: int | None = option(
+        whole_number(1, UPPER_BOUND_MAX_PARALLELISM),
+        "number of input partitions: each is what that execution vertex of a job of this parallelism would restore",
+        shown="from CPUs and bytes, at most max parallelism",
+    )
+    undecodable: str = option(
+        choice("binary", "error"),
+        "what only the user's code can decode: `binary` shows its bytes and warns, `error` refuses",
+        "binary",
+        "binary",
+    )
+    include_key_group: bool = option(flag, "columns `key_group` and `subtask`", False, "false")
+    include_ttl: bool = option(flag, "of state with a TTL, also the time of its last access", False, "false")
+    include_row_kind: bool = option(flag, "rows of SQL jobs have a field `__row_kind`", False, "false")
+    keys: str | None = option(_keys, "only these keys: a JSON list; opens only their key groups", shown="all")
+    key_groups: tuple[tuple[int, int], ...] | None = option(
+        _key_groups, "only these key groups, such as `0-31,77`", shown="all"
+    )
+    timestamps: str = option(
+        choice("micros", "truncate", "raw"),
+        "times that are finer than Spark's microseconds, or out of its range: `micros` is an error, `truncate` cuts "
+        "digits, `raw` shows what Flink stores",
+        "micros",
+        "micros",
+    )
+    decimals: str = option(
+        _decimals,
+        "big numbers: `auto` (BigInteger as DECIMAL(38,0), BigDecimal as STRING), `string`, or precision and scale, "
+        "such as `38,18`",
+        "auto",
+        "auto",
+    )
+    raw: tuple[str, ...] = option(
+        names,
+        "states to show as BINARY, undecoded, with commas between them; also `key`, `window`, and timers' `namespace`",
+        (),
+        "none",
+    )
+    kryo: int | None = option(
+        _kryo, "the version of Kryo that wrote: 2 (Flink 1), 5 (Flink 2), or `auto`", shown="auto"
+    )
+    pickle: bool = option(
+        flag, "decode PyFlink's pickled values where they are plain; nothing is ever unpickled", False, "false"
+    )
+    allow_outside: bool = option(
+        flag, "open files that the snapshot names outside its own directory and checkpoint root", False, "false"
+    )
+    storage_options: str | None = option(storage, STORAGE_OPTIONS_DOC, shown="the environment")
+    top: int = option(
+        whole_number(1, MAX_TOP), "of table `heaviest_keys`: how many of each state", DEFAULT_TOP, str(DEFAULT_TOP)
+    )
+    batch_size: int = option(
+        whole_number(1, MAX_BATCH_ROWS), "rows per Arrow batch", DEFAULT_BATCH_ROWS, str(DEFAULT_BATCH_ROWS)
+    )
+    memory: int = option(
+        size, "bytes of state that a task holds at a time, about", DEFAULT_MEMORY, f"{DEFAULT_MEMORY >> 20}m"
+    )
+    entries: str | None = option(_entries, "")
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> Self:
+        """From Spark's options; everything that is wrong is in one OptionError."""
+        return cls(**collect(cls, options, _conflicts))
+
+    def request(self) -> TableRequest:
+        """What the tables are asked for."""
+        decode = DecodeOptions(
+            timestamps=self.timestamps, decimals=self.decimals, row_kind=self.include_row_kind, pickle=self.pickle
+        )
+        return TableRequest(
+            path=self.located,
+            uid=self.uid,
+            uid_hash=self.uid_hash if self.node is None else self._place(self.node),
+            operator_name=self.operator_name,
+            table=self.table,
+            state=self.state,
+            flatten=self.flatten,
+            undecodable=self.undecodable,
+            include_key_group=self.include_key_group,
+            include_ttl=self.include_ttl,
+            keys=self.keys,
+            key_groups=self.key_groups,
+            raw=self.raw,
+            kryo=self.kryo,
+            decode=decode,
+            allow_outside=self.allow_outside,
+            batch_rows=self.batch_size,
+            memory=self.memory,
+            top=self.top,
+            entries=EntriesRequest.from_json(self.entries) if self.entries is not None else None,
+        )
+
+    @property
+    def located(self) -> str:
+        """The path, with how its store is reached."""
+        return StoragePath.of(self.path, self.storage_options)
+
+    def _place(self, node: str) -> str:
+        """The uid hash of the operator at a place in the plan."""
+        snapshot = Savepoint.open(self.located, allow_outside=self.allow_outside)
+        hasher = StreamGraphHasher(self.stream_graph_hasher)
+        return operator_at_plan(snapshot, self.execution_plan or "", node, hasher).hex
+
+
+def options_table() -> str:
+    """All options as a Markdown table, for the README."""
+    return table_of(SavepointReadOptions)
+
+
+def _conflicts(values: Mapping[str, Any]) -> list[str]:
+    named = given_names(SavepointReadOptions, values)
+    problems = []
+    operators = [name for name in named if name in ("uid", "uidHash", "operatorName", "node")]
+    if len(operators) > 1:
+        problems.append(f"options {listed(operators)} each name the operator: give one of them")
+    if (values.get("node") is None) != (values.get("execution_plan") is None):
+        problems.append("options 'node' and 'executionPlan' go together: an operator, and the graph that it is in")
+    table = values.get("table")
+    if table is not None and table not in KEYED_TABLES:
+        without = ("keys", "flatten") if table in SURVEYS else ("keys", "keyGroups", "flatten")
+        useless = [name for name in named if name in without and values.get(name) is not False]
+        if useless:
+            problems.append(f"table '{table}' has no keys, so {listed(useless)} cannot apply to it")
+    return problems

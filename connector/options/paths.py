@@ -1,0 +1,45 @@
+"""Relative paths: one folder for all of the processes of a session.
+
+The data source is planned by a process that the driver's JVM starts, in the JVM's working directory, which is where
+Spark's own sources begin too; from there on a path is absolute. The Python that the user types in may have gone
+elsewhere since (``%cd``), and tasks are where the cluster puts them. So ``Savepoint`` makes its paths absolute as the
+JVM would. On Connect the data source is planned in a folder of the session, which goes with it, and refuses relative
+paths (``option_fields.place``); those of ``Savepoint`` begin where the user's Python is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyspark_savepoint.formats.io.filesystem import absolute
+from pyspark_savepoint.formats.storage_options import OPTION, StoragePath
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TYPES_FROM = "typesFrom"
+
+
+def located(spark: SparkSession, path: str) -> str:
+    """A path as the user gave it, absolute."""
+    return absolute(path, _working_directory(spark))
+
+
+def reached(path: str, options: Mapping[str, str]) -> str:
+    """A path with the options that say how its store is reached."""
+    return StoragePath.of(path, options.get(OPTION))
+
+
+def located_types(spark: SparkSession, options: Mapping[str, str]) -> dict[str, str]:
+    """Options, with the savepoint that ``typesFrom`` names by its absolute path."""
+    path, mark, operator = options.get(TYPES_FROM, "").partition("#")
+    return {**options, TYPES_FROM: located(spark, path) + mark + operator} if path else dict(options)
+
+
+def _working_directory(spark: SparkSession) -> str | None:
+    """That of the driver's JVM; None on Connect."""
+    if not hasattr(spark, "_jsparkSession"):
+        return None
+    jvm: Any = spark.sparkContext._jvm
+    return str(jvm.java.lang.System.getProperty("user.dir"))

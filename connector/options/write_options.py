@@ -1,0 +1,247 @@
+"""Options of a write: every name, default and meaning is here, and nowhere else.
+
+They are parsed once, on the driver; everything that is wrong with them is said in one error.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.metadata.identifiers import OperatorID
+from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
+from pyspark_savepoint.formats.storage_options import StoragePath
+from pyspark_savepoint.options.option_fields import (
+    STORAGE_OPTIONS_DOC,
+    RefusedError,
+    choice,
+    collect,
+    given_names,
+    listed,
+    names,
+    option,
+    place,
+    required,
+    size,
+    storage,
+    table_of,
+    text,
+    whole_number,
+)
+from pyspark_savepoint.statebackends.writing.planning.write_request import (
+    DEFAULT_FLINK_VERSION,
+    DEFAULT_MAX_PARALLELISM,
+    DEFAULT_SORT_MEMORY,
+    ENTRIES,
+    KEYED_STATE,
+    KEYED_WRITES,
+    OPERATOR_WRITES,
+    TIMERS,
+    WINDOW_STATE,
+    WriteRequest,
+)
+
+STATE_KINDS = ("value", "list", "map", "reducing", "aggregating")
+#: Options that only tables of keyed state have, and those that only states of an operator have.
+OF_KEYS = ("key", "states", "sortMemory", "keyGroup")
+#: What is written, Flink reads from here on; parts of older snapshots travel in their own versions.
+OLDEST, OLDEST_PART, NEWEST = (1, 16), (1, 8), (2, 99)
+
+# -- kinds of values that only writes have ------------------------------------------------------------------
+
+
+def _columns(value: str) -> tuple[str, ...]:
+    """Names with commas between them, or a JSON list of names that hold commas."""
+    return tuple(_json_names(value)) if value.lstrip().startswith("[") else names(value)
+
+
+def _json_names(value: str) -> list[str]:
+    parsed = _json(value)
+    if not isinstance(parsed, list) or not parsed or not all(isinstance(name, str) for name in parsed):
+        raise RefusedError("""names with commas between them, or a JSON list of names, such as ["a", "b"]""")
+    return parsed
+
+
+def _json(value: str) -> Any:
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _texts(value: str) -> dict[str, str]:
+    parsed = _json(value)
+    if not isinstance(parsed, dict) or not all(isinstance(item, str) for item in parsed.values()):
+        raise RefusedError("""a JSON object of texts, such as {"column": "..."}""")
+    return parsed
+
+
+def _kinds(value: str) -> dict[str, str]:
+    kinds = {column: kind.strip().casefold() for column, kind in _texts(value).items()}
+    wrong = sorted(set(kinds.values()) - set(STATE_KINDS))
+    if wrong:
+        raise RefusedError(f"""a JSON object of columns to {", ".join(STATE_KINDS)}, not {listed(wrong)}""")
+    return kinds
+
+
+def _ttl(value: str) -> bool | tuple[str, ...]:
+    folded = value.strip().casefold()
+    return folded == "true" if folded in ("true", "false") else _columns(value)
+
+
+def _flink_version(value: str) -> tuple[int, int]:
+    """Major and minor; what a patch release changes is never written.
+
+    >>> _flink_version("1.20.5")
+    (1, 20)
+    """
+    match = re.fullmatch(r"\s*([12])\.([0-9]{1,2})(?:\.[0-9]{1,3})?\s*", value)
+    version = (int(match[1]), int(match[2])) if match else (0, 0)
+    if not OLDEST_PART <= version <= NEWEST:
+        raise RefusedError("a version of Flink from 1.16 on, such as 1.20 or 2.2")
+    return version
+
+
+def _uid_hash(value: str) -> str:
+    try:
+        return OperatorID.from_hex(value).hex
+    except OptionError:
+        raise RefusedError("32 hex digits; if this is the operator's uid, give it as option 'uid'") from None
+
+
+def _types_from(value: str) -> str:
+    path, mark, operator = text(value).partition("#")
+    return place(path) + mark + operator
+
+
+def _fragment(value: str) -> str:
+    if not re.fullmatch(r"[a-z0-9]+/[a-z0-9]+", value):
+        raise RefusedError("what the fluent API makes of it: it is not for users")
+    return value
+
+
+# -- the options --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavepointWriteOptions:
+    """The options of one write, parsed and checked."""
+
+    path: str = required(place, "the directory of the savepoint, new or existing; what `save(path)` is given")
+    uid: str | None = option(text, "the operator, by the uid that its job gives it")
+    uid_hash: str | None = option(_uid_hash, "the operator, by its uid hash (32 hex digits)")
+    operator_name: str | None = option(
+        text, "the operator's name, which metadata of Flink 2 records; alone it names an operator that is there"
+    )
+    table: str = option(
+        choice(*KEYED_WRITES, *OPERATOR_WRITES),
+        ", ".join(f"`{name}`" for name in (*KEYED_WRITES, *OPERATOR_WRITES) if name != ENTRIES),
+        KEYED_STATE,
+        f"`{KEYED_STATE}`",
+    )
+    state: str | None = option(
+        text,
+        "the name of a list, union or broadcast state; of timers their services, with commas between them",
+        shown="required for operator state; of timers `user-timers`",
+    )
+    key: tuple[str, ...] = option(
+        _columns, "the column of the key; several, with commas between them, make a composite key", (), "`key`"
+    )
+    states: Mapping[str, str] | None = option(
+        _kinds,
+        "JSON: column to `value`, `list`, `map`, `reducing` or `aggregating`",
+        shown="arrays are list, maps are map, others value",
+    )
+    types: Mapping[str, str] | None = option(
+        _texts, "JSON: column (or `key`, for a composite key) to its Flink type", shown="from the Spark type"
+    )
+    types_from: str | None = option(
+        _types_from,
+        "a savepoint, or `savepoint#uid`: serializers are taken from its operator, exactly as they are there",
+        shown="types follow from the columns",
+    )
+    max_parallelism: int | None = option(
+        whole_number(1, UPPER_BOUND_MAX_PARALLELISM),
+        "number of key groups; the job must have the same, if it sets one",
+        shown=f"that of `key_by`, of the operator that is there, or {DEFAULT_MAX_PARALLELISM}",
+    )
+    parallelism: int | None = option(
+        whole_number(1, UPPER_BOUND_MAX_PARALLELISM),
+        "number of subtasks, so of state files; a job may restore it with any other",
+        shown="that of `key_by`, of the operator that is there, or what the size of the state asks for",
+    )
+    compression: str = option(choice("none", "snappy"), "`none` or `snappy`", "none", "none")
+    ttl: bool | tuple[str, ...] = option(
+        _ttl,
+        "`true`, or the columns of the states that the job declares with a time to live; column "
+        "`<state>__last_access` has times of last access, else it is now",
+        False,
+        "false",
+    )
+    flink_version: tuple[int, int] | None = option(
+        _flink_version,
+        "the oldest Flink that must restore the savepoint",
+        shown=f"that of the savepoint that is there, or {DEFAULT_FLINK_VERSION[0]}.{DEFAULT_FLINK_VERSION[1]}",
+    )
+    sort_memory: int = option(
+        size,
+        "bytes of rows that a task holds to sort them; more go to local disk",
+        DEFAULT_SORT_MEMORY,
+        f"{DEFAULT_SORT_MEMORY >> 20}m",
+    )
+    key_group: str | None = option(
+        text, "a column that says every row's key group, for keys whose hash only the job's code knows"
+    )
+    storage_options: str | None = option(storage, STORAGE_OPTIONS_DOC, shown="the environment")
+    fragment: str | None = option(_fragment, "")
+    header: str | None = option(text, "")
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> Self:
+        """From Spark's options; everything that is wrong is in one OptionError."""
+        return cls(**collect(cls, options, _conflicts))
+
+    def request(self, overwrite: bool) -> WriteRequest:
+        """What is to be written."""
+        values = {name: value for name, value in asdict(self).items() if value is not None}
+        path = StoragePath.of(values.pop("path"), values.pop("storage_options", None))
+        return WriteRequest(path, **values, overwrite=overwrite)
+
+
+def write_options_table() -> str:
+    """All options as a Markdown table, for the README."""
+    return table_of(SavepointWriteOptions)
+
+
+def _conflicts(values: Mapping[str, Any]) -> list[str]:
+    given = given_names(SavepointWriteOptions, values)
+    problems = []
+    if "uid" in given and "uidHash" in given:
+        problems.append("options 'uid' and 'uidHash' each name the operator: give one of them")
+    if not {"uid", "uidHash", "operatorName"} & set(given):
+        problems.append("no operator is named: option 'uid' is the uid that the job gives it")
+    table = values.get("table", KEYED_STATE)
+    if table in OPERATOR_WRITES:
+        useless = [name for name in given if name in OF_KEYS]
+        if useless:
+            problems.append(f"table '{table}' has no keys, so {listed(useless)} cannot apply to it")
+        if "state" not in given:
+            problems.append(f"table '{table}' is one state: option 'state' is its name")
+    elif "state" in given and table != TIMERS:
+        problems.append(f"in table '{table}' every column is a state by its name, so 'state' cannot apply to it")
+    if table == TIMERS and "states" in given:
+        problems.append("timers are no states of columns, so 'states' cannot apply to them")
+    if table not in (KEYED_STATE, WINDOW_STATE) and values.get("ttl"):
+        problems.append(f"table '{table}' has no time to live, so 'ttl' cannot apply to it")
+    if "fragment" not in given and values.get("flink_version", OLDEST) < OLDEST:
+        problems.append("option 'flinkVersion' is older than 1.16, which is the oldest that reads what is written")
+    if (table == ENTRIES) != ("header" in given):
+        problems.append("table 'entries' and option 'header' go together, and are not for users")
+    limit, wanted = values.get("max_parallelism"), values.get("parallelism")
+    if limit is not None and wanted is not None and wanted > limit:
+        problems.append(f"option 'parallelism' is {wanted}, expected at most 'maxParallelism', which is {limit}")
+    return problems

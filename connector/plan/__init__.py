@@ -1,0 +1,1 @@
+"""What a changed or new snapshot is made of, and the writing of it."""

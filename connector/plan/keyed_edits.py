@@ -1,0 +1,263 @@
+"""Edits of an operator's keyed state as DataFrames of its entries.
+
+What stays of the base is read as entries, undecoded; keys that are deleted are anti-joined by their bytes; tables that
+are put in become entries too. All of them together are written as one table ``entries``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from pyspark_savepoint.formats.columns import DecodeOptions
+from pyspark_savepoint.formats.errors import (
+    OptionError,
+    StateNotFoundError,
+    UndecodableStateError,
+    UnsupportedStateError,
+)
+from pyspark_savepoint.formats.io.filesystem import LocalFileSystem
+from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
+from pyspark_savepoint.formats.metadata.key_groups_handles import KeyGroupsStateHandle
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.storage_options import OPTION
+from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, PlannedState, Put
+from pyspark_savepoint.formats.snapshot.changes import has_channel_state
+from pyspark_savepoint.formats.snapshot.publication import Staging
+from pyspark_savepoint.options.schema import arrow_schema, spark_schema
+from pyspark_savepoint.options.write_options import SavepointWriteOptions
+from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, PlannedState, Put
+from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, StateKind
+from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES, KEYED_ENTRIES, SERIALIZED_KEY
+from pyspark_savepoint.statebackends.model.request import EntriesRequest
+from pyspark_savepoint.statebackends.tables.operator_table import operator_sources
+from pyspark_savepoint.statebackends.writing.planning.edited_header import KeyedStates
+from pyspark_savepoint.statebackends.writing.planning.write_plan import WritePlan
+from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRIES as ENTRIES_TABLE
+from pyspark_savepoint.statebackends.writing.rows.entry_encoder import (
+    KEYS,
+    EntryEncoder,
+    KeyEncoder,
+    Regroup,
+    key_columns,
+)
+from pyspark_savepoint.statebackends.writing.rows.renumbered import Renumbered
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+PLAIN = DecodeOptions(timestamps="raw")
+HASH_CODE = "hash_code"
+#: Of the options that a snapshot was loaded with, those that say how its bytes are found and read.
+READ_OPTIONS = frozenset({"allowOutside", "kryo", "memory", OPTION})
+
+
+def with_states(plan: OperatorPlan) -> OperatorPlan:
+    """The plan with its states: those of the base, from the heads of its files."""
+    if plan.states is not None:
+        return plan
+    if plan.base is None:
+        return replace(plan, states=())
+    snapshot, operator = plan.base.snapshot, plan.base.operator
+    keyed = KeyedStates.read(snapshot, operator)
+    states = [
+        PlannedState(TIMERS if timer else KEYED, meta, origin=name) for (name, timer), meta in keyed.metas.items()
+    ]
+    of_operator = {meta.name: meta for s in operator_sources(snapshot, operator) for meta in s.header().states}
+    states += [PlannedState(OPERATOR, meta, origin=name) for name, meta in of_operator.items()]
+    return replace(
+        plan,
+        states=tuple(states),
+        key_serializer=keyed.key_serializer,
+        compressed=keyed.compressed,
+        raw_timers=keyed.raw_timers,
+    )
+
+
+def with_keys_deleted(plan: OperatorPlan, keys: DataFrame) -> OperatorPlan:
+    """The plan without some keys; the columns of the keys are checked."""
+    plan = with_states(plan)
+    if plan.key_serializer is None:
+        raise StateNotFoundError("the operator has no keyed state", operator=plan.label)
+    refuse_raw_state(plan, "deleted")
+    key_columns(plan.key_serializer, arrow_schema(keys.schema), plan.label)
+    return plan.with_deleted_keys(keys)
+
+
+def rehashed(plan: OperatorPlan, number: int, key_hashes: DataFrame | None) -> OperatorPlan:
+    """The plan with another max parallelism; errors where its keys' groups cannot be computed."""
+    if any(put.options["table"] == ENTRIES_TABLE or "maxParallelism" in put.options for put in plan.puts):
+        raise OptionError(
+            "tables that were put in have the key groups of another max parallelism",
+            operator=plan.label,
+            remedy="call with_max_parallelism(...) first, or Savepoint.create(spark, max_parallelism=...)",
+        )
+    plan = replace(plan, new_max_parallelism=number, default_max_parallelism=number, key_hashes=key_hashes)
+    if plan.base is not None and plan.base.has_operator_state and plan.base.operator.parallelism > number:
+        raise OptionError(
+            "the max parallelism is less than the parallelism of an operator",
+            operator=plan.label,
+            expected=f"{plan.base.operator.parallelism} at least",
+            found=number,
+        )
+    if not plan.rehashes:
+        return plan
+    plan = with_states(plan)
+    refuse_raw_state(plan, "rehashed")
+    assert plan.base is not None
+    if has_channel_state(plan.base.operator):
+        raise UnsupportedStateError(
+            "records that were in flight belong to channels of the old key groups",
+            path=plan.base.snapshot.path,
+            operator=plan.label,
+            remedy="start from a savepoint or an aligned checkpoint: they have no such records",
+        )
+    if key_hashes is None and plan.key_serializer is not None:
+        _check_hash(plan, plan.key_serializer)
+    return plan
+
+
+def _check_hash(plan: OperatorPlan, serializer: TypeSerializer) -> None:
+    try:
+        serializer.java_hash(pa.array([], serializer.arrow_type(PLAIN)))
+    except UndecodableStateError as error:
+        raise UndecodableStateError(
+            "the key groups of keys of this type cannot be computed: only the job's code knows their hashCode",
+            operator=plan.label,
+            found=error.facts.get("found", serializer.flink_type),
+            remedy="with_max_parallelism(n, key_hashes={uid: df}) takes them from a DataFrame with the key and "
+            "hash_code; or remove_operator leaves the operator out",
+        ) from None
+
+
+def refuse_raw_state(plan: OperatorPlan, what: str) -> None:
+    """Raw keyed state that is not timers is its owner's own: nobody else finds keys in it."""
+    assert plan.base is not None or not plan.raw_timers
+    if plan.base is None or plan.raw_timers:
+        return
+    for subtask in plan.base.operator.subtasks.values():
+        raw = subtask.raw_keyed_state
+        if isinstance(raw, KeyGroupsStateHandle) and any(offset >= 0 for offset in raw.offsets.offsets):
+            raise UnsupportedStateError(
+                f"the operator has raw keyed state, in which keys cannot be {what}: only its own code reads it",
+                path=plan.base.snapshot.path,
+                operator=plan.label,
+                remedy="table raw_keyed_state shows it; remove_operator leaves the operator out",
+            )
+
+
+@dataclass(frozen=True)
+class EditedState:
+    """All entries of an operator as they will be, and the head of their files.
+
+    ``in_place``: partition i has what subtask i has, for nothing moved.
+    """
+
+    frame: DataFrame
+    header: KeyedBackendHeader
+    in_place: bool
+
+
+def edited_state(spark: SparkSession, plan: OperatorPlan) -> EditedState | None:
+    """The keyed state of an operator after all edits, None where it has no state any more; nothing runs yet."""
+    states = plan.of_kind(KEYED, TIMERS)
+    if not states or plan.key_serializer is None:
+        return None
+    with_keys = bool(plan.deletions) or plan.key_hashes is not None
+    in_place = not with_keys and not plan.rehashes and all(state.put < 0 for state in states)
+    frames = []
+    if any(state.put < 0 for state in states):
+        frames.append(_without(plan, _base_entries(spark, plan, states, with_keys, in_place), -1))
+    for i, put in enumerate(plan.puts):
+        numbers = {(state.origin, state.kind): number for number, state in enumerate(states) if state.put == i}
+        if numbers:
+            frames.append(_without(plan, _put_entries(plan, put, numbers, with_keys), i))
+    whole = reduce(lambda one, other: one.unionByName(other), [frame.select(ENTRIES.names) for frame in frames])
+    header = KeyedBackendHeader(plan.compressed, plan.key_serializer, tuple(state.meta for state in states))
+    return EditedState(whole, header, in_place)
+
+
+def _base_entries(
+    spark: SparkSession, plan: OperatorPlan, states: list[PlannedState], with_keys: bool, in_place: bool
+) -> DataFrame:
+    assert plan.base is not None
+    base = plan.base
+    if base.relocated:
+        raise UnsupportedStateError(
+            "an operator whose files got another prefix cannot be edited in the same breath",
+            operator=plan.label,
+            remedy="write the relocated savepoint first, then load and edit that",
+        )
+    by_hash = plan.rehashes and plan.key_hashes is None
+    wanted = EntriesRequest(
+        tuple((state.origin, state.kind == TIMERS) if state.put < 0 else None for state in states),
+        keys=with_keys,
+        max_parallelism=plan.max_parallelism if by_hash else None,
+        raw_timers=plan.raw_timers,
+    )
+    options = {name: text for name, text in base.options.items() if name in READ_OPTIONS}
+    options |= {"uidHash": base.operator.operator_id.hex, "entries": wanted.to_json()}
+    if in_place:
+        options["parallelism"] = str(base.operator.parallelism)
+    entries = spark.read.format("savepoint").options(**options).load(base.path)
+    return _regrouped(plan, entries) if plan.rehashes and not by_hash else entries
+
+
+def _put_entries(plan: OperatorPlan, put: Put, numbers: Mapping[tuple[str, str], int], with_keys: bool) -> DataFrame:
+    assert isinstance(put.descriptor, KeyedDescriptor)
+    states = put.descriptor.states
+    own = tuple(numbers.get((state.name, TIMERS if state.kind is StateKind.TIMER else KEYED), -1) for state in states)
+    if put.options["table"] == ENTRIES_TABLE:
+        renumbered = Renumbered(put.descriptor, own, with_keys)
+        return put.frame.mapInArrow(renumbered, spark_schema(KEYED_ENTRIES if with_keys else ENTRIES))
+    encoder = EntryEncoder(write_plan(plan, put), own, with_keys)
+    schema = spark_schema(KEYED_ENTRIES if with_keys else ENTRIES)
+    return put.frame.mapInArrow(encoder, schema)
+
+
+def write_plan(plan: OperatorPlan, put: Put) -> WritePlan:
+    """What the rows of a table are encoded by."""
+    given = {"path": "/", "uidHash": plan.identifier.operator_id.hex, **put.options}
+    request = replace(SavepointWriteOptions.parse(given).request(overwrite=False), uid=plan.identifier.uid)
+    return WritePlan(
+        request=request,
+        operator_id=plan.identifier.operator_id,
+        staging=Staging(LocalFileSystem(), "/", ""),
+        seen=None,
+        existed=False,
+        metadata_version=0,
+        max_parallelism=plan.max_parallelism,
+        parallelism=None,
+        schema=arrow_schema(put.frame.schema),
+        descriptor=put.descriptor,
+    )
+
+
+def _without(plan: OperatorPlan, entries: DataFrame, put: int) -> DataFrame:
+    """Without the keys that were deleted after a table was put in (-1: the base)."""
+    for puts_before, keys in plan.deletions:
+        if put < puts_before:
+            entries = entries.join(key_bytes(plan, keys), SERIALIZED_KEY, "left_anti")
+    return entries
+
+
+def key_bytes(plan: OperatorPlan, keys: DataFrame, *more: str) -> DataFrame:
+    """A table of keys as their bytes, with some of its other columns."""
+    assert plan.key_serializer is not None
+    columns = key_columns(plan.key_serializer, arrow_schema(keys.drop(*more).schema), plan.label)
+    encoder = KeyEncoder(plan.key_serializer, columns, more, plan.label)
+    schema = StructType([*spark_schema(KEYS), *(keys.schema[name] for name in more)])
+    return keys.select(*columns, *more).mapInArrow(encoder, schema)
+
+
+def _regrouped(plan: OperatorPlan, entries: DataFrame) -> DataFrame:
+    """With key groups by hashes that somebody gave."""
+    assert plan.key_hashes is not None
+    hashes = key_bytes(plan, plan.key_hashes, HASH_CODE)
+    regroup = Regroup(plan.max_parallelism, plan.label)
+    return entries.join(hashes, SERIALIZED_KEY, "left").mapInArrow(regroup, spark_schema(KEYED_ENTRIES))

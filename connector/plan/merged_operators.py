@@ -1,0 +1,125 @@
+"""Two operators made one: the entries of both, undecoded, as one table of entries that is put in.
+
+States go by name. What only one of the two has is taken over; what both have must be of the same type, and the keys
+are those of both. A key that both have in one state is refused when the savepoint is written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, UnsupportedStateError
+from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.snapshot.changes import has_channel_state
+from pyspark_savepoint.options.schema import spark_schema
+from pyspark_savepoint.plan.keyed_edits import EditedState, edited_state, refuse_raw_state, with_states
+from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, PlannedState, Put
+from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, StateDescriptor, StateKind
+from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES, is_timer
+from pyspark_savepoint.statebackends.writing.planning.entry_header import header_text
+from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRIES as ENTRIES_TABLE
+from pyspark_savepoint.statebackends.writing.rows.renumbered import Renumbered
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def merged_operator(spark: SparkSession, source: OperatorPlan, into: OperatorPlan) -> OperatorPlan:
+    """The second operator, with the keyed state and timers of the first beside its own; nothing runs yet."""
+    source, into = with_states(source), with_states(into)
+    _check(source, into)
+    taken, own = edited_state(spark, source), edited_state(spark, into)
+    if taken is None:
+        return into
+    metas = list(own.header.states) if own is not None else []
+    for meta in taken.header.states:
+        same = next((m for m in metas if _identity(m) == _identity(meta)), None)
+        if same is None:
+            metas.append(meta)
+        elif same != meta:
+            raise OptionError(
+                "both operators have this state, with different types",
+                operator=f"{source.label} and {into.label}",
+                state=meta.name,
+                remedy=f"give one of them another name first: rename_state({source.label!r}, {meta.name!r}, ...)",
+            )
+    header = KeyedBackendHeader(into.compressed, taken.header.key_serializer, tuple(metas))
+    frames = [_renumbered(one, header) for one in (own, taken) if one is not None]
+    put = Put(
+        frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1]),
+        {"table": ENTRIES_TABLE, "header": header_text(header)},
+        _descriptor(header),
+    )
+    planned = [PlannedState(TIMERS if is_timer(m) else KEYED, m, m.name, len(into.puts)) for m in metas]
+    states = (*planned, *into.of_kind(OPERATOR))
+    return replace(
+        into,
+        states=states,
+        puts=(*into.puts, put),
+        key_serializer=header.key_serializer,
+        edited=into.edited | {KEYED, TIMERS},
+    )
+
+
+def _check(source: OperatorPlan, into: OperatorPlan) -> None:
+    both = f"{source.label} and {into.label}"
+    if source.identifier.operator_id == into.identifier.operator_id:
+        raise OptionError("an operator is not merged with itself", operator=source.label)
+    if source.key_serializer is None:
+        raise StateNotFoundError("the operator has no keyed state that could be merged", operator=source.label)
+    if source.of_kind(OPERATOR):
+        names = [state.name for state in source.of_kind(OPERATOR)]
+        raise UnsupportedStateError(
+            "the operator has operator state, which would be lost: only keyed state and timers are merged",
+            operator=source.label,
+            found=", ".join(names),
+            remedy=f"take it over with with_list_state, with_union_state or with_broadcast_state where it is wanted, "
+            f"then remove_state({source.label!r}, {names[0]!r})",
+        )
+    if into.key_serializer not in (None, source.key_serializer):
+        assert into.key_serializer is not None
+        raise OptionError(
+            "the keys of the two operators are of different types",
+            operator=both,
+            expected=into.key_serializer.flink_type,
+            found=source.key_serializer.flink_type,
+        )
+    if source.max_parallelism != into.max_parallelism:
+        raise OptionError(
+            "the two operators have different max parallelisms",
+            operator=both,
+            expected=into.max_parallelism,
+            found=source.max_parallelism,
+            remedy="with_max_parallelism(...) first gives all operators the same",
+        )
+    for plan in (source, into):
+        refuse_raw_state(plan, "merged")
+        if plan.base is not None and has_channel_state(plan.base.operator):
+            raise UnsupportedStateError(
+                "records that were in flight belong to channels of operators as they were",
+                path=plan.base.snapshot.path,
+                operator=plan.label,
+                remedy="start from a savepoint or an aligned checkpoint: they have no such records",
+            )
+
+
+def _identity(meta: StateMetaInfoSnapshot) -> tuple[str, bool]:
+    return meta.name, is_timer(meta)
+
+
+def _renumbered(edited: EditedState, header: KeyedBackendHeader) -> DataFrame:
+    """Entries with the numbers that their states have in the common head."""
+    numbers = {_identity(meta): number for number, meta in enumerate(header.states)}
+    places = tuple(numbers[_identity(meta)] for meta in edited.header.states)
+    task = Renumbered(_descriptor(edited.header), places, with_keys=False)
+    return edited.frame.mapInArrow(task, spark_schema(ENTRIES))
+
+
+def _descriptor(header: KeyedBackendHeader) -> KeyedDescriptor:
+    """What entries are of: names, kinds and serializers, without columns."""
+    states = []
+    for meta in header.states:
+        kind = StateKind.TIMER if is_timer(meta) else StateKind(meta.options["KEYED_STATE_TYPE"])
+        states.append(StateDescriptor(meta.name, kind, meta.serializers["VALUE_SERIALIZER"]))
+    return KeyedDescriptor((), header.key_serializer, tuple(states))

@@ -1,0 +1,182 @@
+"""What is edited of one operator, written: each part by the data source into the pending folder, as a fragment.
+
+A fragment is a snapshot of one operator that nobody sees: its ``_metadata`` is called ``.pending-TOKEN/PART``. Operator
+state that is put in lands in fragments too, and is put together with what stays, for a subtask has one stream of it.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark_savepoint.source.distribution import by_key_group, cores, key_by, layout_of
+from pyspark_savepoint.formats.io.filesystem import ArrowFileSystem
+from pyspark_savepoint.formats.metadata import OperatorState, read_metadata
+from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamStateHandle
+from pyspark_savepoint.formats.metadata.stream_handles import RelativeFileStateHandle
+from pyspark_savepoint.formats.snapshot.publication import Staging
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint as Snapshot
+from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocation
+from pyspark_savepoint.formats.storage_options import NO_OPTIONS, OPTION
+from pyspark_savepoint.formats.metadata.stream_handles import RelativeFileStateHandle
+from pyspark_savepoint.plan.keyed_edits import edited_state
+from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, Put
+from pyspark_savepoint.source.distribution import by_key_group, cores, key_by, layout_of
+from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
+from pyspark_savepoint.statebackends.model.entry_bytes import KEY, KEY_GROUP
+from pyspark_savepoint.statebackends.tables.operator_table import OperatorSource, operator_sources
+from pyspark_savepoint.statebackends.writing.files.operator_edit import OperatorPart, write_operator_state
+from pyspark_savepoint.statebackends.writing.planning.entry_header import header_text
+from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRIES, OPERATOR_WRITES
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+#: Options that say what the key is.
+KEY_OPTIONS = frozenset({"types", "typesFrom", "keyGroup"})
+#: The oldest Flink by the version of metadata that it reads; types are written as 1.16 has them, or later ones.
+FLINK_VERSIONS = {3: "1.16", 4: "1.16", 5: "2.0", 6: "2.1"}
+
+
+def without_edited(plan: OperatorPlan) -> OperatorState:
+    """The base's operator without what is written anew."""
+    assert plan.base is not None
+    operator = plan.base.operator
+    subtasks = dict(operator.subtasks)
+    for index, subtask in subtasks.items():
+        if plan.edits_keyed_state:
+            raw = None if plan.raw_timers else subtask.raw_keyed_state
+            subtask = replace(subtask, managed_keyed_state=None, raw_keyed_state=raw)
+        if plan.edits_operator_state:
+            subtask = replace(subtask, managed_operator_state=None)
+        subtasks[index] = subtask
+    return replace(operator, subtasks=subtasks)
+
+
+@dataclass(frozen=True)
+class OperatorWriter:
+    """The edited parts of one operator. ``path`` is the new savepoint's as the user gave it."""
+
+    spark: SparkSession
+    plan: OperatorPlan
+    path: str
+    staging: Staging
+    part: str
+    version: int
+
+    def keyed_state(self) -> OperatorState | None:
+        """All keyed state and timers, in the canonical format; None where there is none any more."""
+        direct = self._direct()
+        if direct is not None:
+            return self._fragment(self._laid_out(direct), direct.options, f"{self.part}k").operators[0]
+        edited = edited_state(self.spark, self.plan)
+        if edited is None:
+            return None
+        options = {"table": ENTRIES, "header": header_text(edited.header)}
+        if edited.header.compressed:
+            options["compression"] = "snappy"
+        frame = edited.frame
+        if not edited.in_place:
+            limit = self.plan.max_parallelism
+            frame = by_key_group(frame, KEY_GROUP, KEY, limit, self.parallelism or min(limit, cores(frame)))
+        return self._fragment(frame, options, f"{self.part}k").operators[0]
+
+    @property
+    def parallelism(self) -> int | None:
+        """The base's, or what was asked for; None where nobody says."""
+        if self.plan.base is not None:
+            return min(self.plan.base.operator.parallelism, self.plan.max_parallelism)
+        asked = [int(put.options["parallelism"]) for put in self.plan.puts if "parallelism" in put.options]
+        return max(asked, default=None)
+
+    def _laid_out(self, put: Put) -> DataFrame:
+        """The rows of a table where their subtasks write them, unless they are there already."""
+        if put.options["table"] == ENTRIES or layout_of(put.frame.schema) is not None:
+            return put.frame
+        assert isinstance(put.descriptor, KeyedDescriptor)
+        given: dict[str, Any] = {name: text for name, text in put.options.items() if name in KEY_OPTIONS}
+        keys, limit = put.descriptor.key_columns, self.plan.max_parallelism
+        return key_by(put.frame, *keys, max_parallelism=limit, parallelism=self.parallelism, **given)
+
+    def _direct(self) -> Put | None:
+        """The one table that is all of the keyed state, as it was given."""
+        states = self.plan.of_kind(KEYED, TIMERS)
+        sources = {state.put for state in states}
+        if self.plan.deletions or len(sources) != 1 or -1 in sources:
+            return None
+        put = self.plan.puts[sources.pop()]
+        if put.options["table"] == ENTRIES and layout_of(put.frame.schema) is None:
+            return None  # entries of other operators, whose key groups lie anywhere
+        assert isinstance(put.descriptor, KeyedDescriptor)
+        given = [state.meta_info() for state in put.descriptor.states]
+        return put if given == [state.meta for state in states] else None
+
+    def operator_state(self) -> Mapping[int, OperatorStreamStateHandle | None]:
+        """The operator state of every subtask, put together from what stays and what was put in."""
+        by_subtask: dict[int, list[OperatorPart]] = {}
+        for source, names in self._operator_sources():
+            by_subtask.setdefault(source.subtask, []).append(OperatorPart(source, names))
+        handles = {}
+        for index, parts in sorted(by_subtask.items()):
+            name = self.staging.unique(f"{self.part}o{index}")
+            file = self.staging.create_state(name)
+            try:
+                states = write_operator_state(parts, file)
+                file.close()
+            finally:
+                file.abort()
+            handles[index] = OperatorStreamStateHandle(states, RelativeFileStateHandle(name, file.size))
+        return handles
+
+    def _operator_sources(self) -> list[tuple[OperatorSource, dict[str, str]]]:
+        """Streams with the states that are wanted of them, by their names there."""
+        states = self.plan.of_kind(OPERATOR)
+        found = []
+        base = self.plan.base
+        if base is not None:
+            names = {state.origin: state.name for state in states if state.put < 0}
+            if names:
+                found += [(source, names) for source in operator_sources(base.snapshot, base.operator)]
+        for i, put in enumerate(self.plan.puts):
+            names = {state.origin: state.name for state in states if state.put == i}
+            if names:
+                written = self._fragment(put.frame, put.options, f"{self.part}o{i}")
+                found += [(source, names) for source in operator_sources(written, written.operators[0])]
+        return found
+
+    def _fragment(self, frame: DataFrame, options: Mapping[str, str], part: str) -> Snapshot:
+        """Write a table as a fragment, and open that."""
+        plan = self.plan
+        identity = {"uidHash": plan.identifier.operator_id.hex, "fragment": f"{self.staging.token}/{part}"}
+        numbers = {"flinkVersion": FLINK_VERSIONS[self.version]}
+        if options["table"] not in OPERATOR_WRITES:
+            numbers["maxParallelism"] = str(plan.max_parallelism)
+        if plan.base is not None:
+            numbers["parallelism"] = str(self.parallelism)
+        everything = {**numbers, **options, **storage_of(self.staging), **identity}
+        frame.write.format("savepoint").options(**everything).mode("append").save(self.path)
+        return open_fragment(self.staging, part)
+
+
+def storage_of(staging: Staging) -> dict[str, str]:
+    """The option that says how the store of a savepoint is reached, where it was given."""
+    filesystem = staging.filesystem
+    if not isinstance(filesystem, ArrowFileSystem) or filesystem.options == NO_OPTIONS:
+        return {}
+    return {OPTION: filesystem.options.to_json()}
+
+
+def open_fragment(staging: Staging, part: str) -> Snapshot:
+    """A fragment that was written, as a snapshot."""
+    filesystem = staging.filesystem
+    path = posixpath.join(staging.pending, part)
+    file = filesystem.open_input(path)
+    try:
+        data = bytearray(file.size)
+        file.read_into(0, data)
+    finally:
+        file.close()
+    folder = posixpath.dirname(staging.state_path("_"))
+    return Snapshot(SnapshotLocation(filesystem, folder), path, read_metadata(memoryview(data), path))

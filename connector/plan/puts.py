@@ -1,0 +1,176 @@
+"""Tables that are put into an operator: what they will be, decided and checked before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark_savepoint.formats.errors import OptionError, did_you_mean
+from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
+from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.storage_options import OPTION
+from pyspark_savepoint.plan.keyed_edits import with_states
+from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, OperatorRows, PlannedState, Put
+from pyspark_savepoint.options.option_values import to_options
+from pyspark_savepoint.options.paths import located_types
+from pyspark_savepoint.options.schema import arrow_schema
+from pyspark_savepoint.options.write_options import SavepointWriteOptions
+from pyspark_savepoint.plan.keyed_edits import with_states
+from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, OperatorRows, PlannedState, Put
+from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, OperatorStateDescriptor, StateKind
+from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS
+from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders, is_namespaced
+from pyspark_savepoint.statebackends.writing.planning.describe import describe_keyed, describe_operator_state
+from pyspark_savepoint.statebackends.writing.planning.write_request import (
+    BROADCAST,
+    KEYED_STATE,
+    LIST,
+    OPERATOR_WRITES,
+    UNION,
+    WINDOW_STATE,
+    WriteRequest,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+#: What the fluent API says of an operator itself, so its options may not.
+OWN_OPTIONS = ("uid", "uidHash", "operatorName", "table", "path", "fragment", "header")
+OPERATOR_TABLES = {"LIST": LIST, "UNION": UNION, "BROADCAST": BROADCAST}
+
+
+def put_table(plan: OperatorPlan, frame: DataFrame, table: str, options: Mapping[str, Any]) -> OperatorPlan:
+    """The operator with the states of a table beside its own; StateExistsError where one is there."""
+    return _put(with_states(plan), frame, table, to_options(options), None)
+
+
+def put_rows(plan: OperatorPlan, rows: OperatorRows, options: Mapping[str, Any]) -> OperatorPlan:
+    """A new operator with what user functions make."""
+    plan = with_states(plan)
+    for put in rows.operator_tables({"maxParallelism": str(plan.max_parallelism), **to_options(options)}):
+        plan = plan.with_put(put, planned(put.descriptor), replaces=False)
+    return plan
+
+
+def put_state(plan: OperatorPlan, name: str, frame: DataFrame, options: Mapping[str, Any]) -> OperatorPlan:
+    """The operator with one state replaced, or added where there is none of that name.
+
+    A state that is replaced keeps its serializers, exactly as they are, unless option ``types`` names others.
+    """
+    plan = with_states(plan)
+    there = [state for state in plan.states or () if state.name == name and state.kind != TIMERS]
+    texts = to_options(options)
+    if there and there[0].kind == OPERATOR:
+        texts = {"state": name, **_types_from(plan, there[0], texts)}
+        return _put(plan, frame, OPERATOR_TABLES[there[0].meta.state_type], texts, there[0])
+    old = there[0] if there else None
+    table = WINDOW_STATE if old is not None and is_namespaced(old.meta) else KEYED_STATE
+    key = SavepointWriteOptions.parse({"path": "/", "uid": "any", **texts}).key or ("key",)
+    column = _only_state_column(frame, name, (*key, "window"), plan.label)
+    # Types of a state that is there are found by the name that it has there.
+    known = old.origin if old is not None and old.put < 0 else name
+    renamed = frame.withColumnsRenamed({column: known, column + LAST_ACCESS: known + LAST_ACCESS})
+    texts = texts if old is None else _types_from(plan, old, texts)
+    return _put(plan, renamed, table, texts, old, name)
+
+
+def _put(
+    plan: OperatorPlan,
+    frame: DataFrame,
+    table: str,
+    options: Mapping[str, str],
+    replaced: PlannedState | None,
+    name: str | None = None,
+) -> OperatorPlan:
+    wrong = [option for option in options if option in OWN_OPTIONS]
+    if wrong:
+        raise OptionError(f"option '{wrong[0]}' is not given here", remedy="the call itself says it")
+    options = {**located_types(frame.sparkSession, options), "table": table}
+    given = {"path": "/", "uidHash": plan.identifier.operator_id.hex, **options}
+    request = replace(SavepointWriteOptions.parse(given).request(overwrite=False), uid=plan.identifier.uid)
+    schema = arrow_schema(frame.schema)
+    if table in OPERATOR_WRITES:
+        described = describe_operator_state(schema, request)
+        return plan.with_put(Put(frame, options, described), planned(described), replaced is not None)
+    keyed = describe_keyed(schema, request, _headers(plan))
+    states = planned(keyed)
+    if replaced is not None and "types" not in options:
+        # Exactly as it was registered, also where the bytes of values say nothing of it.
+        states = [replace(states[0], meta=replaced.meta)]
+    elif name is not None:
+        states = [replace(states[0], meta=replace(states[0].meta, name=name))]
+    _check_numbers(plan, request)
+    return plan.with_put(Put(frame, options, keyed), states, replaced is not None)
+
+
+def planned(described: KeyedDescriptor | OperatorStateDescriptor) -> list[PlannedState]:
+    """The states that a table gives."""
+    if isinstance(described, OperatorStateDescriptor):
+        return [PlannedState(OPERATOR, described.meta_info(), described.name)]
+    return [
+        PlannedState(TIMERS if state.kind is StateKind.TIMER else KEYED, state.meta_info(), state.name)
+        for state in described.states
+    ]
+
+
+def _headers(plan: OperatorPlan) -> OperatorHeaders | None:
+    """What the operator will have: a table that is put in must have its keys."""
+    if plan.key_serializer is None:
+        return None
+    metas = tuple(state.meta for state in plan.of_kind(KEYED, TIMERS))
+    header = KeyedBackendHeader(plan.compressed, plan.key_serializer, metas)
+    operator = OperatorState(plan.identifier.operator_id, 1, plan.max_parallelism, uid=plan.identifier.uid)
+    return OperatorHeaders(operator, (), (header,))
+
+
+def _check_numbers(plan: OperatorPlan, request: WriteRequest) -> None:
+    if request.max_parallelism not in (None, plan.max_parallelism):
+        raise OptionError(
+            "option 'maxParallelism' is not that of the operator",
+            operator=plan.label,
+            expected=plan.max_parallelism,
+            found=request.max_parallelism,
+            remedy="Savepoint.create(spark, max_parallelism=...) says it of new operators, "
+            "with_max_parallelism(...) of all that are there",
+        )
+    if plan.base is not None and request.parallelism not in (None, plan.base.operator.parallelism):
+        raise OptionError(
+            "option 'parallelism' is not that of the operator, whose subtasks have state",
+            operator=plan.label,
+            expected=plan.base.operator.parallelism,
+            found=request.parallelism,
+            remedy="leave the option out: a job restores the savepoint at any parallelism",
+        )
+
+
+def _types_from(plan: OperatorPlan, state: PlannedState, options: Mapping[str, str]) -> dict[str, str]:
+    """The options, with serializers from the base where the state is there and nobody says more."""
+    if state.put >= 0 or plan.base is None or {"types", "typesFrom"} & set(options):
+        return dict(options)
+    storage = {name: text for name, text in plan.base.options.items() if name == OPTION}
+    return {**storage, "typesFrom": f"{plan.base.path}#{plan.base.operator.operator_id}", **options}
+
+
+def _only_state_column(frame: DataFrame, name: str, others: tuple[str, ...], operator: str) -> str:
+    """The column that is the state: by its name, or the only one beside key and window."""
+    for column in (name, f"state_{name}"):
+        if column in frame.columns:
+            extra = [c for c in frame.columns if c not in (*others, column, column + LAST_ACCESS)]
+            if extra:
+                raise OptionError(
+                    f"column {extra[0]!r} is no part of state {name!r}",
+                    operator=operator,
+                    remedy=f"select what is: df.select({', '.join(map(repr, (*others[:-1], column)))})",
+                )
+            return column
+    rest = [column for column in frame.columns if column not in others and not column.endswith(LAST_ACCESS)]
+    if len(rest) == 1:
+        return rest[0]
+    raise OptionError(
+        f"which column is state {name!r}?",
+        operator=operator,
+        expected=f"column {name!r}, or one column beside the key ({', '.join(others[:-1])})",
+        found=", ".join(frame.columns),
+        remedy=did_you_mean(name, frame.columns),
+    )

@@ -1,0 +1,159 @@
+"""What becomes of a whole savepoint: its operators in order, each with its plan. Immutable, and nothing runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pyspark_savepoint.formats.errors import OperatorNotFoundError, OptionError, StateExistsError, did_you_mean
+from pyspark_savepoint.formats.metadata import CheckpointMetadata
+from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
+from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
+from pyspark_savepoint.formats.metadata.stream_handles import FileStateHandle, SegmentFileStateHandle, StreamStateHandle
+from pyspark_savepoint.formats.snapshot.handle_streams import replace_streams
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint as Snapshot
+from pyspark_savepoint.plan.keyed_edits import rehashed
+from pyspark_savepoint.plan.operator_plan import Base, OperatorPlan
+from pyspark_savepoint.statebackends.writing.planning.write_request import DEFAULT_MAX_PARALLELISM
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+UID_HASH = re.compile(r"[0-9a-f]{32}")
+Named = str | OperatorIdentifier
+
+
+def identifier_of(named: Named) -> OperatorIdentifier:
+    """A uid, or the uid hash that 32 lower-case hex digits are; who has such a uid gives an OperatorIdentifier.
+
+    >>> print(identifier_of("my-uid"))
+    uid 'my-uid' (8409efe6adc6d20787611f16017c808f)
+    """
+    if isinstance(named, OperatorIdentifier):
+        return named
+    if not named:
+        raise OptionError("an operator's uid is not empty")
+    return OperatorIdentifier.for_uid_hash(named) if UID_HASH.fullmatch(named) else OperatorIdentifier.for_uid(named)
+
+
+@dataclass(frozen=True)
+class SavepointPlan:
+    """The operators of a savepoint that is to be written, and the metadata of the snapshots that they come from."""
+
+    operators: tuple[OperatorPlan, ...] = ()
+    bases: tuple[CheckpointMetadata, ...] = ()
+    max_parallelism: int = DEFAULT_MAX_PARALLELISM
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, path: str, options: Mapping[str, str]) -> SavepointPlan:
+        """Everything as it is in a snapshot."""
+        plans = []
+        for operator in snapshot.operators:
+            identifier = OperatorIdentifier(operator.operator_id, operator.uid)
+            plans.append(OperatorPlan(identifier, operator.name, Base(snapshot, operator, path, options)))
+        numbers = [operator.max_parallelism for operator in snapshot.operators]
+        usual = max(set(numbers), key=numbers.count) if numbers else DEFAULT_MAX_PARALLELISM
+        return cls(tuple(plans), (snapshot.metadata,), usual)
+
+    def find(self, named: Named) -> OperatorPlan | None:
+        """The operator of a uid or uid hash; None where there is none."""
+        wanted = identifier_of(named)
+        for operator in self.operators:
+            if operator.identifier.operator_id == wanted.operator_id:
+                return operator
+        # A uid and a uid hash were both set: the hash counted, the uid was recorded.
+        recorded = [operator for operator in self.operators if named == operator.identifier.uid]
+        return recorded[0] if recorded else None
+
+    def operator(self, named: Named) -> OperatorPlan:
+        """The operator of a uid or uid hash; OperatorNotFoundError names the nearest."""
+        found = self.find(named)
+        if found is not None:
+            return found
+        wanted = identifier_of(named)
+        known = [operator.identifier.uid or operator.identifier.operator_id.hex for operator in self.operators]
+        raise OperatorNotFoundError(
+            "the savepoint has no such operator",
+            operator=str(wanted),
+            remedy=did_you_mean(wanted.uid or wanted.operator_id.hex, known),
+        )
+
+    def new_operator(self, identifier: OperatorIdentifier, name: str | None) -> OperatorPlan:
+        """An operator without state."""
+        return OperatorPlan(identifier, name, default_max_parallelism=self.max_parallelism, states=())
+
+    def taken(self, other: SavepointPlan, named: Named) -> SavepointPlan:
+        """One operator of another savepoint more."""
+        plan = self.with_new(other.operator(named))
+        return replace(plan, bases=(*self.bases, *(base for base in other.bases if base not in self.bases)))
+
+    def with_new(self, operator: OperatorPlan) -> SavepointPlan:
+        """One operator more; StateExistsError where it is there."""
+        if self.find(operator.identifier) is not None:
+            raise StateExistsError(
+                "the savepoint has this operator already",
+                operator=operator.label,
+                remedy="remove_operator removes it first; with_state replaces or adds one of its states",
+            )
+        return replace(self, operators=(*self.operators, operator))
+
+    def with_changed(self, old: OperatorPlan, new: OperatorPlan) -> SavepointPlan:
+        """One operator as it was planned anew."""
+        return replace(self, operators=tuple(new if operator is old else operator for operator in self.operators))
+
+    def without(self, operator: OperatorPlan) -> SavepointPlan:
+        """One operator less."""
+        return replace(self, operators=tuple(other for other in self.operators if other is not operator))
+
+    def with_identifier(self, operator: OperatorPlan, identifier: OperatorIdentifier) -> SavepointPlan:
+        """One operator under another identifier, which no other may have."""
+        other = next((o for o in self.operators if o.identifier.operator_id == identifier.operator_id), None)
+        if other is not None and other is not operator:
+            raise StateExistsError(
+                "another operator has this id already", operator=other.label, expected=f"a free id, not {identifier}"
+            )
+        return self.with_changed(operator, replace(operator, identifier=identifier))
+
+    def merged(self, other: SavepointPlan) -> SavepointPlan:
+        """The operators of both."""
+        plan = self
+        for operator in other.operators:
+            plan = plan.with_new(operator)
+        return replace(plan, bases=(*self.bases, *(base for base in other.bases if base not in self.bases)))
+
+    def with_max_parallelism(self, number: int, key_hashes: Mapping[str, DataFrame]) -> SavepointPlan:
+        """Every operator, and those to come, with another max parallelism."""
+        check_parallelism(number, 1)
+        hashes = {self.operator(named).identifier: frame for named, frame in key_hashes.items()}
+        operators = tuple(rehashed(plan, number, hashes.get(plan.identifier)) for plan in self.operators)
+        return replace(self, operators=operators, max_parallelism=number)
+
+    def relocated(self, old: str, new: str) -> SavepointPlan:
+        """Absolute paths in handles that begin with a prefix, with another one; OptionError where none does."""
+        count = 0
+
+        def move(handle: StreamStateHandle) -> StreamStateHandle:
+            nonlocal count
+            if isinstance(handle, FileStateHandle | SegmentFileStateHandle) and handle.path.startswith(old):
+                count += 1
+                return replace(handle, path=new + handle.path[len(old) :])
+            return handle
+
+        operators = tuple(_relocated(operator, move) for operator in self.operators)
+        if not count:
+            raise OptionError(
+                f"no file of the savepoint is recorded under {old!r}",
+                remedy="relative files and inline state move along with the savepoint, and need no new prefix",
+            )
+        return replace(self, operators=operators)
+
+
+def _relocated(plan: OperatorPlan, move: Callable[[StreamStateHandle], StreamStateHandle]) -> OperatorPlan:
+    if plan.base is None:
+        return plan
+    moved = replace_streams(plan.base.operator, move)
+    if moved == plan.base.operator:
+        return plan
+    return replace(plan, base=replace(plan.base, operator=moved, relocated=True))

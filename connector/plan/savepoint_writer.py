@@ -1,0 +1,124 @@
+"""A planned savepoint, written: edited operators by Spark, untouched files copied, ``_metadata`` last.
+
+::
+
+    1  edited parts    every one a write of the data source, which leaves a fragment in the pending folder
+    2  the others      their files are copied (``files="copy"``), or referred to where they are (``"reference"``)
+    3  ``_metadata``   put together and published, if the path is still free
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pyspark import inheritable_thread_target
+
+from pyspark_savepoint.formats.errors import OptionError, StateExistsError
+from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, write_metadata
+from pyspark_savepoint.formats.snapshot.changes import (
+    assemble,
+    identified,
+    target_version,
+    with_keyed_state,
+    with_operator_state,
+)
+from pyspark_savepoint.formats.snapshot.publication import Staging, publish_metadata, read_published, relative_files
+from pyspark_savepoint.formats.snapshot.relocation import Relocation, referenced
+from pyspark_savepoint.plan.copying import copy_files
+from pyspark_savepoint.plan.operator_plan import OperatorPlan
+from pyspark_savepoint.plan.operator_writer import OperatorWriter, without_edited
+from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+COPY, REFERENCE = "copy", "reference"
+#: Operators that are written at a time.
+WRITERS = 4
+
+
+@dataclass
+class SavepointWriter:
+    """One ``write``. ``given`` is the path as the user wrote it, for Spark."""
+
+    spark: SparkSession
+    plan: SavepointPlan
+    given: str
+    staging: Staging
+    files: str
+    version: int
+    relocation: Relocation
+
+    @classmethod
+    def to(
+        cls, spark: SparkSession, plan: SavepointPlan, path: str, files: str, flink_version: tuple[int, int] | None
+    ) -> SavepointWriter:
+        """For a path that is free."""
+        if files not in (COPY, REFERENCE):
+            raise OptionError(f"files are not {files!r}", expected=f"'{COPY}' or '{REFERENCE}'")
+        staging = Staging.at(path)
+        if read_published(staging.filesystem, staging.directory) is not None:
+            raise StateExistsError(
+                "there is a savepoint at this path already",
+                path=staging.filesystem.uri(staging.directory),
+                remedy="write to a new path: a savepoint is not changed in place",
+            )
+        version = target_version(plan.bases, flink_version)
+        return cls(spark, plan, path, staging, files, version, Relocation(f"{staging.token}-copy"))
+
+    def run(self) -> None:
+        """Write everything, or leave nothing."""
+        filesystem, directory = self.staging.filesystem, self.staging.directory
+        was_there = filesystem.info(directory) is not None
+        names: list[str] = []
+        published = False
+        try:
+            filesystem.create_directory(self.staging.pending)
+            metadata = self._assembled()
+            copy_files(list(self.relocation.copies.values()), self.staging)
+            names = sorted(relative_files(metadata))
+            self.staging.adopt(names)
+            publish_metadata(filesystem, directory, write_metadata(metadata), None)
+            published = True
+        finally:
+            if not published:
+                self.staging.forsake(names)
+            self.staging.discard(keep=names if published else ())
+            if not published and not was_there:
+                filesystem.delete_empty_directory(directory)
+
+    def _assembled(self) -> CheckpointMetadata:
+        kept = [self._kept(plan) for plan in self.plan.operators]
+        # Each edited operator is a job or two of Spark, of which planning takes the most where state is small.
+        with ThreadPoolExecutor(WRITERS) as pool:
+            run = inheritable_thread_target(self.spark)(self._operator)
+            plans = zip(self.plan.operators, kept, strict=True)
+            writing = [pool.submit(run, number, plan, operator) for number, (plan, operator) in enumerate(plans)]
+            try:
+                operators = [future.result() for future in writing]
+            finally:
+                pool.shutdown(cancel_futures=True)
+        return assemble(operators, self.plan.bases, self.version)
+
+    def _operator(self, number: int, plan: OperatorPlan, kept: OperatorState) -> OperatorState:
+        # Spark looks for Python data sources in the thread's active session, which this makes of the user's.
+        self.spark.createDataFrame([], "nothing INT")
+        operator = replace(identified(kept, plan.identifier), name=plan.name, max_parallelism=plan.max_parallelism)
+        writer = OperatorWriter(self.spark, plan, self.given, self.staging, f"op{number}", self.version)
+        if plan.edits_keyed_state:
+            written = writer.keyed_state()
+            operator = with_keyed_state(operator, written) if written is not None else operator
+        if plan.edits_operator_state:
+            operator = with_operator_state(operator, writer.operator_state())
+        return operator
+
+    def _kept(self, plan: OperatorPlan) -> OperatorState:
+        """What stays of the base, with handles of its files where they will be."""
+        if plan.base is None:
+            return OperatorState(plan.identifier.operator_id, 1, plan.max_parallelism)
+        operator = without_edited(plan)
+        if self.files == REFERENCE:
+            return referenced(plan.base.snapshot, operator, plan.base.path)
+        return self.relocation.copied(plan.base.snapshot, operator)

@@ -1,0 +1,1 @@
+"""The class Savepoint: look into a snapshot, compare, change, check."""

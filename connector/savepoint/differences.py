@@ -1,0 +1,244 @@
+"""What has changed between two snapshots, as DataFrames.
+
+==================  =================================================================================================
+all operators       one row per operator, table and state: entries before and after; added, removed, changed
+keyed, window       one row per key (and window) that differs: change, changed_states, each state before and after
+timers              one row per timer that is on one side only: change, and the timer
+list, union         change, value, count: how many more of that value there are on that side
+broadcast           key, change, value_before, value_after
+==================  =================================================================================================
+
+Keyed state is compared by the bytes of its entries, whatever backends wrote the two: equal ones are never decoded, and
+what nobody can decode compares like everything else.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from pyspark_savepoint.formats.errors import (
+    OperatorNotFoundError,
+    OptionError,
+    StateNotFoundError,
+    UnsupportedStateError,
+    did_you_mean,
+)
+from pyspark_savepoint.options.schema import arrow_schema, relabel, spark_schema
+from pyspark_savepoint.statebackends.model.request import EntriesRequest
+from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.statebackends.tables.entry_diff import AFTER, BEFORE, CHANGE, SIDE, EntryDiff
+from pyspark_savepoint.statebackends.tables.keyed_table import KeyedTable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
+
+    from pyspark_savepoint.savepoint.savepoint import Savepoint
+
+SIDES = (BEFORE, AFTER)
+KEYED = ("keyed_state", "window_state")
+LOSSLESS = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"}
+
+
+def diff(
+    old: Savepoint, new: Savepoint, uid: str | None = None, *, table: str | None = None, state: str | None = None
+) -> DataFrame:
+    """What has changed from one snapshot to another: of all operators in numbers, or of one row by row.
+
+    ``table`` is keyed_state, window_state, timers or operator_state (with its ``state``); without it, what the operator
+    has. OperatorNotFoundError and StateNotFoundError name what is there.
+    """
+    if uid is None:
+        from pyspark_savepoint.savepoint.differences_overview import overview
+
+        return overview(old, new)
+    sides = (_Operator(old, uid), _Operator(new, uid))
+    if not any(side.hash for side in sides):
+        known = sorted({name for side in sides for name in side.known})
+        raise OperatorNotFoundError(
+            "neither snapshot has such an operator", operator=uid, remedy=did_you_mean(uid, known)
+        )
+    chosen = table or _default_table(sides, state)
+    if chosen in KEYED:
+        return _keyed(sides, chosen, state)
+    if chosen == "timers":
+        return _timers(sides)
+    if chosen == "operator_state":
+        return _operator_state(sides, state)
+    raise OptionError(
+        f"table {chosen!r} is not compared", expected="keyed_state, window_state, timers or operator_state"
+    )
+
+
+class _Operator:
+    """An operator of one side; ``hash`` is None where that has none."""
+
+    def __init__(self, savepoint: Savepoint, uid: str) -> None:
+        plan = savepoint.plan.find(uid)
+        self.savepoint = savepoint
+        self.hash = None if plan is None else plan.identifier.operator_id.hex
+        self.known = [operator.label for operator in savepoint.plan.operators]
+        self.states = (
+            []
+            if plan is None
+            else [row.asDict() for row in savepoint.table(uidHash=self.hash, table="states").collect()]
+        )
+
+    def table(self, **options: Any) -> DataFrame:
+        return self.savepoint.table(uidHash=self.hash, **options)
+
+    def names(self, table: str) -> list[str]:
+        """The states of a table."""
+        return [row["state"] for row in self.states if row["table"] == table]
+
+    def opened(self, table: str, states: list[str]) -> KeyedTable | None:
+        """The table of keyed state, as far as there is one."""
+        mine = [name for name in self.names(table) if name in states]
+        if self.hash is None or not mine:
+            return None
+        assert self.savepoint.path is not None
+        from pyspark_savepoint.options.options import SavepointReadOptions
+
+        options = {**self.savepoint.options, "path": self.savepoint.path, "uidHash": self.hash, "table": table}
+        given = {name.lower(): value for name, value in options.items()}
+        request = SavepointReadOptions.parse({**given, "state": ",".join(mine)}).request()
+        opened = open_table(request)
+        assert isinstance(opened, KeyedTable)
+        return opened
+
+
+def _default_table(sides: tuple[_Operator, _Operator], state: str | None) -> str:
+    tables = {row["table"] for side in sides for row in side.states if state in (None, row["state"])}
+    for table in (*KEYED, "timers", "operator_state"):
+        if table in tables:
+            return table
+    names = [row["state"] for side in sides for row in side.states if row["state"]]
+    remedy = did_you_mean(state, names) if state else "it has no state that can be compared"
+    raise StateNotFoundError("the operator has no such state", state=state, remedy=remedy)
+
+
+# -- keyed state -----------------------------------------------------------------------------------------------
+
+
+def _keyed(sides: tuple[_Operator, _Operator], table: str, state: str | None) -> DataFrame:
+    states = list(dict.fromkeys(name for side in sides for name in side.names(table) if state in (None, name)))
+    if not states:
+        names = [name for side in sides for name in side.names(table)]
+        raise StateNotFoundError(f"{table} has no such state", state=state, remedy=did_you_mean(state or "", names))
+    tables = [side.opened(table, states) for side in sides]
+    _refuse_other_keys(tables)
+    compared = EntryDiff.of(tables[0], tables[1], states)
+    schema = spark_schema(compared.schema)
+    wanted = EntriesRequest(tuple((name, False) for name in states), keys=True).to_json()
+    from pyspark.sql import functions as F  # noqa: N812
+
+    frames = [
+        side.table(entries=wanted).select(F.lit(number).alias(SIDE), "*")
+        for number, side in zip(SIDES, sides, strict=True)
+        if side.hash is not None and side.names(table)
+    ]
+    both = reduce(lambda left, right: left.union(right), frames)
+    order = ("serialized_key", "state", "key", SIDE)
+    return (
+        both.repartition("serialized_key").sortWithinPartitions(*order).mapInArrow(DiffTask(compared, schema), schema)
+    )
+
+
+def _refuse_other_keys(tables: list[KeyedTable | None]) -> None:
+    kinds = {str(table.schema.field("key").type) for table in tables if table is not None}
+    if len(kinds) > 1:
+        raise UnsupportedStateError(
+            "the type of the keys has changed, so that no key is the same", found=" and ".join(sorted(kinds))
+        )
+
+
+class DiffTask:
+    """What Spark's tasks run: entries of both sides in, differing rows with Spark's schema out."""
+
+    def __init__(self, compared: EntryDiff, schema: StructType) -> None:
+        self.compared = compared
+        self.schema = schema
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows that differ."""
+        schema = arrow_schema(self.schema)
+        for batch in self.compared(batches):
+            yield relabel(batch, schema)
+
+
+# -- timers and operator state -----------------------------------------------------------------------------------
+
+
+def _timers(sides: tuple[_Operator, _Operator]) -> DataFrame:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    frames = [side.table(table="timers") if "timers" in {r["table"] for r in side.states} else None for side in sides]
+    before, after = frames
+    if before is None or after is None:
+        only = after if before is None else before
+        if only is None:
+            raise StateNotFoundError("the operator has no timers in either snapshot")
+        return only.select(F.lit("removed" if after is None else "added").alias(CHANGE), "*")
+    removed = before.exceptAll(after).select(F.lit("removed").alias(CHANGE), "*")
+    return removed.union(after.exceptAll(before).select(F.lit("added").alias(CHANGE), "*"))
+
+
+def _operator_state(sides: tuple[_Operator, _Operator], state: str | None) -> DataFrame:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    names = list(dict.fromkeys(name for side in sides for name in side.names("operator_state")))
+    if state is None and len(names) != 1:
+        raise OptionError("'state' is missing: the operator has several operator states", found=", ".join(names))
+    state = state or names[0]
+    if state not in names:
+        raise StateNotFoundError("the operator has no such state", state=state, remedy=did_you_mean(state, names))
+    frames = [
+        side.table(state=state, table="operator_state").select(F.lit(number).alias(SIDE), "*")
+        for number, side in zip(SIDES, sides, strict=True)
+        if state in side.names("operator_state")
+    ]
+    both = reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), frames)
+    return _broadcast(both) if "key" in both.columns else _elements(both)
+
+
+def as_text(column: str) -> Column:
+    """A value as text that is equal only for equal values, for Spark does not compare maps."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return F.to_json(F.struct(column), LOSSLESS)
+
+
+def on_side(number: int, value: Column) -> Column:
+    """The value where the row is of a side."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return F.when(F.col(SIDE) == number, value)
+
+
+def _elements(both: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    counted = both.groupBy(as_text("value").alias("text")).agg(
+        F.first("value").alias("value"),
+        F.sum(F.when(F.col(SIDE) == AFTER, 1).otherwise(-1)).alias("more"),
+    )
+    change = F.when(F.col("more") > 0, "added").otherwise("removed").alias(CHANGE)
+    return counted.where("more <> 0").select(change, "value", F.abs("more").alias("count"))
+
+
+def _broadcast(both: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    packed = F.struct("value", as_text("value").alias("text"))
+    sides = [F.first(on_side(number, packed), ignorenulls=True) for number in SIDES]
+    grouped = both.groupBy(as_text("key").alias("text")).agg(
+        F.first("key").alias("key"), sides[0].alias("before"), sides[1].alias("after")
+    )
+    change = F.when(F.col("before").isNull(), "added").when(F.col("after").isNull(), "removed").otherwise("changed")
+    found = grouped.where(~F.col("before.text").eqNullSafe(F.col("after.text")))
+    values = (F.col("before.value").alias("value_before"), F.col("after.value").alias("value_after"))
+    return found.select("key", change.alias(CHANGE), *values)

@@ -1,0 +1,155 @@
+"""How a savepoint shows itself: one line per operator as text, a tree of operators and states in notebooks.
+
+What is shown comes from files of others, so it is escaped; it is bounded; and it never raises: where states cannot be
+listed, the operators still are.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.options.paths import reached
+from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.model.timer_queue import PREFIX
+from pyspark_savepoint.statebackends.open_table import open_table
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.plan.operator_plan import OperatorPlan
+    from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
+
+MAX_OPERATORS, MAX_STATES = 50, 40
+MAX_TEXT = 90
+HEADINGS = ("table", "state", "kind", "key", "Flink type", "Spark type")
+UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
+STYLE = """
+.savepoint-tree{font-size:13px;line-height:1.5;max-width:72em}
+.savepoint-tree .path{font-family:monospace;font-weight:600;overflow-wrap:anywhere}
+.savepoint-tree .dim{opacity:.65}
+.savepoint-tree details{margin:.15em 0 .15em .2em;border-left:2px solid rgba(128,128,128,.35);padding-left:.7em}
+.savepoint-tree summary{cursor:pointer}
+.savepoint-tree summary b{font-family:monospace}
+.savepoint-tree table{border-collapse:collapse;margin:.2em 0 .5em 1.1em}
+.savepoint-tree th,.savepoint-tree td{text-align:left!important;padding:.1em 1.2em .1em 0;vertical-align:top;border:0;
+ background:transparent;font-size:12px}
+.savepoint-tree th{font-weight:normal;opacity:.65;border-bottom:1px solid rgba(128,128,128,.35)}
+.savepoint-tree th:nth-child(1){min-width:10em}
+.savepoint-tree th:nth-child(2){min-width:14em}
+.savepoint-tree th:nth-child(3){min-width:8.5em}
+.savepoint-tree th:nth-child(4){min-width:8em}
+.savepoint-tree td.type{font-family:monospace;overflow-wrap:anywhere;min-width:8em}
+"""
+
+Row = Mapping[str, Any]
+
+
+def readable_size(size: float) -> str:
+    """Bytes for people.
+
+    >>> readable_size(900), readable_size(57_344), readable_size(3 << 31)
+    ('900 bytes', '56 KiB', '6 GiB')
+    """
+    unit = 0
+    while size >= 1024 and unit < len(UNITS) - 1:
+        size, unit = size / 1024, unit + 1
+    return f"{size:.3g} {UNITS[unit]}"
+
+
+def text_tree(plan: SavepointPlan, path: str | None) -> str:
+    """Where it is and which operators it has."""
+    lines = [f"Savepoint {path or '(not written yet)'}: {_summary(plan)}"]
+    width = max((len(operator.label) for operator in plan.operators[:MAX_OPERATORS]), default=0)
+    for operator in plan.operators[:MAX_OPERATORS]:
+        lines.append(f"  {_cut(operator.label):<{min(width, MAX_TEXT)}}  {', '.join(_facts(operator))}")
+    return "\n".join(lines + _more(len(plan.operators) - MAX_OPERATORS, "operators"))
+
+
+def html_tree(plan: SavepointPlan, path: str | None, options: Mapping[str, str]) -> str:
+    """A tree of operators and states."""
+    states = _states(path, options) if path is not None else {}
+    parts = [f"<div class='savepoint-tree'><style>{STYLE}</style>"]
+    parts.append(f"<span class='path'>{_text(path or '(not written yet)', 300)}</span>")
+    parts.append(f" <span class='dim'>{_text(_summary(plan))}</span>")
+    shown = plan.operators[:MAX_OPERATORS]
+    for operator in shown:
+        rows = states.get(operator.identifier.operator_id.hex, [])
+        parts += _operator(operator, rows, is_open=len(shown) <= 8)
+    parts += [f"<div class='dim'>{_text(line)}</div>" for line in _more(len(plan.operators) - len(shown), "operators")]
+    return "".join([*parts, "</div>"])
+
+
+def _states(path: str, options: Mapping[str, str]) -> dict[str, list[Row]]:
+    """The rows of table ``states`` by uid hash; none where they cannot be listed."""
+    found: dict[str, list[Row]] = {}
+    try:
+        allowed = options.get("allowOutside") == "true"
+        for part in open_table(TableRequest(reached(path, options), table="states", allow_outside=allowed)).partitions(
+            1
+        ):
+            for batch in part.batches():
+                for row in batch.to_pylist():
+                    found.setdefault(row["operator_uid_hash"], []).append(row)
+    except (SavepointError, OSError):
+        return {}
+    return found
+
+
+def _summary(plan: SavepointPlan) -> str:
+    bases = [operator.base.operator.state_size for operator in plan.operators if operator.base is not None]
+    ids = {base.checkpoint_id for base in plan.bases}
+    counted = f"{len(plan.operators)} operator" + ("s" if len(plan.operators) != 1 else "")
+    facts = [counted, *([readable_size(sum(bases))] if bases else [])]
+    return ", ".join(facts + ([f"checkpoint {ids.pop()}"] if len(ids) == 1 else []))
+
+
+def _facts(operator: OperatorPlan) -> list[str]:
+    if operator.base is None:
+        return [f"max parallelism {operator.max_parallelism}", "new"]
+    state = operator.base.operator
+    return [readable_size(state.state_size), f"parallelism {state.parallelism} of at most {operator.max_parallelism}"]
+
+
+def _operator(operator: OperatorPlan, rows: Sequence[Row], is_open: bool) -> Iterator[str]:
+    hashed = operator.identifier.operator_id.hex
+    known = operator.identifier.uid or operator.name
+    named = [operator.name] if operator.name and operator.name != known else []
+    facts = _text(" · ".join([*named, *_facts(operator), *([] if rows else ["no state to list"])]))
+    yield f"<details{' open' if is_open and rows else ''}><summary title='uid hash {hashed}'>"
+    yield f"<b>{_text(known or hashed)}</b> <span class='dim'>{facts}</span></summary>"
+    if rows:
+        yield f"<table><tr>{''.join(f'<th>{name}</th>' for name in HEADINGS)}</tr>"
+        for row in rows[:MAX_STATES]:
+            yield _state(row)
+        yield "</table>"
+    for line in _more(len(rows) - MAX_STATES, "states"):
+        yield f"<div class='dim'>{_text(line)}</div>"
+    yield "</details>"
+
+
+def _state(row: Row) -> str:
+    if row["table"] is None and row["note"]:
+        return f"<tr><td colspan='6' class='dim'>{_text(row['note'], 400)}</td></tr>"
+    kind = f"{row['kind'] or ''}{', TTL' if row['ttl'] else ''}"
+    keys = [row["spark_key_type"] or ""]
+    if row["namespace_type"] not in (None, "VOID_NAMESPACE"):
+        keys.append(row["namespace_type"])
+    plain = [row["table"] or "", (row["state"] or "").removeprefix(PREFIX), kind]
+    types = [", ".join(filter(None, keys)), row["value_type"] or "", row["spark_value_type"] or ""]
+    cells = [f"<td>{_text(cell)}</td>" for cell in plain]
+    cells += [f"<td class='type' title='{_text(cell, 1000)}'>{_text(cell)}</td>" for cell in types]
+    return f"<tr>{''.join(cells)}</tr>"
+
+
+def _more(count: int, what: str) -> list[str]:
+    return [f"  and {count} more {what}"] if count > 0 else []
+
+
+def _cut(text: str, length: int = MAX_TEXT) -> str:
+    return text if len(text) <= length else text[: length - 1] + "…"
+
+
+def _text(text: str, length: int = MAX_TEXT) -> str:
+    """Text in HTML, also between single quotes; what would break the page's encoding is shown as escapes."""
+    return html.escape(_cut(text, length).encode("utf-8", "backslashreplace").decode(), quote=True)

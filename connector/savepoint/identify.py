@@ -1,0 +1,95 @@
+"""What :class:`Savepoint` answers about a job: would it restore, and which operator is which.
+
+The logic is in ``statebackends``; here it meets Spark.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyspark_savepoint.formats.errors import OptionError, did_you_mean
+from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint as Snapshot
+from pyspark_savepoint.options.paths import reached
+from pyspark_savepoint.plan.savepoint_plan import identifier_of
+from pyspark_savepoint.statebackends.jobs.graph.graph_position import identifiers_to_change, operator_at
+from pyspark_savepoint.statebackends.jobs.graph.hashers import StreamGraphHasher
+from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph
+from pyspark_savepoint.statebackends.jobs.restore.job_description import JobDescription
+from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job, describe_job
+from pyspark_savepoint.statebackends.jobs.restore.restore_check import check_restore
+from pyspark_savepoint.statebackends.jobs.restore.restore_plan import restore_plan_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from pyspark_savepoint.savepoint.savepoint import Savepoint
+
+
+def hasher_of(name: str) -> StreamGraphHasher:
+    """``v2`` or ``v3``."""
+    known = [hasher.value for hasher in StreamGraphHasher]
+    if name.casefold() not in known:
+        raise OptionError("no such version of the hasher", found=name, remedy=did_you_mean(name, known))
+    return StreamGraphHasher(name.casefold())
+
+
+def snapshot_of(savepoint: Savepoint) -> Snapshot:
+    """The snapshot, which must be written."""
+    if savepoint.path is None:
+        raise OptionError(
+            "this savepoint is not written yet, so there is nothing to restore",
+            remedy="ask what write(path) returns",
+        )
+    path, options = savepoint.path, savepoint.options
+    return Snapshot.open(reached(path, options), allow_outside=options.get("allowOutside") == "true")
+
+
+def restore_table(
+    savepoint: Savepoint,
+    job: Job | Savepoint,
+    *,
+    allow_non_restored_state: bool,
+    stream_graph_hasher: str,
+    **settings: Any,
+) -> DataFrame:
+    """The verdicts as a DataFrame, the worst first."""
+    described = _described(job, stream_graph_hasher, **settings)
+    check = check_restore(snapshot_of(savepoint), described, allow_non_restored_state=allow_non_restored_state)
+    return savepoint.spark.createDataFrame(check.to_arrow())
+
+
+def plan_table(savepoint: Savepoint, job: Job | Savepoint, stream_graph_hasher: str) -> DataFrame:
+    """What goes to which subtask, as a DataFrame."""
+    table = restore_plan_table(snapshot_of(savepoint), _described(job, stream_graph_hasher))
+    return savepoint.spark.createDataFrame(table)
+
+
+def _described(job: Job | Savepoint, stream_graph_hasher: str, **settings: Any) -> JobDescription:
+    """The job; what its description takes for granted is warned of."""
+    from pyspark_savepoint.savepoint.savepoint import Savepoint
+
+    plain = snapshot_of(job) if isinstance(job, Savepoint) else job
+    described = describe_job(plain, hasher_of(stream_graph_hasher), **settings)
+    for note in described.notes:
+        warnings.warn(f"taken for granted of the job: {note}", stacklevel=4)
+    return described
+
+
+def identifier_at(savepoint: Savepoint, graph: StreamGraph, name: str, stream_graph_hasher: str) -> OperatorIdentifier:
+    """The operator at a place in the graph, as the other methods take it."""
+    return OperatorIdentifier(operator_at(snapshot_of(savepoint), graph, name, hasher_of(stream_graph_hasher)))
+
+
+def with_uids(savepoint: Savepoint, uids: Mapping[str, str] | StreamGraph) -> Savepoint:
+    """New uids by what operators are called now; by a graph those that the job has set since."""
+    if isinstance(uids, StreamGraph):
+        changes = identifiers_to_change(snapshot_of(savepoint), uids)
+        given = {OperatorIdentifier(operator_id): new for operator_id, new in changes.items()}
+    else:
+        given = {identifier_of(old): OperatorIdentifier.for_uid(uid) for old, uid in uids.items()}
+    for old, new in given.items():
+        savepoint = savepoint.change_operator_identifier(old, new)
+    return savepoint

@@ -1,0 +1,70 @@
+"""Retained checkpoints of a job as one table: a table of every snapshot below a folder, with the snapshot it is of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from pyspark_savepoint.formats.errors import OperatorNotFoundError, OptionError, SnapshotNotFoundError, did_you_mean
+from pyspark_savepoint.formats.storage_options import OPTION
+from pyspark_savepoint.options.option_values import option_name, to_options
+from pyspark_savepoint.options.paths import located
+from pyspark_savepoint.savepoint.savepoint import Savepoint
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+CHECKPOINT_ID, SNAPSHOT = "checkpoint_id", "snapshot"
+
+
+def history(
+    spark: SparkSession, folder: str, uid: str | None = None, *, last: int | None = None, **options: Any
+) -> DataFrame:
+    """One table of every snapshot below a folder, one below the other, with columns ``checkpoint_id`` and ``snapshot``.
+
+    Of an operator (``uid``, and the options of the data source: ``table``, ``state``, ...), or about all of them
+    (``table`` states, metadata, sizes, ...; without it, metadata). Snapshots that have no such operator, or cannot be
+    read, are left out; ``last`` takes the newest only. A state that only some snapshots have is NULL in the others.
+    """
+    if last is not None and last < 1:
+        raise OptionError("'last' is how many snapshots, at least 1", found=last)
+    storage = {name: text for name, text in to_options(options).items() if name == OPTION}
+    options = {name: value for name, value in options.items() if option_name(name) != OPTION}
+    found = _snapshots(spark, located(spark, folder), storage)
+    loaded = [(number, Savepoint.load(spark, path, **storage)) for number, path in found]
+    if uid is not None:
+        having = [(number, sp) for number, sp in loaded if sp.plan.find(uid) is not None]
+        if not having:
+            known = sorted({plan.label for _, sp in loaded for plan in sp.plan.operators})
+            raise OperatorNotFoundError(
+                f"none of {len(loaded)} snapshots has such an operator",
+                path=folder,
+                operator=uid,
+                remedy=did_you_mean(uid, known),
+            )
+        loaded = having
+    else:
+        options = {"table": "metadata", **options}
+    chosen = loaded if last is None else loaded[-last:]
+    frames = [_of_snapshot(sp, number, uid, options) for number, sp in chosen]
+    return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), frames)
+
+
+def _snapshots(spark: SparkSession, folder: str, storage: Mapping[str, str]) -> list[tuple[int, str]]:
+    """Checkpoint id and path of the snapshots that can be read, oldest first."""
+    rows = spark.read.format("savepoint").options(table="snapshots", **storage).load(folder).collect()
+    found = [(row["checkpoint_id"], row["path"]) for row in rows if row["problem"] is None]
+    if not found:
+        raise SnapshotNotFoundError("there is no snapshot below this folder that can be read", path=folder)
+    return sorted(found)
+
+
+def _of_snapshot(savepoint: Savepoint, number: int, uid: str | None, options: dict[str, Any]) -> DataFrame:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    named = {} if uid is None else {"uidHash": savepoint.plan.operator(uid).identifier.operator_id.hex}
+    table = savepoint.table(**named, **options)
+    values = {CHECKPOINT_ID: F.lit(number).cast("bigint"), SNAPSHOT: F.lit(savepoint.path)}
+    # Table metadata says the id itself.
+    return table.select(*(value.alias(name) for name, value in values.items() if name not in table.columns), "*")

@@ -1,0 +1,214 @@
+"""Rows laid out as Flink will own them: partition i of a DataFrame has the key groups of subtask i.
+
+A sink cannot ask Spark for a distribution, so the user (or the fluent API) does: after :func:`key_by` every task writes
+the state file of one subtask, and the commit only names the files. Without it any DataFrame is written correctly too,
+but the commit merges the rows of all tasks by itself. Flink's twins: ``DataStream#keyBy``, ``KeyGroupRangeAssignment``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+
+from pyspark_savepoint.formats.errors import OptionError, SavepointError, did_you_mean
+from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
+from pyspark_savepoint.options.option_values import to_options
+from pyspark_savepoint.options.paths import located_types
+from pyspark_savepoint.options.schema import arrow_schema
+from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution
+from pyspark_savepoint.statebackends.writing.planning.write_request import DEFAULT_MAX_PARALLELISM
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from pyspark_savepoint.statebackends.writing.rows.key_hashing import KeyHashing
+
+#: Where a key column says how :func:`key_by` laid the rows out.
+LAYOUT = "savepoint.keyBy"
+KEY_GROUP, SUBTASK = "__savepoint_key_group", "__savepoint_subtask"
+#: Types of Flink whose hash Spark's own expressions compute.
+NATIVE = ("LONG", "INT", "SHORT", "BYTE", "BOOLEAN")
+LOW_32 = 0xFFFFFFFF
+
+
+def key_by(
+    df: DataFrame,
+    *keys: str,
+    max_parallelism: int = DEFAULT_MAX_PARALLELISM,
+    parallelism: int | None = None,
+    **options: Any,
+) -> DataFrame:
+    """The same rows, partition i having those whose keys belong to subtask i of ``parallelism``.
+
+    ``keys`` are the columns of the key, ``max_parallelism`` is the job's. ``parallelism`` is as many as the session has
+    cores unless it is given. ``options`` are those of the write that say the key's type: ``types``, ``types_from``,
+    ``key_group``. Write the result as it is: filters keep the layout, another shuffle loses it (and costs only time).
+    """
+    wanted = parallelism or min(max_parallelism, cores(df))
+    check_parallelism(max_parallelism, wanted)
+    for name in keys:
+        if name not in df.columns:
+            raise OptionError(f"there is no column {name!r} to key by", remedy=did_you_mean(name, df.columns))
+    if not keys:
+        raise OptionError("key_by needs the columns of the key", remedy="key_by(df, 'id', max_parallelism=128)")
+    grouped = _with_key_group(df, keys, max_parallelism, options)
+    return by_key_group(grouped, KEY_GROUP, keys[0], max_parallelism, wanted).drop(KEY_GROUP)
+
+
+def by_key_group(df: DataFrame, key_group: str, key: str, max_parallelism: int, parallelism: int) -> DataFrame:
+    """The same by a column of key groups; column ``key`` tells the writer of it."""
+    subtask = F.floor(F.col(key_group).cast("long") * parallelism / F.lit(max_parallelism)).cast("int")
+    laid_out = _partitioned(df.withColumn(SUBTASK, subtask), parallelism).drop(SUBTASK)
+    layout = {LAYOUT: {"maxParallelism": max_parallelism, "parallelism": parallelism}}
+    return laid_out.withMetadata(key, {**df.schema[key].metadata, **layout})
+
+
+def layout_of(schema: StructType) -> Distribution | None:
+    """What :func:`key_by` left in a schema; None where it was not used."""
+    for field in schema:
+        layout = field.metadata.get(LAYOUT)
+        if isinstance(layout, dict):
+            return Distribution(int(layout["maxParallelism"]), int(layout["parallelism"]))
+    return None
+
+
+def cores(df: DataFrame) -> int:
+    """As many tasks as run at a time; where nobody says (Spark Connect), as many as a shuffle has."""
+    session = df.sparkSession
+    if hasattr(session, "_jsparkSession"):
+        return int(session.sparkContext.defaultParallelism)
+    return int(session.conf.get("spark.sql.shuffle.partitions") or 1)
+
+
+def _partitioned(df: DataFrame, parallelism: int) -> DataFrame:
+    """Every row in the partition that its column says."""
+    if hasattr(df, "repartitionById"):
+        return df.repartitionById(parallelism, F.col(SUBTASK))
+    # PySpark 4.0 only hashes: so the column that is hashed has, for every partition, a value that goes there.
+    places = F.array(*(F.lit(value) for value in hashed_to(parallelism)))
+    placed = df.withColumn(SUBTASK, F.get(places, F.col(SUBTASK)))
+    return placed.repartition(parallelism, F.col(SUBTASK))
+
+
+# -- key groups ---------------------------------------------------------------------------------------------
+
+
+def _with_key_group(df: DataFrame, keys: Sequence[str], max_parallelism: int, options: dict[str, Any]) -> DataFrame:
+    """The DataFrame with a column of key groups: by Spark's own expressions where they can, else by Arrow."""
+    from pyspark_savepoint.options.write_options import SavepointWriteOptions
+    from pyspark_savepoint.statebackends.writing.rows.key_hashing import KeyHashing
+
+    given = {
+        "uid": "key_by",
+        "path": ".",
+        "table": "timers",
+        "key": json.dumps(list(keys)),
+        **located_types(df.sparkSession, to_options(options)),
+    }
+    request = SavepointWriteOptions.parse(given).request(overwrite=False)
+    if request.key_group is not None:
+        return df.withColumn(KEY_GROUP, F.col(request.key_group).cast("int"))
+    timer = [StructField("timestamp", LongType()), StructField("domain", StringType())]
+    fields = [*(df.schema[name] for name in keys), *timer]
+    schema = arrow_schema(StructType(fields))
+    try:
+        hashing = KeyHashing.of(schema, request, max_parallelism)
+    except SavepointError as error:
+        raise error.with_traceback(None) from None
+    if len(keys) == 1 and hashing.flink_type in NATIVE:
+        return _native(df, F.col(keys[0]), hashing.flink_type, max_parallelism)
+    return _by_arrow(df, keys, hashing)
+
+
+def _native(df: DataFrame, key: Column, flink_type: str, max_parallelism: int) -> DataFrame:
+    """Murmur of an integral key's ``hashCode``, in steps, for every value that is used again has a column."""
+    if flink_type == "LONG":
+        whole = key.cast("long")
+        code = whole.bitwiseXOR(F.shiftrightunsigned(whole, 32))
+    elif flink_type == "BOOLEAN":
+        code = F.when(key.cast("boolean"), F.lit(1231).cast("long")).otherwise(F.lit(1237).cast("long"))
+    else:
+        code = key.cast("long")
+    h = F.col(KEY_GROUP)
+    for step in (
+        code.bitwiseAND(F.lit(LOW_32)),
+        _times(h, 0xCC9E2D51),
+        _rotated(h, 15),
+        _times(h, 0x1B873593),
+        _rotated(h, 13),
+        (h * 5 + F.lit(0xE6546B64)).bitwiseAND(F.lit(LOW_32)).bitwiseXOR(F.lit(4)),
+        h.bitwiseXOR(F.shiftright(h, 16)),
+        _times(h, 0x85EBCA6B),
+        h.bitwiseXOR(F.shiftright(h, 13)),
+        _times(h, 0xC2B2AE35),
+        h.bitwiseXOR(F.shiftright(h, 16)),
+        # Java's abs of a signed int, where the smallest int becomes 0.
+        F.when(h < 0x80000000, h).otherwise((F.lit(1 << 32) - h).bitwiseAND(F.lit(0x7FFFFFFF))),
+    ):
+        df = df.withColumn(KEY_GROUP, step)
+    return df.withColumn(KEY_GROUP, (h % max_parallelism).cast("int"))
+
+
+def _times(value: Column, constant: int) -> Column:
+    """Low 32 bits of a product of two unsigned ints, in longs that must not overflow."""
+    low = value * F.lit(constant & 0xFFFF)
+    high = (value * F.lit(constant >> 16)).bitwiseAND(F.lit(0xFFFF))
+    return (low + F.shiftleft(high, 16)).bitwiseAND(F.lit(LOW_32))
+
+
+def _rotated(value: Column, bits: int) -> Column:
+    return F.shiftleft(value, bits).bitwiseOR(F.shiftright(value, 32 - bits)).bitwiseAND(F.lit(LOW_32))
+
+
+def _by_arrow(df: DataFrame, keys: Sequence[str], hashing: KeyHashing) -> DataFrame:
+    if hasattr(F, "arrow_udf"):
+        # One argument: Spark has no word for any number of arrays.
+        def key_groups(key: pa.Array) -> pa.Array:
+            return hashing.key_groups(key.flatten())
+
+        return df.withColumn(KEY_GROUP, F.arrow_udf(key_groups, IntegerType())(F.struct(*keys)))
+
+    def with_key_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield batch.append_column(KEY_GROUP, hashing.key_groups([batch.column(name) for name in keys]))
+
+    return df.mapInArrow(with_key_groups, StructType([*df.schema, StructField(KEY_GROUP, IntegerType())]))
+
+
+# -- hashing of Spark 4.0 -----------------------------------------------------------------------------------
+
+
+def hashed_to(partitions: int) -> list[int]:
+    """For every partition an int that Spark's hash partitioning puts there.
+
+    >>> hashed_to(4)
+    [12, 6, 2, 0]
+    """
+    found: dict[int, int] = {}
+    value = 0
+    while len(found) < partitions:
+        found.setdefault(spark_hash(value) % partitions, value)
+        value += 1
+    return [found[i] for i in range(partitions)]
+
+
+def spark_hash(value: int) -> int:
+    """Spark's ``hash`` of an int: Murmur3 with seed 42, as a signed int.
+
+    >>> spark_hash(1)
+    -559580957
+    """
+    k = value * 0xCC9E2D51 & LOW_32
+    k = (k << 15 | k >> 17) & LOW_32
+    h = 42 ^ (k * 0x1B873593 & LOW_32)
+    h = (h << 13 | h >> 19) & LOW_32
+    h = (h * 5 + 0xE6546B64 & LOW_32) ^ 4
+    h = (h ^ h >> 16) * 0x85EBCA6B & LOW_32
+    h = (h ^ h >> 13) * 0xC2B2AE35 & LOW_32
+    h ^= h >> 16
+    return h - (1 << 32) if h >= 1 << 31 else h

@@ -1,0 +1,67 @@
+"""The reader of one query: plans on the driver, reads on executors.
+
+Filters are not pushed down: PySpark hands the filters of one use of a DataFrame to another use of it, so a source that
+takes them returns wrong rows. What is opened is chosen by options (``keys``, ``keyGroups``, ``state``) and ``.schema``.
+
+Errors are raised again without the frames below, which mean nothing to a user: Spark shows a traceback in full.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.options.schema import arrow_schema, choose_columns, relabel
+from pyspark_savepoint.source.partitions import StatePartition, default_parallelism
+from pyspark_savepoint.statebackends.open_table import open_table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from pyspark_savepoint.options.options import SavepointReadOptions
+
+
+class SavepointReader(DataSourceReader):
+    """Reads the columns of a schema from one table. Spark pickles it, so it holds nothing that is open or large."""
+
+    def __init__(self, options: SavepointReadOptions, schema: StructType, told: tuple[str, ...] = ()) -> None:
+        self.options = options
+        self.schema = schema
+        self.told = told
+
+    def partitions(self) -> list[InputPartition]:
+        """One per execution vertex that has state to read."""
+        try:
+            return self._plan()
+        except SavepointError as error:
+            raise error.with_traceback(None) from None
+
+    def _plan(self) -> list[InputPartition]:
+        table = open_table(self.options.request())
+        warn(warning for warning in table.warnings if warning not in self.told)
+        chosen = table.select(choose_columns(table.schema, self.schema))
+        parallelism = self.options.parallelism or default_parallelism(chosen.state_bytes, chosen.max_parallelism)
+        return [StatePartition(partition) for partition in chosen.partitions(parallelism)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The batches of a partition, with exactly the schema that Spark wants."""
+        # Where there is no partition, Spark reads one that it makes up.
+        if not isinstance(partition, StatePartition):
+            return
+        schema = arrow_schema(self.schema)
+        try:
+            for batch in partition.state.batches():
+                yield relabel(batch, schema)
+        except SavepointError as error:
+            raise error.with_traceback(None) from None
+
+
+def warn(warnings: Iterator[str]) -> None:
+    """Tell the user. Planning is not in the user's process; what it prints is shown with the driver's output."""
+    for warning in warnings:
+        print(f"WARNING savepoint: {warning}", file=sys.stderr, flush=True)

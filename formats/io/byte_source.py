@@ -1,0 +1,157 @@
+"""The bytes of one state: described on the driver, opened where they are read.
+
+A :data:`StateLocation` is frozen and pickles: inline bytes, or a range of a file and the folder that it must lie in.
+Its ``open()`` gives a :class:`ByteSource`, which knows its size, checks every range against it, and reads into the
+caller's buffer without another copy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, NoReturn, Self
+
+from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, SavepointError
+from pyspark_savepoint.formats.io.snapshot_files import Anchor, InputFile, SnapshotFileSystem
+from pyspark_savepoint.formats.metadata.stream_handles import UNKNOWN_SIZE
+
+
+class ByteSource:
+    """Open bytes, from 0 to ``size``; ``path`` names them in errors. A context manager."""
+
+    path: str
+    size: int
+
+    def read(self, start: int, count: int) -> bytes:
+        """``count`` bytes from ``start`` on."""
+        self._check(start, count)
+        buffer = bytearray(count)
+        self._fill(start, buffer)
+        return bytes(buffer)
+
+    def read_into(self, start: int, buffer: Any) -> None:
+        """Fill a writable buffer (bytearray, memoryview, contiguous array) with the bytes from ``start`` on."""
+        target = memoryview(buffer).cast("B")
+        self._check(start, len(target))
+        self._fill(start, target)
+
+    def close(self) -> None:
+        """Close what is open."""
+
+    def _fill(self, start: int, buffer: Any) -> None:
+        raise NotImplementedError
+
+    def _check(self, start: int, count: int) -> None:
+        if start < 0 or count < 0 or start + count > self.size:
+            raise CorruptStateError(
+                "a range beyond the end of the state",
+                path=self.path,
+                offset=start,
+                expected=f"{count} bytes",
+                found=f"{self.size} bytes in all",
+                remedy=UNREADABLE,
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class InlineByteSource(ByteSource):
+    """Bytes in memory."""
+
+    def __init__(self, path: str, data: bytes) -> None:
+        self.path = path
+        self.size = len(data)
+        self._data = memoryview(data)
+
+    def read(self, start: int, count: int) -> bytes:
+        """``count`` bytes from ``start`` on."""
+        self._check(start, count)
+        return bytes(self._data[start : start + count])
+
+    def _fill(self, start: int, buffer: Any) -> None:
+        target = memoryview(buffer)
+        target[:] = self._data[start : start + len(target)]
+
+
+class FileByteSource(ByteSource):
+    """A range of an open file."""
+
+    def __init__(self, file: InputFile, start: int, size: int) -> None:
+        self.path = file.path
+        self.size = size
+        self._file = file
+        self._start = start
+
+    def _fill(self, start: int, buffer: Any) -> None:
+        self._file.read_into(self._start + start, buffer)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+@dataclass(frozen=True, slots=True)
+class InlineLocation:
+    """State that ``_metadata`` itself holds."""
+
+    name: str
+    data: bytes = field(repr=False)
+
+    @property
+    def path(self) -> str:
+        """What names it in errors."""
+        return self.name
+
+    @property
+    def size(self) -> int:
+        """Number of bytes."""
+        return len(self.data)
+
+    def open(self) -> ByteSource:
+        """The bytes."""
+        return InlineByteSource(self.name, self.data)
+
+
+@dataclass(frozen=True, slots=True)
+class FileLocation:
+    """State in a file: ``size`` is what the handle recorded, and ``segment`` tells a part from the whole file.
+
+    A whole file may be longer than recorded (a changelog file has one byte more), never shorter.
+    """
+
+    filesystem: SnapshotFileSystem
+    path: str
+    anchor: Anchor | None = None
+    size: int = UNKNOWN_SIZE
+    start: int = 0
+    segment: bool = False
+    operator: str | None = None
+
+    def open(self) -> ByteSource:
+        """The file, found and long enough; errors name the operator."""
+        try:
+            file = self.filesystem.open_input(self.path, self.anchor)
+            if file.size < self.start + max(self.size, 0):
+                self._truncated(file)
+        except SavepointError as error:
+            raise error.with_facts(operator=self.operator) from None
+        return FileByteSource(file, self.start, self.size if self.segment else file.size - self.start)
+
+    def _truncated(self, file: InputFile) -> NoReturn:
+        file.close()
+        raise CorruptStateError(
+            "a file of the snapshot is shorter than its handle says",
+            path=file.path,
+            expected=f"{self.start + self.size} bytes",
+            found=f"{file.size} bytes",
+            remedy="the file is truncated: take it from its origin again",
+        )
+
+
+StateLocation = InlineLocation | FileLocation

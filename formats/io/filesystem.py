@@ -1,0 +1,238 @@
+"""Files and folders of a snapshot: the local file system, and what pyarrow reaches.
+
+============================================  =============================================================
+path                                          file system
+============================================  =============================================================
+``/a/b``, ``file:/a/b``, ``file:///a/b``      local; also ``dbfs:/Volumes/a`` and ``dbfs:/a``, which are mounted
+``s3://`` ``s3a://`` ``s3n://`` ``s3p://``    pyarrow's S3: ``remote`` says how each is connected to
+``gs://`` ``abfs(s)://`` ``hdfs://``          pyarrow's GCS, Azure, HDFS
+============================================  =============================================================
+
+Paths are taken as Flink's ``Path`` takes them: nothing is percent-decoded. A file system is a frozen description that
+pickles; what it opens does not. Local files are read straight into the caller's buffer.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from pyarrow import fs as arrow_fs
+
+from pyspark_savepoint.formats.errors import OptionError, UnsafePathError
+from pyspark_savepoint.formats.io.arrow_outputs import ArrowOutputs
+from pyspark_savepoint.formats.io.local_input import NOT_THERE, LocalInputFile, local_error
+from pyspark_savepoint.formats.io.outputs import LocalOutputs
+from pyspark_savepoint.formats.io.remote import connect
+from pyspark_savepoint.formats.io.remote_errors import CLIENT_ERRORS, storage_error
+from pyspark_savepoint.formats.io.remote_input import RemoteInputFile
+from pyspark_savepoint.formats.io.snapshot_files import Anchor, FileInfo, SnapshotFileSystem
+from pyspark_savepoint.formats.storage_options import NO_OPTIONS, OPTION, StorageOptions, StoragePath
+
+URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?://([^/?#]*))?(.*)", re.DOTALL)
+# What other systems call the schemes of pyarrow.
+ARROW_SCHEMES: Mapping[str, str] = MappingProxyType(
+    {
+        "s3": "s3",
+        "s3a": "s3",
+        "s3n": "s3",
+        "s3p": "s3",
+        "gs": "gs",
+        "gcs": "gs",
+        "abfs": "abfs",
+        "abfss": "abfss",
+        "hdfs": "hdfs",
+        "viewfs": "viewfs",
+    }
+)
+#: Whose options a scheme has.
+STORES: Mapping[str, str] = MappingProxyType({"s3": "s3", "gs": "gs", "abfs": "abfs", "abfss": "abfs"})
+
+
+def locate(text: str) -> tuple[SnapshotFileSystem, str]:
+    """The file system of a path or URI, and the normalized absolute path there.
+
+    >>> locate("file:///a//b/")
+    (LocalFileSystem(), '/a/b')
+    """
+    if not is_encodable(text):
+        raise UnsafePathError("a path that no file can have", path=ascii(text))
+    match = URI.fullmatch(text)
+    if match is None:
+        return LocalFileSystem(), os.path.abspath(os.path.expanduser(text))
+    scheme, authority, path = match[1].lower(), match[2] or "", match[3]
+    if scheme in ("file", "dbfs"):
+        return LocalFileSystem(), _local_path(scheme, authority, path, text)
+    if scheme not in ARROW_SCHEMES:
+        raise OptionError(
+            "there is no file system for that path",
+            path=text,
+            expected="a local path, or a scheme among file, dbfs, " + ", ".join(ARROW_SCHEMES),
+            found=f"{scheme}:",
+        )
+    if "?" in path:
+        raise OptionError(
+            "a path has no options",
+            path=text,
+            expected=f"{scheme}://... without '?'",
+            remedy="endpoints and the like are named in the environment (AWS_ENDPOINT_URL, ...), or by option "
+            f"'{OPTION}'; credentials in the environment alone",
+        )
+    filesystem = ArrowFileSystem(ARROW_SCHEMES[scheme], authority, StoragePath.options_of(text))
+    return filesystem, posixpath.normpath("/" + path.lstrip("/"))
+
+
+def absolute(text: str, base: str | None = None) -> str:
+    """A path or URI as every process understands it; a relative path begins at ``base``, else here.
+
+    >>> absolute("out/sp", "/home/me"), absolute("s3://bucket/sp"), absolute("../sp", "/home/me")
+    ('/home/me/out/sp', 's3://bucket/sp', '/home/sp')
+    """
+    if URI.fullmatch(text) or not is_encodable(text):
+        return text
+    return os.path.abspath(os.path.join(base or os.getcwd(), os.path.expanduser(text)))
+
+
+def _local_path(scheme: str, authority: str, path: str, text: str) -> str:
+    if authority not in ("", "localhost"):
+        raise OptionError("a local path on another machine", path=text, found=authority, expected="file:///...")
+    if scheme == "dbfs" and not path.startswith("/Volumes/"):
+        path = "/dbfs/" + path
+    return posixpath.normpath("/" + path.lstrip("/"))
+
+
+def is_encodable(path: str) -> bool:
+    """Whether a file can have this name: a NUL or half a surrogate pair never reaches the operating system."""
+    try:
+        return b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
+
+
+# -- local --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFileSystem(LocalOutputs):
+    """Files of this machine, or mounted on it."""
+
+    def info(self, path: str) -> FileInfo | None:
+        """What is at the path; None if nothing is."""
+        try:
+            found = os.stat(path)
+        except OSError as error:
+            if error.errno in NOT_THERE:
+                return None
+            raise local_error(error, path) from None
+        return FileInfo(path, stat.S_ISDIR(found.st_mode), found.st_size, found.st_mtime)
+
+    def list(self, path: str) -> list[FileInfo]:
+        """What a folder holds, by name; links to folders are not followed."""
+        try:
+            with os.scandir(path) as scan:
+                entries = [
+                    (entry.path, entry.is_dir(follow_symlinks=False), entry.stat(follow_symlinks=False))
+                    for entry in scan
+                ]
+        except OSError as error:
+            raise local_error(error, path) from None
+        found = [FileInfo(name, is_directory, at.st_size, at.st_mtime) for name, is_directory, at in entries]
+        return sorted(found, key=lambda info: info.path)
+
+    def open_input(self, path: str, anchor: Anchor | None = None) -> LocalInputFile:
+        """Open a regular file for reading; with an anchor, only if it lies there after links are resolved."""
+        real = os.path.realpath(path)
+        if anchor is not None and not _is_below(real, os.path.join(os.path.realpath(anchor.base), anchor.folder)):
+            raise UnsafePathError(
+                "a link leads out of the snapshot", path=path, found=real, expected=f"a file below {anchor}"
+            )
+        return LocalInputFile(real, path)
+
+    def uri(self, path: str) -> str:
+        """The path itself."""
+        return path
+
+    def absence(self, path: str) -> str | None:
+        """DBFS that is not mounted."""
+        if path.startswith("/dbfs/") and not os.path.isdir("/dbfs"):
+            return "dbfs: is read through its mount at /dbfs, which is not on this machine: use a path /Volumes/..."
+        return None
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path.startswith(folder.rstrip("/") + "/")
+
+
+# -- pyarrow ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowFileSystem(ArrowOutputs):
+    """A file system of pyarrow, named by scheme and authority, and how it is reached.
+
+    One that is ``recorded`` was named by a snapshot, not by the user.
+    """
+
+    scheme: str
+    authority: str
+    options: StorageOptions = field(default=NO_OPTIONS, compare=False)
+    recorded: bool = field(default=False, compare=False)
+
+    def info(self, path: str) -> FileInfo | None:
+        """What is at the path; None if nothing is."""
+        filesystem, prefix = self.connected()
+        try:
+            found = filesystem.get_file_info(prefix + path)
+        except CLIENT_ERRORS as error:
+            raise storage_error(error, self.uri(path)) from None
+        return None if found.type == arrow_fs.FileType.NotFound else self._info(found, prefix)
+
+    def list(self, path: str) -> list[FileInfo]:
+        """What a folder holds, by name."""
+        filesystem, prefix = self.connected()
+        try:
+            found = filesystem.get_file_info(arrow_fs.FileSelector(prefix + path))
+        except CLIENT_ERRORS as error:
+            raise storage_error(error, self.uri(path)) from None
+        return sorted((self._info(entry, prefix) for entry in found), key=lambda info: info.path)
+
+    def open_input(self, path: str, anchor: Anchor | None = None) -> RemoteInputFile:
+        """Open a file for reading; object stores have no links, so an anchor needs no look."""
+        filesystem, prefix = self.connected()
+        try:
+            return RemoteInputFile(filesystem.open_input_file(prefix + path), self.uri(path))
+        except CLIENT_ERRORS as error:
+            raise storage_error(error, self.uri(path)) from None
+
+    def uri(self, path: str) -> str:
+        """Scheme, authority, path."""
+        return f"{self.scheme}://{self.authority}{path}"
+
+    def connected(self) -> tuple[arrow_fs.FileSystem, str]:
+        """The live file system, and what its paths begin with."""
+        store = STORES.get(self.scheme)
+        options = self.options.with_environment(store) if store else self.options
+        return connect(self.scheme, self.authority, options, self.recorded)
+
+    def absence(self, path: str) -> str | None:
+        """A bucket that is not there."""
+        filesystem, prefix = self.connected()
+        if prefix:
+            try:
+                found = filesystem.get_file_info(prefix)
+            except CLIENT_ERRORS:
+                return None  # who may not look at the bucket may still look at files
+            if found.type == arrow_fs.FileType.NotFound:
+                return f"there is no bucket or container {prefix!r}: check its name, and the endpoint"
+        return None
+
+    @staticmethod
+    def _info(found: arrow_fs.FileInfo, prefix: str) -> FileInfo:
+        path = "/" + found.path.removeprefix(prefix).strip("/")
+        modified = None if found.mtime_ns is None else found.mtime_ns / 1e9
+        return FileInfo(path, found.type == arrow_fs.FileType.Directory, found.size or 0, modified)

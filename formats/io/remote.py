@@ -1,0 +1,218 @@
+"""Connections to object stores and HDFS, with bounded patience.
+
+=====================  ===============================================================================================
+s3                     credentials and profile as the AWS SDK finds them: ``AWS_ACCESS_KEY_ID``, ``AWS_PROFILE``,
+                       instance roles, ...
+gs                     application default credentials (``GOOGLE_APPLICATION_CREDENTIALS``, instance roles)
+abfs, abfss            ``AZURE_STORAGE_KEY`` or ``AZURE_STORAGE_SAS_TOKEN``, for the account that
+                       ``AZURE_STORAGE_ACCOUNT`` names, or without it that of the user's path; else Azure's default
+                       credentials
+hdfs, viewfs           Hadoop's own configuration, through libhdfs
+=====================  ===============================================================================================
+
+Credentials come from the environment, endpoints and the like from :mod:`storage_options`; nothing from a path, for a
+path may be a hostile snapshot's. A request that fails for a while is tried again by the client of the store: in all a
+minute or two, never for ever.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from types import MappingProxyType
+from typing import Any
+
+from pyarrow import fs as arrow_fs
+
+from pyspark_savepoint.formats.errors import OptionError, SavepointError, StorageError
+from pyspark_savepoint.formats.io.remote_errors import CLIENT_ERRORS, IN_ENVIRONMENT, MISSING_BUCKET, storage_error
+from pyspark_savepoint.formats.storage_options import OPTION, StorageOptions
+
+CONNECT_TIMEOUT, REQUEST_TIMEOUT = 5.0, 10.0
+MAX_ATTEMPTS = 5
+RETRY_LIMIT = 60.0
+BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._\-]{0,254}")
+AZURE = re.compile(r"([A-Za-z0-9$][A-Za-z0-9$\-]{0,62})@([A-Za-z0-9][A-Za-z0-9\-]{0,62})(?:\.(.+))?")
+#: Hosts of Azure: tokens go to no other unless the environment or an option names it.
+AZURE_HOSTS = re.compile(
+    r"(?:z[0-9]{1,2}\.)?(?:dfs|blob)\.(core\.windows\.net|core\.chinacloudapi\.cn|core\.usgovcloudapi\.net|"
+    r"core\.cloudapi\.de|storage\.azure\.net|fabric\.microsoft\.com)"
+)
+Connection = tuple[arrow_fs.FileSystem, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """What is connected to."""
+
+    scheme: str
+    authority: str
+    options: StorageOptions
+    recorded: bool
+
+
+@functools.lru_cache(maxsize=16)
+def connect(scheme: str, authority: str, options: StorageOptions, recorded: bool = False) -> Connection:
+    """The live file system, one per process and place, and what its paths begin with.
+
+    ``recorded`` tells what a snapshot names from what the user does: it is not given the keys of one account.
+    """
+    uri = f"{scheme}://{authority}"
+    try:
+        return CONNECTORS[scheme](_Place(scheme, authority, options, recorded))
+    except (ImportError, AttributeError, TypeError) as error:
+        raise StorageError(
+            "this pyarrow cannot reach that storage, or not with these options",
+            path=uri,
+            found=str(error),
+            remedy="install the newest pyarrow, from its wheels",
+        ) from None
+    except CLIENT_ERRORS as error:
+        if isinstance(error, SavepointError):
+            raise
+        raise storage_error(error, uri) from None
+
+
+# A child process has no threads of its parent's clients.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=connect.cache_clear)
+
+
+def _bucket(place: _Place) -> str:
+    """A bucket's name, which becomes part of a host: nothing else may."""
+    scheme, bucket = place.scheme, place.authority
+    if "@" in bucket:
+        raise OptionError("credentials do not belong in a path", path=f"{scheme}://...", remedy=IN_ENVIRONMENT)
+    if not BUCKET.fullmatch(bucket):
+        what = "a bucket cannot have that name" if bucket else "the path names no bucket"
+        raise OptionError(what, path=f"{scheme}://{bucket}", expected=f"{scheme}://bucket/folder")
+    return bucket
+
+
+def _parts(endpoint: str | None) -> tuple[str | None, str | None]:
+    """Scheme and host of an endpoint."""
+    scheme, mark, host = (endpoint or "").partition("://")
+    return (scheme, host) if mark else (None, scheme or None)
+
+
+def _s3(place: _Place) -> Connection:
+    bucket, options = _bucket(place), place.options
+    scheme, host = _parts(options.endpoint)
+    settings: dict[str, Any] = {
+        "anonymous": options.anonymous,
+        "endpoint_override": host,
+        "scheme": scheme,
+        "role_arn": options.role_arn,
+        "external_id": options.external_id,
+        "tls_ca_file_path": options.ca_file,
+        "force_virtual_addressing": options.virtual_hosted,
+        "connect_timeout": options.connect_timeout or CONNECT_TIMEOUT,
+        "request_timeout": options.request_timeout or REQUEST_TIMEOUT,
+        "retry_strategy": arrow_fs.AwsStandardS3RetryStrategy(options.max_attempts or MAX_ATTEMPTS),
+    }
+    return arrow_fs.S3FileSystem(region=_region(bucket, options), **_given(settings)), bucket
+
+
+def _region(bucket: str, options: StorageOptions) -> str:
+    """What the option says, else where the bucket says it is; what the environment says, where it cannot be asked."""
+    known = options.region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    if options.region or options.endpoint:
+        return known or "us-east-1"
+    try:
+        return str(arrow_fs.resolve_s3_region(bucket))
+    except OSError as error:
+        if known is None or MISSING_BUCKET.search(str(error)):
+            raise
+        return known
+
+
+def _gcs(place: _Place) -> Connection:
+    bucket, options = _bucket(place), place.options
+    scheme, host = _parts(options.endpoint)
+    settings: dict[str, Any] = {
+        "anonymous": options.anonymous,
+        "scheme": scheme or ("http" if host and options.anonymous else None),
+        "endpoint_override": host,
+        "project_id": options.project_id,
+        "target_service_account": options.service_account,
+        "retry_time_limit": timedelta(seconds=options.retry_limit or RETRY_LIMIT),
+    }
+    return arrow_fs.GcsFileSystem(**_given(settings)), bucket
+
+
+def _azure(place: _Place) -> Connection:
+    """``container@account.dfs.core.windows.net``: other clouds have other suffixes."""
+    match = AZURE.fullmatch(place.authority)
+    if match is None:
+        raise OptionError(
+            "the path names no container and account",
+            path=f"abfss://{place.authority}",
+            expected="abfss://container@account.dfs.core.windows.net/folder",
+        )
+    container, account, suffix = match.groups()
+    settings = {
+        **_azure_hosts(account, suffix, place),
+        **_azure_keys(account, place.recorded),
+        "client_id": place.options.client_id,
+    }
+    return arrow_fs.AzureFileSystem(account, **_given(settings)), container
+
+
+def _azure_hosts(account: str, suffix: str | None, place: _Place) -> dict[str, str | None]:
+    """Where the services are: what the options say, else what the path says, if it is a host of Azure's."""
+    options = place.options
+    if options.endpoint is None:
+        if suffix is not None and not AZURE_HOSTS.fullmatch(suffix):
+            raise OptionError(
+                "the path names a host that is none of Azure's",
+                path=f"abfss://{place.authority}",
+                expected="abfss://container@account.dfs.core.windows.net/folder",
+                remedy=f"name the endpoint: AZURE_STORAGE_BLOB_ENDPOINT in the environment, or option '{OPTION}'",
+            )
+        host = suffix and "." + suffix.replace("blob.", "dfs.", 1)
+        return {"dfs_storage_authority": host, "blob_storage_authority": host and host.replace("dfs.", "blob.", 1)}
+    blob_scheme, blob = _parts(options.endpoint)
+    dfs_scheme, dfs = _parts(options.dfs_endpoint or options.endpoint.replace(".blob.", ".dfs.", 1))
+    return {
+        # Azure's own endpoints begin with the account, which is added again.
+        "blob_storage_authority": blob and blob.removeprefix(account if blob.startswith(account + ".") else ""),
+        "dfs_storage_authority": dfs and dfs.removeprefix(account if dfs.startswith(account + ".") else ""),
+        "blob_storage_scheme": blob_scheme,
+        "dfs_storage_scheme": dfs_scheme,
+    }
+
+
+def _azure_keys(account: str, recorded: bool) -> dict[str, str | None]:
+    """The key or token in the environment, if it is of this account."""
+    owner = os.environ.get("AZURE_STORAGE_ACCOUNT")
+    if owner != account if owner else recorded:
+        return {}
+    key, token = os.environ.get("AZURE_STORAGE_KEY"), os.environ.get("AZURE_STORAGE_SAS_TOKEN", "").strip()
+    # pyarrow puts it behind URLs as it is.
+    return {"account_key": key} if key else {"sas_token": token and "?" + token.removeprefix("?")}
+
+
+def _given(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings without those that say nothing: releases of pyarrow do not know all of them."""
+    return {name: value for name, value in settings.items() if value}
+
+
+def _hadoop(place: _Place) -> Connection:
+    filesystem, prefix = arrow_fs.FileSystem.from_uri(f"{place.scheme}://{place.authority or 'default'}/")
+    return filesystem, prefix.rstrip("/")
+
+
+CONNECTORS: Mapping[str, Callable[[_Place], Connection]] = MappingProxyType(
+    {
+        "s3": _s3,
+        "gs": _gcs,
+        "abfs": _azure,
+        "abfss": _azure,
+        "hdfs": _hadoop,
+        "viewfs": _hadoop,
+    }
+)

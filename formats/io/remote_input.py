@@ -1,0 +1,162 @@
+"""A file of an object store, read ahead: requests take long to begin, so few are made, and early.
+
+A read that goes on where the last one ended is met by bytes that were fetched meanwhile, as many as that or twice as
+many as the last time, up to :data:`MAX_AHEAD`; reads here and there fetch only a little more than they need. Large
+ranges come in parts, side by side. Two reads ahead are all that a file keeps in memory.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from pyspark_savepoint.formats.errors import CorruptStateError
+from pyspark_savepoint.formats.io.remote_errors import storage_error
+
+#: A request for less costs as much.
+MIN_READ = 1 << 18
+MAX_AHEAD = 1 << 22
+#: A range is fetched in parts of this size.
+PART = 1 << 21
+FETCHERS = 8
+
+
+class _Fetchers:
+    """The threads that fetch, one pool per process."""
+
+    pool: ThreadPoolExecutor | None = None
+
+    @classmethod
+    def get(cls) -> ThreadPoolExecutor:
+        if cls.pool is None:
+            cls.pool = ThreadPoolExecutor(FETCHERS, thread_name_prefix="savepoint-fetch")
+        return cls.pool
+
+    @classmethod
+    def forget(cls) -> None:
+        cls.pool = None
+
+
+# A child process has no threads of its parent.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_Fetchers.forget)
+
+
+class _Range:
+    """Bytes from ``start`` to ``end``, on their way."""
+
+    def __init__(self, file: Any, path: str, start: int, end: int) -> None:
+        self.start, self.end = start, end
+        self._path = path
+        pool = _Fetchers.get()
+        self._parts: list[tuple[int, int, Future[bytes]]] = []
+        for low in range(start, end, PART):
+            size = min(PART, end - low)
+            self._parts.append((low, size, pool.submit(_read_part, file, path, low, size)))
+
+    def copy(self, start: int, target: memoryview) -> None:
+        """Fill a buffer with the bytes from ``start`` on, when they are there."""
+        stop = start + len(target)
+        for low, size, part in self._parts:
+            first, last = max(start, low), min(stop, low + size)
+            if first < last:
+                target[first - start : last - start] = part.result()[first - low : last - low]
+
+    def cancel(self) -> bool:
+        """Fetch no more of it; whether nothing is on its way now."""
+        idle = [part.cancel() or part.done() for _, _, part in self._parts]  # every one is cancelled
+        return all(idle)
+
+
+def _read_part(file: Any, path: str, start: int, size: int) -> bytes:
+    """A part of a file, whole."""
+    parts: list[bytes] = []
+    done = 0
+    while done < size:
+        try:
+            data = file.read_at(size - done, start + done)
+        except OSError as error:
+            raise storage_error(error, path) from None
+        if not data:
+            raise CorruptStateError(
+                "the file is shorter than it should be",
+                path=path,
+                offset=start + done,
+                expected=f"{size - done} more bytes",
+                found="the end of the file",
+                remedy="the file is truncated, or was replaced while it was read: take it from its origin again",
+            )
+        parts.append(data)
+        done += len(data)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+class RemoteInputFile:
+    """A file that pyarrow opened; not for several threads at a time."""
+
+    def __init__(self, file: Any, path: str) -> None:
+        self.path = path
+        self.size = int(file.size())
+        self._file = file
+        self._ranges: list[_Range] = []
+        self._last = -1
+        self._ahead = MIN_READ
+
+    def read_into(self, start: int, buffer: Any) -> None:
+        """Fill the whole writable buffer with the bytes from ``start`` on."""
+        target = memoryview(buffer).cast("B")
+        stop = start + len(target)
+        if stop > self.size:
+            raise CorruptStateError(
+                "the file is shorter than it should be",
+                path=self.path,
+                offset=start,
+                expected=f"{len(target)} bytes",
+                found=f"{self.size} bytes in all",
+                remedy="the file is truncated: take it from its origin again",
+            )
+        goes_on = start == self._last
+        if not goes_on:
+            self._ahead = MIN_READ
+        position = start
+        while position < stop:
+            found = self._range(position, stop)
+            last = min(stop, found.end)
+            found.copy(position, target[position - start : last - start])
+            position = last
+        self._last = stop
+        if goes_on:
+            self._fetch_ahead(stop, len(target))
+
+    def _range(self, position: int, stop: int) -> _Range:
+        """The bytes at a position: fetched before, or now."""
+        for known in self._ranges:
+            if known.start <= position < known.end:
+                return known
+        end = min(self.size, max(stop, position + MIN_READ))
+        new = _Range(self._file, self.path, position, end)
+        return new if end - position > MAX_AHEAD else self._keep(new)
+
+    def _fetch_ahead(self, position: int, step: int) -> None:
+        """Have what comes next fetched, once the reader is in the last of what was fetched."""
+        if any(known.start <= position < known.end for known in self._ranges[:-1]):
+            return
+        end = next((last.end for last in self._ranges[-1:] if last.start <= position <= last.end), position)
+        if end < self.size:
+            self._ahead = min(MAX_AHEAD, max(2 * self._ahead, step))
+            self._keep(_Range(self._file, self.path, end, min(self.size, end + self._ahead)))
+
+    def _keep(self, new: _Range) -> _Range:
+        for known in self._ranges[:-1]:
+            known.cancel()
+        self._ranges = [*self._ranges[-1:], new]
+        return new
+
+    def close(self) -> None:
+        """Close the file, unless a part of it is on its way: then that closes it when it has come."""
+        ranges, self._ranges = self._ranges, []
+        file, self._file = self._file, None
+        idle = [known.cancel() for known in ranges]
+        if file is not None and all(idle):
+            file.close()

@@ -1,0 +1,118 @@
+"""What a file system of snapshots is: files by path, found, listed, read at any position, written.
+
+``filesystem`` has the ones that there are.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pyspark_savepoint.formats.io.outputs import OutputFile
+
+
+@dataclass(frozen=True, slots=True)
+class FileInfo:
+    """A file or folder that is there; ``modified`` in seconds since 1970, where it is known."""
+
+    path: str
+    is_directory: bool
+    size: int
+    modified: float | None
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return posixpath.basename(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """A folder that a file must be in after links are resolved: ``folder`` (one name, or none) of ``base``.
+
+    Links are resolved in ``base``, which the user named; ``folder`` itself may not be one.
+    """
+
+    base: str
+    folder: str = ""
+
+    def __str__(self) -> str:
+        return posixpath.join(self.base, self.folder) if self.folder else self.base
+
+
+class InputFile(Protocol):
+    """An open file, read at any position."""
+
+    path: str
+    size: int
+
+    def read_into(self, start: int, buffer: Any) -> None:
+        """Fill the whole writable buffer with the bytes from ``start`` on."""
+        ...
+
+    def close(self) -> None:
+        """Close the file."""
+        ...
+
+
+class SnapshotFileSystem(Protocol):
+    """A file system by description: frozen, picklable, nothing open."""
+
+    def info(self, path: str) -> FileInfo | None:
+        """What is at the path; None if nothing is."""
+        ...
+
+    def list(self, path: str) -> list[FileInfo]:
+        """What a folder holds, by name; links to folders are not followed."""
+        ...
+
+    def open_input(self, path: str, anchor: Anchor | None = None) -> InputFile:
+        """Open a file for reading; with an anchor, only if it lies there."""
+        ...
+
+    def uri(self, path: str) -> str:
+        """The path as a user would write it."""
+        ...
+
+    def absence(self, path: str) -> str | None:
+        """Why there may be nothing at a path, where more is to be said."""
+        ...
+
+    @property
+    def renames(self) -> bool:
+        """Whether :meth:`move` costs nothing."""
+        ...
+
+    def open_output(self, path: str, *, durable: bool = True) -> OutputFile:
+        """A new file; only a durable one need outlive a power failure."""
+        ...
+
+    def create_directory(self, path: str) -> None:
+        """The folder, and those above it that are missing."""
+        ...
+
+    def delete_file(self, path: str) -> None:
+        """The file, where it is there."""
+        ...
+
+    def delete_directory(self, path: str) -> None:
+        """The folder and all in it, where it is there."""
+        ...
+
+    def delete_empty_directory(self, path: str) -> None:
+        """The folder, where it is there and empty."""
+        ...
+
+    def move(self, source: str, target: str) -> None:
+        """Give a file another name, which nothing has."""
+        ...
+
+    def publish(self, path: str, data: bytes, *, replace: bool) -> None:
+        """A file that appears whole; ConcurrentWriteError if it is there and may not be replaced."""
+        ...
+
+    def lock(self, directory: str) -> AbstractContextManager[None]:
+        """Hold a folder against other writers of this package, where that can be."""
+        ...

@@ -1,0 +1,1 @@
+"""Keyed state as streams of key groups: canonical, heap and changelog."""

@@ -1,0 +1,87 @@
+"""Heads of state streams, read from files: in steps, and around serializer snapshots that are the user's own.
+
+A snapshot of a class that nobody knows may have a payload without length or shape. Where the head ends is known,
+though: the first data begin there. So lengths are tried, shortest first, until the rest of the head parses up to
+exactly that byte.
+"""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+from pyspark_savepoint.formats.data_view import DataInputView
+from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.io import snappy
+from pyspark_savepoint.formats.io.byte_source import ByteSource
+from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, OperatorBackendHeader
+from pyspark_savepoint.formats.serializers.base import UnknownPayloads
+
+# Heads are kilobytes; Kryo and Avro snapshots may take more. They are read in steps, up to this.
+FIRST_READ = 1 << 16
+MAX_HEADER = 1 << 26
+# A user's payload is a few names. Trying lengths for it may not take longer than parsing this many bytes.
+MAX_PAYLOAD = 1 << 12
+MAX_TRIED = 1 << 23
+
+H = TypeVar("H", KeyedBackendHeader, OperatorBackendHeader)
+
+
+def read_header(kind: type[H], source: ByteSource, end: int) -> H:
+    """The head of a stream whose data begin at ``end``."""
+    most = min(end, source.size, MAX_HEADER)
+    size = min(FIRST_READ, most)
+    while True:
+        view = DataInputView(source.read(0, size), source.path)
+        unknown = UnknownPayloads()
+        header, problem = None, None
+        try:
+            header = kind.read(view, unknown)
+        except SavepointError as error:
+            problem = error
+        if header is not None and (not unknown.met or _ends_at(header, most)):
+            return header
+        if size == most:
+            fitting = _Fit(kind, view, most).fit(unknown) or header
+            if fitting is None:
+                assert problem is not None
+                raise problem
+            return fitting
+        size = min(4 * size, most)
+
+
+def _ends_at(header: KeyedBackendHeader | OperatorBackendHeader, end: int) -> bool:
+    # A compressed operator stream begins with an identifier, and its first element behind that.
+    if isinstance(header, OperatorBackendHeader) and header.compressed:
+        return header.size in (end, end - len(snappy.IDENTIFIER))
+    return header.size == end
+
+
+class _Fit(Generic[H]):
+    """Tries lengths for unknown payloads until the header ends where it must."""
+
+    def __init__(self, kind: type[H], view: DataInputView, end: int) -> None:
+        self.kind: type[H] = kind
+        self.view = view
+        self.end = end
+        self.tries = MAX_TRIED // max(1, end)
+
+    def fit(self, unknown: UnknownPayloads) -> H | None:
+        """Try lengths for the first payload that has none, then for those behind it; None where none fit."""
+        start = next((place for place in sorted(unknown.met) if place not in unknown.lengths), None)
+        if start is None:
+            return None
+        for length in range(min(MAX_PAYLOAD, self.end - start) + 1):
+            attempt = unknown.with_length(start, length)
+            found = self._attempt(attempt) or self.fit(attempt)
+            if found is not None or self.tries <= 0:
+                return found
+        return None
+
+    def _attempt(self, unknown: UnknownPayloads) -> H | None:
+        self.tries -= 1
+        self.view.position = 0
+        try:
+            header = self.kind.read(self.view, unknown)
+        except SavepointError:
+            return None
+        return header if _ends_at(header, self.end) else None

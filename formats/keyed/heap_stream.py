@@ -1,0 +1,330 @@
+"""Keyed state in the heap format: hashmap checkpoints and native savepoints, and its savepoints before 1.13.
+
+    stream   := KeyedHeader  KeyGroup*                        every key group of the range has an offset
+    KeyGroup := i32 keyGroup  (i16 stateId  Table)[states]    each (stateId, Table) snappy framed if compressed
+    Table    := i32 n  (namespace  key  value)[n]             timers: i32 n  timer[n]
+
+Entries have no lengths: a value that nobody can delimit hides everything behind it in its key group. A list is
+``i32 n`` and its elements here, a map ``i32 n`` and its entries: the whole value is one entry.
+Twins: ``HeapSnapshotStrategy``, ``HeapRestoreOperation``, ``StateTableByKeyGroupReaders``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
+
+import numpy as np
+
+from pyspark_savepoint.formats.columns import Bytes, Cursors, DecodeOptions, Longs, Origin
+from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, UndecodableStateError
+from pyspark_savepoint.formats.io.byte_source import ByteSource
+from pyspark_savepoint.formats.keyed.keyed_block import HEAP, KeyedBlock
+from pyspark_savepoint.formats.keyed.keyed_content import Extent, KeyGroupContent, read_extent, whole_content
+from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
+from pyspark_savepoint.formats.serializers.layout import locate, locate_some
+
+#: Entries of a window that are found at a time.
+MAX_ENTRIES = 1 << 16
+
+
+@dataclass(slots=True)
+class _Table:
+    """The entries of one state in some key groups: spans per part, and the number per key group."""
+
+    state: int
+    groups: Longs
+    counts: Longs
+    starts: Any
+    stops: Any
+
+
+class HeapKeyedStream:
+    """An open stream in the heap format."""
+
+    form = HEAP
+
+    def __init__(
+        self,
+        source: ByteSource,
+        header: KeyedBackendHeader,
+        extents: Sequence[Extent],
+        origin: Origin,
+        options: DecodeOptions,
+    ) -> None:
+        self.options = options
+        self.source = source
+        self.header = header
+        self.extents = extents
+        self.origin = origin
+
+    def blocks(self, key_groups: set[int], selected: set[int], namespaced: bool, window: int) -> Iterator[KeyedBlock]:
+        """Entries of some key groups, as many at a time as ``window`` bytes hold.
+
+        Key groups larger than that come in several blocks that are not complete.
+        """
+        # What is compressed takes four times its room, as a rule; the window bounds memory, not reading.
+        limit = window // 4 if self.header.compressed else window
+        waiting: list[Extent] = []
+        size = 0
+        for extent in self.extents:
+            if extent.key_group not in key_groups:
+                continue
+            if waiting and size + extent.size > limit:
+                yield self._block(waiting, selected, namespaced)
+                waiting, size = [], 0
+            if extent.size > limit:
+                yield from self._partial(extent, selected, namespaced, window)
+                continue
+            waiting.append(extent)
+            size += extent.size
+        if waiting:
+            yield self._block(waiting, selected, namespaced)
+
+    rows_or_blocks = blocks
+
+    def _content(self, extents: Sequence[Extent]) -> tuple[Bytes, Longs, Longs, Origin]:
+        """Buffer, start and end of every key group behind its number, and where that is in the file."""
+        compressed = self.header.compressed
+        parts = []
+        for extent in extents:
+            self._check_number(extent)
+            if compressed and self.header.states:
+                parts.append(whole_content(self.source, extent.start + 4, extent.end, True))
+            else:
+                parts.append(read_extent(self.source, extent.start + 4, extent.end))
+        ends = np.cumsum([len(part) for part in parts])
+        starts = ends - np.array([len(part) for part in parts])
+        # With one key group, or plain contiguous ones, positions translate to bytes of the file.
+        base = extents[0].start + 4 if len(extents) == 1 else 0
+        origin = Origin(self.source.path, base, self.origin.operator, None, compressed or len(extents) > 1)
+        return np.concatenate(parts), starts, ends, origin
+
+    def _check_number(self, extent: Extent) -> None:
+        head = self.source.read(extent.start, 4) if extent.size >= 4 else b""
+        if int.from_bytes(head, "big") != extent.key_group or len(head) < 4:
+            raise CorruptStateError(
+                f"key group {extent.key_group} is not what the format says",
+                path=self.source.path,
+                offset=extent.start,
+                operator=self.origin.operator,
+                expected=f"the number of key group {extent.key_group}",
+                found=head.hex(),
+                remedy=UNREADABLE,
+            )
+
+    def _block(self, extents: Sequence[Extent], selected: set[int], namespaced: bool) -> KeyedBlock:
+        buffer, start, end, origin = self._content(extents)
+        at = Cursors(buffer, start.astype(np.int64), end.astype(np.int64), origin, self.options)
+        tables = self._tables(at, selected)
+        return self._assemble(buffer, origin, extents, tables, namespaced)
+
+    def _partial(self, extent: Extent, selected: set[int], namespaced: bool, window: int) -> Iterator[KeyedBlock]:
+        """The tables of one key group, one after another, each in as many pieces as windows it reaches into."""
+        self._check_number(extent)
+        walk = _Walk(self, extent, window)
+        seen: set[int] = set()
+        for _ in self.header.states:
+            state, left = walk.head()
+            if state in seen:
+                walk.fail("every state once in a key group", f"state {state} twice")
+            try:
+                while left:
+                    starts, stops = walk.entries(state, self._parts(state, walk.cursors(state)), left)
+                    left -= starts.shape[1]
+                    if state in selected:
+                        table = _Table(state, np.zeros(1, np.int64), np.array([starts.shape[1]]), starts, stops)
+                        block = self._assemble(walk.buffer, walk.origin, [extent], [table], namespaced)
+                        yield replace(block, complete=False)
+            except UndecodableStateError as error:
+                if selected <= seen:
+                    return  # what nobody asked for is not proved to end where it should
+                raise self._hidden(state, error, selected) from None
+            seen.add(state)
+        walk.expect_end()
+
+    def _tables(self, at: Cursors, selected: set[int]) -> list[_Table]:
+        """Walk the tables of all key groups side by side: the first table of each, then the second, and so on."""
+        seen = np.zeros((len(at), len(self.header.states)), np.bool_)
+        tables: list[_Table] = []
+        for _ in self.header.states:
+            passed = set(np.flatnonzero(seen.all(axis=0)).tolist())
+            ids = self._next_states(at, seen)
+            for state in np.unique(ids).tolist():
+                rows = np.flatnonzero(ids == state)
+                here = at.select(rows)
+                here.origin = replace(at.origin, state=self.header.states[state].name)
+                try:
+                    table = self._table(here, state, rows)
+                except UndecodableStateError as error:
+                    if selected <= passed:
+                        return tables  # what nobody asked for is not proved to end where it should
+                    raise self._hidden(state, error, selected) from None
+                at.update(rows, here)
+                if state in selected:
+                    tables.append(table)
+        at.expect_end()
+        return tables
+
+    def _next_states(self, at: Cursors, seen: Any) -> Any:
+        """The id of the next table of every key group."""
+        before = at.position.copy()
+        ids = read_numbers(at, "read_i16", np.int16, "a state id")
+        wrong = np.flatnonzero((ids < 0) | (ids >= seen.shape[1]))
+        if len(wrong):
+            at.position[:] = before
+            at.fail(int(wrong[0]), f"a state id below {seen.shape[1]}", int(ids[wrong[0]]))
+        again = np.flatnonzero(seen[np.arange(len(at)), ids])
+        if len(again):
+            at.position[:] = before
+            at.fail(int(again[0]), "every state once in a key group", f"state {int(ids[again[0]])} twice")
+        seen[np.arange(len(at)), ids] = True
+        return ids
+
+    def _table(self, at: Cursors, state: int, rows: Longs) -> _Table:
+        counts = read_numbers(at, "read_i32", np.int32, "a number of entries").astype(np.int64)
+        wrong = np.flatnonzero((counts < 0) | (counts > at.end - at.position))
+        if len(wrong):
+            at.position -= 4
+            at.fail(int(wrong[0]), "a number of entries that the key group has room for", int(counts[wrong[0]]))
+        if not counts.any():
+            nothing = np.empty((3, 0), np.int64)
+            return _Table(state, rows, counts, nothing, nothing)
+        starts, stops = locate(self._parts(state, at), at, counts)
+        return _Table(state, rows, counts, starts, stops)
+
+    def _parts(self, state: int, at: Cursors) -> list[TypeSerializer]:
+        """Serializers of a table's entries in order; UndecodableStateError where nobody can delimit one of them."""
+        meta = self.header.states[state]
+        if meta.kind is BackendStateType.PRIORITY_QUEUE:
+            parts = [meta.value_serializer]
+        else:
+            parts = [meta.namespace_serializer, self.header.key_serializer, meta.value_serializer]
+        opaque = [each for part in parts for each in part.opaque_parts()]
+        if opaque:
+            facts = at.origin.facts(int(at.position[0]))
+            raise UndecodableStateError("", found=opaque[0].flink_type, **facts)
+        return parts
+
+    def _hidden(self, state: int, error: UndecodableStateError, selected: set[int]) -> UndecodableStateError:
+        name = self.header.states[state].name
+        wanted = ", ".join(self.header.states[other].name for other in sorted(selected))
+        facts = {key: error.facts.get(key) for key in ("path", "offset", "operator", "found")}
+        return UndecodableStateError(
+            f"state {name!r} has values that only the user's code can delimit; in this format they hide what "
+            f"stands behind them, here states of {wanted}",
+            state=name,
+            expected="values whose end their serializer tells",
+            remedy="take a canonical savepoint (its entries have lengths), read only states that stand before it "
+            "(option 'state'), or plug in a serializer (entry point group 'pyspark_savepoint.serializers')",
+            **facts,
+        )
+
+    def _assemble(
+        self, buffer: Bytes, origin: Origin, extents: Sequence[Extent], tables: list[_Table], namespaced: bool
+    ) -> KeyedBlock:
+        group_of = np.array([extent.key_group for extent in extents], np.int32)
+        runs: list[list[tuple[int, int]]] = [[] for _ in extents]
+        first = 0
+        for table in tables:
+            stops = first + np.cumsum(table.counts)
+            for row, low, high in zip(
+                table.groups.tolist(), (stops - table.counts).tolist(), stops.tolist(), strict=True
+            ):
+                if high > low:
+                    runs[row].append((low, high))
+            first += int(table.counts.sum())
+
+        def spans(part: int, which: str) -> Longs:
+            # A timer is one part: the whole entry is its key, and nothing is its namespace and value.
+            columns = [
+                getattr(table, which)[part]
+                if len(table.starts) == 3
+                else (table.starts if (part, which) == (1, "starts") else table.stops)[0]
+                for table in tables
+            ]
+            return np.concatenate([np.asarray(column, np.int64) for column in columns] or [np.empty(0, np.int64)])
+
+        state = np.repeat([t.state for t in tables], [int(t.counts.sum()) for t in tables]).astype(np.int32)
+        key_group = np.concatenate([np.repeat(group_of[t.groups], t.counts) for t in tables] or [np.empty(0, np.int32)])
+        namespace_start, namespace_end = spans(0, "starts"), spans(0, "stops")
+        key_start, key_end = spans(1, "starts"), spans(1, "stops")
+        value_start, value_end = spans(2, "starts"), spans(2, "stops")
+        return KeyedBlock(
+            HEAP, self.header.states, buffer, origin, state, key_group,
+            key_start, key_end, namespace_start, namespace_end, key_end, key_end, value_start, value_end,
+            namespace_start if namespaced else key_start, key_end,
+            [(extent.key_group, runs[i]) for i, extent in enumerate(extents)],
+            namespaced=namespaced,
+        )  # fmt: skip
+
+
+class _Walk:
+    """The content of one key group, walked forward: a window, and the position in it."""
+
+    def __init__(self, stream: HeapKeyedStream, extent: Extent, window: int) -> None:
+        self.stream = stream
+        self.compressed = stream.header.compressed
+        self.content = KeyGroupContent(stream.source, extent.start + 4, extent.end, self.compressed)
+        self.start = 0 if self.compressed else extent.start + 4
+        self.window = window
+        self.buffer = np.empty(0, np.uint8)
+        self.position = 0
+
+    @property
+    def origin(self) -> Origin:
+        """Where the window is."""
+        return Origin(self.stream.source.path, self.start, self.stream.origin.operator, None, self.compressed)
+
+    def cursors(self, state: int | None = None) -> Cursors:
+        """One cursor, from here to the end of the window."""
+        name = None if state is None else self.stream.header.states[state].name
+        end = np.array([len(self.buffer)], np.int64)
+        origin = replace(self.origin, state=name)
+        return Cursors(self.buffer, np.array([self.position], np.int64), end, origin, self.stream.options)
+
+    def more(self, size: int) -> None:
+        """Move the window: what is left of it, and about ``size`` more bytes."""
+        self.start += self.position
+        self.buffer = self.content.window(self.buffer[self.position :].copy(), size)
+        self.position = 0
+
+    def head(self) -> tuple[int, int]:
+        """State id and number of entries of a table."""
+        while len(self.buffer) - self.position < 6 and not self.content.exhausted:
+            self.more(self.window)
+        at = self.cursors()
+        state = int(read_numbers(at, "read_i16", np.int16, "a state id")[0])
+        count = int(read_numbers(at, "read_i32", np.int32, "a number of entries")[0])
+        if not 0 <= state < len(self.stream.header.states):
+            self.fail(f"a state id below {len(self.stream.header.states)}", state)
+        if count < 0:
+            self.fail("a number of entries", count)
+        self.position += 6
+        return state, count
+
+    def entries(self, state: int, parts: Sequence[TypeSerializer], most: int) -> tuple[Any, Any]:
+        """Spans of the next entries of a table: as many as are in the window, but at least one."""
+        size = self.window
+        while True:
+            at = self.cursors(state)
+            starts, stops = locate_some(parts, at, min(most, MAX_ENTRIES))
+            if starts.shape[1]:
+                self.position = int(at.position[0])
+                return starts, stops
+            if self.content.exhausted:
+                locate(parts, at, np.ones(1, np.int64))
+            self.more(size)
+            size *= 2
+
+    def expect_end(self) -> None:
+        """Nothing is left."""
+        if self.position < len(self.buffer) or not self.content.exhausted:
+            self.fail("the end of the key group")
+
+    def fail(self, expected: str, found: object = None) -> NoReturn:
+        """Raise a CorruptStateError for the current position."""
+        self.cursors().fail(0, expected, found)

@@ -1,0 +1,290 @@
+"""Keyed state in the full (canonical) format: of every backend's canonical savepoints, and RocksDB's up to 1.15.
+
+    stream       := KeyedHeader  KeyGroup*               contiguous; offset 0 in the handle: no entries
+    KeyGroup     := u16 stateId  Entry+ ... u16 0xFFFF   framing: kernels/frames.py; snappy framed if compressed
+    Entry        := blob compositeKey  blob value
+    compositeKey := prefix  rest                         composite_key.py; its highest bit: the last of its run
+    prefix       := key group, one byte up to max parallelism 128, else two
+
+Twins: ``FullSnapshotAsyncWriter``, ``FullSnapshotRestoreOperation``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from pyspark_savepoint.formats.columns import Bytes, DecodeOptions, Longs, Origin
+from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError
+from pyspark_savepoint.formats.io.byte_source import ByteSource
+from pyspark_savepoint.formats.keyed.composite_key import constant_width, is_map, split_composite_keys
+from pyspark_savepoint.formats.keyed.frame_spans import FrameSpans, RowSpans
+from pyspark_savepoint.formats.keyed.keyed_block import FULL, KeyedBlock, SortedRows, runs_of
+from pyspark_savepoint.formats.keyed.keyed_content import Extent, KeyGroupContent, read_extent, whole_content
+from pyspark_savepoint.formats.keyed.large_key_group import merge_large_key_group
+from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
+
+MIN_FRAME = 9
+#: Of hash tables: nobody can write keys that all collide.
+
+
+class FullKeyedStream:
+    """An open stream in the full format. ``selected`` are the states whose entries are wanted, as ids."""
+
+    form = FULL
+
+    def __init__(
+        self,
+        source: ByteSource,
+        header: KeyedBackendHeader,
+        extents: Sequence[Extent],
+        max_parallelism: int,
+        origin: Origin,
+        options: DecodeOptions,
+    ) -> None:
+        self.source = source
+        self.options = options
+        self.header = header
+        self.extents = extents
+        self.prefix = 2 if max_parallelism > 128 else 1
+        self.origin = origin
+        self._sorted = True
+
+    def blocks(self, key_groups: set[int], selected: set[int], namespaced: bool, window: int) -> Iterator[KeyedBlock]:
+        """Entries of some key groups; ``namespaced`` rows are a key and a namespace.
+
+        Key groups larger than ``window`` bytes come in several blocks that are not complete.
+        """
+        for block in self._read(key_groups, selected, namespaced, window, join=False):
+            assert isinstance(block, KeyedBlock)
+            yield block
+
+    def rows_or_blocks(
+        self, key_groups: set[int], selected: set[int], namespaced: bool, window: int
+    ) -> Iterator[KeyedBlock | SortedRows]:
+        """As :meth:`blocks`, but rows already joined where the file's order lets them be."""
+        yield from self._read(key_groups, selected, namespaced, window, join=True)
+
+    def _read(
+        self, key_groups: set[int], selected: set[int], namespaced: bool, window: int, join: bool
+    ) -> Iterator[KeyedBlock | SortedRows]:
+        rows = join and self._tail(selected) >= 0
+        # What is compressed takes four times its room, as a rule; the window bounds memory, not reading.
+        limit = window // 4 if self.header.compressed else window
+        waiting: list[Extent] = []
+        size = 0
+        for extent in self.extents:
+            if extent.key_group not in key_groups:
+                continue
+            if waiting and (size + extent.size > limit or waiting[-1].end != extent.start):
+                yield self._complete(waiting, selected, namespaced, rows)
+                waiting, size = [], 0
+            if extent.size > limit:
+                wanted = (selected, namespaced, window)
+                merged = merge_large_key_group(self, extent, wanted) if join else None
+                yield from merged or self._partial(extent, *wanted)
+                continue
+            waiting.append(extent)
+            size += extent.size
+        if waiting:
+            yield self._complete(waiting, selected, namespaced, rows)
+
+    def _tail(self, selected: set[int]) -> int:
+        """Bytes of the namespace, the same for all selected states, if each has one entry per key; else -1."""
+        metas = [self.header.states[state] for state in selected]
+        widths = {-1 if is_map(meta) else constant_width(meta.namespace_serializer) for meta in metas}
+        return widths.pop() if len(widths) == 1 else -1
+
+    def _complete(
+        self, extents: list[Extent], selected: set[int], namespaced: bool, rows: bool
+    ) -> KeyedBlock | SortedRows:
+        buffer, ends, origin = self._content(extents)
+        if rows:
+            merged = self._merge(buffer, origin, extents, ends, sorted(selected), namespaced)
+            if merged is not None:
+                return merged
+            # The walk has cleared flag bits that the general way looks for.
+            buffer, ends, origin = self._content(extents)
+        frames = self._frames(len(buffer))
+        bounds = [0]
+        start = 0
+        for extent, end in zip(extents, ends, strict=True):
+            why, position, _ = frames.split(buffer, start, end, extent.key_group, -1)
+            if why != frames.done or position != end:
+                self._unreadable(origin, position, extent.key_group, why, frames)
+            bounds.append(frames.count)
+            start = end
+        return self._block(buffer, origin, frames, extents, bounds, selected, namespaced, complete=True)
+
+    def _frames(self, size: int) -> FrameSpans:
+        """Room for the entries of some bytes."""
+        return FrameSpans(size // MIN_FRAME + 1, self.prefix, len(self.header.states))
+
+    def _content(self, extents: list[Extent]) -> tuple[Bytes, list[int], Origin]:
+        """The content of contiguous key groups, the end of each, and where that is in the file."""
+        first = extents[0].start
+        if not self.header.compressed:
+            ends = [extent.end - first for extent in extents]
+            return read_extent(self.source, first, extents[-1].end), ends, self._origin(first)
+        parts = [whole_content(self.source, extent.start, extent.end, True) for extent in extents]
+        buffer = np.concatenate(parts) if len(parts) > 1 else parts[0]
+        return buffer, np.cumsum([len(part) for part in parts]).tolist(), self._origin(0)
+
+    def _merge(
+        self,
+        buffer: Bytes,
+        origin: Origin,
+        extents: list[Extent],
+        ends: list[int],
+        columns: list[int],
+        namespaced: bool,
+    ) -> SortedRows | None:
+        """Rows of whole key groups by one walk; None where something is wrong, for the general way says what."""
+        from pyspark_savepoint.formats.kernels import walk
+
+        tail = self._tail(set(columns))
+        place = {state: i for i, state in enumerate(columns)}
+        runs = np.empty((len(self.header.states), 4), np.int64)
+        found, capacity, start = [], 0, 0
+        for extent, end in zip(extents, ends, strict=True):
+            why, position, count = walk.find_runs(
+                buffer, start, end, extent.key_group, self.prefix, len(self.header.states), runs
+            )
+            chosen = runs[[i for i in range(count) if int(runs[i, walk.STATE]) in place]]
+            if why != 0 or position != end or len(set(chosen[:, walk.STATE].tolist())) != len(chosen):
+                return None
+            found.append(chosen)
+            capacity += int(chosen[:, walk.COUNT].sum())
+            start = end
+        rows = RowSpans(capacity, len(columns))
+        for chosen in found:
+            before = rows.count
+            column = np.array([place[state] for state in chosen[:, walk.STATE].tolist()], np.int64)
+            after = self._join(buffer, chosen, column, 0 if namespaced else tail, rows)
+            if after < 0:
+                return None
+            for missing in place.keys() - set(chosen[:, walk.STATE].tolist()):
+                rows.value_start[place[missing], before:after] = -1
+            rows.bounds.append(after)
+        n = rows.count
+        key_group = np.repeat(np.array([extent.key_group for extent in extents], np.int32), np.diff(rows.bounds))
+        composite_end = rows.key_end[:n]
+        return SortedRows(
+            FULL, self.header.states, buffer, origin, columns, key_group,
+            rows.key_start[:n], composite_end - tail, composite_end, rows.value_start[:, :n], rows.value_end[:, :n],
+        )  # fmt: skip
+
+    def _join(self, buffer: Bytes, runs: Any, column: Longs, tail: int, rows: RowSpans) -> int:
+        """Rows of one key group behind those that there are: how many there are then, or -1."""
+        from pyspark_savepoint.formats.kernels import hashing, walk
+
+        spans = (rows.key_start, rows.key_end, rows.value_start, rows.value_end)
+        start, stop = runs[:, walk.START].copy(), runs[:, walk.STOP].copy()
+        after = -1
+        if self._sorted:
+            after = walk.merge_runs(buffer, start.copy(), stop, column, self.prefix, tail, rows.count, *spans)
+            # What one writer did not sort in one key group it will not have sorted in the next.
+            self._sorted = after >= 0
+        if after < 0:
+            entries = int(runs[:, walk.COUNT].sum())
+            table = np.empty(1 << (2 * entries).bit_length(), np.int32)
+            secret = hashing.SECRET
+            after = walk.hash_runs(buffer, start, stop, column, self.prefix, tail, rows.count, *spans, table, secret)
+        return int(after)
+
+    def _partial(self, extent: Extent, selected: set[int], namespaced: bool, window: int) -> Iterator[KeyedBlock]:
+        content = self.content_of(extent)
+        for block, _ in self.windows(content, extent, (selected, namespaced, window)):
+            yield block
+
+    def content_of(self, extent: Extent) -> KeyGroupContent:
+        """A reader of one key group."""
+        return KeyGroupContent(self.source, extent.start, extent.end, self.header.compressed)
+
+    def windows(
+        self,
+        content: KeyGroupContent,
+        extent: Extent,
+        wanted: tuple[set[int], bool, int],
+        run: tuple[int, int, int] | None = None,
+        rest: Bytes | None = None,
+    ) -> Iterator[tuple[KeyedBlock, int]]:
+        """Blocks of a key group that is read in windows, each with the content offset of its buffer.
+
+        ``wanted``: states, whether spans cover namespaces, bytes of a window. ``run``: only the entries of one state,
+        from one content offset to another; then ``rest`` is what the reader has of it already.
+        """
+        selected, namespaced, window = wanted
+        state, before, stop = run if run is not None else (-1, 0, None)
+        rest = np.empty(0, np.uint8) if rest is None else rest
+        size = window
+        while stop is None or before < stop:
+            buffer = content.window(rest, size)
+            origin = self._origin(before if self.header.compressed else extent.start + before)
+            # The two bytes behind a run belong to its last entry, which is flagged.
+            end = len(buffer) if stop is None else min(len(buffer), stop + 2 - before)
+            frames = self._frames(end)
+            why, position, state = frames.split(buffer, 0, end, extent.key_group, state)
+            if not self._goes_on(content, why, frames, position, len(buffer), stop is not None):
+                self._unreadable(origin, position, extent.key_group, why, frames)
+            if frames.count:
+                bounds = [0, frames.count]
+                block = self._block(buffer, origin, frames, [extent], bounds, selected, namespaced, complete=False)
+                yield block, before
+            if why == frames.done:
+                return
+            size = window if frames.count else 2 * size
+            before += position
+            rest = buffer[position:].copy()
+
+    def _goes_on(
+        self, content: KeyGroupContent, why: int, frames: FrameSpans, position: int, size: int, part: bool
+    ) -> bool:
+        """Whether a window ended as it may: within an entry, or with the end mark at the very end."""
+        if why == frames.more:
+            return not content.exhausted or (part and frames.count > 0)
+        return why == frames.done and (part or (position == size and content.exhausted))
+
+    def _origin(self, base: int) -> Origin:
+        return Origin(self.source.path, base, self.origin.operator, None, self.header.compressed)
+
+    def _unreadable(self, origin: Origin, position: int, key_group: int, why: int, frames: FrameSpans) -> NoReturn:
+        found = {frames.done: "the end mark before the end", frames.more: "the end of the bytes within an entry"}
+        raise CorruptStateError(
+            f"key group {key_group} is not what the format says",
+            expected="entries of known states, each with its key group, up to an end mark at the key group's end",
+            found=found.get(why, "a length, state id or key group that cannot be"),
+            remedy=UNREADABLE,
+            **origin.facts(position),
+        )
+
+    def _block(
+        self,
+        buffer: Bytes,
+        origin: Origin,
+        frames: FrameSpans,
+        extents: Sequence[Extent],
+        bounds: list[int],
+        selected: set[int],
+        namespaced: bool,
+        complete: bool,
+    ) -> KeyedBlock:
+        n = frames.count
+        state, key_start, end = frames.state[:n], frames.key_start[:n], frames.key_end[:n]
+        counts = np.diff(bounds)
+        key_group = np.repeat(np.array([extent.key_group for extent in extents], np.int32), counts)
+        groups = []
+        for extent, low, high in zip(extents, bounds[:-1], bounds[1:], strict=True):
+            runs = [run for run in runs_of(state, low, high) if int(state[run[0]]) in selected]
+            if len({int(state[low]) for low, _ in runs}) != len(runs):
+                self._unreadable(origin, int(key_start[low]), extent.key_group, -1, frames)
+            groups.append((extent.key_group, runs))
+        block = KeyedBlock(
+            FULL, self.header.states, buffer, origin, state, key_group, key_start, end, end, end, end, end,
+            frames.value_start[:n], frames.value_end[:n], key_start, end, groups, complete, namespaced,
+        )  # fmt: skip
+        split_composite_keys(block, self.header.key_serializer, selected, self.options)
+        block.span_end = block.namespace_end if namespaced else block.key_end
+        return block

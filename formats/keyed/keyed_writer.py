@@ -1,0 +1,241 @@
+"""Keyed state written in the full (canonical) format: the mirror of ``keyed_stream``.
+
+    add(key group, state, entries)  in ascending key groups; states of one key group in any order, and repeatedly
+    first state   straight to the file        other states   framed, and kept back (``frame_spool``) until their turn
+
+The last entry of a state in a key group carries the flag bit, and only what comes next tells which one it is: so the
+last entry so far is always held back. Twins: ``FullSnapshotAsyncWriter``, ``FullSnapshotUtil``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pyspark_savepoint.formats.columns import Bytes, Ints, Longs
+from pyspark_savepoint.formats.data_view import DataOutputView
+from pyspark_savepoint.formats.io.snappy import FramedOutput, Output
+from pyspark_savepoint.formats.keyed.frame_spool import FrameSpool
+from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
+from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, KeyGroupRangeOffsets
+
+END_OF_KEY_GROUP = b"\xff\xff"
+FLAG = 0x80
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Entries of one state: spans of composite keys without the key-group prefix, and spans of values.
+
+    A composite key is ``key [vlen] namespace [vlen] [userKey]``, of a timer the timer; all spans are int64 arrays of
+    one length, values of timers are empty.
+    """
+
+    buffer: Bytes
+    key_start: Longs
+    key_end: Longs
+    value_buffer: Bytes
+    value_start: Longs
+    value_end: Longs
+
+    def __len__(self) -> int:
+        return len(self.key_start)
+
+
+class FullKeyedStreamWriter:
+    """Writes the head at once, then key groups. ``memory`` bounds what is kept back of states behind the first.
+
+    Offsets count from the file's first byte, which is the head's first.
+    """
+
+    def __init__(
+        self,
+        file: Output,
+        header: KeyedBackendHeader,
+        key_group_range: KeyGroupRange,
+        max_parallelism: int,
+        memory: int,
+        spill_directory: str | None = None,
+    ) -> None:
+        view = DataOutputView()
+        header.write(view)
+        file.write(view.getvalue())
+        self.key_group_range = key_group_range
+        self.prefix = 2 if max_parallelism > 128 else 1
+        self.states = len(header.states)
+        self._out = FramedOutput(file, len(view.getvalue()), header.compressed)
+        self._offsets = [0] * len(key_group_range)
+        #: How many entries every key group has so far.
+        self.entries = np.zeros(len(key_group_range), np.int64)
+        self._spool = FrameSpool(memory, spill_directory)
+        self._key_group = -1
+        #: The entry that every state of the open key group has last so far.
+        self._last: dict[int, Bytes] = {}
+
+    def add(self, key_group: int, state: int, entries: Entries) -> None:
+        """Entries of one state in one key group, which is the one before or a later one."""
+        if not 0 <= state < self.states:
+            raise ValueError(f"there is no state {state} among {self.states}")
+        if not len(entries):
+            return
+        self._open(key_group)
+        self.entries[key_group - self.key_group_range.start] += len(entries)
+        frames, last = self._frame(entries, np.array([0, len(entries)]), np.array([key_group], np.int32))
+        before = self._last.get(state)
+        if before is not None:
+            self._put(state, before)
+        elif state == 0:
+            self._out.write(bytes(2))
+        cut = int(last[0])
+        if cut:
+            self._put(state, frames[:cut])
+        self._last[state] = frames[cut:].copy() if cut else frames
+
+    def add_groups(self, key_groups: Ints, parts: Sequence[tuple[int, Entries, Longs]]) -> None:
+        """Entries of several ascending key groups: (state, entries, bounds), where those of ``key_groups[i]`` are
+        [bounds[i], bounds[i + 1]). The first key group may be the open one, and the last may be gone on with.
+        """
+        count = len(key_groups)
+        self._add_one(key_groups, parts, 0)
+        if count > 2:
+            self._add_inner(key_groups[1:-1], [(s, entries, bounds[1:-1]) for s, entries, bounds in parts])
+        if count > 1:
+            self._add_one(key_groups, parts, count - 1)
+
+    def _add_one(self, key_groups: Ints, parts: Sequence[tuple[int, Entries, Longs]], i: int) -> None:
+        for state, entries, bounds in parts:
+            self.add(int(key_groups[i]), state, _part(entries, int(bounds[i]), int(bounds[i + 1])))
+
+    def _add_inner(self, key_groups: Ints, parts: Sequence[tuple[int, Entries, Longs]]) -> None:
+        """Whole key groups, into one buffer."""
+        from pyspark_savepoint.formats.kernels import emit
+
+        self._close()
+        self._check(int(key_groups[0]), int(key_groups[-1]))
+        parts = sorted(parts, key=lambda part: part[0])
+        for _, _, bounds in parts:
+            self.entries[np.asarray(key_groups, np.int64) - self.key_group_range.start] += np.diff(bounds)
+        sizes = np.array([self._sizes(entries, bounds) for _, entries, bounds in parts])
+        # A state's number stands before its entries, and the end mark behind the last.
+        sizes += 2 * (sizes > 0)
+        totals = sizes.sum(axis=0)
+        totals += 2 * (totals > 0)
+        ends = np.cumsum(totals)
+        at = ends - totals
+        frames = np.empty(int(ends[-1]), np.uint8)
+        for marks in (ends[totals > 0] - 2, ends[totals > 0] - 1):
+            frames[marks] = 0xFF
+        starts = at.copy()
+        last = np.empty(len(key_groups), np.int64)
+        for (state, entries, bounds), size in zip(parts, sizes, strict=True):
+            there = size > 0
+            frames[starts[there]], frames[starts[there] + 1] = state >> 8, state & 0xFF
+            emit.put_frames(frames, starts + 2, starts + size, bounds, key_groups, self.prefix, *_spans(entries), last)
+            frames[last[there] + 4] |= FLAG
+            starts = starts + size
+        self._write_groups(key_groups, frames, at, ends)
+
+    def _write_groups(self, key_groups: Ints, frames: Bytes, at: Longs, ends: Longs) -> None:
+        for key_group, low, high in zip(key_groups.tolist(), at.tolist(), ends.tolist(), strict=True):
+            if high > low:
+                self._offsets[key_group - self.key_group_range.start] = self._out.begin()
+                self._out.write(frames[low:high].data)
+                self._out.end()
+        self._key_group = int(key_groups[-1])
+
+    def _sizes(self, entries: Entries, bounds: Longs) -> Longs:
+        from pyspark_savepoint.formats.kernels import emit
+
+        sizes = np.empty(len(bounds) - 1, np.int64)
+        spans = (entries.key_start, entries.key_end, entries.value_start, entries.value_end)
+        emit.frame_sizes(bounds, *spans, 8 + self.prefix, sizes)
+        return sizes
+
+    def _frame(self, entries: Entries, bounds: Longs, key_groups: Ints) -> tuple[Bytes, Longs]:
+        from pyspark_savepoint.formats.kernels import emit
+
+        sizes = self._sizes(entries, bounds)
+        frames = np.empty(int(sizes.sum()), np.uint8)
+        last = np.empty(len(sizes), np.int64)
+        ends = np.cumsum(sizes)
+        emit.put_frames(frames, ends - sizes, ends, bounds, key_groups, self.prefix, *_spans(entries), last)
+        return frames, last
+
+    def _open(self, key_group: int) -> None:
+        if key_group == self._key_group and self._last:
+            return
+        self._close()
+        self._check(key_group, key_group)
+        self._key_group = key_group
+        self._offsets[key_group - self.key_group_range.start] = self._out.begin()
+
+    def _check(self, first: int, last: int) -> None:
+        if first <= self._key_group:
+            raise ValueError(f"key group {first} comes behind key group {self._key_group}: they must ascend")
+        if first not in self.key_group_range or last not in self.key_group_range:
+            raise ValueError(f"key groups {first} to {last} are not among {self.key_group_range}")
+
+    def _put(self, state: int, frames: Bytes) -> None:
+        if state == 0:
+            self._out.write(frames.data)
+        else:
+            self._spool.append(state, frames)
+
+    def _close(self) -> None:
+        """Write what was kept back of the open key group, and its end."""
+        if not self._last:
+            return
+        for state in sorted(self._last):
+            if state:
+                self._out.write(state.to_bytes(2, "big"))
+                for frames in self._spool.drain(state):
+                    self._out.write(frames)
+            last = self._last[state]
+            last[4] |= FLAG
+            self._out.write(last.data)
+        self._out.write(END_OF_KEY_GROUP)
+        self._out.end()
+        self._spool.clear()
+        self._last.clear()
+
+    def finish(self) -> KeyGroupRangeOffsets:
+        """End the last key group: where every key group begins, 0 where it has no entry. The file stays open."""
+        self._close()
+        self._spool.close()
+        self._out.flush()
+        return KeyGroupRangeOffsets(self.key_group_range, tuple(self._offsets))
+
+    def close(self) -> None:
+        """Let go of temporary files; nothing more is written."""
+        self._spool.close()
+
+    def __enter__(self) -> FullKeyedStreamWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _part(entries: Entries, low: int, high: int) -> Entries:
+    rows = slice(low, high)
+    return Entries(
+        entries.buffer, entries.key_start[rows], entries.key_end[rows],
+        entries.value_buffer, entries.value_start[rows], entries.value_end[rows],
+    )  # fmt: skip
+
+
+def _spans(entries: Entries) -> tuple[Bytes, Longs, Longs, Bytes, Longs, Longs]:
+    """The arguments of kernels, buffers read-only so that kernels see one type whoever owns them."""
+    return (
+        read_only(entries.buffer), entries.key_start, entries.key_end,
+        read_only(entries.value_buffer), entries.value_start, entries.value_end,
+    )  # fmt: skip
+
+
+def read_only(buffer: Bytes) -> Bytes:
+    """A view that cannot be written through."""
+    view = buffer.view()
+    view.flags.writeable = False
+    return view

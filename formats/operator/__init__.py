@@ -1,0 +1,1 @@
+"""Operator state: streams of list, union and broadcast state."""

@@ -1,0 +1,119 @@
+"""Operator state streams: elements of list and union states, entries of broadcast states.
+
+    stream    := OperatorHeader  data
+    list      := element at every offset of the handle            one after another; offsets are the only way in
+    broadcast := i32 n (key value)[n] at its one offset
+
+Compressed (1.18 on): one snappy framed stream behind the header; every offset is the file position of a chunk. Flink
+1.18.1 recorded one and the same offset for all elements of a compressed state: elements with equal offsets are read
+one after another, as they were written. Twins: ``DefaultOperatorStateBackendSnapshotStrategy``,
+``OperatorStateRestoreOperation``.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pyspark_savepoint.formats.columns import Bytes, Cursors, DecodeOptions, Longs, Origin
+from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError
+from pyspark_savepoint.formats.io import snappy
+from pyspark_savepoint.formats.io.byte_source import ByteSource
+from pyspark_savepoint.formats.keyed.keyed_content import read_extent
+from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """``count`` elements that lie one after another in [start, end) of a buffer."""
+
+    start: int
+    end: int
+    count: int
+
+
+class OperatorStream:
+    """An open stream. ``boundaries`` are the offsets of all elements of all states, ascending, and the end."""
+
+    def __init__(self, source: ByteSource, header: OperatorBackendHeader, boundaries: Sequence[int]) -> None:
+        self.source = source
+        self.header = header
+        for offset in boundaries:
+            if not header.size <= offset <= source.size:
+                raise CorruptStateError(
+                    "an element of operator state cannot begin where its handle says",
+                    path=source.path,
+                    expected=f"an offset from {header.size} to {source.size}",
+                    found=offset,
+                    remedy=UNREADABLE,
+                )
+        self.boundaries = [*sorted(set(boundaries)), source.size]
+
+    def windows(self, offsets: Sequence[int], window: int) -> Iterator[tuple[Bytes, list[Piece], int]]:
+        """Elements at ascending offsets: buffers of about ``window`` bytes and the pieces in them, and the base."""
+        limit = window // 4 if self.header.compressed else window
+        first = 0
+        while first < len(offsets):
+            # Elements of one offset stay together, for bisect_right goes behind all of them.
+            stop = bisect_right(offsets, offsets[first] + limit)
+            yield self._window(offsets[first:stop])
+            first = stop
+
+    def sizes(self, offsets: Sequence[int]) -> list[int]:
+        """Bytes in the file from every offset to what comes next; elements that share one are one."""
+        return [self._end_of(start) - start for start in sorted(set(offsets))]
+
+    def _window(self, offsets: Sequence[int]) -> tuple[Bytes, list[Piece], int]:
+        base = offsets[0]
+        starts = sorted(set(offsets))
+        counts = [bisect_right(offsets, start) - bisect_left(offsets, start) for start in starts]
+        ends = [self._end_of(start) for start in starts]
+        data = read_extent(self.source, base, ends[-1])
+        if not self.header.compressed:
+            pieces = [Piece(a - base, b - base, n) for a, b, n in zip(starts, ends, counts, strict=True)]
+            return data, pieces, base
+        return self._decompressed(data, base, starts, ends, counts)
+
+    def _end_of(self, start: int) -> int:
+        # What begins at the end of the stream has no bytes.
+        behind = bisect_right(self.boundaries, start)
+        return self.boundaries[behind] if behind < len(self.boundaries) else start
+
+    def _decompressed(
+        self, data: Bytes, base: int, starts: list[int], ends: list[int], counts: list[int]
+    ) -> tuple[Bytes, list[Piece], int]:
+        places = {0: 0}
+        content = 0
+        for begin, end, size in snappy.scan_chunks(data.data, self.source.path, base):
+            places.setdefault(begin, content)
+            content += size
+            places[end] = content
+        # 1.18.1 begins a stream for every state: the identifier of the next may stand before the end.
+        places[len(data)] = content
+        out = np.empty(content, np.uint8)
+        snappy.decompress_chunks(data.data, out, self.source.path, base)
+        pieces = []
+        for start, end, count in zip(starts, ends, counts, strict=True):
+            if start - base not in places or end - base not in places:
+                raise CorruptStateError(
+                    "an element of compressed operator state does not begin with a chunk",
+                    path=self.source.path,
+                    offset=start,
+                    remedy=UNREADABLE,
+                )
+            pieces.append(Piece(places[start - base], places[end - base], count))
+        return out, pieces, base
+
+    def cursors(
+        self, buffer: Bytes, pieces: Sequence[Piece], base: int, state: str, options: DecodeOptions
+    ) -> tuple[Cursors, Longs]:
+        """Cursors at pieces, and how many elements each has."""
+        compressed = self.header.compressed
+        origin = Origin(self.source.path, 0 if compressed else base, None, state, compressed)
+        start = np.array([piece.start for piece in pieces], np.int64)
+        end = np.array([piece.end for piece in pieces], np.int64)
+        counts = np.array([piece.count for piece in pieces], np.int64)
+        return Cursors(buffer, start, end, origin, options), counts

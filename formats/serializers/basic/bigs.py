@@ -1,0 +1,282 @@
+"""BigInteger and BigDecimal.
+
+    BigInteger := i32 k    k = 0 null, 1 the number 0, 2 the number 1, 3 the number 10
+                           k > 4: k - 4 bytes, two's complement
+    BigDecimal := BigInteger unscaled  i32 scale    no scale where null
+
+As columns (``DecodeOptions.decimals``): ``auto`` is DECIMAL(38,0) for BigInteger, where more digits are an error,
+and text as ``BigDecimal.toString`` prints it; ``string`` is text for both; ``p,s`` is DECIMAL(p,s) for both, where
+what does not fit exactly is an error. Numbers of up to 38 digits stay in Arrow; others are taken one by one.
+
+Twins: ``BigIntSerializer``, ``BigDecSerializer``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pyspark_savepoint.formats.columns import (
+    Cursors,
+    DecodeOptions,
+    Flags,
+    Ints,
+    Longs,
+    fixed_array,
+    valid_rows,
+)
+from pyspark_savepoint.formats.errors import ValueRangeError
+from pyspark_savepoint.formats.serializers.basic.big_numbers import (
+    MAX_DIGITS,
+    java_hash,
+    parse_decimal,
+    parse_integer,
+    rescaled,
+    to_bytes,
+    to_text,
+)
+from pyspark_savepoint.formats.serializers.basic.primitives import BASE, SimpleSerializer
+from pyspark_savepoint.formats.serializers.layout import Layout
+from pyspark_savepoint.formats.serializers.registry import register
+
+BIG_INTEGER = f"{BASE}BigIntSerializer$BigIntSerializerSnapshot"
+BIG_DECIMAL = f"{BASE}BigDecSerializer$BigDecSerializerSnapshot"
+
+AS_TEXT = 'option("decimals", "string") gives all digits as text'
+Words = npt.NDArray[np.uint64]
+
+
+@dataclass
+class Numbers:
+    """What was read: words of the narrow numbers, places of the wide ones, scales."""
+
+    at: Cursors
+    words: Words
+    kinds: npt.NDArray[np.uint8]
+    spans: Longs
+    scales: Ints
+    small: Flags
+
+    @classmethod
+    def read(cls, at: Cursors, scaled: bool, what: str) -> Numbers:
+        """One number per cursor."""
+        from pyspark_savepoint.formats.kernels import bigs
+
+        rows = len(at)
+        start = at.at(at.position.copy(), at.end)
+        words = np.zeros((rows, 2), np.uint64)
+        kinds = np.zeros(rows, np.uint8)
+        spans = np.zeros((rows, 2), np.int64)
+        scales = np.zeros(rows, np.int32)
+        at.check(bigs.read_bigs(at.buffer, at.position, at.end, scaled, words, kinds, spans, scales), what)
+        small = np.zeros(rows, np.bool_)
+        bigs.magnitudes(words, np.empty_like(words), small)
+        return cls(start, words, kinds, spans, scales, small & (kinds == bigs.NARROW))
+
+    @property
+    def valid(self) -> Flags:
+        """Not null."""
+        return np.asarray(self.kinds != 0, np.bool_)
+
+    def unscaled(self, row: int) -> int:
+        """The number of one row."""
+        if self.kinds[row] == 1:
+            low, high = int(self.words[row, 0]), int(self.words[row, 1])
+            return low + (high << 64) - (high >> 63 << 128)
+        start, end = self.spans[row].tolist()
+        return int.from_bytes(self.at.buffer[start:end].tobytes(), "big", signed=True)
+
+    def scale(self, row: int) -> int:
+        """The scale of one row."""
+        return int(self.scales[row])
+
+    def texts(self) -> pa.Array:
+        """All as text: Arrow prints those of up to 38 digits and places, one scale after the other."""
+        plain = self.small & (np.abs(self.scales.astype(np.int64)) <= MAX_DIGITS)
+        parts, order = [], []
+        for rows, kind in self._by_scale(plain):
+            parts.append(fixed_array(kind, self.words[rows]).cast(pa.string()))
+            order.append(rows)
+        rest = np.flatnonzero(~plain)
+        one_by_one = [
+            to_text(self.unscaled(row), self.scale(row)) if self.kinds[row] else None for row in rest.tolist()
+        ]
+        return _in_order([*parts, pa.array(one_by_one, pa.string())], [*order, rest])
+
+    def decimals(self, kind: pa.Decimal128Type) -> pa.Array:
+        """All as decimals of one type; the first that does not fit exactly is refused."""
+        plain = self.small & (np.abs(kind.scale - self.scales.astype(np.int64)) <= MAX_DIGITS)
+        plain &= np.abs(self.scales.astype(np.int64)) <= MAX_DIGITS
+        parts, order = [], []
+        for rows, own in self._by_scale(plain):
+            try:
+                parts.append(fixed_array(own, self.words[rows]).cast(kind))
+                order.append(rows)
+            except pa.ArrowInvalid:
+                plain[rows] = False
+        rest = np.flatnonzero(~plain)
+        return _in_order([*parts, self._decimals_one_by_one(rest, kind)], [*order, rest])
+
+    def _by_scale(self, rows: Flags) -> list[tuple[Longs, pa.DataType]]:
+        """The rows of every scale, and the type that the words have there."""
+        chosen = np.flatnonzero(rows)
+        return [
+            (chosen[self.scales[chosen] == scale], pa.decimal128(MAX_DIGITS, int(scale)))
+            for scale in np.unique(self.scales[chosen])
+        ]
+
+    def _decimals_one_by_one(self, rows: Longs, kind: pa.Decimal128Type) -> pa.Array:
+        words = np.zeros((len(rows), 2), np.uint64)
+        for place, row in enumerate(rows.tolist()):
+            value = rescaled(self.unscaled(row), self.scale(row), kind.scale) if self.kinds[row] else 0
+            if value is None or abs(value) >= 10**kind.precision:
+                bits, scale = self.unscaled(row).bit_length(), self.scale(row)
+                message = f"a number of {bits} bits and scale {scale} is not exactly a {kind}"
+                self.at.out_of_range(row, message, AS_TEXT)
+            words[place] = value & (1 << 64) - 1, value >> 64 & (1 << 64) - 1
+        return fixed_array(kind, words, self.valid[rows])
+
+
+def _in_order(parts: list[pa.Array], rows: list[Longs]) -> pa.Array:
+    """The parts' values at their rows."""
+    if len(parts) == 1:
+        return parts[0]
+    places = np.concatenate(rows)
+    inverse = np.empty(len(places), np.int64)
+    inverse[places] = np.arange(len(places))
+    return pa.concat_arrays(parts).take(pa.array(inverse))
+
+
+def words_of(column: pa.Array) -> Words:
+    """Low and high half of every number of a decimal column."""
+    data = np.frombuffer(column.buffers()[1] or b"", np.uint64)
+    return data.reshape(-1, 2)[column.offset : column.offset + len(column)]
+
+
+@register(BIG_INTEGER, BIG_DECIMAL)
+@dataclass(frozen=True)
+class BigNumberSerializer(SimpleSerializer):
+    """BIG_INTEGER and BIG_DECIMAL."""
+
+    @property
+    def flink_type(self) -> str:
+        """BIG_INTEGER or BIG_DECIMAL."""
+        return "BIG_DECIMAL" if self.scaled else "BIG_INTEGER"
+
+    @property
+    def scaled(self) -> bool:
+        """A BigDecimal."""
+        return self.snapshot_class == BIG_DECIMAL
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        """As the option says."""
+        if options.decimals == "string" or (options.decimals == "auto" and self.scaled):
+            return pa.string()
+        if options.decimals == "objects" and self.scaled:
+            return pa.large_string()
+        if options.decimals in ("auto", "objects"):
+            return pa.decimal128(MAX_DIGITS, 0)
+        precision, scale = options.decimals.split(",")
+        return pa.decimal128(int(precision), int(scale))
+
+    def layout(self, layout: Layout) -> int:
+        """A count with codes."""
+        from pyspark_savepoint.formats.kernels import skip
+
+        return layout.add(skip.BIG_INTEGER, int(self.scaled))
+
+    def decode(self, at: Cursors) -> pa.Array:
+        """One number a row."""
+        numbers = Numbers.read(at, self.scaled, f"a value of {self.flink_type}")
+        kind = self.arrow_type(at.options)
+        return numbers.decimals(kind) if pa.types.is_decimal(kind) else numbers.texts().cast(kind)
+
+    def sizes(self, column: pa.Array) -> Longs:
+        """The code, the bytes, the scale."""
+        if pa.types.is_decimal(column.type):
+            valid = valid_rows(column)
+            tail = 4 + 4 * self.scaled
+            return np.where(valid, self._measure(column)[1] + tail, 4)
+        return np.diff(self._spell(column)[0])
+
+    def encode(self, column: pa.Array, at: Cursors) -> None:
+        """One number a row."""
+        from pyspark_savepoint.formats.kernels import bigs, fixed
+
+        if pa.types.is_decimal(column.type):
+            words, sizes = self._measure(column)
+            scale = column.type.scale
+            bigs.write_bigs(at.buffer, at.position, words, sizes, valid_rows(column), self.scaled, scale)
+        else:
+            fixed.write_bytes(at.buffer, at.position, *self._spell(column))
+
+    def _measure(self, column: pa.Array) -> tuple[Words, Longs]:
+        """Words and bytes of the numbers of a decimal column; integers lose a scale of nothing but zeros."""
+        from pyspark_savepoint.formats.kernels import bigs
+
+        words = np.ascontiguousarray(words_of(self._integers(column)))
+        sizes = np.zeros(len(column), np.int64)
+        bigs.big_sizes(words, sizes)
+        return words, sizes
+
+    def _integers(self, column: pa.Array) -> pa.Array:
+        if self.scaled or column.type.scale == 0:
+            return column
+        try:
+            return column.cast(pa.decimal128(MAX_DIGITS, 0))
+        except pa.ArrowInvalid as error:
+            raise ValueRangeError(
+                "a decimal with digits behind the point is no BIG_INTEGER", found=str(error), remedy="round the column"
+            ) from error
+
+    def _spell(self, column: pa.Array) -> tuple[Longs, Any]:
+        """Offsets and bytes of the numbers of a text column."""
+        values = [self._spell_one(text) for text in column.to_pylist()]
+        offsets = np.zeros(len(values) + 1, np.int64)
+        np.cumsum([len(value) for value in values], out=offsets[1:])
+        return offsets, np.frombuffer(b"".join(values), np.uint8)
+
+    def _spell_one(self, text: str | None) -> bytes:
+        if text is None:
+            return bytes(4)
+        if not self.scaled:
+            return to_bytes(parse_integer(text))
+        unscaled, scale = parse_decimal(text)
+        return to_bytes(unscaled) + scale.to_bytes(4, "big", signed=True)
+
+    def java_hash(self, column: pa.Array) -> Ints:
+        """``BigInteger.hashCode``, or ``BigDecimal.hashCode``, which is 31 times that plus the scale."""
+        if pa.types.is_decimal(column.type):
+            scale = column.type.scale if self.scaled else 0
+            hashes = hash_words(words_of(self._integers(column)))
+            return self._with_scale(hashes, np.full(len(column), scale), valid_rows(column))
+        pairs = [(0, 0) if text is None else self._parse(text) for text in column.to_pylist()]
+        hashes = np.array([java_hash(unscaled) for unscaled, _ in pairs], np.int64)
+        return self._with_scale(hashes, np.array([scale for _, scale in pairs], np.int64), valid_rows(column))
+
+    def _parse(self, text: str) -> tuple[int, int]:
+        return parse_decimal(text) if self.scaled else (parse_integer(text), 0)
+
+    def _with_scale(self, hashes: Longs, scales: Longs, valid: Flags) -> Ints:
+        full = 31 * hashes + scales if self.scaled else hashes
+        return np.where(valid, full, 0).astype(np.uint64).astype(np.uint32).view(np.int32)
+
+
+def hash_words(words: Words) -> Longs:
+    """``BigInteger.hashCode`` of 128-bit numbers; leading words of zero add nothing."""
+    from pyspark_savepoint.formats.kernels import bigs
+
+    plain = np.ascontiguousarray(words)
+    magnitudes = np.empty_like(plain)
+    bigs.magnitudes(plain, magnitudes, np.empty(len(plain), np.bool_))
+    low, high = magnitudes[:, 0], magnitudes[:, 1]
+    half, mask, base = np.uint64(32), np.uint64(0xFFFFFFFF), np.uint64(31)
+    h = high >> half
+    for word in (high & mask, low >> half, low & mask):
+        h = (h * base + word) & mask
+    negative = plain[:, 1] >> np.uint64(63) == 1
+    return np.where(negative, -h.astype(np.int64), h.astype(np.int64))

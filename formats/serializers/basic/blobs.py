@@ -1,0 +1,157 @@
+"""Blocks of bytes with a length before them, as BINARY.
+
+    BytePrimitiveArray    i32 n  n bytes              byte[]
+    ByteValueArray        i32 n  n bytes              Gelly
+    ByteArrayWrapper      i32 n  n bytes              keys of PyFlink's map states
+    Bitmap                i32 n  n bytes              a Roaring bitmap, since Flink 2.3
+    Variant               i32 v  i32 m  v bytes of value  m bytes of metadata     since Flink 2.1
+
+A Variant is a struct of two BINARY, as Spark's own variants are underneath. Twins:
+``BytePrimitiveArraySerializer``, ``ByteArrayWrapperSerializer``, ``BitmapSerializer``, ``VariantSerializer``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from pyspark_savepoint.formats import variant
+from pyspark_savepoint.formats.columns import (
+    Cursors,
+    DecodeOptions,
+    Ints,
+    Longs,
+    binary_array,
+    binary_parts,
+    struct_array,
+    valid_rows,
+)
+from pyspark_savepoint.formats.pickle_walker import decode_pyflink
+from pyspark_savepoint.formats.serializers.basic.arrays import gather_blocks, primitive_array, value_array
+from pyspark_savepoint.formats.serializers.basic.elements import bounded_counts, hash_in_order
+from pyspark_savepoint.formats.serializers.basic.primitives import BASE, SimpleSerializer, read_numbers, write_numbers
+from pyspark_savepoint.formats.serializers.checks import refuse_nulls
+from pyspark_savepoint.formats.serializers.layout import Layout
+from pyspark_savepoint.formats.serializers.registry import register
+
+BYTES = primitive_array("Byte")
+BLOCKS = {
+    BYTES: "PRIMITIVE_ARRAY<BYTE>",
+    value_array("Byte"): "VALUE_ARRAY<BYTE>",
+    "org.apache.flink.streaming.api.utils.ByteArrayWrapperSerializer$ByteArrayWrapperSerializerSnapshot": (
+        "BYTE_ARRAY_WRAPPER"
+    ),
+    f"{BASE}BitmapSerializer$BitmapSerializerSnapshot": "BITMAP",
+}
+VARIANT = pa.struct([("value", pa.binary()), ("metadata", pa.binary())])
+
+
+def read_blocks(at: Cursors, sizes: Longs) -> pa.Array:
+    """That many bytes at every cursor as BINARY."""
+    offsets, block = gather_blocks(at, sizes)
+    return binary_array(pa.binary(), offsets, block)
+
+
+def write_blocks(column: pa.Array, at: Cursors) -> None:
+    """The bytes of every row."""
+    from pyspark_savepoint.formats.kernels import fixed
+
+    fixed.write_bytes(at.buffer, at.position, *binary_parts(column))
+
+
+def block_sizes(column: pa.Array) -> Longs:
+    """Bytes of every row."""
+    return np.diff(binary_parts(column)[0])
+
+
+@register(*BLOCKS)
+@dataclass(frozen=True)
+class BytesSerializer(SimpleSerializer):
+    """A length and bytes."""
+
+    @property
+    def flink_type(self) -> str:
+        """PRIMITIVE_ARRAY<BYTE>, or what the bytes are."""
+        return BLOCKS[self.snapshot_class]
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        """BINARY; VARIANT where PyFlink's pickles are to be decoded."""
+        return variant.VARIANT if self._pickled(options) else pa.binary()
+
+    def _pickled(self, options: DecodeOptions) -> bool:
+        return options.pickle and self.snapshot_class == BYTES
+
+    def layout(self, layout: Layout) -> int:
+        """A block."""
+        from pyspark_savepoint.formats.kernels import skip
+
+        return layout.add(skip.BLOCK, 1)
+
+    def decode(self, at: Cursors) -> pa.Array:
+        """One block a row."""
+        column = read_blocks(at, bounded_counts(self, "bytes", at, lambda room: room))
+        return decode_pyflink(column) if self._pickled(at.options) else column
+
+    def sizes(self, column: pa.Array) -> Longs:
+        """The length and the bytes."""
+        refuse_nulls(column, self.flink_type)
+        return block_sizes(column) + 4
+
+    def encode(self, column: pa.Array, at: Cursors) -> None:
+        """One block a row."""
+        write_numbers(block_sizes(column).astype(np.int32), at)
+        write_blocks(column, at)
+
+    def java_hash(self, column: pa.Array) -> Ints:
+        """``Arrays.hashCode`` of a byte[]: what it adds to the hash of a row."""
+        if self.snapshot_class != BYTES:
+            return super().java_hash(column)
+        offsets, data = binary_parts(column)
+        elements = data[offsets[0] : offsets[-1]].view(np.int8).astype(np.int32)
+        return np.where(valid_rows(column), hash_in_order(elements, np.diff(offsets)), 0).astype(np.int32)
+
+
+@register(f"{BASE}VariantSerializer$VariantSerializerSnapshot")
+@dataclass(frozen=True)
+class VariantSerializer(SimpleSerializer):
+    """VARIANT: value and metadata in the encoding of Parquet and Spark."""
+
+    flink_type: ClassVar[str] = "VARIANT"
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        """Two BINARY."""
+        return VARIANT
+
+    def layout(self, layout: Layout) -> int:
+        """Two lengths and as many bytes as both say."""
+        from pyspark_savepoint.formats.kernels import skip
+
+        return layout.add(skip.EXTENT, 1)
+
+    def decode(self, at: Cursors) -> pa.Array:
+        """One variant a row."""
+        sizes = bounded_counts(self, "bytes of a value", at, lambda room: room - 4)
+        others = read_numbers(at, "read_i32", np.int32, "the bytes of metadata").astype(np.int64)
+        wrong = np.flatnonzero((others < 0) | (sizes + others > at.end - at.position))
+        at.check(int(wrong[0]) if len(wrong) else -1, "the bytes of value and metadata")
+        return struct_array(VARIANT, [read_blocks(at, sizes), read_blocks(at, others)], len(at))
+
+    def sizes(self, column: pa.Array) -> Longs:
+        """Two lengths and two blocks."""
+        refuse_nulls(column, self.flink_type)
+        sizes = np.full(len(column), 8, np.int64)
+        for index in (0, 1):
+            refuse_nulls(column.field(index), f"a field of {self.flink_type}")
+            sizes += block_sizes(column.field(index))
+        return sizes
+
+    def encode(self, column: pa.Array, at: Cursors) -> None:
+        """One variant a row."""
+        parts = [column.field(0), column.field(1)]
+        for part in parts:
+            write_numbers(block_sizes(part).astype(np.int32), at)
+        for part in parts:
+            write_blocks(part, at)

@@ -1,0 +1,163 @@
+"""Enum constants: numbers in the values, names in the snapshot.
+
+    snapshot (Java)    utf class  i32 n  utf name[n]             value  i32 index into this list, not ordinal()
+    snapshot (Scala)   utf class  i32 n  (utf name  i32 id)[n]   value  i32 id
+
+After a class has changed, the list is the old order with new constants behind it. Twins: ``EnumSerializer``,
+``EnumValueSerializer`` of Flink's Scala API.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Ints, Longs, fixed_values
+from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
+from pyspark_savepoint.formats.errors import ValueRangeError, did_you_mean
+from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer, expect_version, quoted
+from pyspark_savepoint.formats.serializers.basic.primitives import BASE, read_numbers, write_numbers
+from pyspark_savepoint.formats.serializers.checks import refuse_nulls
+from pyspark_savepoint.formats.serializers.layout import Layout
+from pyspark_savepoint.formats.serializers.registry import register
+
+ENUM = f"{BASE}EnumSerializer$EnumSerializerSnapshot"
+
+
+def _read_constant(view: DataInputView) -> str:
+    """A name, which becomes a value of a STRING column."""
+    name = view.read_utf("the name of an enum constant")
+    if any("\ud800" <= character <= "\udfff" for character in name):
+        view.fail("the name of an enum constant", ascii(name))
+    return name
+
+
+@register(ENUM)
+@dataclass(frozen=True)
+class EnumSerializer(TypeSerializer):
+    """ENUM<com.shop.Color> as STRING."""
+
+    enum_class: str
+    constants: tuple[str, ...]
+
+    @classmethod
+    def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
+        """The class and its constants."""
+        expect_version(name, version, (3,), reader)
+        view = reader.view
+        enum_class = view.read_utf("an enum class")
+        count = view.read_count("enum constants", each=2)
+        return cls(name, version, enum_class, tuple(_read_constant(view) for _ in range(count)))
+
+    def write_payload(self, view: DataOutputView) -> None:
+        """The mirror of :meth:`read_snapshot`."""
+        view.write_utf(self.enum_class)
+        view.write_i32(len(self.constants))
+        for constant in self.constants:
+            view.write_utf(constant)
+
+    @property
+    def flink_type(self) -> str:
+        """ENUM<com.shop.Color>(RED, GREEN)."""
+        return f"ENUM<{self.enum_class}>({', '.join(map(quoted, self.constants))})"
+
+    @classmethod
+    def of(cls, enum_class: str, constants: Iterable[str]) -> EnumSerializer:
+        """An enum as this package writes it: the constants in the order of their declaration."""
+        return cls(ENUM, 3, enum_class, tuple(constants))
+
+    @property
+    def codes(self) -> Ints:
+        """The number of every constant."""
+        return np.arange(len(self.constants), dtype=np.int32)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        """The constant's name."""
+        return pa.string()
+
+    @property
+    def length(self) -> int:
+        """4."""
+        return 4
+
+    def layout(self, layout: Layout) -> int:
+        """Fixed."""
+        from pyspark_savepoint.formats.kernels import skip
+
+        return layout.add(skip.FIXED, 4)
+
+    def decode(self, at: Cursors) -> pa.Array:
+        """One number a row, looked up."""
+        start = at.at(at.position.copy(), at.end)
+        numbers = read_numbers(at, "read_i32", np.int32, self.flink_type)
+        codes = self.codes
+        order = np.argsort(codes, kind="stable")
+        place = np.searchsorted(codes[order], numbers)
+        # A number beyond all codes is compared with the last one, which is another.
+        index = order[np.minimum(place, len(order) - 1)] if len(order) else place
+        unknown = codes[index] != numbers if len(order) else np.ones(len(at), np.bool_)
+        if unknown.any():
+            row = int(unknown.argmax())
+            start.fail(row, f"the number of one of the {len(codes)} constants of {self.enum_class}", int(numbers[row]))
+        return pa.array(self.constants, pa.string()).take(pa.array(index))
+
+    def sizes(self, column: pa.Array) -> Longs:
+        """The same for all rows."""
+        refuse_nulls(column, self.flink_type)
+        return np.full(len(column), 4, np.int64)
+
+    def encode(self, column: pa.Array, at: Cursors) -> None:
+        """One number a row."""
+        index = pc.index_in(column, value_set=pa.array(self.constants, pa.string()))
+        if index.null_count:
+            constant = column[index.is_null().index(True).as_py()].as_py()
+            raise ValueRangeError(
+                f"{constant!r} is not a constant of {self.enum_class}",
+                remedy=did_you_mean(str(constant), self.constants),
+            )
+        write_numbers(self.codes[fixed_values(index, np.int32)], at)
+
+
+@register(
+    "org.apache.flink.api.scala.typeutils.ScalaEnumSerializerSnapshot",
+    "org.apache.flink.table.api.typeutils.ScalaEnumSerializerSnapshot",
+)
+@dataclass(frozen=True)
+class ScalaEnumSerializer(EnumSerializer):
+    """SCALA_ENUM<com.shop.Color>: constants with numbers of their own."""
+
+    ids: tuple[int, ...] = ()
+
+    @classmethod
+    def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
+        """The class, its constants and their numbers."""
+        expect_version(name, version, (3,), reader)
+        view = reader.view
+        enum_class = view.read_utf("an enumeration")
+        count = view.read_count("enum constants", each=6)
+        pairs = [(_read_constant(view), view.read_i32("the id of an enum constant")) for _ in range(count)]
+        constants, ids = tuple(constant for constant, _ in pairs), tuple(number for _, number in pairs)
+        return cls(name, version, enum_class, constants, ids)
+
+    def write_payload(self, view: DataOutputView) -> None:
+        """The mirror of :meth:`read_snapshot`."""
+        view.write_utf(self.enum_class)
+        view.write_i32(len(self.constants))
+        for constant, number in zip(self.constants, self.ids, strict=True):
+            view.write_utf(constant)
+            view.write_i32(number)
+
+    @property
+    def flink_type(self) -> str:
+        """SCALA_ENUM<com.shop.Color>(RED = 0, GREEN = 5)."""
+        pairs = zip(self.constants, self.ids, strict=True)
+        return f"SCALA_ENUM<{self.enum_class}>({', '.join(f'{quoted(name)} = {number}' for name, number in pairs)})"
+
+    @property
+    def codes(self) -> Ints:
+        """The ids."""
+        return np.array(self.ids, np.int32)

@@ -1,0 +1,38 @@
+"""What serializers without parameters share whose values all have as many bytes."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from pyspark_savepoint.formats.columns import Longs
+from pyspark_savepoint.formats.serializers.basic.primitives import SimpleSerializer
+from pyspark_savepoint.formats.serializers.layout import Layout
+
+
+@dataclass(frozen=True)
+class FixedWidthSerializer(SimpleSerializer):
+    """Subclasses say how many bytes; these are also ``getLength``, unless a subclass says otherwise."""
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """Bytes of every value."""
+
+    @property
+    def length(self) -> int:
+        """The width."""
+        return self.width
+
+    def layout(self, layout: Layout) -> int:
+        """Fixed."""
+        from pyspark_savepoint.formats.kernels import skip
+
+        return layout.add(skip.FIXED, self.width)
+
+    def sizes(self, column: pa.Array) -> Longs:
+        """The same for all rows, null ones too."""
+        return np.full(len(column), self.width, np.int64)

@@ -1,0 +1,395 @@
+"""The shapes that composite values have, whatever their snapshots are: parts in a row, repeated, flagged, chosen.
+
+    Fields    := part...                                 struct
+    Repeated  := i32 n  part[n]                          list
+    Entries   := i32 n  (key value)[n]                   map
+    Flagged   := u8 flag  part, or padding where null    the part, nullable
+    Choice    := u8 tag  the part of that tag            struct of which one field is set
+
+A shape is no serializer: it has no snapshot. Composite serializers of many names share them
+(:class:`Shaped`), and they nest: the values of a ``MapSerializer`` are ``Entries(key, Flagged(value))``.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from pyspark_savepoint.formats.columns import (
+    Cursors,
+    DecodeOptions,
+    Flags,
+    Longs,
+    list_array,
+    map_array,
+    scatter,
+    struct_array,
+    valid_rows,
+)
+from pyspark_savepoint.formats.errors import ValueRangeError
+from pyspark_savepoint.formats.serializers.base import CompositeSerializer, TypeSerializer
+from pyspark_savepoint.formats.serializers.basic.elements import (
+    encode_elements,
+    list_parts,
+    map_parts,
+    naming,
+    pick,
+    read_counts,
+    sum_per_row,
+    write_zeros,
+)
+from pyspark_savepoint.formats.serializers.basic.primitives import (
+    BY_SNAPSHOT,
+    NumberSerializer,
+    read_numbers,
+    write_numbers,
+)
+from pyspark_savepoint.formats.serializers.basic.strings import RAW
+from pyspark_savepoint.formats.serializers.checks import refuse_nulls
+from pyspark_savepoint.formats.serializers.layout import Layout, Part, decode_elements, expect_room, locate
+
+#: Numbers that stand in composite values without a serializer in the snapshot.
+BOOLEAN, INT, LONG = (
+    NumberSerializer.of(next(name for name, (known, _) in BY_SNAPSHOT.items() if known == stem))
+    for stem in ("Boolean", "Int", "Long")
+)
+
+
+@dataclass(frozen=True)
+class Shaped(TypeSerializer):
+    """A serializer whose values have a shape: it is all that a subclass says about them."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> Part:
+        """What a value is made of."""
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        """As the shape says."""
+        return self.shape.arrow_type(options)
+
+    def layout(self, layout: Layout) -> int:
+        """As the shape says."""
+        return self.shape.layout(layout)
+
+    def decode(self, at: Cursors) -> pa.Array:
+        """As the shape says."""
+        return self.shape.decode(at)
+
+    def sizes(self, column: pa.Array) -> Longs:
+        """As the shape says."""
+        return self.shape.sizes(column)
+
+    def encode(self, column: pa.Array, at: Cursors) -> None:
+        """As the shape says."""
+        self.shape.encode(column, at)
+
+
+@dataclass(frozen=True)
+class ShapedSerializer(Shaped, CompositeSerializer):
+    """A composite serializer whose values have a shape."""
+
+
+@dataclass(frozen=True)
+class Fields:
+    """Parts one after the other, nothing between them."""
+
+    names: tuple[str, ...]
+    parts: tuple[Part, ...]
+
+    @property
+    def flink_type(self) -> str:
+        """For errors."""
+        fields = (f"{name} {part.flink_type}" for name, part in zip(self.names, self.parts, strict=True))
+        return f"STRUCT<{', '.join(fields)}>"
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        """A struct."""
+        return struct_type(self.names, self.parts, options)
+
+    def layout(self, layout: Layout) -> int:
+        """A sequence."""
+        from pyspark_savepoint.formats.kernels import skip
+
+        return layout.add(skip.SEQUENCE, parts=[part.layout(layout) for part in self.parts])
+
+    def decode(self, at: Cursors) -> pa.Array:
+        """Part by part, each for all rows."""
+        rows = len(at)
+        columns = []
+        for name, part in zip(self.names, self.parts, strict=True):
+            with at.inside(name):
+                columns.append(part.decode(at))
+        return struct_array(self.arrow_type(at.options), columns, rows)
+
+    def sizes(self, column: pa.Array) -> Longs:
+        """The sum over the parts."""
+        refuse_nulls(column, self.flink_type)
+        total = np.zeros(len(column), np.int64)
+        for index, (name, part) in enumerate(zip(self.names, self.parts, strict=True)):
+            with naming(name):
+                total += part.sizes(column.field(index))
+        return total
+
+    def encode(self, column: pa.Array, at: Cursors) -> None:
+        """Part by part, each for all rows."""
+        for index, part in enumerate(self.parts):
+            part.encode(column.field(index), at)
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """A count, then the part as often."""
+
+    part: Part
+
+    @property
+    def flink_type(self) -> str:
+        """For errors."""
+        return f"LIST<{self.part.flink_type}>"
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        """A list."""
+        return pa.list_(pa.field("element", self.part.arrow_type(options)))
+
+    def layout(self, layout: Layout) -> int:
+        """A count and repetitions."""
+        from pyspark_savepoint.formats.kernels import skip
+
+        return layout.add(skip.REPEAT, parts=[self.part.layout(layout)])
+
+    def decode(self, at: Cursors) -> pa.Array:
+        """All elements of all rows as one column."""
+        counts = read_counts(self, [self.part], at)
+        with at.inside("element"):
+            items = decode_elements(self.part, at, counts)
+        return list_array(self.arrow_type(at.options), counts, items)
+
+    def sizes(self, column: pa.Array) -> Longs:
+        """The count and the elements."""
+        refuse_nulls(column, self.flink_type)
+        counts, items = list_parts(column)
+        with naming("element"):
+            total: Longs = sum_per_row(self.part.sizes(items), counts) + 4
+        return total
+
+    def encode(self, column: pa.Array, at: Cursors) -> None:
+        """The mirror of :meth:`decode`."""
+        counts, items = list_parts(column)
+        write_numbers(counts.astype(np.int32), at)
+        encode_elements([self.part], [items], at, counts)
+
+
+@dataclass(frozen=True)
+class Entries:
+    """A count, then key and value as often. Spark's maps have no null keys."""
+
+    key: Part
+    value: Part
+
+    @property
+    def flink_type(self) -> str:
+        """For errors."""
+        return f"MAP<{self.key.flink_type}, {self.value.flink_type}>"
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        """A map."""
+        return pa.map_(self.key.arrow_type(options), self.value.arrow_type(options))
+
+    def layout(self, layout: Layout) -> int:
+        """A count and repetitions of a pair."""
+        from pyspark_savepoint.formats.kernels import skip
+
+        return layout.add(skip.REPEAT, parts=[self.key.layout(layout), self.value.layout(layout)])
+
+    def decode(self, at: Cursors) -> pa.Array:
+        """All keys and all values of all rows as two columns."""
+        parts = [self.key, self.value]
+        counts = read_counts(self, parts, at)
+        expect_room(parts, at, int(counts.sum()))
+        with at.inside("entry"):
+            starts, stops = locate(parts, at, counts)
+        columns = []
+        for name, part, start, stop in zip(("key", "value"), parts, starts, stops, strict=True):
+            cursors = at.at(start, stop)
+            with cursors.inside(name):
+                columns.append(part.decode(cursors))
+                cursors.expect_end()
+        if columns[0].null_count:
+            self._refuse_null_key(columns[0], at, counts)
+        return map_array(self.arrow_type(at.options), counts, columns[0], columns[1])
+
+    def _refuse_null_key(self, keys: pa.Array, at: Cursors, counts: Longs) -> None:
+        entry = int(np.flatnonzero(~valid_rows(keys))[0])
+        at.out_of_range(
+            int(np.searchsorted(np.cumsum(counts), entry, side="right")),
+            "a map has a null key, which Spark's maps cannot have",
+            RAW,
+        )
+
+    def sizes(self, column: pa.Array) -> Longs:
+        """The count, the keys and the values."""
+        refuse_nulls(column, self.flink_type)
+        counts, keys, values = map_parts(column)
+        with naming("key"):
+            entries = self.key.sizes(keys)
+        with naming("value"):
+            entries = entries + self.value.sizes(values)
+        total: Longs = sum_per_row(entries, counts) + 4
+        return total
+
+    def encode(self, column: pa.Array, at: Cursors) -> None:
+        """The mirror of :meth:`decode`."""
+        counts, keys, values = map_parts(column)
+        write_numbers(counts.astype(np.int32), at)
+        encode_elements([self.key, self.value], [keys, values], at, counts)
+
+
+@dataclass(frozen=True)
+class Flagged:
+    """One byte, then the part; or the byte that says null, and padding. Every serializer chose its own polarity."""
+
+    part: Part
+    null_flag: int = 1
+    padding: int = 0
+
+    @property
+    def flink_type(self) -> str:
+        """For errors."""
+        return f"NULLABLE<{self.part.flink_type}>"
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        """The part's."""
+        return self.part.arrow_type(options)
+
+    def layout(self, layout: Layout) -> int:
+        """A flag."""
+        from pyspark_savepoint.formats.kernels import skip
+
+        return layout.add(skip.FLAGGED, self.null_flag, self.padding, [self.part.layout(layout)])
+
+    def decode(self, at: Cursors) -> pa.Array:
+        """The flags of all rows, then the part for those that have one."""
+        flags = read_numbers(at, "read_flags", np.bool_, f"the flag of a {self.flink_type}: 0 or 1")
+        valid: Flags = flags != bool(self.null_flag)
+        if valid.all():
+            return self.part.decode(at)
+        self._skip_padding(at, ~valid)
+        present = at.select(valid)
+        column = self.part.decode(present)
+        at.update(valid, present)
+        return scatter(column, valid)
+
+    def _skip_padding(self, at: Cursors, absent: Flags) -> None:
+        ends = at.position + self.padding
+        beyond = np.flatnonzero(absent & (ends > at.end))
+        if len(beyond):
+            at.fail(int(beyond[0]), f"{self.padding} bytes in place of a null")
+        at.position[absent] = ends[absent]
+
+    def sizes(self, column: pa.Array) -> Longs:
+        """The flag, and the part or the padding."""
+        valid = valid_rows(column)
+        sizes = np.full(len(column), 1 + self.padding, np.int64)
+        sizes[valid] = self.part.sizes(pick(column, valid)) + 1
+        return sizes
+
+    def encode(self, column: pa.Array, at: Cursors) -> None:
+        """The mirror of :meth:`decode`."""
+        valid = valid_rows(column)
+        write_numbers((valid != bool(self.null_flag)).astype(np.int8), at)
+        present = at.select(valid)
+        self.part.encode(pick(column, valid), present)
+        at.update(valid, present)
+        absent = at.select(~valid)
+        write_zeros(absent, np.full(len(absent), self.padding, np.int64))
+        at.update(~valid, absent)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One byte, then the part that it names."""
+
+    names: tuple[str, ...]
+    parts: tuple[Part, ...]
+    tags: tuple[int, ...]
+
+    @property
+    def flink_type(self) -> str:
+        """For errors."""
+        return f"ONE_OF<{', '.join(part.flink_type for part in self.parts)}>"
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        """A struct."""
+        return struct_type(self.names, self.parts, options)
+
+    def layout(self, layout: Layout) -> int:
+        """A choice; the tags are consecutive."""
+        from pyspark_savepoint.formats.kernels import skip
+
+        by_tag = [part for _, part in sorted(zip(self.tags, self.parts, strict=True), key=lambda pair: pair[0])]
+        return layout.add(skip.CHOICE, min(self.tags), 1, [part.layout(layout) for part in by_tag])
+
+    def decode(self, at: Cursors) -> pa.Array:
+        """The tags of all rows, then every part for its rows."""
+        rows = len(at)
+        tags = read_numbers(at, "read_i8", np.uint8, f"the tag of a {self.flink_type}")
+        unknown = np.flatnonzero(~np.isin(tags, self.tags))
+        if len(unknown):
+            row = int(unknown[0])
+            at.fail(row, f"a tag among {sorted(self.tags)}", int(tags[row]))
+        columns = []
+        for name, part, tag in zip(self.names, self.parts, self.tags, strict=True):
+            chosen: Flags = tags == tag
+            cursors = at.select(chosen)
+            with cursors.inside(name):
+                columns.append(scatter(part.decode(cursors), chosen))
+            at.update(chosen, cursors)
+        return struct_array(self.arrow_type(at.options), columns, rows)
+
+    def sizes(self, column: pa.Array) -> Longs:
+        """The tag, and the part of every row."""
+        sizes = np.ones(len(column), np.int64)
+        for index, chosen in enumerate(self._chosen(column)):
+            with naming(self.names[index]):
+                sizes[chosen] += self.parts[index].sizes(pick(column.field(index), chosen))
+        return sizes
+
+    def encode(self, column: pa.Array, at: Cursors) -> None:
+        """The mirror of :meth:`decode`."""
+        choices = self._chosen(column)
+        tags = np.zeros(len(column), np.int8)
+        for tag, chosen in zip(self.tags, choices, strict=True):
+            tags[chosen] = tag
+        write_numbers(tags, at)
+        for index, chosen in enumerate(choices):
+            cursors = at.select(chosen)
+            self.parts[index].encode(pick(column.field(index), chosen), cursors)
+            at.update(chosen, cursors)
+
+    def _chosen(self, column: pa.Array) -> list[Flags]:
+        """Per part the rows that it is set in. A part that is always null (Void) stands for a row without any."""
+        refuse_nulls(column, self.flink_type)
+        chosen = [valid_rows(column.field(index)) for index in range(len(self.parts))]
+        counts: Longs = np.add.reduce([rows.astype(np.int64) for rows in chosen])
+        void = [index for index in range(len(self.parts)) if pa.types.is_null(column.field(index).type)]
+        if len(void) == 1:
+            chosen[void[0]] = counts == 0
+            counts = np.maximum(counts, 1)
+        wrong = np.flatnonzero(counts != 1)
+        if len(wrong):
+            raise ValueRangeError(
+                f"a {self.flink_type} has exactly one of {', '.join(self.names)}",
+                found=f"{int(counts[wrong[0]])} of them set in row {int(wrong[0])}",
+                remedy="set exactly one of the fields and leave the others null",
+            )
+        return chosen
+
+
+def struct_type(names: Sequence[str], parts: Sequence[Part], options: DecodeOptions) -> pa.DataType:
+    """A struct of named parts."""
+    return pa.struct([pa.field(name, part.arrow_type(options)) for name, part in zip(names, parts, strict=True)])

@@ -1,0 +1,219 @@
+"""Strings and characters: UTF-16 code units in Flink, UTF-8 in columns.
+
+    StringSerializer       varint (units + 1), 0 is null   then one varint a unit
+    StringValueSerializer  varint units, no null           then one varint a unit
+    CharSerializer         u16 unit                        a STRING of one character
+    CharValueSerializer    u16 unit
+
+A surrogate without its other half is a Java string, but has no UTF-8: reading one is an error that offers BINARY.
+Twins: ``StringSerializer``, ``StringValueSerializer``, ``CharSerializer``, ``CharValueSerializer``, ``StringValue``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pyspark_savepoint.formats.columns import (
+    Cursors,
+    DecodeOptions,
+    Flags,
+    Ints,
+    Longs,
+    binary_array,
+    binary_parts,
+    valid_rows,
+)
+from pyspark_savepoint.formats.errors import ValueRangeError
+from pyspark_savepoint.formats.serializers.basic.primitives import BASE, SimpleSerializer, read_numbers, write_numbers
+from pyspark_savepoint.formats.serializers.checks import refuse_nulls
+from pyspark_savepoint.formats.serializers.layout import Layout, skip_rows
+from pyspark_savepoint.formats.serializers.registry import register
+
+STRING = f"{BASE}StringSerializer$StringSerializerSnapshot"
+STRING_VALUE = f"{BASE}StringValueSerializer$StringValueSerializerSnapshot"
+CHAR = f"{BASE}CharSerializer$CharSerializerSnapshot"
+CHAR_VALUE = f"{BASE}CharValueSerializer$CharValueSerializerSnapshot"
+
+RAW = 'read the state as bytes: option("raw", "<state>")'
+MAX_UTF8 = 2**31 - 1
+
+
+def refuse_surrogate(at: Cursors, row: int) -> NoReturn:
+    """A lone surrogate in a row."""
+    at.out_of_range(row, "a string with half of a surrogate pair: Java can hold it, UTF-8 cannot", RAW)
+
+
+def refuse_size(at: Cursors, row: int) -> NoReturn:
+    """A column of a batch that outgrows Arrow's 32-bit offsets."""
+    at.out_of_range(row, "more than 2 GiB of values in one column of one batch", "read fewer rows at once")
+
+
+def expect_utf8(column: pa.Array) -> None:
+    """Refuse what Spark lets into a STRING (a cast from BINARY) though it is not text."""
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise ValueRangeError(
+            "a string is not valid UTF-8", found=str(error), remedy="write text: decode(bytes, 'UTF-8') checks it"
+        ) from error
+
+
+@dataclass(frozen=True)
+class _TextSerializer(SimpleSerializer):
+    """What strings and characters share: a column of utf8, Java's hash of its UTF-16 units."""
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        """utf8."""
+        return pa.string()
+
+    def java_hash(self, column: pa.Array) -> Ints:
+        """``String.hashCode``; of one character that is the character."""
+        from pyspark_savepoint.formats.kernels import strings
+
+        hashes = np.zeros(len(column), np.int32)
+        strings.java_string_hash(*binary_parts(column), hashes)
+        hashes[~valid_rows(column)] = 0
+        return hashes
+
+
+@register(STRING, STRING_VALUE)
+@dataclass(frozen=True)
+class StringSerializer(_TextSerializer):
+    """STRING and STRING_VALUE, which differ by one in the length."""
+
+    @property
+    def flink_type(self) -> str:
+        """STRING or STRING_VALUE."""
+        return "STRING" if self._extra else "STRING_VALUE"
+
+    @property
+    def _extra(self) -> int:
+        return 0 if self.snapshot_class == STRING_VALUE else 1
+
+    def layout(self, layout: Layout) -> int:
+        """Varints."""
+        from pyspark_savepoint.formats.kernels import skip
+
+        return layout.add(skip.STRING, self._extra)
+
+    def decode(self, at: Cursors) -> pa.Array:
+        """One string a row."""
+        from pyspark_savepoint.formats.kernels import strings
+
+        offsets = np.zeros(len(at) + 1, np.int32)
+        valid = np.zeros(len(at), np.bool_)
+        out = np.empty(self._room(at), np.uint8)
+        row, why, size = strings.read_strings(at.buffer, at.position, at.end, self._extra, offsets, out, valid)
+        if why == strings.LONE_SURROGATE:
+            refuse_surrogate(at, row)
+        if why == strings.TOO_LARGE:
+            refuse_size(at, row)
+        at.check(row, f"a value of {self.flink_type}")
+        return binary_array(pa.string(), offsets, out[:size], valid)
+
+    def _room(self, at: Cursors) -> int:
+        """Bytes that the UTF-8 of all rows fits into: two bytes of varint are at most three of UTF-8.
+
+        Where ends are not the ends of values (rows of a heap table share one), the values are delimited first.
+        """
+        most = int((at.end - at.position).sum())
+        if most > 2 * len(at.buffer):
+            walker = at.at(at.position.copy(), at.end)
+            skip_rows(self, walker)
+            most = int((walker.position - at.position).sum())
+        return min(most + (most >> 1), MAX_UTF8) + 8
+
+    def _measure(self, column: pa.Array) -> tuple[Longs, Longs, Flags]:
+        """UTF-16 units, encoded bytes and validity of every row."""
+        from pyspark_savepoint.formats.kernels import strings
+
+        units = np.zeros(len(column), np.int64)
+        sizes = np.zeros(len(column), np.int64)
+        strings.string_sizes(*binary_parts(column), self._extra, units, sizes)
+        valid = valid_rows(column)
+        sizes[~valid] = 1
+        return units, sizes, valid
+
+    def sizes(self, column: pa.Array) -> Longs:
+        """Varint of the length, varints of the units; a null is one byte."""
+        if not self._extra:
+            refuse_nulls(column, self.flink_type)
+        expect_utf8(column)
+        return self._measure(column)[1]
+
+    def encode(self, column: pa.Array, at: Cursors) -> None:
+        """One string a row."""
+        from pyspark_savepoint.formats.kernels import strings
+
+        units, _, valid = self._measure(column)
+        strings.write_strings(at.buffer, at.position, *binary_parts(column), self._extra, units, valid)
+
+
+def characters(units: npt.NDArray[np.uint16]) -> tuple[pa.Array, int]:
+    """Code units as strings of one character, and the place of a surrogate among them or -1."""
+    from pyspark_savepoint.formats.kernels import units as kernels
+
+    offsets = np.zeros(len(units) + 1, np.int32)
+    out = np.empty(3 * len(units), np.uint8)
+    row = kernels.units_to_utf8(units, offsets, out)
+    return binary_array(pa.string(), offsets, out[: offsets[-1]]), row
+
+
+def code_units(column: pa.Array) -> npt.NDArray[Any]:
+    """The code unit of every string of one character."""
+    from pyspark_savepoint.formats.kernels import units as kernels
+
+    expect_utf8(column)
+    units = np.zeros(len(column), np.uint16)
+    row = kernels.utf8_to_units(*binary_parts(column), units)
+    if row >= 0:
+        raise ValueRangeError(
+            "a value of CHAR is one UTF-16 code unit",
+            found=f"{column[row].as_py()!r} in row {row}",
+            remedy="write strings of exactly one character below U+10000",
+        )
+    return units
+
+
+@register(CHAR, CHAR_VALUE)
+@dataclass(frozen=True)
+class CharSerializer(_TextSerializer):
+    """CHAR and CHAR_VALUE."""
+
+    @property
+    def flink_type(self) -> str:
+        """CHAR or CHAR_VALUE."""
+        return "CHAR" if self.snapshot_class == CHAR else "CHAR_VALUE"
+
+    @property
+    def length(self) -> int:
+        """2."""
+        return 2
+
+    def layout(self, layout: Layout) -> int:
+        """Fixed."""
+        from pyspark_savepoint.formats.kernels import skip
+
+        return layout.add(skip.FIXED, 2)
+
+    def decode(self, at: Cursors) -> pa.Array:
+        """One character a row."""
+        start = at.position.copy()
+        column, row = characters(read_numbers(at, "read_i16", np.uint16, self.flink_type))
+        if row >= 0:
+            refuse_surrogate(at.at(start, at.end), row)
+        return column
+
+    def sizes(self, column: pa.Array) -> Longs:
+        """The same for all rows."""
+        refuse_nulls(column, self.flink_type)
+        return np.full(len(column), 2, np.int64)
+
+    def encode(self, column: pa.Array, at: Cursors) -> None:
+        """One character a row."""
+        write_numbers(code_units(column), at)

@@ -1,0 +1,1 @@
+"""Serializers of values with parts: tuples, rows, POJOs, collections."""

@@ -1,0 +1,381 @@
+"""Lists, maps, sets and object arrays: a count, then the elements.
+
+    snapshot  := Composite 1, nothing outside, the element (or key and value) nested; but
+                 GenericArray: outside utf componentClass
+                 LinkedList:   outer version 3: outside bool hasNullMask; 2: it has one, 1: it has none
+                 SortedMap:    version 3, not composite: JOS comparator, Nested
+                 ListView, MapView: nested is the serializer of the list or map itself
+    List, ArrayList  := i32 n  element[n]
+    Set              := i32 n  (u8 isNull  element unless null)[n]
+    GenericArray     := i32 n  (u8 isPresent  element if present)[n]
+    LinkedList       := i32 n  mask of n null bits, most significant first  the elements that are not null
+    Map, SortedMap   := i32 n  (key  u8 isNull  value unless null)[n]
+    NullAwareMap     := i32 n  (u8 isNull  key unless null  u8 isNull  value unless null)[n]
+
+Twins: ``ListSerializer``, ``MapSerializer``, ``SetSerializer``, ``GenericArraySerializer``, ``ArrayListSerializer`` of
+the runtime, ``LinkedListSerializer`` and ``SortedMapSerializer`` of the table runtime, the data views.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from pyspark_savepoint.formats.columns import (
+    Cursors,
+    DecodeOptions,
+    Flags,
+    Ints,
+    Longs,
+    list_array,
+    scatter,
+    valid_rows,
+)
+from pyspark_savepoint.formats.data_view import DataOutputView
+from pyspark_savepoint.formats.java_stream import skip_java_object
+from pyspark_savepoint.formats.serializers.base import (
+    SnapshotReader,
+    TypeSerializer,
+    expect_version,
+    flink_types,
+    write_nested,
+)
+from pyspark_savepoint.formats.serializers.basic.elements import (
+    bounded_counts,
+    encode_elements,
+    hash_in_order,
+    list_parts,
+    map_parts,
+    naming,
+    pick,
+    sum_per_row,
+)
+from pyspark_savepoint.formats.serializers.basic.primitives import BASE, write_numbers
+from pyspark_savepoint.formats.serializers.basic.shapes import Entries, Fields, Flagged, Repeated, ShapedSerializer
+from pyspark_savepoint.formats.serializers.checks import refuse_nulls
+from pyspark_savepoint.formats.serializers.layout import Layout, Part, decode_elements
+from pyspark_savepoint.formats.serializers.registry import register
+
+TABLE = "org.apache.flink.table.runtime.typeutils."
+DATA_VIEW = "org.apache.flink.table.dataview."
+
+
+def hash_list(element: TypeSerializer, column: pa.Array) -> Ints:
+    """``List.hashCode``."""
+    counts, items = list_parts(column)
+    return mask_hashes(hash_in_order(element.java_hash(items), counts), column)
+
+
+def hash_entries(key: TypeSerializer, value: TypeSerializer, column: pa.Array) -> Ints:
+    """``Map.hashCode``: the sum over the entries of both hashes, exclusive or."""
+    counts, keys, values = map_parts(column)
+    entries = (key.java_hash(keys) ^ value.java_hash(values)).view(np.uint32)
+    return mask_hashes(sum_per_row(entries, counts).view(np.int32), column)
+
+
+def mask_hashes(hashes: Ints, column: pa.Array) -> Ints:
+    """0 in rows that are null."""
+    return np.where(valid_rows(column), hashes, 0).astype(np.int32)
+
+
+@register(BASE + "ListSerializerSnapshot", "org.apache.flink.runtime.state.ArrayListSerializerSnapshot")
+@dataclass(frozen=True)
+class ListSerializer(ShapedSerializer):
+    """LIST<T>: no null flags, so an element is null only where its own serializer has bytes for that."""
+
+    @property
+    def element(self) -> TypeSerializer:
+        """The serializer of the elements."""
+        return self.nested[0]
+
+    @property
+    def flink_type(self) -> str:
+        """LIST<T>."""
+        return f"LIST<{self.element.flink_type}>"
+
+    @property
+    def shape(self) -> Part:
+        """Elements back to back."""
+        return Repeated(self.element)
+
+    def java_hash(self, column: pa.Array) -> Ints:
+        """``List.hashCode``."""
+        return hash_list(self.element, column)
+
+    @classmethod
+    def of(cls, element: TypeSerializer) -> ListSerializer:
+        """A list as this package writes it."""
+        return cls(BASE + "ListSerializerSnapshot", 3, 1, (element,))
+
+
+@register(BASE + "SetSerializerSnapshot")
+@dataclass(frozen=True)
+class SetSerializer(ShapedSerializer):
+    """SET<T>, since Flink 2.0; a list in Spark."""
+
+    @property
+    def element(self) -> TypeSerializer:
+        """The serializer of the elements."""
+        return self.nested[0]
+
+    @property
+    def flink_type(self) -> str:
+        """SET<T>."""
+        return f"SET<{self.element.flink_type}>"
+
+    @property
+    def shape(self) -> Part:
+        """Elements with a flag that says null."""
+        return Repeated(Flagged(self.element))
+
+    def java_hash(self, column: pa.Array) -> Ints:
+        """``Set.hashCode``: the sum."""
+        counts, items = list_parts(column)
+        return mask_hashes(sum_per_row(self.element.java_hash(items).view(np.uint32), counts).view(np.int32), column)
+
+
+@register(BASE + "MapSerializerSnapshot")
+@dataclass(frozen=True)
+class MapSerializer(ShapedSerializer):
+    """MAP<K, V>: values have a flag that says null, keys have none."""
+
+    arity: ClassVar[int | None] = 2
+
+    @property
+    def key(self) -> TypeSerializer:
+        """The serializer of the keys."""
+        return self.nested[0]
+
+    @property
+    def value(self) -> TypeSerializer:
+        """The serializer of the values."""
+        return self.nested[1]
+
+    @property
+    def flink_type(self) -> str:
+        """MAP<K, V>."""
+        return f"MAP<{flink_types(self.nested)}>"
+
+    @property
+    def shape(self) -> Part:
+        """Keys and flagged values."""
+        return Entries(self.key, Flagged(self.value))
+
+    def java_hash(self, column: pa.Array) -> Ints:
+        """``Map.hashCode``."""
+        return hash_entries(self.key, self.value, column)
+
+    @classmethod
+    def of(cls, key: TypeSerializer, value: TypeSerializer) -> MapSerializer:
+        """A map as this package writes it."""
+        return cls(BASE + "MapSerializerSnapshot", 3, 1, (key, value))
+
+
+@register(TABLE + "SortedMapSerializerSnapshot")
+@dataclass(frozen=True)
+class SortedMapSerializer(MapSerializer):
+    """A map whose snapshot begins with its comparator, a Java object; it is kept as bytes."""
+
+    comparator: bytes = b""
+
+    @property
+    def flink_type(self) -> str:
+        """SORTED_MAP<K, V>."""
+        return f"SORTED_{super().flink_type}"
+
+    @classmethod
+    def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
+        """Comparator, then the nested serializers."""
+        expect_version(name, version, (3,), reader)
+        comparator = reader.once(skip_java_object)
+        return cls(name, version, 0, reader.nested(cls.arity), comparator)
+
+    def write_payload(self, view: DataOutputView) -> None:
+        """The mirror of :meth:`read_snapshot`."""
+        view.write(self.comparator)
+        write_nested(self.nested, view)
+
+
+@register(DATA_VIEW + "NullAwareMapSerializerSnapshot")
+@dataclass(frozen=True)
+class NullAwareMapSerializer(ShapedSerializer):
+    """A map with a null key perhaps; a list of key and value in Spark, whose maps cannot have one."""
+
+    arity: ClassVar[int | None] = 2
+
+    @property
+    def flink_type(self) -> str:
+        """NULL_AWARE_MAP<K, V>."""
+        return f"NULL_AWARE_MAP<{flink_types(self.nested)}>"
+
+    @property
+    def shape(self) -> Part:
+        """Flagged keys and flagged values."""
+        key, value = self.nested
+        return Repeated(Fields(("key", "value"), (Flagged(key), Flagged(value))))
+
+
+@register(DATA_VIEW + "ListViewSerializerSnapshot", DATA_VIEW + "MapViewSerializerSnapshot")
+@dataclass(frozen=True)
+class DataViewSerializer(ShapedSerializer):
+    """The list or map of an aggregate function, written as that list or map."""
+
+    @property
+    def flink_type(self) -> str:
+        """LIST_VIEW<LIST<T>> or MAP_VIEW<MAP<K, V>>."""
+        kind = "LIST_VIEW" if "ListView" in self.snapshot_class else "MAP_VIEW"
+        return f"{kind}<{self.nested[0].flink_type}>"
+
+    @property
+    def shape(self) -> Part:
+        """The list or map itself."""
+        return self.nested[0]
+
+
+@register(BASE + "GenericArraySerializerSnapshot")
+@dataclass(frozen=True)
+class GenericArraySerializer(ShapedSerializer):
+    """OBJECT_ARRAY<T>: a flag before every element says that it is present."""
+
+    component_class: str = ""
+
+    @classmethod
+    def read_outer(cls, outer_version: int, reader: SnapshotReader) -> dict[str, Any]:
+        """The class of the elements."""
+        return {"component_class": reader.view.read_utf("the component class of an array")}
+
+    def write_outer(self, view: DataOutputView) -> None:
+        """The mirror of :meth:`read_outer`."""
+        view.write_utf(self.component_class)
+
+    @property
+    def element(self) -> TypeSerializer:
+        """The serializer of the elements."""
+        return self.nested[0]
+
+    @property
+    def flink_type(self) -> str:
+        """OBJECT_ARRAY<T>; OBJECT_ARRAY<com.shop.Order>(T) where the elements are of a class that T does not say."""
+        from pyspark_savepoint.formats.serializers.composite.java_classes import java_class
+
+        element = self.element.flink_type
+        named = java_class(self.element) == self.component_class
+        return f"OBJECT_ARRAY<{element}>" if named else f"OBJECT_ARRAY<{self.component_class}>({element})"
+
+    @classmethod
+    def of(cls, element: TypeSerializer, component_class: str) -> GenericArraySerializer:
+        """An array of objects as this package writes it."""
+        return cls(BASE + "GenericArraySerializerSnapshot", 3, 1, (element,), component_class)
+
+    @property
+    def shape(self) -> Part:
+        """Elements with a flag that says present."""
+        return Repeated(Flagged(self.element, null_flag=0))
+
+
+@dataclass(frozen=True)
+class MaskedElements:
+    """``i32 n``, a mask of n null bits, and the elements that are not null."""
+
+    part: Part
+
+    @property
+    def flink_type(self) -> str:
+        """For errors."""
+        return f"LIST<{self.part.flink_type}>"
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        """A list."""
+        return Repeated(self.part).arrow_type(options)
+
+    def layout(self, layout: Layout) -> int:
+        """A count, a mask, repetitions."""
+        from pyspark_savepoint.formats.kernels import skip
+
+        return layout.add(skip.MASKED_REPEAT, parts=[self.part.layout(layout)])
+
+    def decode(self, at: Cursors) -> pa.Array:
+        """The masks of all rows, then the elements that are there."""
+        counts = bounded_counts(self, self.part.flink_type, at, lambda room: room * 8)
+        number = _numbers_within(counts)
+        bits = at.buffer[np.repeat(at.position, counts) + (number >> 3)] >> (7 - (number & 7))
+        valid: Flags = (bits & 1) == 0
+        at.position[:] += (counts + 7) >> 3
+        with at.inside("element"):
+            items = decode_elements(self.part, at, sum_per_row(valid.astype(np.int64), counts))
+        return list_array(self.arrow_type(at.options), counts, scatter(items, valid))
+
+    def sizes(self, column: pa.Array) -> Longs:
+        """The count, the mask, and the elements that are there."""
+        refuse_nulls(column, self.flink_type)
+        counts, items = list_parts(column)
+        valid = valid_rows(items)
+        sizes = np.zeros(len(items), np.int64)
+        with naming("element"):
+            sizes[valid] = self.part.sizes(pick(items, valid))
+        total: Longs = sum_per_row(sizes, counts) + 4 + ((counts + 7) >> 3)
+        return total
+
+    def encode(self, column: pa.Array, at: Cursors) -> None:
+        """The mirror of :meth:`decode`."""
+        from pyspark_savepoint.formats.kernels import fixed
+
+        counts, items = list_parts(column)
+        valid = valid_rows(items)
+        write_numbers(counts.astype(np.int32), at)
+        widths = (counts + 7) >> 3
+        offsets = np.concatenate(([0], np.cumsum(widths)))
+        number = _numbers_within(counts)
+        masks = np.zeros(int(offsets[-1]), np.uint8)
+        bits = np.where(valid, 0, 0x80 >> (number & 7)).astype(np.uint8)
+        np.bitwise_or.at(masks, np.repeat(offsets[:-1], counts) + (number >> 3), bits)
+        fixed.write_bytes(at.buffer, at.position, offsets, masks)
+        there = sum_per_row(valid.astype(np.int64), counts)
+        encode_elements([self.part], [pick(items, valid)], at, there)
+
+
+def _numbers_within(counts: Longs) -> Longs:
+    """0, 1, 2... within each group."""
+    return np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+
+
+@register(TABLE + "LinkedListSerializer$LinkedListSerializerSnapshot")
+@dataclass(frozen=True)
+class LinkedListSerializer(ShapedSerializer):
+    """LINKED_LIST<T> of SQL operators; since Flink 1.14 with a mask of nulls."""
+
+    has_null_mask: bool = True
+    outer_versions: ClassVar[tuple[int, ...]] = (1, 2, 3)
+
+    @classmethod
+    def read_outer(cls, outer_version: int, reader: SnapshotReader) -> dict[str, Any]:
+        """Whether there is a mask: said since version 3."""
+        known = outer_version == 2
+        return {"has_null_mask": reader.view.read_bool("has a null mask") if outer_version == 3 else known}
+
+    def write_outer(self, view: DataOutputView) -> None:
+        """The mirror of :meth:`read_outer`."""
+        if self.outer_version == 3:
+            view.write_bool(self.has_null_mask)
+
+    @property
+    def element(self) -> TypeSerializer:
+        """The serializer of the elements."""
+        return self.nested[0]
+
+    @property
+    def flink_type(self) -> str:
+        """LINKED_LIST<T>."""
+        return f"LINKED_LIST<{self.element.flink_type}>"
+
+    @property
+    def shape(self) -> Part:
+        """Elements behind a mask, or back to back."""
+        return MaskedElements(self.element) if self.has_null_mask else Repeated(self.element)
+
+    def java_hash(self, column: pa.Array) -> Ints:
+        """``List.hashCode``."""
+        return hash_list(self.element, column)

@@ -1,0 +1,374 @@
+"""POJOs and Java records: named fields, each with a null flag, and subclasses.
+
+    snapshot := version 2: utf class  OptMap fields  OptMap registeredSubclasses  OptMap otherSubclasses
+                key frame of a field: utf declaringClass  utf fieldName; of a subclass: empty, the name is its class
+    value    := u8 flags
+                01 NULL: nothing more
+                02 NO_SUBCLASS: every field in the order of the snapshot: u8 isNull, then the value unless null
+                04 SUBCLASS: utf class, then the value of that other subclass
+                08 TAGGED_SUBCLASS: u8 index, then the value of that registered subclass
+
+A subclass is mostly a POJO itself, so its value begins with flags of its own. A POJO with subclasses becomes a struct
+of the fields of all classes, with ``__class`` last: see ``pojo_columns.py``. A subclass that is not registered stands
+in the snapshot only where the serializer met it before; the hashmap backend writes with copies of its serializers, so
+there it does not, and such a value cannot be read. Twins: ``PojoSerializer``, ``PojoSerializerSnapshot``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Longs, scatter, struct_array, valid_rows
+from pyspark_savepoint.formats.data_view import DataOutputView
+from pyspark_savepoint.formats.errors import UndecodableStateError, ValueRangeError
+from pyspark_savepoint.formats.java import decode_modified_utf8, encode_modified_utf8
+from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer, expect_version, flink_fields
+from pyspark_savepoint.formats.serializers.basic.elements import naming
+from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
+from pyspark_savepoint.formats.serializers.basic.shapes import Flagged
+from pyspark_savepoint.formats.serializers.composite.optional_map import Member, read_members, write_members
+from pyspark_savepoint.formats.serializers.composite.pojo_columns import CLASS_COLUMN, Branch, Column, Plan, simple_name
+from pyspark_savepoint.formats.serializers.layout import Layout
+from pyspark_savepoint.formats.serializers.registry import register
+
+POJO = "org.apache.flink.api.java.typeutils.runtime.PojoSerializerSnapshot"
+NULL, NO_SUBCLASS, SUBCLASS, TAGGED_SUBCLASS = 1, 2, 4, 8
+OWN = 0  # the branch of the POJO's own fields; subclasses follow, the registered ones first
+ABSENT = -1  # the branch of a null
+
+
+@register(POJO)
+@dataclass(frozen=True)
+class PojoSerializer(TypeSerializer):
+    """A POJO class as its snapshot describes it."""
+
+    class_name: str
+    fields: tuple[Member, ...]
+    registered: tuple[Member, ...] = ()
+    others: tuple[Member, ...] = ()
+
+    @classmethod
+    def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
+        """The class and three optional maps."""
+        expect_version(name, version, (2,), reader)
+        class_name = reader.view.read_utf("a POJO class")
+        return cls(name, version, class_name, read_members(reader), read_members(reader), read_members(reader))
+
+    def write_payload(self, view: DataOutputView) -> None:
+        """The mirror of :meth:`read_snapshot`."""
+        view.write_utf(self.class_name)
+        for members in (self.fields, self.registered, self.others):
+            write_members(members, view)
+
+    @property
+    def subclasses(self) -> tuple[Member, ...]:
+        """The registered subclasses by tag, then the others."""
+        return self.registered + self.others
+
+    @property
+    def children(self) -> tuple[TypeSerializer, ...]:
+        """The serializers of the fields and of the subclasses."""
+        return tuple(member.serializer for member in self.fields + self.subclasses)
+
+    @property
+    def flink_type(self) -> str:
+        """POJO<com.shop.Order>(id LONG, ...), and its subclasses where there are some."""
+        fields = flink_fields([field.name for field in self.fields], [field.serializer for field in self.fields])
+        registered, others = _subclass_types("REGISTERED", self.registered), _subclass_types("SUBCLASSES", self.others)
+        return f"POJO<{self.class_name}>({fields}){registered}{others}"
+
+    @classmethod
+    def of(
+        cls,
+        class_name: str,
+        fields: Mapping[str, TypeSerializer],
+        registered: Mapping[str, TypeSerializer] | None = None,
+        others: Mapping[str, TypeSerializer] | None = None,
+    ) -> PojoSerializer:
+        """A POJO as this package writes it: its fields stand in the order of Java's strings.
+
+        All fields are told to be declared by the class itself: Flink looks for them there and in its superclasses.
+        Subclasses are given by their names, the registered ones in the order of their tags.
+        """
+        names = sorted(fields, key=lambda name: name.encode("utf-16-be"))
+        members = tuple(Member(name, _field_key(class_name, name), fields[name]) for name in names)
+        subclasses = [
+            tuple(Member(name, b"", serializer) for name, serializer in (given or {}).items())
+            for given in (registered, others)
+        ]
+        return cls(POJO, 2, class_name, members, *subclasses)
+
+    @cached_property
+    def plan(self) -> Plan:
+        """Where the fields of every class stand in the struct."""
+        plan = Plan()
+        plan.add_class(self.class_name, [Column(f.name, _signature(f.serializer)) for f in self.fields])
+        for member in self.subclasses:
+            plan.add_class(member.name, _columns_of(member))
+        if self.subclasses:
+            plan.add_class_column()
+        return plan
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        """A struct of the fields; of all classes and ``__class``, where there are subclasses."""
+        columns, branches = self.plan.columns, self.plan.branches
+        types: dict[int, pa.DataType] = {}
+        for place, field in zip(branches[OWN].columns, self.fields, strict=True):
+            types[place] = field.serializer.arrow_type(options)
+        for member, branch in zip(self.subclasses, branches[1:], strict=True):
+            kind = member.serializer.arrow_type(options)
+            parts = [kind.field(k).type for k in range(len(branch.columns))] if _is_pojo(member) else [kind]
+            for place, part in zip(branch.columns, parts, strict=True):
+                types.setdefault(place, part)
+        return pa.struct([pa.field(column.name, types.get(i, pa.string())) for i, column in enumerate(columns)])
+
+    def layout(self, layout: Layout) -> int:
+        """Flags, then the fields or a subclass."""
+        from pyspark_savepoint.formats.kernels import skip
+
+        parts = [member.serializer.layout(layout) for member in self.fields + self.registered]
+        for member in self.others:
+            parts += [layout.add(skip.NAME, *layout.name(member.name)), member.serializer.layout(layout)]
+        return layout.add(skip.POJO, len(self.fields), len(self.registered), parts)
+
+    def decode(self, at: Cursors) -> pa.Array:
+        """A struct a row, class by class."""
+        kind = self.arrow_type(at.options)
+        chosen = self._read_branches(at)
+        pieces: list[list[tuple[Any, pa.Array]]] = [[] for _ in kind]
+        for number, branch in enumerate(self.plan.branches):
+            rows = np.flatnonzero(chosen == number)
+            if len(rows):
+                sub = at.select(rows)
+                for place, array in zip(branch.columns, self._read_branch(number, sub), strict=True):
+                    pieces[place].append((rows, array))
+                at.update(rows, sub)
+        columns = [_gather(field.type, parts, len(at)) for field, parts in zip(kind, pieces, strict=True)]
+        if self.subclasses:
+            names = pa.array([branch.class_name for branch in self.plan.branches], pa.string())
+            columns[-1] = names.take(pa.array(chosen, mask=chosen == ABSENT))
+        return struct_array(kind, columns, len(at), chosen != ABSENT)
+
+    def _read_branches(self, at: Cursors) -> Longs:
+        flags = read_numbers(at, "read_i8", np.uint8, "the flags of a POJO")
+        strange = np.flatnonzero(~np.isin(flags, (NULL, NO_SUBCLASS, SUBCLASS, TAGGED_SUBCLASS)))
+        if len(strange):
+            at.fail(int(strange[0]), "the flags of a POJO: 1, 2, 4 or 8", int(flags[strange[0]]))
+        chosen = np.where(flags == NULL, ABSENT, OWN).astype(np.int64)
+        for flag, read in ((TAGGED_SUBCLASS, self._read_tags), (SUBCLASS, self._read_names)):
+            rows = np.flatnonzero(flags == flag)
+            if len(rows):
+                sub = at.select(rows)
+                chosen[rows] = 1 + read(sub)
+                at.update(rows, sub)
+        return chosen
+
+    def _read_tags(self, at: Cursors) -> Longs:
+        tags = read_numbers(at, "read_i8", np.uint8, "the tag of a subclass").astype(np.int64)
+        beyond = np.flatnonzero(tags >= len(self.registered))
+        if len(beyond):
+            expected = f"the tag of one of {len(self.registered)} registered subclasses"
+            at.fail(int(beyond[0]), expected, int(tags[beyond[0]]))
+        return tags
+
+    def _read_names(self, at: Cursors) -> Longs:
+        from pyspark_savepoint.formats.kernels import names
+
+        known = [encode_modified_utf8(member.name) for member in self.others]
+        offsets = np.concatenate(([0], np.cumsum([len(name) for name in known]))).astype(np.int64)
+        before = at.position.copy()
+        found = np.empty(len(at), np.int64)
+        table = np.frombuffer(bytearray(b"".join(known)), np.uint8)
+        row = names.match_names(at.buffer, at.position, at.end, offsets, table, found)
+        at.check(row, "the name of a subclass")
+        unknown = np.flatnonzero(found == names.UNKNOWN_NAME)
+        if len(unknown):
+            first = int(unknown[0])
+            self._unknown_class(at, first, at.buffer[before[first] + 2 : at.position[first]].tobytes())
+        return found + len(self.registered)
+
+    def _unknown_class(self, at: Cursors, row: int, name: bytes) -> None:
+        try:
+            found = decode_modified_utf8(name)
+        except ValueError:
+            at.fail(row, "the name of a subclass", name[:40])
+        raise UndecodableStateError(
+            f"a value of {self.class_name} is of a subclass that its snapshot does not describe",
+            found=found,
+            expected=", ".join(branch.class_name for branch in self.plan.branches),
+            remedy='read the state as bytes: option("raw", "<state>")',
+        ).with_facts(**at.origin.facts(int(at.position[row])))
+
+    def _read_branch(self, number: int, at: Cursors) -> list[pa.Array]:
+        """The columns of the rows of one class."""
+        if number == OWN:
+            return [_read_field(field, at) for field in self.fields]
+        member = self.subclasses[number - 1]
+        with at.inside(simple_name(member.name)):
+            column = member.serializer.decode(at)
+            if column.null_count:
+                at.fail(int(np.flatnonzero(~valid_rows(column))[0]), "a value of the subclass", "a null")
+        if not _is_pojo(member):
+            return [column]
+        columns: list[pa.Array] = column.flatten()
+        return columns[: len(self.plan.branches[number].columns)]
+
+    def sizes(self, column: pa.Array) -> Longs:
+        """Flags, the class, and the fields of every row."""
+        sizes = np.ones(len(column), np.int64)
+        for number, rows, parts in self._branches_of(column):
+            sizes[rows] += len(self._header(number)) - 1
+            if number == OWN:
+                for field, part in zip(self.fields, parts, strict=True):
+                    with naming(field.name):
+                        sizes[rows] += Flagged(field.serializer).sizes(part)
+            else:
+                sizes[rows] += self.subclasses[number - 1].serializer.sizes(self._join(number, parts, len(rows)))
+        return sizes
+
+    def encode(self, column: pa.Array, at: Cursors) -> None:
+        """The mirror of :meth:`decode`."""
+        absent = np.flatnonzero(~valid_rows(column))
+        _write_constant(bytes([NULL]), at, absent)
+        for number, rows, parts in self._branches_of(column):
+            _write_constant(self._header(number), at, rows)
+            sub = at.select(rows)
+            if number == OWN:
+                for field, part in zip(self.fields, parts, strict=True):
+                    Flagged(field.serializer).encode(part, sub)
+            else:
+                self.subclasses[number - 1].serializer.encode(self._join(number, parts, len(rows)), sub)
+            at.update(rows, sub)
+
+    def _header(self, number: int) -> bytes:
+        if number == OWN:
+            return bytes([NO_SUBCLASS])
+        if number <= len(self.registered):
+            return bytes([TAGGED_SUBCLASS, number - 1])
+        name = encode_modified_utf8(self.subclasses[number - 1].name)
+        return bytes([SUBCLASS]) + len(name).to_bytes(2, "big") + name
+
+    def _branches_of(self, column: pa.Array) -> Iterator[tuple[int, Longs, list[pa.Array]]]:
+        """Per class that occurs: its number, its rows, and its columns for those rows."""
+        columns, branches = self.plan.columns, self.plan.branches
+        chosen = self._chosen(column)
+        for number, branch in enumerate(branches):
+            rows = np.flatnonzero(chosen == number)
+            if not len(rows):
+                continue
+            picked = column if len(rows) == len(column) else column.take(pa.array(rows))
+            parts = [picked.field(place) for place in range(len(columns))]
+            self._check_strangers(branch, picked, parts)
+            own = [parts[place] for place in branch.columns]
+            if number != OWN and _has_class_column(self.subclasses[number - 1]):
+                own.append(parts[-1])
+            yield number, rows, own
+
+    def _chosen(self, column: pa.Array) -> Longs:
+        valid = valid_rows(column)
+        if not self.subclasses:
+            return np.where(valid, OWN, ABSENT)
+        names = [branch.class_name for branch in self.plan.branches]
+        found = pc.index_in(column.field(len(self.plan.columns) - 1), pa.array(names, pa.string()))
+        chosen = found.fill_null(ABSENT).to_numpy().astype(np.int64)
+        unknown = np.flatnonzero(valid & (chosen == ABSENT))
+        if len(unknown):
+            value = column[int(unknown[0])].as_py()[self.plan.columns[-1].name]
+            raise ValueRangeError(
+                f"{CLASS_COLUMN} names no class of POJO<{self.class_name}>",
+                found=value,
+                expected=f"one of {', '.join(names)}",
+            )
+        return np.where(valid, chosen, ABSENT)
+
+    def _check_strangers(self, branch: Branch, picked: pa.Array, parts: list[pa.Array]) -> None:
+        """No field that the class does not have holds a value: it would be lost."""
+        if not self.subclasses:
+            return
+        for place, part in enumerate(parts[:-1]):
+            if place not in branch.columns and part.null_count < len(part):
+                raise ValueRangeError(
+                    f"{branch.class_name} has no field {self.plan.columns[place].name}",
+                    expected="NULL",
+                    found=next(value for value in part.to_pylist() if value is not None),
+                    remedy=f"set it to NULL, or name its class in {CLASS_COLUMN}",
+                )
+
+    def _join(self, number: int, parts: list[pa.Array], rows: int) -> pa.Array:
+        member = self.subclasses[number - 1]
+        if not isinstance(member.serializer, PojoSerializer):
+            return parts[0]
+        names = [column.name for column in member.serializer.plan.columns]
+        kind = pa.struct([pa.field(name, part.type) for name, part in zip(names, parts, strict=True)])
+        return struct_array(kind, parts, rows)
+
+
+def _subclass_types(word: str, members: Iterable[Member]) -> str:
+    types = ", ".join(f"{member.name} {member.serializer.flink_type}" for member in members)
+    return f" {word}({types})" if types else ""
+
+
+def _field_key(class_name: str, name: str) -> bytes:
+    view = DataOutputView()
+    view.write_utf(class_name)
+    view.write_utf(name)
+    return view.getvalue()
+
+
+def _is_pojo(member: Member) -> bool:
+    return isinstance(member.serializer, PojoSerializer)
+
+
+def _has_class_column(member: Member) -> bool:
+    return isinstance(member.serializer, PojoSerializer) and bool(member.serializer.subclasses)
+
+
+def _columns_of(member: Member) -> tuple[Column, ...]:
+    """What a subclass adds to the struct; its own ``__class`` is told by the outer one."""
+    if not isinstance(member.serializer, PojoSerializer):
+        return (Column(simple_name(member.name), _signature(member.serializer)),)
+    columns = member.serializer.plan.columns
+    return tuple(columns[:-1] if member.serializer.subclasses else columns)
+
+
+def _signature(serializer: TypeSerializer) -> tuple[str, str]:
+    """Equal for fields that can share a column, whatever the options are."""
+    return serializer.flink_type, str(serializer.arrow_type(DecodeOptions()))
+
+
+def _gather(kind: pa.DataType, parts: list[tuple[Any, pa.Array]], rows: int) -> pa.Array:
+    """One column from the columns of several classes; null in rows of the others."""
+    if not parts:
+        return pa.nulls(rows, kind)
+    if len(parts) == 1:
+        places, array = parts[0]
+        mask = np.zeros(rows, np.bool_)
+        mask[places] = True
+        return scatter(array, mask)
+    index = np.full(rows, -1, np.int64)
+    base = 0
+    for places, _ in parts:
+        index[places] = base + np.arange(len(places))
+        base += len(places)
+    return pa.concat_arrays([array for _, array in parts]).take(pa.array(index, mask=index < 0))
+
+
+def _read_field(field: Member, at: Cursors) -> pa.Array:
+    with at.inside(field.name):
+        return Flagged(field.serializer).decode(at)
+
+
+def _write_constant(data: bytes, at: Cursors, rows: Longs) -> None:
+    from pyspark_savepoint.formats.kernels import fixed
+
+    sub = at.select(rows)
+    offsets = np.arange(len(rows) + 1, dtype=np.int64) * len(data)
+    fixed.write_bytes(sub.buffer, sub.position, offsets, np.tile(np.frombuffer(data, np.uint8), len(rows)))
+    at.update(rows, sub)

@@ -1,0 +1,242 @@
+"""Rows: a mask of nulls, then the fields that are not null.
+
+    snapshot := Composite, the fields nested
+                outer version 2 (to Flink 1.10)   no kind bits in values
+                outer version 3 (1.11 to 1.14)    kind bits
+                outer version 4 (since 1.15)      outside: bool supportsRowKind
+    value    := mask  field unless null...
+    mask     := bits, most significant first: 2 kind bits (the low one first) if supported, then one bit a field
+
+Whether a row was built by names or by positions is not recorded; names neither: ``f0, f1...``. Twin: ``RowSerializer``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyspark_savepoint.formats.columns import (
+    Cursors,
+    DecodeOptions,
+    Flags,
+    Ints,
+    Longs,
+    scatter,
+    struct_array,
+    valid_rows,
+)
+from pyspark_savepoint.formats.data_view import DataOutputView
+from pyspark_savepoint.formats.errors import ValueRangeError
+from pyspark_savepoint.formats.serializers.base import (
+    CompositeSerializer,
+    SnapshotReader,
+    TypeSerializer,
+    flink_fields,
+    flink_types,
+)
+from pyspark_savepoint.formats.serializers.basic.elements import (
+    hash_in_order,
+    list_parts,
+    map_parts,
+    naming,
+    pick,
+    sum_per_row,
+)
+from pyspark_savepoint.formats.serializers.basic.primitives import BASE
+from pyspark_savepoint.formats.serializers.basic.shapes import struct_type
+from pyspark_savepoint.formats.serializers.basic.strings import STRING, StringSerializer
+from pyspark_savepoint.formats.serializers.checks import refuse_nulls
+from pyspark_savepoint.formats.serializers.composite.collections import (
+    GenericArraySerializer,
+    LinkedListSerializer,
+    ListSerializer,
+    MapSerializer,
+    mask_hashes,
+)
+from pyspark_savepoint.formats.serializers.composite.wrappers import RUNTIME, NullableSerializer
+from pyspark_savepoint.formats.serializers.layout import Layout
+from pyspark_savepoint.formats.serializers.registry import register
+
+ROW = RUNTIME + "RowSerializer$RowSerializerSnapshot"
+ROW_KIND = "__row_kind"
+STRING_ARRAY = BASE + "array.StringArraySerializer$StringArraySerializerSnapshot"
+#: By the number in the file.
+ROW_KINDS = ("+I", "-U", "+U", "-D")
+
+
+@register(ROW)
+@dataclass(frozen=True)
+class RowSerializer(CompositeSerializer):
+    """ROW<A, B>; with the option ``rowKind`` the kind is the last field."""
+
+    supports_row_kind: bool = True
+    #: Names that the user gave; no part of the snapshot.
+    field_names: tuple[str, ...] = dataclasses.field(default=(), compare=False)
+    arity: ClassVar[int | None] = None
+    outer_versions: ClassVar[tuple[int, ...]] = (2, 3, 4)
+
+    @classmethod
+    def read_outer(cls, outer_version: int, reader: SnapshotReader) -> dict[str, Any]:
+        """Whether values have kind bits: said since version 4."""
+        if outer_version < 4:
+            return {"supports_row_kind": outer_version == 3}
+        return {"supports_row_kind": reader.view.read_bool("supports row kinds")}
+
+    def write_outer(self, view: DataOutputView) -> None:
+        """The mirror of :meth:`read_outer`."""
+        if self.outer_version == 4:
+            view.write_bool(self.supports_row_kind)
+
+    @classmethod
+    def of(cls, *fields: TypeSerializer, names: tuple[str, ...] = ()) -> RowSerializer:
+        """A row as this package writes it."""
+        return cls(ROW, 3, 4, fields, field_names=names)
+
+    @property
+    def flink_type(self) -> str:
+        """ROW<A, B>, or ROW<id A, name B> where the user gave names."""
+        if self.field_names:
+            return f"ROW<{flink_fields(self.field_names, self.nested)}>"
+        return f"ROW<{flink_types(self.nested)}>"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """f0, f1... unless the user gave names."""
+        return self.field_names or tuple(f"f{index}" for index in range(len(self.nested)))
+
+    @property
+    def kind_bits(self) -> int:
+        """Bits of the mask before the fields'."""
+        return 2 if self.supports_row_kind else 0
+
+    @property
+    def mask_bytes(self) -> int:
+        """Bytes of the mask."""
+        return (self.kind_bits + len(self.nested) + 7) >> 3
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        """A struct."""
+        kind = struct_type(self.names, self.nested, options)
+        return pa.struct([*kind, pa.field(ROW_KIND, pa.string())]) if options.row_kind else kind
+
+    def layout(self, layout: Layout) -> int:
+        """A mask, then what it leaves."""
+        from pyspark_savepoint.formats.kernels import skip
+
+        return layout.add(skip.MASKED, self.kind_bits, 0, [field.layout(layout) for field in self.nested])
+
+    def decode(self, at: Cursors) -> pa.Array:
+        """The masks of all rows, then every field for the rows that have it."""
+        rows = len(at)
+        bits = self._read_mask(at)
+        columns = [
+            self._decode_field(index, bits[:, self.kind_bits + index] == 0, at) for index in range(len(self.nested))
+        ]
+        if at.options.row_kind:
+            kinds = bits[:, 0] + 2 * bits[:, 1] if self.supports_row_kind else np.zeros(rows, np.uint8)
+            columns.append(pa.array(ROW_KINDS, pa.string()).take(pa.array(kinds)))
+        return struct_array(self.arrow_type(at.options), columns, rows)
+
+    def _read_mask(self, at: Cursors) -> npt.NDArray[np.uint8]:
+        beyond = np.flatnonzero(at.position + self.mask_bytes > at.end)
+        at.check(int(beyond[0]) if len(beyond) else -1, f"the mask of a {self.flink_type}")
+        masks = at.buffer[at.position[:, None] + np.arange(self.mask_bytes)]
+        at.position[:] += self.mask_bytes
+        return np.unpackbits(masks, axis=1)
+
+    def _decode_field(self, index: int, valid: Flags, at: Cursors) -> pa.Array:
+        field = self.nested[index]
+        with at.inside(self.names[index]):
+            if valid.all():
+                return field.decode(at)
+            present = at.select(valid)
+            column = field.decode(present)
+            at.update(valid, present)
+            return scatter(column, valid)
+
+    def sizes(self, column: pa.Array) -> Longs:
+        """The mask and the fields that are not null."""
+        refuse_nulls(column, self.flink_type)
+        row_kinds(self, column)
+        sizes = np.full(len(column), self.mask_bytes, np.int64)
+        for index, field in enumerate(self.nested):
+            part = column.field(index)
+            valid = valid_rows(part)
+            with naming(self.names[index]):
+                sizes[valid] += field.sizes(pick(part, valid))
+        return sizes
+
+    def encode(self, column: pa.Array, at: Cursors) -> None:
+        """The mirror of :meth:`decode`."""
+        valid = [valid_rows(column.field(index)) for index in range(len(self.nested))]
+        self._write_mask(row_kinds(self, column), valid, at)
+        for index, field in enumerate(self.nested):
+            present = at.select(valid[index])
+            field.encode(pick(column.field(index), valid[index]), present)
+            at.update(valid[index], present)
+
+    def _write_mask(self, kinds: npt.NDArray[np.uint8], valid: list[Flags], at: Cursors) -> None:
+        bits = np.zeros((len(at), self.mask_bytes * 8), np.uint8)
+        if self.supports_row_kind:
+            bits[:, 0], bits[:, 1] = kinds & 1, kinds >> 1
+        for index, rows in enumerate(valid):
+            bits[:, self.kind_bits + index] = ~rows
+        at.buffer[at.position[:, None] + np.arange(self.mask_bytes)] = np.packbits(bits, axis=1)
+        at.position[:] += self.mask_bytes
+
+    def java_hash(self, column: pa.Array) -> Ints:
+        """``Row.hashCode`` of a row that was built by positions: the list law over the fields, and the kind."""
+        result = np.ones(len(column), np.uint32)
+        for index, field in enumerate(self.nested):
+            result = result * np.uint32(31) + deep_hash(field, column.field(index)).view(np.uint32)
+        result += row_kinds(self, column).astype(np.uint32) * np.uint32(31)
+        return np.where(valid_rows(column), result.view(np.int32), 0).astype(np.int32)
+
+
+def row_kinds(row: RowSerializer, column: pa.Array) -> npt.NDArray[np.uint8]:
+    """The number of every row's kind; +I where the column does not say."""
+    if column.type.num_fields == len(row.nested):
+        return np.zeros(len(column), np.uint8)
+    names = column.field(len(row.nested))
+    kinds = pc.index_in(names, pa.array(ROW_KINDS, pa.string())).fill_null(-1).to_numpy(zero_copy_only=False)
+    most = len(ROW_KINDS) if row.supports_row_kind else 1
+    wrong = np.flatnonzero(((kinds < 0) | (kinds >= most)) & valid_rows(column))
+    if len(wrong):
+        raise ValueRangeError(
+            f"a {row.flink_type} cannot have this row kind",
+            state=ROW_KIND,
+            expected=f"one of {', '.join(ROW_KINDS[:most])}",
+            found=f"{names[int(wrong[0])].as_py()} in row {int(wrong[0])}",
+            remedy=f"set {ROW_KIND} to {ROW_KINDS[0]}, or leave it out",
+        )
+    return np.asarray(np.maximum(kinds, 0), np.uint8)
+
+
+def deep_hash(field: TypeSerializer, column: pa.Array) -> Ints:
+    """What a field adds to the hash of its row: ``RowUtils`` looks into lists, object arrays and maps."""
+    if isinstance(field, NullableSerializer):
+        return deep_hash(field.nested[0], column)
+    if isinstance(field, MapSerializer):
+        counts, keys, values = map_parts(column)
+        entries = (deep_hash(field.key, keys) ^ deep_hash(field.value, values)).view(np.uint32)
+        hashes = (sum_per_row(entries, counts) + np.uint32(1)).view(np.int32)
+    elif isinstance(field, ListSerializer | LinkedListSerializer | GenericArraySerializer):
+        counts, items = list_parts(column)
+        hashes = hash_in_order(deep_hash(field.element, items), counts)
+    elif field.snapshot_class == STRING_ARRAY:
+        counts, items = list_parts(column)
+        hashes = hash_in_order(scalar_hash(StringSerializer.of(STRING), items), counts)
+    else:
+        return scalar_hash(field, column)
+    return mask_hashes(hashes, column)
+
+
+def scalar_hash(field: TypeSerializer, column: pa.Array) -> Ints:
+    """``Arrays.deepHashCode`` of an array with this one element; 0 for null."""
+    return mask_hashes((field.java_hash(column).view(np.uint32) + np.uint32(31)).view(np.int32), column)

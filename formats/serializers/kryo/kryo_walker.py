@@ -1,0 +1,249 @@
+"""Objects as Kryo writes them: which class, new or seen before, and its body. Nothing is instantiated.
+
+    value  := varint 0 null | 1 varint n [text class, where n is new] | id + 2, a registered class;  then an object
+    object := [varint 0 null | 1 new | n + 2, the n-th object of this value]  body
+
+References are left out for primitives and their wrappers, with Kryo 5 for enums too. Bodies have no lengths, so one
+class that is not known hides all that follows: ``kryo_types.py`` knows those of the JDK.
+Twins: ``Kryo#readClassAndObject``, ``DefaultClassResolver``, ``MapReferenceResolver``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark_savepoint.formats.columns import DecodeOptions
+from pyspark_savepoint.formats.serializers.kryo.kryo_input import DamagedError, ForeignError, KryoInput
+
+MAX_DEPTH = 64
+#: Nulls in lists of nothing else have no bytes; there are no more of them in one batch.
+MAX_FREE_NULLS = 1 << 20
+
+#: Ids that Kryo and Flink give to classes, in every job.
+BASE_IDS: Mapping[int, str] = dict(
+    enumerate(["int", "java.lang.String", "float", "boolean", "byte", "char", "short", "long", "double", "void"])
+) | dict(
+    enumerate(
+        [
+            "java.util.Arrays$ArrayList",
+            "java.util.BitSet",
+            "java.util.PriorityQueue",
+            "java.util.regex.Pattern",
+            "java.sql.Date",
+            "java.sql.Time",
+            "java.sql.Timestamp",
+            "java.net.URI",
+            "java.net.InetSocketAddress",
+            "java.util.UUID",
+            "java.util.Locale",
+            "java.text.SimpleDateFormat",
+        ],
+        start=73,
+    )
+)
+FIRST_USER_ID = 85
+WRAPPERS: Mapping[str, str] = {
+    "java.lang.Integer": "int",
+    "java.lang.Float": "float",
+    "java.lang.Boolean": "boolean",
+    "java.lang.Byte": "byte",
+    "java.lang.Character": "char",
+    "java.lang.Short": "short",
+    "java.lang.Long": "long",
+    "java.lang.Double": "double",
+    "java.lang.Void": "void",
+}
+PRIMITIVES = frozenset(WRAPPERS.values())
+_OPEN = object()
+
+Reader = Callable[["KryoWalker"], Any]
+
+
+@dataclass(frozen=True)
+class KryoClasses:
+    """What a snapshot says about classes: their ids, and which are written by serializers of the user's."""
+
+    ids: Mapping[int, str]
+    custom: frozenset[str] = frozenset()
+    #: A default serializer for an interface: any class may be written by it, save what has an id from Kryo itself.
+    any_custom: bool = False
+
+    def is_custom(self, name: str) -> bool:
+        """Whether the bodies of the class may be of the user's making."""
+        return name in self.custom or (self.any_custom and name not in PRIMITIVES and name != "java.lang.String")
+
+
+@dataclass(frozen=True)
+class KryoDialect:
+    """One version of Kryo: bodies by class, and what it knows of classes."""
+
+    version: int
+    readers: Mapping[str, Reader]
+    arrays: Mapping[str, Reader]
+    enums: frozenset[str]
+    #: Classes that cannot be subclassed, and those that others extend or implement.
+    finals: frozenset[str]
+    general: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Part:
+    """An object that may also be a part of others: what these need of it, and how it is shown on its own."""
+
+    kind: Callable[[KryoWalker], Part]
+    raw: Any
+    finish: Callable[[], Any]
+
+
+@dataclass
+class Budget:
+    """What may still be read without having bytes."""
+
+    nulls: int = field(default=MAX_FREE_NULLS)
+
+
+class KryoWalker(KryoInput):
+    """Reads one value. ``typed`` is true where the column's type is the value's own, not VARIANT."""
+
+    def __init__(
+        self,
+        data: memoryview,
+        span: tuple[int, int],
+        dialect: KryoDialect,
+        classes: KryoClasses,
+        options: DecodeOptions,
+        typed: bool,
+        budget: Budget,
+    ) -> None:
+        super().__init__(data, *span, dialect.version)
+        self.dialect = dialect
+        self.classes = classes
+        self.options = options
+        self.typed = typed
+        self.budget = budget
+        self.names: list[str] = []
+        self.objects: list[Any] = []
+        self.depth = 0
+
+    def value(self, expected: Collection[str] = ()) -> Any:
+        """A class and an object of it, or null; ``expected`` where only these classes have a column."""
+        name = self.class_name()
+        if name is not None and expected and name not in expected:
+            raise ForeignError(name)
+        return None if name is None else self.object(name)
+
+    def class_name(self) -> str | None:
+        """Which class, None for null."""
+        number = self.varint()
+        if number == 0:
+            return None
+        if number == 1:
+            return self._class_by_name()
+        name = self.classes.ids.get(number - 2)
+        if name is None:
+            raise ForeignError(f"the class of id {number - 2}")
+        return name
+
+    def _class_by_name(self) -> str:
+        number = self.varint()
+        if number > len(self.names):
+            raise DamagedError(f"the number of one of {len(self.names)} classes", number)
+        if number == len(self.names):
+            name = self.text()
+            if not name:
+                raise DamagedError("the name of a class", name)
+            self.names.append(WRAPPERS.get(name, name))
+        return self.names[number]
+
+    def object(self, name: str, nullable: bool = False) -> Any:
+        """An object of a class, perhaps one that was read before."""
+        self._expect_known(name)
+        plain = name in PRIMITIVES or (self.dialect.version > 2 and name in self.dialect.enums)
+        if plain and not nullable:
+            return self._body(name)
+        reference = self.varint()
+        if reference == 0 and nullable:
+            return None
+        if plain or reference < 2:
+            if reference != 1:
+                raise DamagedError(f"a new {name}", reference)
+            return self._body(name) if plain else self._new(name)
+        return self._seen(reference - 2)
+
+    def _new(self, name: str) -> Any:
+        return _finished(self._remember(lambda: self._body(name)))
+
+    def _remember(self, read: Callable[[], Any]) -> Any:
+        """Objects are numbered in the order in which they begin."""
+        place = len(self.objects)
+        self.objects.append(_OPEN)
+        self.objects[place] = read()
+        return self.objects[place]
+
+    def _seen(self, number: int) -> Any:
+        return _finished(self._recall(number))
+
+    def _recall(self, number: int) -> Any:
+        if number >= len(self.objects):
+            raise DamagedError(f"a reference to one of {len(self.objects)} objects", number)
+        if self.objects[number] is _OPEN:
+            raise ForeignError("an object inside itself")
+        return self.objects[number]
+
+    def part(self, read: Callable[[KryoWalker], Part]) -> Any:
+        """The raw value of a field whose class is final, and so not written; null is not expected."""
+        reference = self.varint()
+        if reference == 0:
+            raise DamagedError("a part of a value", "null")
+        found = self._remember(lambda: read(self)) if reference == 1 else self._recall(reference - 2)
+        if not isinstance(found, Part) or found.kind is not read:
+            raise DamagedError("a part of a value", "an object of another class")
+        return found.raw
+
+    def _expect_known(self, name: str) -> None:
+        """Without knowing the class, not even a reference can be told from a body."""
+        known = name[0] == "[" or name in self.dialect.readers
+        if not known or self.classes.is_custom(name):
+            raise ForeignError(name)
+
+    def _body(self, name: str) -> Any:
+        reader = self.dialect.readers.get(name) or self.dialect.arrays.get(name)
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise ForeignError(f"objects nested deeper than {MAX_DEPTH}")
+        value = reader(self) if reader else self._array(name)
+        self.depth -= 1
+        return value
+
+    def _array(self, name: str) -> list[Any] | None:
+        """An array of objects; elements of a final class, as arrays are, do not repeat it."""
+        element = component(name)
+        final = element[0] == "[" or element in self.dialect.finals
+        if not final and element not in self.dialect.general:
+            raise ForeignError(name)
+        size = self.size(less=1)
+        if size < 0:
+            return None
+        return [self.object(element, nullable=True) if final else self.value() for _ in range(size)]
+
+    def spend(self, nulls: int) -> None:
+        """Take nulls that have no bytes from the budget."""
+        self.budget.nulls -= nulls
+        if self.budget.nulls < 0:
+            raise DamagedError(f"at most {MAX_FREE_NULLS} nulls without bytes", "more")
+
+
+def _finished(found: Any) -> Any:
+    return found.finish() if isinstance(found, Part) else found
+
+
+def component(name: str) -> str:
+    """The class of an array's elements: of ``[[I`` it is ``[I``, of ``[Ljava.lang.String;`` the class itself."""
+    inner = name[1:]
+    if inner[:1] == "L" and inner[-1:] == ";" and len(inner) > 2:
+        return WRAPPERS.get(inner[1:-1], inner[1:-1])
+    if inner[:1] != "[":
+        raise DamagedError("the name of an array", name)
+    return inner

@@ -1,0 +1,361 @@
+"""Values that Flink left to Kryo: what is not primitive, tuple, row, POJO or collection of a known type.
+
+    snapshot := version 2: utf typeClass  OptMap registrations  OptMap defaults  OptMap defaultClasses
+                registration: utf class  i32 kind  kind 0: nothing | 1: utf serializerClass | 2: a Java object stream
+    value    := ``kryo_walker.py``; it does not say which Kryo wrote it: Kryo 2 in Flink 1, Kryo 5 in Flink 2
+
+All that a snapshot tells is the erased class. Where it is final enough (Date, BigDecimal, BitSet, UUID, java.time,
+arrays) the column has a type; a List, Map or Object is a VARIANT, for only the data says what is inside. A class of
+the user's is opaque. One inside a VARIANT makes the whole value a VARIANT of its bytes, where its end is known
+(``whole``), else it is an error. Values have no lengths, so they are walked row by row. They are not written: state
+of Kryo's is carried as bytes. Twins: ``KryoSerializer``, ``KryoSerializerSnapshot``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+from typing import Any, ClassVar, NoReturn
+
+import pyarrow as pa
+
+from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
+from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
+from pyspark_savepoint.formats.errors import CorruptStateError, UndecodableStateError
+from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer, expect_version
+from pyspark_savepoint.formats.serializers.basic.big_numbers import rescaled, to_text
+from pyspark_savepoint.formats.serializers.basic.bigs import AS_TEXT
+from pyspark_savepoint.formats.serializers.basic.calendar import TIMESTAMP, TIMESTAMP_NTZ
+from pyspark_savepoint.formats.serializers.basic.local_time import DATE_PARTS, DATE_TIME_PARTS
+from pyspark_savepoint.formats.serializers.basic.temporal import MOMENT
+from pyspark_savepoint.formats.serializers.composite.optional_map import read_optional_map, write_optional_map
+from pyspark_savepoint.formats.serializers.kryo.kryo_input import BeyondError, DamagedError, ForeignError
+from pyspark_savepoint.formats.serializers.kryo.kryo_types import ARRAYS, DIALECTS, FINALS, GENERAL, KRYO_2, KRYO_5
+from pyspark_savepoint.formats.serializers.kryo.kryo_walker import (
+    BASE_IDS,
+    FIRST_USER_ID,
+    PRIMITIVES,
+    WRAPPERS,
+    Budget,
+    KryoClasses,
+    KryoWalker,
+)
+from pyspark_savepoint.formats.serializers.registry import register
+from pyspark_savepoint.formats.variant import MAX_DIGITS, VARIANT, Date, Timestamp, VariantError, encode_variant
+
+KRYO_NULL = 0
+RAW = 'read the state as bytes: option("raw", "<state>")'
+#: Variants may be larger than the bytes they come from, for objects that are shared are repeated.
+MAX_GROWTH, FREE_GROWTH = 64, 1 << 26
+
+Frame = tuple[str, bytes | None, bytes | None]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A column for values of one class: its type, with raw times too, and the classes that it takes."""
+
+    arrow: pa.DataType
+    raw: pa.DataType | None = None
+    classes: tuple[str, ...] = ()
+
+
+def _list(kind: pa.DataType) -> pa.DataType:
+    return pa.list_(pa.field("element", kind))
+
+
+DATES = Kind(TIMESTAMP, pa.int64(), ("java.util.Date", "java.sql.Date"))
+KINDS: Mapping[str, Kind] = {
+    "int": Kind(pa.int32()),
+    "long": Kind(pa.int64()),
+    "boolean": Kind(pa.bool_()),
+    "byte": Kind(pa.int8()),
+    "short": Kind(pa.int16()),
+    "char": Kind(pa.string()),
+    "float": Kind(pa.float32()),
+    "double": Kind(pa.float64()),
+    **dict.fromkeys(
+        [
+            *("java.lang.String", "java.lang.StringBuilder", "java.lang.StringBuffer", "java.util.UUID"),
+            *("java.util.Currency", "java.net.URI", "java.time.ZonedDateTime", "java.time.OffsetDateTime"),
+            *("java.time.OffsetTime", "java.time.Period", "java.time.YearMonth", "java.time.MonthDay"),
+            *("java.time.ZoneOffset", "java.time.DayOfWeek", "java.time.Month"),
+            *("java.util.concurrent.TimeUnit", "java.math.RoundingMode"),
+        ],
+        Kind(pa.string()),
+    ),
+    "java.time.Year": Kind(pa.int32()),
+    "java.util.Date": DATES,
+    "java.sql.Date": DATES,
+    "java.sql.Time": Kind(pa.int64()),
+    "java.sql.Timestamp": Kind(TIMESTAMP, MOMENT),
+    "java.time.Instant": Kind(TIMESTAMP, MOMENT),
+    "java.time.LocalDate": Kind(pa.date32(), DATE_PARTS),
+    "java.time.LocalTime": Kind(pa.int64()),
+    "java.time.LocalDateTime": Kind(TIMESTAMP_NTZ, DATE_TIME_PARTS),
+    "java.time.Duration": Kind(pa.duration("us"), MOMENT),
+    "java.util.BitSet": Kind(_list(pa.int32())),
+    "java.util.concurrent.atomic.AtomicInteger": Kind(pa.int32()),
+    "java.util.concurrent.atomic.AtomicLong": Kind(pa.int64()),
+    "java.util.concurrent.atomic.AtomicBoolean": Kind(pa.bool_()),
+    "[B": Kind(pa.binary()),
+    "[Z": Kind(_list(pa.bool_())),
+    "[S": Kind(_list(pa.int16())),
+    "[I": Kind(_list(pa.int32())),
+    "[J": Kind(_list(pa.int64())),
+    "[F": Kind(_list(pa.float32())),
+    "[D": Kind(_list(pa.float64())),
+    "[Ljava.lang.String;": Kind(_list(pa.string())),
+}
+BIG_NUMBERS = {"java.math.BigInteger", "java.math.BigDecimal"}
+
+
+@register("org.apache.flink.api.java.typeutils.runtime.kryo.KryoSerializerSnapshot")
+@dataclass(frozen=True)
+class KryoSerializer(TypeSerializer):
+    """A class that Kryo serializes, and what the job told Kryo."""
+
+    type_class: str
+    registrations: tuple[Frame, ...]
+    defaults: tuple[Frame, ...] = ()
+    default_classes: tuple[Frame, ...] = ()
+
+    @classmethod
+    def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
+        """The class and three optional maps, whose frames are kept as they are."""
+        expect_version(name, version, (2,), reader)
+        type_class = reader.view.read_utf("a class")
+        serializer = KryoSerializer(name, version, type_class, *(_read_frames(reader.view) for _ in range(3)))
+        if serializer.is_known:
+            return serializer
+        return OpaqueKryoSerializer(
+            name, version, type_class, serializer.registrations, serializer.defaults, serializer.default_classes
+        )
+
+    def write_payload(self, view: DataOutputView) -> None:
+        """The mirror of :meth:`read_snapshot`."""
+        view.write_utf(self.type_class)
+        for frames in (self.registrations, self.defaults, self.default_classes):
+            write_optional_map(view, frames)
+
+    @property
+    def flink_type(self) -> str:
+        """KRYO<java.util.ArrayList>."""
+        return f"KRYO<{self.type_class}>"
+
+    @cached_property
+    def classes(self) -> KryoClasses:
+        """Ids follow from the order of registration; a class that has one keeps it."""
+        ids = dict(BASE_IDS)
+        taken = {*BASE_IDS.values(), *WRAPPERS}
+        defaults = {WRAPPERS.get(name, name) for name, *_ in (*self.defaults, *self.default_classes)}
+        custom = set(defaults)
+        number = FIRST_USER_ID
+        for name, _, value in self.registrations:
+            if name.startswith("scala."):
+                break  # Chill has ids for many of Scala's classes: from here on they are not sure
+            if name not in taken:
+                ids[number] = name
+                number += 1
+                taken.add(name)
+            if value is None or not _is_plain(value):
+                custom.add(WRAPPERS.get(name, name))
+        # A default serializer is for the subclasses too.
+        inherited = any(name.startswith("java.") and name not in FINALS for name in defaults)
+        return KryoClasses(ids, frozenset(custom), inherited)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether values of the class can be read without the user's code."""
+        name = WRAPPERS.get(self.type_class, self.type_class)
+        if self.classes.is_custom(name):
+            return False
+        return name in GENERAL or _is_readable(name)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        """The type of the class, or VARIANT."""
+        name = WRAPPERS.get(self.type_class, self.type_class)
+        if name in BIG_NUMBERS:
+            return _number_type(name, options)
+        kind = KINDS.get(name)
+        if kind is None:
+            return VARIANT
+        return kind.raw if kind.raw is not None and options.timestamps == "raw" else kind.arrow
+
+    def decode(self, at: Cursors, whole: bool = False) -> pa.Array:
+        """Row by row. ``whole`` says that every cursor ends where its value ends, so that bytes can stand for it."""
+        name = WRAPPERS.get(self.type_class, self.type_class)
+        kind = self.arrow_type(at.options)
+        rows = _Rows(self, at, name if kind != VARIANT else "", whole)
+        if kind != VARIANT:
+            return _column([rows.typed(row, kind) for row in range(len(at))], kind, rows)
+        pairs = [rows.variant(row) for row in range(len(at))]
+        mask = pa.array([pair is None for pair in pairs], pa.bool_())
+        parts = [pa.array([pair[part] if pair else b"" for pair in pairs], pa.binary()) for part in (0, 1)]
+        return pa.StructArray.from_arrays(parts, fields=list(VARIANT), mask=mask)
+
+
+@dataclass(frozen=True)
+class OpaqueKryoSerializer(KryoSerializer):
+    """A class of the user's, or one whose serializer is."""
+
+    opaque: ClassVar[bool] = True
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        """BINARY: the bytes as they are."""
+        return pa.binary()
+
+    def decode(self, at: Cursors, whole: bool = False) -> pa.Array:
+        """Never possible: only a table that knows where a value ends can show its bytes."""
+        raise self._refuse("decoded").with_facts(**at.origin.facts())
+
+
+@dataclass
+class _Rows:
+    """The values of one column, read one by one."""
+
+    serializer: KryoSerializer
+    at: Cursors
+    type_class: str
+    whole: bool
+
+    def __post_init__(self) -> None:
+        self.data = self.at.buffer.data.cast("B")
+        self.budget = Budget()
+        self.left = FREE_GROWTH + MAX_GROWTH * len(self.at.buffer)
+        kind = KINDS.get(self.type_class)
+        self.expected = (kind.classes if kind else ()) or ((self.type_class,) if self.type_class else ())
+        if self.type_class == "java.util.Date" and self.at.options.timestamps != "raw":
+            self.expected += ("java.sql.Timestamp",)
+
+    def _read(self, row: int) -> Any:
+        """The value of a row; its cursor moves behind it."""
+        at = self.at
+        span = (int(at.position[row]), int(at.end[row]))
+        dialect = DIALECTS[at.options.kryo]
+        classes, typed = self.serializer.classes, bool(self.type_class)
+        walker = KryoWalker(self.data, span, dialect, classes, at.options, typed, self.budget)
+        try:
+            value = walker.value(self.expected)
+        except DamagedError as error:
+            at.position[row] = walker.position
+            self._fail(row, *error.args)
+        except BeyondError as error:
+            at.out_of_range(row, *error.args)
+        at.position[row] = walker.position
+        return value
+
+    def _fail(self, row: int, expected: str, found: object) -> NoReturn:
+        at = self.at
+        kryo = at.options.kryo
+        try:
+            at.fail(row, f"{expected} in a value of Kryo {kryo}", found)
+        except CorruptStateError as error:
+            error.facts["remedy"] += f'; or another Kryo wrote it: option("kryo", "{7 - kryo}")'
+            raise
+
+    def typed(self, row: int, kind: pa.DataType) -> Any:
+        """What Arrow takes as a value of the column's type."""
+        try:
+            return _plain(self._read(row), kind, self.serializer.type_class)
+        except ForeignError as error:
+            self._refuse(row, error)
+        except BeyondError as error:
+            self.at.out_of_range(row, *error.args)
+
+    def variant(self, row: int) -> tuple[bytes, bytes] | None:
+        """Value and metadata, or the bytes of the value as a variant."""
+        start, end = int(self.at.position[row]), int(self.at.end[row])
+        try:
+            value = self._read(row)
+        except ForeignError as error:
+            if not self.whole:
+                self._refuse(row, error)
+            value = bytes(self.data[start:end])
+            self.at.position[row] = end
+        if value is None and self.data[start] == KRYO_NULL:
+            return None  # an empty Optional is there, and a VARIANT's own null
+        try:
+            pair = encode_variant(value)
+        except VariantError as error:
+            self.at.out_of_range(row, f"a value of {self.serializer.flink_type} is no VARIANT: {error}", RAW)
+        self.left -= len(pair[0]) + len(pair[1])
+        if self.left < 0:
+            self.at.out_of_range(row, "values of Kryo's that repeat shared objects are too large for VARIANT", RAW)
+        return pair
+
+    def _refuse(self, row: int, error: ForeignError) -> NoReturn:
+        facts = self.at.origin.facts(int(self.at.position[row]))
+        facts["state"] = ".".join((facts["state"] or "value", *self.at.path))
+        raise UndecodableStateError(
+            f"a value of {self.serializer.flink_type} has a part that only the user's code can read",
+            found=error.args[0],
+            remedy=RAW,
+            **facts,
+        ) from None
+
+
+def _column(values: Sequence[Any], kind: pa.DataType, rows: _Rows) -> pa.Array:
+    try:
+        return pa.array(values, kind)
+    except UnicodeEncodeError:
+        row = next(row for row, value in enumerate(values) if "\ud800" <= max(str(value), default="") <= "\udfff")
+        rows.at.out_of_range(row, "a text with half of a surrogate pair has no UTF-8", RAW)
+
+
+def _plain(value: Any, kind: pa.DataType, name: str) -> Any:
+    if isinstance(value, Timestamp):
+        return value.micros
+    if isinstance(value, Date):
+        return value.days
+    if name not in BIG_NUMBERS or value is None:
+        return value
+    unscaled, scale = value
+    return _decimal(unscaled, scale, kind) if pa.types.is_decimal(kind) else to_text(unscaled, scale)
+
+
+def _decimal(unscaled: int, scale: int, kind: pa.Decimal128Type) -> Decimal:
+    number = rescaled(unscaled, scale, kind.scale)
+    if number is None or abs(number) >= 10**kind.precision:
+        bits = unscaled.bit_length()
+        raise BeyondError(f"a number of {bits} bits and scale {scale} is not exactly a {kind}", AS_TEXT)
+    return Decimal((number < 0, tuple(map(int, str(abs(number)))), -kind.scale))
+
+
+def _number_type(name: str, options: DecodeOptions) -> pa.DataType:
+    if options.decimals == "string" or (options.decimals == "auto" and name == "java.math.BigDecimal"):
+        return pa.string()
+    if options.decimals == "objects" and name == "java.math.BigDecimal":
+        return pa.large_string()
+    if options.decimals in ("auto", "objects"):
+        return pa.decimal128(MAX_DIGITS, 0)
+    precision, scale = options.decimals.split(",")
+    return pa.decimal128(int(precision), int(scale))
+
+
+def _is_readable(name: str) -> bool:
+    """Whether one of both Kryos writes the class in a way that is known; arrays by what they are of."""
+    inner = name.lstrip("[")
+    if inner != name:
+        return name in ARRAYS or len(inner) == 1 or (inner[:1] == "L" and _is_readable(inner[1:-1]))
+    inner = WRAPPERS.get(inner, inner)
+    return inner in KRYO_2 or inner in KRYO_5 or inner in GENERAL or inner in PRIMITIVES
+
+
+def _read_frames(view: DataInputView) -> tuple[Frame, ...]:
+    def content(frame: DataInputView | None) -> bytes | None:
+        return None if frame is None else bytes(frame.data)
+
+    return tuple((name, content(key), content(value)) for name, key, value in read_optional_map(view))
+
+
+def _is_plain(registration: bytes) -> bool:
+    """A registration without a serializer of its own (kind 0)."""
+    view = DataInputView(registration)
+    try:
+        view.read_utf("a class")
+        return view.read_i32("the kind of a registration") == 0
+    except CorruptStateError:
+        return False

@@ -1,0 +1,1 @@
+"""Types as text: parsed into serializers."""

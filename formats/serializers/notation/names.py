@@ -1,0 +1,170 @@
+"""The words of the notation of types: what each stands for, since which Flink, and what no text can describe."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from pyspark_savepoint.formats.serializers.base import CompositeSerializer, TypeSerializer
+from pyspark_savepoint.formats.serializers.basic import arrays, bigs, blobs, constants, strings, temporal
+from pyspark_savepoint.formats.serializers.basic.local_time import (
+    LocalDateSerializer,
+    LocalDateTimeSerializer,
+    LocalTimeSerializer,
+)
+from pyspark_savepoint.formats.serializers.basic.primitives import BASE, BY_SNAPSHOT, NumberSerializer
+from pyspark_savepoint.formats.serializers.composite.collections import (
+    DATA_VIEW,
+    TABLE,
+    DataViewSerializer,
+    LinkedListSerializer,
+    ListSerializer,
+    MapSerializer,
+    NullAwareMapSerializer,
+    SetSerializer,
+)
+from pyspark_savepoint.formats.serializers.composite.tuples import TUPLE0, Tuple0Serializer
+from pyspark_savepoint.formats.serializers.composite.wrappers import (
+    RUNTIME,
+    SCALA,
+    EitherSerializer,
+    ScalaOptionSerializer,
+    UnionSerializer,
+)
+from pyspark_savepoint.formats.serializers.runtime import windows
+from pyspark_savepoint.formats.serializers.runtime.stream_element import StreamElementSerializer
+from pyspark_savepoint.formats.serializers.runtime.timers_and_sinks import (
+    STREAMING,
+    BufferEntrySerializer,
+    TimerSerializer,
+)
+from pyspark_savepoint.formats.serializers.runtime.ttl import TTL, TtlSerializer
+from pyspark_savepoint.formats.serializers.sql import table_data
+
+#: A release of Flink: major and minor.
+Flink: TypeAlias = tuple[int, int]
+SCALA_1, SCALA_2 = SCALA
+
+
+def _all() -> list[TypeSerializer]:
+    """One of every type without arguments. Of constants and windows, what the DataStream API has comes last."""
+    local = ("LocalDate", "LocalTime", "LocalDateTime")
+    classes = (LocalDateSerializer, LocalTimeSerializer, LocalDateTimeSerializer)
+    made: list[TypeSerializer] = [NumberSerializer.of(name) for name in BY_SNAPSHOT]
+    made += [strings.StringSerializer.of(name) for name in (strings.STRING, strings.STRING_VALUE)]
+    made += [strings.CharSerializer.of(name) for name in (strings.CHAR, strings.CHAR_VALUE)]
+    made += [bigs.BigNumberSerializer.of(name) for name in (bigs.BIG_INTEGER, bigs.BIG_DECIMAL)]
+    made += [temporal.DateSerializer.of(name) for name in temporal.MILLIS]
+    made += [temporal.MomentSerializer.of(name) for name in (temporal.SQL_TIMESTAMP, temporal.INSTANT)]
+    made += [
+        kind.of(f"{BASE}{stem}Serializer${stem}SerializerSnapshot") for stem, kind in zip(local, classes, strict=True)
+    ]
+    made += [arrays.PrimitiveArraySerializer.of(name) for name in arrays.ARRAYS]
+    made += [arrays.StringArraySerializer.of(arrays.STRING_ARRAY)]
+    made += [arrays.StringValueArraySerializer.of(arrays.value_array("String"))]
+    made += [arrays.NullValueArraySerializer.of(arrays.value_array("Null"))]
+    made += [blobs.BytesSerializer.of(name) for name in blobs.BLOCKS]
+    made += [blobs.VariantSerializer.of(f"{BASE}VariantSerializer$VariantSerializerSnapshot")]
+    # Queryable state's own VoidNamespace and the Scala API of 2.0 come first, and are overwritten.
+    made += [constants.ConstantSerializer.of(name) for name in reversed(constants.CONSTANTS) if "Snapshot" in name]
+    made += [windows.TimeWindowSerializer.of(name) for name in (windows.STREAM_WINDOW, windows.TABLE_WINDOW)]
+    made += [windows.WindowLongSerializer.of(name) for name in (windows.COUNT_WINDOW, windows.SORTED_LONG)]
+    made += [table_data.StringDataSerializer.of(table_data.STRING_DATA), Tuple0Serializer.of(TUPLE0)]
+    return made
+
+
+#: Types without arguments (and arrays of fixed ones) by what ``flink_type`` prints.
+SIMPLE: Mapping[str, TypeSerializer] = {
+    **{serializer.flink_type: serializer for serializer in _all()},
+    "BIG_INT": bigs.BigNumberSerializer.of(bigs.BIG_INTEGER),
+    "BIG_DEC": bigs.BigNumberSerializer.of(bigs.BIG_DECIMAL),
+}
+
+#: Composites whose snapshot says no more than their parts: class, snapshot class, outer version, number of parts.
+COMPOSITES: Mapping[str, tuple[type[CompositeSerializer], str, int, int]] = {
+    "LIST": (ListSerializer, BASE + "ListSerializerSnapshot", 1, 1),
+    "SET": (SetSerializer, BASE + "SetSerializerSnapshot", 1, 1),
+    "MAP": (MapSerializer, BASE + "MapSerializerSnapshot", 1, 2),
+    "NULL_AWARE_MAP": (NullAwareMapSerializer, DATA_VIEW + "NullAwareMapSerializerSnapshot", 1, 2),
+    "LIST_VIEW": (DataViewSerializer, DATA_VIEW + "ListViewSerializerSnapshot", 1, 1),
+    "MAP_VIEW": (DataViewSerializer, DATA_VIEW + "MapViewSerializerSnapshot", 1, 1),
+    "LINKED_LIST": (LinkedListSerializer, TABLE + "LinkedListSerializer$LinkedListSerializerSnapshot", 3, 1),
+    "EITHER": (EitherSerializer, RUNTIME + "JavaEitherSerializerSnapshot", 1, 2),
+    "SCALA_EITHER": (EitherSerializer, SCALA_1 + "ScalaEitherSerializerSnapshot", 1, 2),
+    "OPTION": (ScalaOptionSerializer, SCALA_1 + "ScalaOptionSerializerSnapshot", 2, 1),
+    "UNION": (UnionSerializer, STREAMING + "api.datastream.CoGroupedStreams$UnionSerializerSnapshot", 2, 2),
+    "TIMER": (TimerSerializer, STREAMING + "api.operators.TimerSerializerSnapshot", 2, 2),
+    "TTL": (TtlSerializer, TTL, 2, 1),
+    "BUFFER_ENTRY": (
+        BufferEntrySerializer,
+        STREAMING + "api.operators.co.IntervalJoinOperator$BufferEntrySerializerSnapshot",
+        2,
+        1,
+    ),
+    "STREAM_ELEMENT": (
+        StreamElementSerializer,
+        STREAMING + "runtime.streamrecord.StreamElementSerializer$StreamElementSerializerSnapshot",
+        2,
+        1,
+    ),
+}
+
+#: The first release that has a type, where 1.16 has not.
+NEEDS: Mapping[str, Flink] = {
+    "SET": (2, 0),
+    "TABLE_GLOBAL_WINDOW": (2, 0),
+    "VARIANT": (2, 1),
+    "BITMAP": (2, 3),
+    "SORTED_LONG": (2, 3),
+}
+
+#: Types whose snapshots hold more than their names and parts.
+NOT_FROM_TEXT: Mapping[str, str] = {
+    "KRYO": "Kryo's registrations belong to the job",
+    "VALUE": "values of a class of the user's own have no form that is known",
+    "WRITABLE": "values of Hadoop's classes have no form that is known",
+    "JAVA": "only Java itself can write Java's objects",
+    "UNKNOWN": "its class is not known",
+    "SORTED_MAP": "its comparator is a Java object",
+    "TRAVERSABLE": "the builder of a Scala collection is generated code",
+    "TRY": "its failures are Kryo's",
+    "RAW": "its inner serializer belongs to the job",
+    "BINARY_ROWDATA": "the types of its fields are not known",
+    "WINDOW_KEY": "SQL makes it itself",
+    "TWO_PHASE_COMMIT": "its transactions belong to the sink",
+    **dict.fromkeys(
+        ("EVENT_ID", "DEWEY_NUMBER", "NODE_ID", "SHARED_BUFFER_EDGE", "SHARED_BUFFER_NODE", "NFA_STATE", "LOCKABLE"),
+        "the pattern of the job decides it",
+    ),
+    **dict.fromkeys(("NODE", "ROW_SQN_INFO", "META_SQN_INFO"), "SQL makes it itself"),
+}
+
+#: What other languages call a type.
+OTHER_WORDS: Mapping[str, str] = {
+    "INTEGER": "INT",
+    "BIGINT": "LONG",
+    "SMALLINT": "SHORT",
+    "TINYINT": "BYTE",
+    "BOOL": "BOOLEAN",
+    "REAL": "FLOAT",
+    "VARCHAR": "STRING",
+    "TEXT": "STRING",
+    "CHARACTER": "CHAR",
+    "BINARY": "PRIMITIVE_ARRAY<BYTE>",
+    "BYTES": "PRIMITIVE_ARRAY<BYTE>",
+    "TIMESTAMP_LTZ": "INSTANT",
+    "TIMESTAMP_NTZ": "LOCAL_DATE_TIME",
+    "ARRAY": "LIST",
+    "STRUCT": "ROW",
+    "OPTIONAL": "NULLABLE",
+    "JAVA.LANG.LONG": "LONG",
+    "JAVA.LANG.INTEGER": "INT",
+    "JAVA.LANG.STRING": "STRING",
+}
+
+
+def scala_home(snapshot_class: str, version: Flink) -> str:
+    """A snapshot class of the Scala API where a release has it; other classes as they are."""
+    if not snapshot_class.startswith(("Scala", SCALA_1)):
+        return snapshot_class
+    return (SCALA_1 if version < (2, 0) else SCALA_2) + snapshot_class.removeprefix(SCALA_1)

@@ -1,0 +1,213 @@
+"""Logical types of SQL in the notation of types, as Flink itself prints them.
+
+    logical := word [ "(" number ["," number] ")" ] [ "<" arguments ">" ] [ "NOT" "NULL" ]
+    word    := BOOLEAN | TINYINT | SMALLINT | INT | BIGINT | FLOAT | DOUBLE | STRING | CHAR(n) | VARCHAR(n)
+             | BYTES | BINARY(n) | VARBINARY(n) | DECIMAL(p, s) | DATE | TIME(p) | TIMESTAMP(p) | TIMESTAMP_LTZ(p)
+             | INTERVAL ... | ARRAY<T> | MULTISET<T> | MAP<K, V> | ROW<name T, ...>
+
+Numbers may be left out where SQL has a default: DECIMAL is DECIMAL(10, 0), TIMESTAMP is TIMESTAMP(6). Twins:
+``LogicalTypeParser``, ``LogicalType#asSerializableString``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from pyspark_savepoint.formats.serializers.notation.lexer import Token, Tokens
+from pyspark_savepoint.formats.serializers.sql.logical_types import MAX_LENGTH, LogicalType
+
+#: Types without arguments, and the root of each.
+PLAIN: Mapping[str, str] = {
+    "BOOLEAN": "BOOLEAN",
+    "TINYINT": "TINYINT",
+    "SMALLINT": "SMALLINT",
+    "INT": "INTEGER",
+    "INTEGER": "INTEGER",
+    "BIGINT": "BIGINT",
+    "FLOAT": "FLOAT",
+    "DOUBLE": "DOUBLE",
+    "DATE": "DATE",
+}
+#: Types with a length: the root, and the length where none is given.
+SIZED: Mapping[str, tuple[str, int]] = {
+    "STRING": ("VARCHAR", MAX_LENGTH),
+    "BYTES": ("VARBINARY", MAX_LENGTH),
+    "CHAR": ("CHAR", 1),
+    "VARCHAR": ("VARCHAR", 1),
+    "BINARY": ("BINARY", 1),
+    "VARBINARY": ("VARBINARY", 1),
+}
+#: Types with a precision: the root, and the precision where none is given.
+TIMES: Mapping[str, tuple[str, int]] = {
+    "TIME": ("TIME_WITHOUT_TIME_ZONE", 0),
+    "TIMESTAMP": ("TIMESTAMP_WITHOUT_TIME_ZONE", 6),
+    "TIMESTAMP_LTZ": ("TIMESTAMP_WITH_LOCAL_TIME_ZONE", 6),
+}
+COLLECTIONS = ("ARRAY", "MULTISET", "MAP")
+WORDS = (*PLAIN, *SIZED, *TIMES, "DECIMAL", "INTERVAL", *COLLECTIONS, "ROW")
+#: Types that are made of classes of the user's.
+OF_CLASSES = ("RAW", "STRUCTURED")
+#: Precision of a unit of an interval, where none is given.
+UNITS: Mapping[str, int] = {"YEAR": 2, "MONTH": 0, "DAY": 2, "HOUR": 0, "MINUTE": 0, "SECOND": 6}
+#: DataStream's words for what SQL calls otherwise.
+OTHER_WORDS: Mapping[str, str] = {
+    "LONG": "BIGINT",
+    "SHORT": "SMALLINT",
+    "BYTE": "TINYINT",
+    "BIG_DECIMAL": "DECIMAL(38, 18)",
+    "INSTANT": "TIMESTAMP_LTZ(9)",
+    "LOCAL_DATE": "DATE",
+    "LOCAL_DATE_TIME": "TIMESTAMP(9)",
+    "LIST": "ARRAY<T>",
+}
+
+
+def row_fields(tokens: Tokens) -> tuple[tuple[str, ...], tuple[LogicalType, ...]]:
+    """``< name T, ... >`` or ``< T, ... >``: names, or none, and types."""
+    names: list[str] = []
+    kinds: list[LogicalType] = []
+    tokens.expect("<")
+    while not tokens.is_sign(">"):
+        named = _starts_with_name(tokens)
+        if kinds and named != bool(names):
+            tokens.fail("a name for every field, or for none")
+        if named:
+            token = tokens.name("the name of a field")
+            if token.text in names:
+                tokens.fail(f"another name than {token.text!r}, which an earlier field has", token)
+            names.append(token.text)
+        kinds.append(logical_type(tokens))
+        if not tokens.accept(","):
+            break
+    tokens.expect(">")
+    return tuple(names), tuple(kinds)
+
+
+def _starts_with_name(tokens: Tokens) -> bool:
+    """Whether a name stands before the type: something in backquotes, or a word before a word that begins a type."""
+    if tokens.next.kind == "name":
+        return True
+    following = tokens.ahead(1)
+    if tokens.next.upper == "INTERVAL" and following.upper in UNITS:
+        return False
+    return tokens.next.kind == "word" and following.kind == "word" and following.upper != "NOT"
+
+
+def logical_type(tokens: Tokens) -> LogicalType:
+    """One type."""
+    token = tokens.word("a type of SQL")
+    tokens.descend()
+    kind = _without_nullability(token, tokens)
+    tokens.ascend()
+    nullable = True
+    if tokens.accept_word("NOT"):
+        if not tokens.accept_word("NULL"):
+            tokens.fail("NULL")
+        nullable = False
+    attribute = kind.kind
+    if kind.kind == "REGULAR" and tokens.accept("*"):
+        attribute = tokens.word("ROWTIME or PROCTIME").upper
+        if attribute not in ("ROWTIME", "PROCTIME"):
+            tokens.fail("ROWTIME or PROCTIME")
+        tokens.expect("*")
+    return replace(kind, nullable=nullable, kind=attribute)
+
+
+def _without_nullability(token: Token, tokens: Tokens) -> LogicalType:
+    word = token.upper
+    if word in PLAIN:
+        return LogicalType(PLAIN[word])
+    if word in SIZED:
+        root, default = SIZED[word]
+        given = None if word in ("STRING", "BYTES") else _numbers(tokens, 1, (1,), (MAX_LENGTH,))
+        return LogicalType(root, length=given[0] if given else default)
+    if word in TIMES:
+        root, default = TIMES[word]
+        given = _numbers(tokens, 1, (0,), (9,))
+        kind = "" if root == "TIME_WITHOUT_TIME_ZONE" else "REGULAR"
+        return LogicalType(root, precision=given[0] if given else default, kind=kind)
+    if word == "DECIMAL":
+        precision, scale = decimal_arguments(tokens)
+        return LogicalType("DECIMAL", precision=precision, scale=scale)
+    if word == "INTERVAL":
+        return _interval(tokens)
+    if word in COLLECTIONS:
+        return collection(tokens, word)
+    if word == "ROW":
+        names, kinds = row_fields(tokens)
+        if kinds and not names:
+            tokens.fail("names for the fields of a ROW inside ROWDATA: ROW<name T, ...>", token)
+        return LogicalType("ROW", names=names, children=kinds)
+    if word in OF_CLASSES:
+        remedy = "its snapshot holds user classes: take it from a savepoint that has it, option 'typesFrom'"
+        return tokens.fail("a type that a text can describe", token, remedy)
+    other = OTHER_WORDS.get(word)
+    return tokens.fail_unknown("a type of SQL", token, WORDS, f"SQL's word is {other}" if other else None)
+
+
+def collection(tokens: Tokens, root: str) -> LogicalType:
+    """``< T >``, or of a map ``< K, V >``."""
+    tokens.expect("<")
+    children = [logical_type(tokens)]
+    if root == "MAP":
+        tokens.expect(",")
+        children.append(logical_type(tokens))
+    tokens.expect(">")
+    return LogicalType(root, children=tuple(children))
+
+
+def decimal_arguments(tokens: Tokens) -> tuple[int, int]:
+    """``(p, s)``, ``(p)`` or nothing."""
+    given = _numbers(tokens, 2, (1, 0), (38, 38)) or [10, 0]
+    precision, scale = given if len(given) == 2 else (given[0], 0)
+    if scale > precision:
+        tokens.fail("a scale of at most the precision", tokens.ahead(-2))
+    return precision, scale
+
+
+def precision_argument(tokens: Tokens, default: int) -> int:
+    """``(p)`` or nothing."""
+    given = _numbers(tokens, 1, (0,), (9,))
+    return given[0] if given else default
+
+
+def _numbers(tokens: Tokens, most: int, low: tuple[int, ...], high: tuple[int, ...]) -> list[int] | None:
+    """Numbers in parentheses, each within its bounds; None where there are no parentheses."""
+    if not tokens.accept("("):
+        return None
+    found: list[int] = []
+    while True:
+        token, place = tokens.next, len(found)
+        value = tokens.number("a number")
+        if not low[place] <= value <= high[place]:
+            tokens.fail(f"a number from {low[place]} to {high[place]}", token)
+        found.append(value)
+        if len(found) == most or not tokens.accept(","):
+            break
+    tokens.expect(")")
+    return found
+
+
+def _interval(tokens: Tokens) -> LogicalType:
+    """``INTERVAL DAY(3) TO SECOND(6)`` and its like."""
+    first, first_precision = _unit(tokens)
+    last, last_precision = _unit(tokens) if tokens.accept_word("TO") else (first, first_precision)
+    resolution = first if first == last else f"{first}_TO_{last}"
+    order = list(UNITS)
+    same = (first in ("YEAR", "MONTH")) == (last in ("YEAR", "MONTH"))
+    if not same or order.index(first) > order.index(last):
+        tokens.fail("units of an interval from the larger to the smaller, of years and months or of days and below")
+    if first in ("YEAR", "MONTH"):
+        return LogicalType("INTERVAL_YEAR_MONTH", precision=first_precision if first == "YEAR" else 2, kind=resolution)
+    scale = last_precision if last == "SECOND" else 6
+    return LogicalType(
+        "INTERVAL_DAY_TIME", precision=first_precision if first == "DAY" else 2, scale=scale, kind=resolution
+    )
+
+
+def _unit(tokens: Tokens) -> tuple[str, int]:
+    token = tokens.word("a unit of an interval")
+    if token.upper not in UNITS:
+        tokens.fail_unknown("a unit of an interval", token, UNITS)
+    return token.upper, precision_argument(tokens, UNITS[token.upper])

@@ -1,0 +1,1 @@
+"""Serializers of Flink's runtime, connectors and libraries."""

@@ -1,0 +1,180 @@
+"""State of complex event processing: the shared buffer of events and the states of the automaton.
+
+    snapshot   := Composite 1, nested as named below; EventId and Dewey are of the simple family;
+                  NFAState: outer version 2, outside: bool supportsPreviousTimestamp
+    EventId    := i32 id  i64 timestamp
+    Dewey      := i32 n  i32[n]
+    NodeId     := u8 isPresent  EventId  STRING page
+    Edge       := NodeId target  Dewey version
+    Lockable   := i32 refCount  element
+    BufferNode := i32 n  (i32 refCount  Edge)[n]
+    NFAState   := partial matches  completed matches, each i32 n  computation[n]
+    computation := STRING state  NodeId  Dewey  i64 start  [i64 previous]  u8 hasStartEvent  EventId
+
+Twins: ``EventId.EventIdSerializer``, ``DeweyNumber.DeweyNumberSerializer``, ``NodeId.NodeIdSerializer``,
+``SharedBufferEdge.SharedBufferEdgeSerializer``, ``Lockable.LockableTypeSerializer``, ``SharedBufferNodeSerializer``,
+``NFAStateSerializer``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from pyspark_savepoint.formats.data_view import DataOutputView
+from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer
+from pyspark_savepoint.formats.serializers.basic.primitives import SimpleSerializer
+from pyspark_savepoint.formats.serializers.basic.shapes import (
+    INT,
+    LONG,
+    Fields,
+    Flagged,
+    Repeated,
+    Shaped,
+    ShapedSerializer,
+)
+from pyspark_savepoint.formats.serializers.basic.strings import STRING, StringSerializer
+from pyspark_savepoint.formats.serializers.layout import Part
+from pyspark_savepoint.formats.serializers.registry import register
+
+NFA = "org.apache.flink.cep.nfa."
+TEXT = StringSerializer.of(STRING)
+
+
+@register(NFA + "sharedbuffer.EventId$EventIdSerializer$EventIdSerializerSnapshot")
+@dataclass(frozen=True)
+class EventIdSerializer(Shaped, SimpleSerializer):
+    """EVENT_ID: the timestamp of an event, and its number among those of that time."""
+
+    flink_type: ClassVar[str] = "EVENT_ID"
+
+    @property
+    def length(self) -> int:
+        """12."""
+        return 12
+
+    @property
+    def shape(self) -> Part:
+        """Two numbers."""
+        return Fields(("id", "timestamp"), (INT, LONG))
+
+
+@register(NFA + "DeweyNumber$DeweyNumberSerializer$DeweyNumberSerializerSnapshot")
+@dataclass(frozen=True)
+class DeweyNumberSerializer(Shaped, SimpleSerializer):
+    """DEWEY_NUMBER: the version of a match, 1.0.2."""
+
+    flink_type: ClassVar[str] = "DEWEY_NUMBER"
+
+    @property
+    def shape(self) -> Part:
+        """Its digits."""
+        return Repeated(INT)
+
+
+@register(NFA + "sharedbuffer.NodeId$NodeIdSerializer$NodeIdSerializerSnapshot")
+@dataclass(frozen=True)
+class NodeIdSerializer(ShapedSerializer):
+    """NODE_ID: an event in a stage of the pattern, or null."""
+
+    flink_type: ClassVar[str] = "NODE_ID"
+
+    @property
+    def shape(self) -> Part:
+        """A flag, the event's id and the name of the page."""
+        return Flagged(Fields(("event_id", "page_name"), (self.nested[0], TEXT)), null_flag=0)
+
+
+@register(NFA + "sharedbuffer.SharedBufferEdge$SharedBufferEdgeSerializer$SharedBufferEdgeSerializerSnapshot")
+@dataclass(frozen=True)
+class SharedBufferEdgeSerializer(ShapedSerializer):
+    """SHARED_BUFFER_EDGE: to the event before, and the version of the match."""
+
+    flink_type: ClassVar[str] = "SHARED_BUFFER_EDGE"
+    arity: ClassVar[int | None] = 2
+
+    @property
+    def shape(self) -> Part:
+        """A node and a version."""
+        return Fields(("target", "dewey_number"), self.nested)
+
+
+@register(NFA + "sharedbuffer.LockableTypeSerializerSnapshot")
+@dataclass(frozen=True)
+class LockableSerializer(ShapedSerializer):
+    """LOCKABLE<T>: an element and how many matches need it."""
+
+    @property
+    def flink_type(self) -> str:
+        """LOCKABLE<T>."""
+        return f"LOCKABLE<{self.nested[0].flink_type}>"
+
+    @property
+    def shape(self) -> Part:
+        """A counter and the element."""
+        return counted(self.nested[0])
+
+
+def counted(element: TypeSerializer) -> Part:
+    """An element behind the number of its references."""
+    return Fields(("ref_count", "element"), (INT, element))
+
+
+@register(NFA + "sharedbuffer.SharedBufferNodeSerializerSnapshotV2")
+@dataclass(frozen=True)
+class SharedBufferNodeSerializer(ShapedSerializer):
+    """SHARED_BUFFER_NODE: the edges of an event, each with its own counter."""
+
+    flink_type: ClassVar[str] = "SHARED_BUFFER_NODE"
+
+    @property
+    def shape(self) -> Part:
+        """Counted edges."""
+        return Repeated(counted(self.nested[0]))
+
+
+@register(NFA + "sharedbuffer.SharedBufferNode$SharedBufferNodeSerializer$SharedBufferNodeSerializerSnapshot")
+@dataclass(frozen=True)
+class LegacySharedBufferNodeSerializer(ShapedSerializer):
+    """SHARED_BUFFER_NODE up to Flink 1.13: a plain list of edges, which is what is nested."""
+
+    flink_type: ClassVar[str] = "SHARED_BUFFER_NODE"
+
+    @property
+    def shape(self) -> Part:
+        """The list."""
+        return self.nested[0]
+
+
+@register(NFA + "NFAStateSerializerSnapshot")
+@dataclass(frozen=True)
+class NfaStateSerializer(ShapedSerializer):
+    """NFA_STATE: how far the partial matches are, and the complete ones."""
+
+    supports_previous_timestamp: bool = True
+    flink_type: ClassVar[str] = "NFA_STATE"
+    arity: ClassVar[int | None] = 3
+    outer_versions: ClassVar[tuple[int, ...]] = (1, 2)
+
+    @classmethod
+    def read_outer(cls, outer_version: int, reader: SnapshotReader) -> dict[str, Any]:
+        """Whether there is a previous timestamp: said since version 2, before there was none."""
+        known = outer_version > 1 and reader.view.read_bool("supports a previous timestamp")
+        return {"supports_previous_timestamp": known}
+
+    def write_outer(self, view: DataOutputView) -> None:
+        """The mirror of :meth:`read_outer`."""
+        if self.outer_version > 1:
+            view.write_bool(self.supports_previous_timestamp)
+
+    @property
+    def shape(self) -> Part:
+        """Two queues of computations."""
+        version, node, event = self.nested
+        parts: dict[str, Part] = {"state": TEXT, "previous_buffer_entry": node, "version": version}
+        parts["start_timestamp"] = LONG
+        if self.supports_previous_timestamp:
+            parts["previous_timestamp"] = LONG
+        parts["start_event_id"] = Flagged(event, null_flag=0)
+        computations = Repeated(Fields(tuple(parts), tuple(parts.values())))
+        return Fields(("partial_matches", "completed_matches"), (computations, computations))

@@ -1,0 +1,165 @@
+"""Values that write themselves: the snapshot names a class, and its ``write`` decides the bytes.
+
+    snapshot := utf class                    GenericTypeSerializerSnapshot, version 2
+    value    := what Value.write, or Hadoop's Writable.write, emits
+    JavaSerializer: one Java object stream, AC ED 00 05 ..., no length
+
+The classes of Flink and Hadoop that are known are decoded; the others stay BINARY, for only the user's code knows
+where a value ends. Twins: ``ValueSerializer``, ``CopyableValueSerializer``, ``WritableSerializer``,
+``JavaSerializer``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pyarrow as pa
+
+from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Ints, Longs
+from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
+from pyspark_savepoint.formats.java_stream import skip_java_object
+from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer, expect_version
+from pyspark_savepoint.formats.serializers.basic.blobs import BYTES, BytesSerializer, block_sizes, write_blocks
+from pyspark_savepoint.formats.serializers.basic.constants import NULL_VALUE, ConstantSerializer
+from pyspark_savepoint.formats.serializers.basic.primitives import BASE, NumberSerializer, SimpleSerializer
+from pyspark_savepoint.formats.serializers.basic.strings import (
+    CHAR_VALUE,
+    STRING_VALUE,
+    CharSerializer,
+    StringSerializer,
+)
+from pyspark_savepoint.formats.serializers.checks import refuse_nulls
+from pyspark_savepoint.formats.serializers.layout import Layout
+from pyspark_savepoint.formats.serializers.registry import register
+from pyspark_savepoint.formats.serializers.runtime.hadoop import HADOOP, TextSerializer
+
+RUNTIME = "org.apache.flink.api.java.typeutils.runtime."
+COPYABLE = f"{RUNTIME}CopyableValueSerializer$CopyableValueSerializerSnapshot"
+WRITABLE = f"{RUNTIME}WritableSerializer$WritableSerializerSnapshot"
+NUMBERS = ("Boolean", "Byte", "Short", "Int", "Long", "Float", "Double")
+
+
+def _number(stem: str) -> TypeSerializer:
+    return NumberSerializer.of(f"{BASE}{stem}Serializer${stem}SerializerSnapshot")
+
+
+#: Who writes the same bytes as the class.
+DELEGATES: Mapping[str, TypeSerializer] = {
+    **{f"org.apache.flink.types.{stem}Value": _number(f"{stem}Value") for stem in NUMBERS},
+    "org.apache.flink.types.CharValue": CharSerializer.of(CHAR_VALUE),
+    "org.apache.flink.types.StringValue": StringSerializer.of(STRING_VALUE),
+    NULL_VALUE: ConstantSerializer.of(NULL_VALUE),
+    **{f"{HADOOP}{stem}Writable": _number(stem) for stem in NUMBERS},
+    f"{HADOOP}BytesWritable": BytesSerializer.of(BYTES),
+    f"{HADOOP}NullWritable": ConstantSerializer.of(f"{BASE}NullValueSerializer$NullValueSerializerSnapshot"),
+    f"{HADOOP}Text": TextSerializer.of(f"{HADOOP}Text"),
+}
+
+
+@register(f"{RUNTIME}ValueSerializer$ValueSerializerSnapshot", COPYABLE, WRITABLE)
+@dataclass(frozen=True)
+class GenericSerializer(TypeSerializer):
+    """VALUE<class> or WRITABLE<class>, of a class that is not known."""
+
+    type_class: str
+
+    opaque: ClassVar[bool] = True
+
+    @classmethod
+    def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
+        """The class of the values decides who reads them."""
+        expect_version(name, version, (2,), reader)
+        type_class = reader.view.read_utf("the class of values")
+        kind = DelegatingSerializer if type_class in DELEGATES else GenericSerializer
+        return kind(name, version, type_class)
+
+    def write_payload(self, view: DataOutputView) -> None:
+        """The mirror of :meth:`read_snapshot`."""
+        view.write_utf(self.type_class)
+
+    @property
+    def flink_type(self) -> str:
+        """VALUE<class> or WRITABLE<class>."""
+        return f"{'WRITABLE' if self.snapshot_class == WRITABLE else 'VALUE'}<{self.type_class}>"
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        """BINARY."""
+        return pa.binary()
+
+    def decode(self, at: Cursors) -> pa.Array:
+        """Never possible: only a table that knows where a value ends can show its bytes."""
+        raise self._refuse("decoded").with_facts(**at.origin.facts())
+
+
+@dataclass(frozen=True)
+class DelegatingSerializer(GenericSerializer):
+    """A class whose bytes are those of another serializer."""
+
+    opaque: ClassVar[bool] = False
+
+    @property
+    def inner(self) -> TypeSerializer:
+        """The other serializer."""
+        return DELEGATES[self.type_class]
+
+    @property
+    def length(self) -> int:
+        """``CopyableValue#getBinaryLength``; the others do not tell."""
+        return self.inner.length if self.snapshot_class == COPYABLE else -1
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        """As the other's."""
+        return self.inner.arrow_type(options)
+
+    def layout(self, layout: Layout) -> int:
+        """As the other's."""
+        return self.inner.layout(layout)
+
+    def decode(self, at: Cursors) -> pa.Array:
+        """As the other does."""
+        return self.inner.decode(at)
+
+    def sizes(self, column: pa.Array) -> Longs:
+        """As the other's."""
+        return self.inner.sizes(column)
+
+    def encode(self, column: pa.Array, at: Cursors) -> None:
+        """As the other does."""
+        self.inner.encode(column, at)
+
+    def java_hash(self, column: pa.Array) -> Ints:
+        """As the other's, for classes of Flink."""
+        return super().java_hash(column) if self.snapshot_class == WRITABLE else self.inner.java_hash(column)
+
+
+@register("org.apache.flink.runtime.state.JavaSerializer$JavaSerializerSnapshot")
+@dataclass(frozen=True)
+class JavaSerializer(SimpleSerializer):
+    """JAVA: a Java object stream, kept as bytes; only its end is looked for."""
+
+    opaque: ClassVar[bool] = True
+    flink_type: ClassVar[str] = "JAVA"
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        """BINARY."""
+        return pa.binary()
+
+    def decode(self, at: Cursors) -> pa.Array:
+        """The bytes of one object a row."""
+        streams = []
+        for row, (start, end) in enumerate(zip(at.position.tolist(), at.end.tolist(), strict=True)):
+            view = DataInputView(at.buffer[start:end].data, at.origin.path, at.origin.base + start)
+            streams.append(skip_java_object(view))
+            at.position[row] = start + view.position
+        return pa.array(streams, pa.binary())
+
+    def sizes(self, column: pa.Array) -> Longs:
+        """The bytes as they are."""
+        refuse_nulls(column, self.flink_type)
+        return block_sizes(column)
+
+    def encode(self, column: pa.Array, at: Cursors) -> None:
+        """The bytes as they are."""
+        write_blocks(column, at)

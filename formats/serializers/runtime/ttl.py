@@ -1,0 +1,173 @@
+"""State with a time to live: the time of the last access before every value.
+
+    TTL       snapshot := Composite 2, nested: LONG, the value's
+              value    := i64 milliseconds since 1970  value
+    TTL_AWARE snapshot := version 1: bool isTtl, Versioned (Flink 2.0 and later, normally in memory only)
+              value    := that of the serializer inside
+
+Readers see the value alone, or with the option ``ttl`` a struct of value and last access; writers may give either, and
+what has no last access was accessed now. Twins: ``TtlStateFactory.TtlSerializer``, ``TtlAwareSerializer``.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Ints, Longs, fixed_array, struct_array
+from pyspark_savepoint.formats.data_view import DataOutputView
+from pyspark_savepoint.formats.serializers.base import (
+    CompositeSerializer,
+    SnapshotReader,
+    TypeSerializer,
+    expect_version,
+    write_versioned,
+)
+from pyspark_savepoint.formats.serializers.basic.calendar import TIMESTAMP, millis_of, millis_to_micros, timestamps
+from pyspark_savepoint.formats.serializers.basic.elements import naming
+from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers, write_numbers
+from pyspark_savepoint.formats.serializers.basic.shapes import LONG, Shaped
+from pyspark_savepoint.formats.serializers.checks import refuse_nulls
+from pyspark_savepoint.formats.serializers.layout import Layout, Part
+from pyspark_savepoint.formats.serializers.registry import register
+
+TTL = "org.apache.flink.runtime.state.ttl.TtlStateFactory$TtlSerializerSnapshot"
+ASYNC_TTL = "org.apache.flink.runtime.state.v2.ttl.TtlStateFactory$TtlSerializerSnapshot"
+TTL_FIELDS = ("value", "last_access")
+
+
+@register(TTL, ASYNC_TTL)
+@dataclass(frozen=True)
+class TtlSerializer(CompositeSerializer):
+    """TTL<T>."""
+
+    arity: ClassVar[int | None] = 2
+    outer_versions: ClassVar[tuple[int, ...]] = (2,)
+
+    @classmethod
+    def of(cls, value: TypeSerializer) -> TtlSerializer:
+        """A TTL serializer as this package writes it."""
+        return cls(TTL, 3, 2, (LONG, value))
+
+    @property
+    def value(self) -> TypeSerializer:
+        """The serializer of the user's values."""
+        return self.nested[1]
+
+    @property
+    def flink_type(self) -> str:
+        """TTL<T>."""
+        return f"TTL<{self.value.flink_type}>"
+
+    @property
+    def length(self) -> int:
+        """8 more than the value's."""
+        return 8 + self.value.length if self.value.length >= 0 else -1
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        """The value's, or a struct."""
+        value = self.value.arrow_type(options)
+        if not options.ttl:
+            return value
+        access = pa.int64() if options.timestamps == "raw" else TIMESTAMP
+        return pa.struct([pa.field(name, kind) for name, kind in zip(TTL_FIELDS, (value, access), strict=True)])
+
+    def layout(self, layout: Layout) -> int:
+        """Eight bytes, then the value."""
+        from pyspark_savepoint.formats.kernels import skip
+
+        return layout.add(skip.SEQUENCE, parts=[layout.add(skip.FIXED, 8), self.value.layout(layout)])
+
+    def decode(self, at: Cursors) -> pa.Array:
+        """The value, and the last access where it is asked for."""
+        start = at.at(at.position.copy(), at.end)
+        millis = read_numbers(at, "read_i64", np.int64, "the last access of a value with a time to live")
+        value = self.value.decode(at)
+        if not at.options.ttl:
+            return value
+        every = np.ones(len(at), np.bool_)
+        if at.options.timestamps == "raw":
+            access = fixed_array(pa.int64(), millis)
+        else:
+            access = timestamps(millis_to_micros(start, millis, every), every)
+        return struct_array(self.arrow_type(at.options), [value, access], len(at))
+
+    def sizes(self, column: pa.Array) -> Longs:
+        """Eight bytes and the value."""
+        return self.value.sizes(self._value_of(column)) + 8
+
+    def encode(self, column: pa.Array, at: Cursors) -> None:
+        """The mirror of :meth:`decode`; without a last access that is now."""
+        now = time.time_ns() // 1_000_000
+        millis = np.full(len(column), now, np.int64)
+        if self._has_access(column.type):
+            with naming("last_access"):
+                given, valid = millis_of(column.field(1), "last access")
+            millis = np.where(valid, given, millis)
+        write_numbers(millis, at)
+        self.value.encode(self._value_of(column), at)
+
+    def _value_of(self, column: pa.Array) -> pa.Array:
+        if not self._has_access(column.type):
+            return column
+        refuse_nulls(column, self.flink_type)
+        return column.field(0)
+
+    def _has_access(self, kind: pa.DataType) -> bool:
+        """Whether a column is the struct: the user's values may have fields of the same names themselves."""
+        if not _is_ttl_struct(kind):
+            return False
+        inner = self.value.arrow_type(DecodeOptions())
+        return not _is_ttl_struct(inner) or _is_ttl_struct(kind.field(0).type)
+
+
+def _is_ttl_struct(kind: pa.DataType) -> bool:
+    return pa.types.is_struct(kind) and tuple(field.name for field in kind) == TTL_FIELDS
+
+
+@register("org.apache.flink.runtime.state.ttl.TtlAwareSerializerSnapshot")
+@dataclass(frozen=True)
+class TtlAwareSerializer(Shaped):
+    """The serializer inside, in all but the snapshot."""
+
+    is_ttl: bool
+    inner: TypeSerializer
+
+    @classmethod
+    def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
+        """Whether it is a TTL serializer, and that serializer."""
+        expect_version(name, version, (1,), reader)
+        return cls(name, version, reader.view.read_bool("time to live is enabled"), reader.versioned())
+
+    def write_payload(self, view: DataOutputView) -> None:
+        """The mirror of :meth:`read_snapshot`."""
+        view.write_bool(self.is_ttl)
+        write_versioned(self.inner, view)
+
+    @property
+    def children(self) -> tuple[TypeSerializer, ...]:
+        """The serializer inside."""
+        return (self.inner,)
+
+    @property
+    def flink_type(self) -> str:
+        """As inside."""
+        return self.inner.flink_type
+
+    @property
+    def length(self) -> int:
+        """As inside."""
+        return self.inner.length
+
+    @property
+    def shape(self) -> Part:
+        """As inside."""
+        return self.inner
+
+    def java_hash(self, column: pa.Array) -> Ints:
+        """As inside."""
+        return self.inner.java_hash(column)

@@ -1,0 +1,1 @@
+"""Serializers of Table API and SQL: logical types and binary rows."""

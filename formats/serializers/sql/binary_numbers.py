@@ -1,0 +1,132 @@
+"""Numbers of SQL: as they are, or decimals as unscaled integers.
+
+    BOOLEAN .. DOUBLE, DATE, TIME, INTERVAL YEAR TO MONTH   slot: 1, 2, 4 or 8 bytes, little-endian
+    DECIMAL(p)    slot: p <= 18: i64 unscaled; else u32 length, u32 offset of 16 bytes: the big-endian number first
+
+Twins: ``BinaryRowData``, ``DecimalData``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pyspark_savepoint.formats.columns import Cursors, Flags, Longs, bool_array, fixed_array, fixed_values
+from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType, arrow_type
+from pyspark_savepoint.formats.serializers.sql.slots import InSlot, Rows, Slots, Target, Wide, first_row
+
+
+@dataclass(frozen=True)
+class NumberCodec(InSlot):
+    """Numbers and what is stored as a number, of one numpy type."""
+
+    dtype: Any
+
+    def width(self, kind: LogicalType) -> int:
+        """Of the number."""
+        return int(np.dtype(self.dtype).itemsize)
+
+    def read(self, kind: LogicalType, slots: Slots) -> pa.Array:
+        """The bits of every slot."""
+        width = self.width(kind)
+        values = slots.numbers(width).astype(f"i{width}").view(self.dtype)
+        return fixed_array(arrow_type(kind, slots.at.options), values, slots.valid)
+
+    def write(self, kind: LogicalType, column: pa.Array, target: Target) -> None:
+        """The mirror of :meth:`read`."""
+        width = self.width(kind)
+        target.put(fixed_values(column, self.dtype).view(f"i{width}"), width)
+
+
+class BooleanCodec(InSlot):
+    """One byte; like Java, anything but 0 is true."""
+
+    def width(self, kind: LogicalType) -> int:
+        """One."""
+        return 1
+
+    def read(self, kind: LogicalType, slots: Slots) -> pa.Array:
+        """A bit a row."""
+        return bool_array(slots.numbers(1) != 0, slots.valid)
+
+    def write(self, kind: LogicalType, column: pa.Array, target: Target) -> None:
+        """The mirror of :meth:`read`."""
+        target.put(np.asarray(column.fill_null(False).to_numpy(zero_copy_only=False), np.int64), 1)
+
+
+class NullCodec(Wide, InSlot):
+    """Always null."""
+
+    def read(self, kind: LogicalType, slots: Slots) -> pa.Array:
+        """Nulls."""
+        return pa.nulls(len(slots.place))
+
+    def write(self, kind: LogicalType, column: pa.Array, target: Target) -> None:
+        """Nothing: the bit says it."""
+
+
+class DecimalCodec(Wide):
+    """The unscaled number."""
+
+    def read(self, kind: LogicalType, slots: Slots) -> pa.Array:
+        """128 bits a row; a number of more digits than the type has is not what Flink writes."""
+        if kind.compact:
+            return compact_decimals(kind, slots.numbers(8), slots.valid, slots.at)
+        starts, stops = slots.extents()
+        return wide_decimals(kind, slots.at.at(starts, stops), slots.valid)
+
+    def variable(self, kind: LogicalType, column: pa.Array, target: Rows) -> Longs:
+        """Always 16 bytes; generated code reserves them for null as well."""
+        if kind.compact:
+            return np.zeros(len(column), np.int64)
+        return np.where(target.present if target.generated else target.valid, 16, 0).astype(np.int64)
+
+    def write(self, kind: LogicalType, column: pa.Array, target: Target) -> None:
+        """The mirror of :meth:`read`."""
+        from pyspark_savepoint.formats.kernels import binaryrow
+
+        halves = decimal_halves(column)
+        if kind.compact:
+            target.put(np.ascontiguousarray(halves[:, 0]).view(np.int64))
+            return
+        sizes = np.zeros(len(column), np.int64)
+        binaryrow.decimal_sizes(halves, sizes)
+        sizes[~target.valid] = 0
+        target.put_extent(sizes, target.present if target.generated else target.valid)
+        binaryrow.put_decimals(target.buffer, target.free, halves, sizes, target.valid)
+
+
+def compact_decimals(kind: LogicalType, values: Longs, valid: Flags, at: Cursors) -> pa.Array:
+    """A column of decimals from longs."""
+    most = 10**kind.precision - 1
+    at.check(first_row(valid & ((values > most) | (values < -most))), f"an unscaled number of {kind}")
+    halves = np.stack([values, values >> 63], axis=1)
+    return fixed_array_of_halves(kind, halves, valid)
+
+
+def wide_decimals(kind: LogicalType, spans: Cursors, valid: Flags) -> pa.Array:
+    """A column of decimals from spans of big-endian two's complement."""
+    from pyspark_savepoint.formats.kernels import binaryrow
+
+    most = 10**kind.precision - 1
+    halves = np.empty((len(valid), 2), np.uint64)
+    row = binaryrow.read_decimals(
+        spans.buffer, spans.position, spans.end, valid, np.uint64(most % 2**64), np.uint64(most >> 64), halves
+    )
+    spans.check(row, f"an unscaled number of {kind}")
+    return fixed_array_of_halves(kind, halves, valid)
+
+
+def fixed_array_of_halves(kind: LogicalType, halves: npt.NDArray[Any], valid: Flags) -> pa.Array:
+    """Decimals from (rows, 2) halves, the low one first."""
+    return fixed_array(pa.decimal128(kind.precision, kind.scale), halves.view("V16").reshape(-1), valid)
+
+
+def decimal_halves(column: pa.Array) -> npt.NDArray[Any]:
+    """The mirror of :func:`fixed_array_of_halves`."""
+    data = np.frombuffer(column.buffers()[1] or b"", np.uint64).reshape(-1, 2)
+    return data[column.offset : column.offset + len(column)]

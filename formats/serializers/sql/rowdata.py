@@ -1,0 +1,343 @@
+"""Rows of SQL state: binary rows, arrays and maps behind their sizes.
+
+    RowDataSerializer 3         i32 n, logical type stream[n], nested serializers    i32 size, row
+    BinaryRowDataSerializer 3   i32 fields                                           i32 size, row
+    ArrayDataSerializer 3       streams: element type, element serializer            i32 size, array
+    MapDataSerializer 3         streams: key type, value type, key and value serializer   i32 size, map
+
+The sizes are big-endian, what follows is in ``binary_data``. Types come from the logical types; the nested
+serializers and the Java objects repeat them and are only kept. Top-level fields have no names: f0, f1, ...
+Twins: the classes of these names in ``org.apache.flink.table.runtime.typeutils``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyspark_savepoint.formats.columns import (
+    Cursors,
+    DecodeOptions,
+    Flags,
+    Ints,
+    Longs,
+    binary_parts,
+    struct_array,
+    valid_rows,
+)
+from pyspark_savepoint.formats.data_view import DataOutputView
+from pyspark_savepoint.formats.java_stream import skip_java_object
+from pyspark_savepoint.formats.serializers.base import (
+    SnapshotReader,
+    TypeSerializer,
+    expect_version,
+    quoted,
+    write_nested,
+)
+from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers, write_numbers
+from pyspark_savepoint.formats.serializers.checks import refuse_nulls, refuse_where
+from pyspark_savepoint.formats.serializers.layout import Layout
+from pyspark_savepoint.formats.serializers.registry import register
+from pyspark_savepoint.formats.serializers.sql.binary_data import (
+    CONTAINERS,
+    read_fields,
+    row_kinds,
+    row_sizes,
+    write_fields,
+)
+from pyspark_savepoint.formats.serializers.sql.binary_texts import copy_spans
+from pyspark_savepoint.formats.serializers.sql.logical_types import EmbeddedType, LogicalType, arrow_type
+
+TYPEUTILS = "org.apache.flink.table.runtime.typeutils."
+ROW_DATA = TYPEUTILS + "RowDataSerializer$RowDataSerializerSnapshot"
+ARRAY_DATA = TYPEUTILS + "ArrayDataSerializer$ArrayDataSerializerSnapshot"
+MAP_DATA = TYPEUTILS + "MapDataSerializer$MapDataSerializerSnapshot"
+ROW_KINDS = ("+I", "-U", "+U", "-D")
+ROW_KIND = "__row_kind"
+
+
+@dataclass(frozen=True)
+class SizedSerializer(TypeSerializer):
+    """Values behind their size: a big-endian int."""
+
+    def layout(self, layout: Layout) -> int:
+        """A block."""
+        from pyspark_savepoint.formats.kernels import skip
+
+        return layout.add(skip.BLOCK, 1)
+
+    def spans(self, at: Cursors) -> Cursors:
+        """Cursors over the bytes behind the size; ``at`` moves behind them."""
+        sizes = read_numbers(at, "read_i32", np.int32, f"the size of a {self.flink_type}").astype(np.int64)
+        beyond = np.flatnonzero((sizes < 0) | (sizes > at.end - at.position))
+        if len(beyond):
+            at.fail(int(beyond[0]), f"the size of a {self.flink_type}", int(sizes[beyond[0]]))
+        start = at.position.copy()
+        at.position += sizes
+        return at.at(start, at.position.copy())
+
+
+def start_values(sizes: Longs, at: Cursors) -> Longs:
+    """Write the sizes and zeros in place of the values, whose places are returned; the cursors move behind them."""
+    from pyspark_savepoint.formats.kernels import binaryrow
+
+    write_numbers(sizes.astype(np.int32), at)
+    start = at.position.copy()
+    at.position += sizes
+    binaryrow.fill_zero(at.buffer, start, at.position)
+    return start
+
+
+def murmur_hash(spans: Cursors) -> Ints:
+    """The hash of the bytes that the cursors span."""
+    from pyspark_savepoint.formats.kernels import binaryrow
+
+    hashes = np.empty(len(spans), np.int32)
+    binaryrow.murmur(spans.buffer, spans.position, spans.end, hashes)
+    return hashes
+
+
+def everything(column: pa.Array) -> Flags:
+    """A mask of all rows."""
+    return np.ones(len(column), np.bool_)
+
+
+@register(ROW_DATA)
+@dataclass(frozen=True)
+class RowDataSerializer(SizedSerializer):
+    """ROWDATA<...>: rows of SQL.
+
+    ``generated`` says how rows with nulls are written: as by code that Flink generates, which makes all keys, or as by
+    the serializer itself. It is no part of the snapshot; both forms are read alike, but hash differently.
+    """
+
+    fields: tuple[EmbeddedType, ...]
+    nested: tuple[TypeSerializer, ...]
+    generated: bool = field(default=False, compare=False)
+    #: Names that the user gave; no part of the snapshot.
+    field_names: tuple[str, ...] = field(default=(), compare=False)
+
+    @classmethod
+    def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
+        """Streams, then nested serializers."""
+        expect_version(name, version, (3,), reader)
+        count = reader.view.read_count("fields of a row", each=5)
+        fields = tuple(reader.once(EmbeddedType.read) for _ in range(count))
+        return cls(name, version, fields, reader.nested(count))
+
+    def write_payload(self, view: DataOutputView) -> None:
+        """The mirror of :meth:`read_snapshot`."""
+        view.write_i32(len(self.fields))
+        for embedded in self.fields:
+            view.write(embedded.stream)
+        write_nested(self.nested, view)
+
+    def as_key(self) -> RowDataSerializer:
+        """The serializer that writes rows as keys are written."""
+        return replace(self, generated=True)
+
+    @property
+    def kinds(self) -> tuple[LogicalType, ...]:
+        """The types of the fields."""
+        return tuple(embedded.kind for embedded in self.fields)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """f0, f1, ... unless the user gave names."""
+        return self.field_names or tuple(f"f{index}" for index in range(len(self.fields)))
+
+    @property
+    def flink_type(self) -> str:
+        """ROWDATA<STRING, INT NOT NULL>, or ROWDATA<name STRING, age INT NOT NULL> where the user gave names."""
+        kinds = [str(kind) for kind in self.kinds]
+        if self.field_names:
+            kinds = [f"{quoted(name)} {kind}" for name, kind in zip(self.field_names, kinds, strict=True)]
+        return f"ROWDATA<{', '.join(kinds)}>"
+
+    @property
+    def children(self) -> tuple[TypeSerializer, ...]:
+        """The serializers of the fields."""
+        return self.nested
+
+    def opaque_parts(self) -> list[TypeSerializer]:
+        """The row, where a field has a type that is not known; a RAW field is BINARY whatever is in it."""
+        return [] if all(kind.stored for kind in self.kinds) else [self]
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        """A struct of f0, f1, ..."""
+        types = [arrow_type(kind, options) for kind in self.kinds]
+        kind = [(ROW_KIND, pa.string())] if options.row_kind else []
+        return pa.struct([*zip(self.names, types, strict=True), *kind])
+
+    def decode(self, at: Cursors) -> pa.Array:
+        """Field by field, each for all rows."""
+        if self.opaque_parts():
+            raise self._refuse("decoded").with_facts(**at.origin.facts())
+        rows = self.spans(at)
+        valid = np.ones(len(rows), np.bool_)
+        columns = read_fields(self.kinds, self.names, rows, valid)
+        if at.options.row_kind:
+            kinds = row_kinds(rows, valid)
+            columns.append(pa.array(ROW_KINDS, pa.string()).take(pa.array(kinds)))
+        return struct_array(self.arrow_type(at.options), columns, len(rows))
+
+    def _parts(self, column: pa.Array) -> tuple[list[pa.Array], Ints]:
+        """The fields and the kinds of rows to write."""
+        refuse_nulls(column, self.flink_type)
+        parts = column.flatten()
+        if len(parts) == len(self.fields):
+            return parts, np.zeros(len(column), np.int32)
+        kinds = pc.index_in(parts[-1], pa.array(ROW_KINDS)).fill_null(-1).to_numpy()
+        refuse_where(kinds < 0, parts[-1], "a row kind: " + ", ".join(ROW_KINDS), f"set {ROW_KIND} to one of them")
+        return parts[:-1], kinds.astype(np.int32)
+
+    def sizes(self, column: pa.Array) -> Longs:
+        """The size and the row."""
+        parts, _ = self._parts(column)
+        return 4 + row_sizes(self.kinds, self.names, parts, everything(column), self.generated)
+
+    def encode(self, column: pa.Array, at: Cursors) -> None:
+        """The mirror of :meth:`decode`."""
+        start = start_values(self.sizes(column) - 4, at)
+        parts, kinds = self._parts(column)
+        at.buffer[start] = kinds
+        write_fields(self.kinds, parts, at.buffer, start, everything(column), self.generated)
+
+    def java_hash(self, column: pa.Array) -> Ints:
+        """``BinaryRowData.hashCode``: of the bytes, in the form that keys have."""
+        valid = valid_rows(column)
+        rows = column.filter(pa.array(valid))
+        key = self.as_key()
+        sizes = key.sizes(rows)
+        ends = np.cumsum(sizes)
+        at = Cursors(np.zeros(int(sizes.sum()), np.uint8), ends - sizes, ends)
+        starts = at.position + 4
+        key.encode(rows, at)
+        hashes = np.zeros(len(column), np.int32)
+        hashes[valid] = murmur_hash(at.at(starts, ends))
+        return hashes
+
+
+@register(TYPEUTILS + "BinaryRowDataSerializer$BinaryRowDataSerializerSnapshot")
+@dataclass(frozen=True)
+class BinaryRowDataSerializer(SizedSerializer):
+    """BINARY_ROWDATA: the number of fields is known, their types are not. The bytes of the row are a BINARY."""
+
+    fields: int
+
+    @classmethod
+    def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
+        """The number of fields."""
+        expect_version(name, version, (3,), reader)
+        return cls(name, version, reader.view.read_i32("the number of fields"))
+
+    def write_payload(self, view: DataOutputView) -> None:
+        """The mirror of :meth:`read_snapshot`."""
+        view.write_i32(self.fields)
+
+    @property
+    def flink_type(self) -> str:
+        """BINARY_ROWDATA(2)."""
+        return f"BINARY_ROWDATA({self.fields})"
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        """The bytes of the row."""
+        return pa.binary()
+
+    def decode(self, at: Cursors) -> pa.Array:
+        """The bytes behind the size."""
+        spans = self.spans(at)
+        return copy_spans(pa.binary(), spans, np.ones(len(spans), np.bool_))
+
+    def sizes(self, column: pa.Array) -> Longs:
+        """The size and the bytes."""
+        refuse_nulls(column, self.flink_type)
+        return np.diff(binary_parts(column)[0]) + 4
+
+    def encode(self, column: pa.Array, at: Cursors) -> None:
+        """The mirror of :meth:`decode`."""
+        write_blobs(column, at)
+
+    def java_hash(self, column: pa.Array) -> Ints:
+        """``BinaryRowData.hashCode``."""
+        return hash_blobs(column)
+
+
+def write_blobs(column: pa.Array, at: Cursors) -> None:
+    """Size and bytes of a utf8 or binary column."""
+    from pyspark_savepoint.formats.kernels import fixed
+
+    offsets, data = binary_parts(column)
+    write_numbers(np.diff(offsets).astype(np.int32), at)
+    fixed.write_bytes(at.buffer, at.position, offsets, data)
+
+
+def hash_blobs(column: pa.Array) -> Ints:
+    """Flink's hash of the bytes of a utf8 or binary column, 0 where null."""
+    offsets, data = binary_parts(column)
+    hashes = murmur_hash(Cursors(data, offsets[:-1], offsets[1:]))
+    hashes[~valid_rows(column)] = 0
+    return hashes
+
+
+@register(ARRAY_DATA, MAP_DATA)
+@dataclass(frozen=True)
+class CollectionDataSerializer(SizedSerializer):
+    """An array or a map of SQL: its types, and Java objects that are kept as they are."""
+
+    kinds: tuple[EmbeddedType, ...]
+    objects: tuple[bytes, ...]
+
+    @classmethod
+    def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
+        """Types, then serializers, all of them streams."""
+        expect_version(name, version, (3,), reader)
+        count = 2 if name == MAP_DATA else 1
+        kinds = tuple(reader.once(EmbeddedType.read) for _ in range(count))
+        return cls(name, version, kinds, tuple(reader.once(skip_java_object) for _ in range(count)))
+
+    def write_payload(self, view: DataOutputView) -> None:
+        """The mirror of :meth:`read_snapshot`."""
+        for embedded in self.kinds:
+            view.write(embedded.stream)
+        for stream in self.objects:
+            view.write(stream)
+
+    @property
+    def kind(self) -> LogicalType:
+        """The type of the whole value."""
+        root = "MAP" if self.snapshot_class == MAP_DATA else "ARRAY"
+        return LogicalType(root, children=tuple(embedded.kind for embedded in self.kinds))
+
+    @property
+    def flink_type(self) -> str:
+        """ARRAYDATA<INT> or MAPDATA<STRING, INT>."""
+        return f"{self.kind.root}DATA<{', '.join(map(str, self.kind.children))}>"
+
+    def opaque_parts(self) -> list[TypeSerializer]:
+        """The value, where a type is not known."""
+        return [] if self.kind.stored else [self]
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        """A list or a map."""
+        return arrow_type(self.kind, options)
+
+    def decode(self, at: Cursors) -> pa.Array:
+        """All elements of all rows together."""
+        if self.opaque_parts():
+            raise self._refuse("decoded").with_facts(**at.origin.facts())
+        spans = self.spans(at)
+        return CONTAINERS[self.kind.root].read_column(self.kind, spans, np.ones(len(spans), np.bool_))
+
+    def sizes(self, column: pa.Array) -> Longs:
+        """The size and the value."""
+        refuse_nulls(column, self.flink_type)
+        return 4 + CONTAINERS[self.kind.root].sizes(self.kind, column, everything(column))
+
+    def encode(self, column: pa.Array, at: Cursors) -> None:
+        """The mirror of :meth:`decode`."""
+        start = start_values(self.sizes(column) - 4, at)
+        CONTAINERS[self.kind.root].write_column(self.kind, column, at.buffer, start, everything(column))

@@ -1,0 +1,187 @@
+"""Wrappers around rows of SQL state.
+
+    WindowKeySerializer       composite 1, key          i64 window, key
+    ExternalSerializer        composite 1, data type stream, bool; nested internal serializer    as that serializer
+    NodeSerializer ..         composite 0, parts        the parts in order
+    RowDataKeySerializer 0    twice i32 n, stream (equaliser, hash function); serializer         as that serializer
+
+Twins: the classes of these names in ``org.apache.flink.table.runtime``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Longs
+from pyspark_savepoint.formats.data_view import DataOutputView
+from pyspark_savepoint.formats.java_stream import skip_java_object
+from pyspark_savepoint.formats.serializers.base import (
+    CompositeSerializer,
+    SnapshotReader,
+    TypeSerializer,
+    expect_version,
+    write_versioned,
+)
+from pyspark_savepoint.formats.serializers.basic.primitives import BASE, NumberSerializer
+from pyspark_savepoint.formats.serializers.basic.shapes import Fields, ShapedSerializer
+from pyspark_savepoint.formats.serializers.layout import Layout, Part
+from pyspark_savepoint.formats.serializers.registry import register
+from pyspark_savepoint.formats.serializers.sql.rowdata import TYPEUTILS
+
+LINKED = "org.apache.flink.table.runtime.sequencedmultisetstate.linked."
+LONG: TypeSerializer = NumberSerializer(f"{BASE}LongSerializer$LongSerializerSnapshot", 3)
+
+
+@register(TYPEUTILS + "WindowKeySerializer$WindowKeySerializerSnapshot")
+@dataclass(frozen=True)
+class WindowKeySerializer(ShapedSerializer):
+    """WINDOW_KEY: a window (its end or its start, in milliseconds) and the key of a row."""
+
+    @property
+    def flink_type(self) -> str:
+        """WINDOW_KEY<...>."""
+        return f"WINDOW_KEY<{self.nested[0].flink_type}>"
+
+    @property
+    def shape(self) -> Part:
+        """A long and the key."""
+        return Fields(("window", "key"), (LONG, self.nested[0]))
+
+
+#: Type and fields of the composites of a sequenced multiset, by snapshot class.
+LINKED_PARTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    f"{LINKED}NodeSerializer$NodeSerializerSnapshot": (
+        "NODE",
+        ("row", "sqn", "prev_sqn", "next_sqn", "next_sqn_for_record", "timestamp"),
+    ),
+    f"{LINKED}RowSqnInfoSerializer$RowSqnInfoSerializerSnapshot": ("ROW_SQN_INFO", ("first_sqn", "last_sqn")),
+    f"{LINKED}MetaSqnInfoSerializer$MetaSqnInfoSerializerSnapshot": ("META_SQN_INFO", ("high_sqn", "size")),
+}
+
+
+@register(*LINKED_PARTS)
+@dataclass(frozen=True)
+class LinkedPartSerializer(ShapedSerializer):
+    """NODE, ROW_SQN_INFO, META_SQN_INFO: how 2.2 keeps rows in order for upserts."""
+
+    outer_versions: ClassVar[tuple[int, ...]] = (0,)
+    arity: ClassVar[int | None] = None
+
+    @classmethod
+    def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
+        """As many parts as the class has."""
+        serializer = super().read_snapshot(name, version, reader)
+        count = len(LINKED_PARTS[name][1])
+        if len(serializer.children) != count:
+            reader.view.fail(f"{count} nested serializers", len(serializer.children))
+        return serializer
+
+    @property
+    def flink_type(self) -> str:
+        """The class and its parts."""
+        title, names = LINKED_PARTS[self.snapshot_class]
+        fields = (f"{name} {part.flink_type}" for name, part in zip(names, self.nested, strict=True))
+        return f"{title}<{', '.join(fields)}>"
+
+    @property
+    def length(self) -> int:
+        """The sum, where all parts have one."""
+        lengths = [part.length for part in self.nested]
+        return -1 if min(lengths) < 0 else sum(lengths)
+
+    @property
+    def shape(self) -> Part:
+        """The parts in order."""
+        return Fields(LINKED_PARTS[self.snapshot_class][1], self.nested)
+
+
+@dataclass(frozen=True)
+class WrappingSerializer(TypeSerializer):
+    """A serializer around another one, whose bytes are the other's."""
+
+    @property
+    def inner(self) -> TypeSerializer:
+        """The other one."""
+        return self.children[0]
+
+    @property
+    def flink_type(self) -> str:
+        """The other's."""
+        return self.inner.flink_type
+
+    @property
+    def length(self) -> int:
+        """The other's."""
+        return self.inner.length
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        """The other's."""
+        return self.inner.arrow_type(options)
+
+    def layout(self, layout: Layout) -> int:
+        """The other's."""
+        return self.inner.layout(layout)
+
+    def decode(self, at: Cursors) -> pa.Array:
+        """By the other."""
+        return self.inner.decode(at)
+
+    def sizes(self, column: pa.Array) -> Longs:
+        """The other's."""
+        return self.inner.sizes(column)
+
+    def encode(self, column: pa.Array, at: Cursors) -> None:
+        """By the other."""
+        self.inner.encode(column, at)
+
+
+@register(TYPEUTILS + "ExternalSerializer$ExternalSerializerSnapshot")
+@dataclass(frozen=True)
+class ExternalSerializer(WrappingSerializer, CompositeSerializer):
+    """Objects of a user's class that are stored as SQL's own data, which the nested serializer describes."""
+
+    data_type: bytes = b""
+    internal_input: bool = False
+
+    @classmethod
+    def read_outer(cls, outer_version: int, reader: SnapshotReader) -> dict[str, Any]:
+        """The data type, kept as a stream, and whether the input is internal already."""
+        stream = reader.once(skip_java_object)
+        return {"data_type": stream, "internal_input": reader.view.read_bool("isInternalInput")}
+
+    def write_outer(self, view: DataOutputView) -> None:
+        """The mirror of :meth:`read_outer`."""
+        view.write(self.data_type)
+        view.write_bool(self.internal_input)
+
+
+@register(LINKED + "RowDataKeySerializerSnapshot")
+@dataclass(frozen=True)
+class RowDataKeySerializer(WrappingSerializer):
+    """A row as key of a map, with generated code for its equality and hash, which is kept and never run."""
+
+    equaliser: bytes
+    hash_function: bytes
+    row: TypeSerializer
+
+    @classmethod
+    def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
+        """Two objects behind their lengths, and the serializer of the row."""
+        expect_version(name, version, (0,), reader)
+        view = reader.view
+        return cls(name, version, view.read_blob("an equaliser"), view.read_blob("a hash"), reader.versioned())
+
+    def write_payload(self, view: DataOutputView) -> None:
+        """The mirror of :meth:`read_snapshot`."""
+        view.write_blob(self.equaliser)
+        view.write_blob(self.hash_function)
+        write_versioned(self.row, view)
+
+    @property
+    def children(self) -> tuple[TypeSerializer, ...]:
+        """The serializer of the row."""
+        return (self.row,)

@@ -1,0 +1,1 @@
+"""A snapshot as a whole: found, opened, moved, published."""

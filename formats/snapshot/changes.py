@@ -1,0 +1,170 @@
+"""A snapshot made of operators of others: who they are, what stays, and which version of metadata it needs.
+
+Nothing here looks into state. Twins: ``SavepointWriter``, ``SavepointMetadataV2``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pyspark_savepoint.formats.errors import StateExistsError, UnsupportedVersionError
+from pyspark_savepoint.formats.metadata import (
+    NULL_PROPERTIES,
+    CheckpointMetadata,
+    MasterState,
+    OperatorState,
+    OperatorSubtaskState,
+    SnapshotKind,
+    snapshot_kind,
+)
+from pyspark_savepoint.formats.metadata.channel_handles import MergedChannelStateHandle
+from pyspark_savepoint.formats.metadata.identifiers import OperatorID, OperatorIdentifier
+from pyspark_savepoint.formats.metadata.keyed_handles import KeyedStateHandle
+from pyspark_savepoint.formats.metadata.operator_handles import OperatorStateHandle
+
+#: The oldest Flink that must read what nobody says more of.
+DEFAULT_FLINK = (1, 16)
+#: The first release that reads a version of metadata, newest first. Version 2 knew no files of a snapshot's own folder.
+FIRST_RELEASES = (((2, 1), 6), ((2, 0), 5), ((1, 16), 4))
+OLDEST_VERSION = 3
+
+
+def metadata_version(flink_version: tuple[int, int]) -> int:
+    """The newest version of metadata that this Flink and all later ones read.
+
+    >>> metadata_version((1, 20)), metadata_version((2, 2))
+    (4, 6)
+    """
+    return next((version for release, version in FIRST_RELEASES if flink_version >= release), OLDEST_VERSION)
+
+
+def identified(operator: OperatorState, identifier: OperatorIdentifier) -> OperatorState:
+    """The operator under another identifier; of one that is named by its hash no uid is known."""
+    return replace(operator, operator_id=identifier.operator_id, uid=identifier.uid)
+
+
+def named(operator: OperatorState, written: OperatorState) -> OperatorState:
+    """The operator with the uid and name that were written with its state, as far as they were."""
+    return replace(operator, uid=written.uid or operator.uid, name=written.name or operator.name)
+
+
+def without_raw_keyed_state(operator: OperatorState) -> OperatorState:
+    """The operator without raw keyed state: its timers are written with its keyed state now."""
+    subtasks = {index: replace(subtask, raw_keyed_state=None) for index, subtask in operator.subtasks.items()}
+    return replace(operator, subtasks=subtasks)
+
+
+def with_keyed_state(operator: OperatorState, written: OperatorState) -> OperatorState:
+    """The operator with keyed state as it was written anew: of that parallelism and max parallelism."""
+    operator = replace(operator, parallelism=written.parallelism, max_parallelism=written.max_parallelism)
+
+    def change(subtask: OperatorSubtaskState, handle: KeyedStateHandle | None) -> OperatorSubtaskState:
+        return replace(subtask, managed_keyed_state=handle)
+
+    handles = {index: subtask.managed_keyed_state for index, subtask in written.subtasks.items()}
+    return _with_parts(operator, handles, change)
+
+
+def with_operator_state(operator: OperatorState, handles: Mapping[int, OperatorStateHandle | None]) -> OperatorState:
+    """The operator with the operator state of every subtask as it was written anew."""
+    operator = replace(operator, parallelism=max(operator.parallelism, *(index + 1 for index in handles), 1))
+
+    def change(subtask: OperatorSubtaskState, handle: OperatorStateHandle | None) -> OperatorSubtaskState:
+        return replace(subtask, managed_operator_state=handle)
+
+    return _with_parts(operator, handles, change)
+
+
+def _with_parts(
+    operator: OperatorState,
+    parts: Mapping[int, Any],
+    change: Callable[[OperatorSubtaskState, Any], OperatorSubtaskState],
+) -> OperatorState:
+    """Only subtasks that have the part have it then. One that had finished goes on where it is given some."""
+    subtasks = dict(operator.subtasks)
+    for index in sorted(subtasks.keys() | parts.keys()):
+        part, before = parts.get(index), subtasks.get(index, OperatorSubtaskState())
+        if part is not None or not before.is_finished:
+            subtasks[index] = change(replace(before, is_finished=False), part)
+    finished = operator.is_fully_finished and not any(part is not None for part in parts.values())
+    return replace(operator, subtasks=subtasks, is_fully_finished=finished)
+
+
+def refuse_same_ids(operators: Iterable[OperatorState]) -> None:
+    """StateExistsError where two operators have one id: then a job would get the state of one of them."""
+    seen: dict[OperatorID, OperatorState] = {}
+    for operator in operators:
+        if operator.operator_id in seen:
+            raise StateExistsError(
+                "two operators would have the same id",
+                operator=operator.label,
+                found=f"{seen[operator.operator_id].label} and {operator.label}",
+                remedy="remove one of them (remove_operator), or give it another id (change_operator_identifier)",
+            )
+        seen[operator.operator_id] = operator
+
+
+def target_version(bases: Iterable[CheckpointMetadata], flink_version: tuple[int, int] | None) -> int:
+    """The version to write: what a Flink asks for that must read it, else the newest of the bases'."""
+    if flink_version is not None:
+        return metadata_version(flink_version)
+    versions = [max(base.version, OLDEST_VERSION) for base in bases]
+    return max(versions, default=metadata_version(DEFAULT_FLINK))
+
+
+def assemble(
+    operators: Sequence[OperatorState], bases: Sequence[CheckpointMetadata], version: int
+) -> CheckpointMetadata:
+    """The metadata of a snapshot of these operators, of which some were the bases', in a version of the format.
+
+    A single base's properties stay where they tell of a savepoint in a version that has the same ones; otherwise they
+    are null, as the State Processor API has them: a snapshot that was copied out of a checkpoint is none.
+    """
+    refuse_same_ids(operators)
+    _check_version(operators, version)
+    properties = NULL_PROPERTIES
+    if len(bases) == 1 and bases[0].version == version and _is_savepoint(bases[0]):
+        properties = bases[0].properties
+    return CheckpointMetadata(
+        version,
+        max((base.checkpoint_id for base in bases), default=0),
+        _master_states(bases),
+        tuple(operators),
+        properties if version >= 4 else b"",
+    )
+
+
+def _is_savepoint(base: CheckpointMetadata) -> bool:
+    return snapshot_kind(base.properties) not in (SnapshotKind.CHECKPOINT, SnapshotKind.UNKNOWN)
+
+
+def _master_states(bases: Sequence[CheckpointMetadata]) -> tuple[MasterState, ...]:
+    states: dict[str, MasterState] = {}
+    for base in bases:
+        for state in base.master_states:
+            states.setdefault(state.name, state)
+    return tuple(states.values())
+
+
+def _check_version(operators: Sequence[OperatorState], version: int) -> None:
+    """Merged channel state has no place before version 6: rather an error than a loss."""
+    if version >= 6:
+        return
+    for operator in operators:
+        for subtask in operator.subtasks.values():
+            channels = subtask.input_channel_state + subtask.result_subpartition_state
+            if any(isinstance(handle, MergedChannelStateHandle) for handle in channels):
+                raise UnsupportedVersionError(
+                    "records that were in flight are kept in a form that Flink before 2.1 does not read",
+                    operator=operator.label,
+                    remedy="write for flink_version='2.1', or start from a savepoint or an aligned checkpoint",
+                )
+
+
+def has_channel_state(operator: OperatorState) -> bool:
+    """Whether the snapshot of the operator holds records that were in flight."""
+    return any(
+        subtask.input_channel_state or subtask.result_subpartition_state for subtask in operator.subtasks.values()
+    )

@@ -1,0 +1,287 @@
+"""A snapshot that was opened: what ``_metadata`` says, which operators it has, and where their bytes are.
+
+A path may be the snapshot's folder (a savepoint, or a retained checkpoint ``chk-N``), or its metadata file under any
+name. Nothing stays open: what an executor needs is :attr:`Savepoint.location`, which pickles. Flink's twins:
+``SavepointLoader``, ``AbstractFsCheckpointStorageAccess#resolveCheckpointPointer``.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark_savepoint.formats.errors import (
+    OperatorNotFoundError,
+    OptionError,
+    SavepointError,
+    SnapshotNotFoundError,
+    StateFileNotFoundError,
+    UnsafePathError,
+    did_you_mean,
+)
+from pyspark_savepoint.formats.io.byte_source import ByteSource, StateLocation
+from pyspark_savepoint.formats.io.filesystem import LocalFileSystem, locate
+from pyspark_savepoint.formats.io.snapshot_files import SnapshotFileSystem
+from pyspark_savepoint.formats.metadata import (
+    CheckpointMetadata,
+    OperatorState,
+    SnapshotKind,
+    read_metadata,
+    snapshot_kind,
+)
+from pyspark_savepoint.formats.metadata.identifiers import OperatorID
+from pyspark_savepoint.formats.metadata.key_groups_handles import KeyGroupsSavepointStateHandle
+from pyspark_savepoint.formats.metadata.stream_handles import StreamStateHandle
+from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocation, is_checkpoint_directory
+
+METADATA_FILE_NAME = "_metadata"
+# The job manager holds a metadata file in one Java array: no larger one was ever written.
+MAX_METADATA_BYTES = (1 << 31) - 1
+# A folder of checkpoints holds jobs' folders, which hold chk-N: two levels, and two more for folders of such folders.
+SEARCH_DEPTH = 4
+SEARCH_LIMIT = 10_000
+NO_SNAPSHOTS_INSIDE = frozenset({"shared", "taskowned"})
+
+
+@dataclass(frozen=True, slots=True)
+class Savepoint:
+    """One snapshot, read-only."""
+
+    location: SnapshotLocation
+    metadata_path: str
+    metadata: CheckpointMetadata
+
+    @classmethod
+    def open(cls, path: str, *, allow_outside: bool = False) -> Savepoint:
+        """The snapshot at a path; SnapshotNotFoundError names those that lie below when it is not one itself."""
+        filesystem, located = locate(os.fspath(path))
+        metadata_path = _resolve_pointer(filesystem, located)
+        metadata = _load(filesystem, metadata_path)
+        directory = _directory(filesystem, metadata_path)
+        return cls(SnapshotLocation(filesystem, directory, allow_outside), metadata_path, metadata)
+
+    @property
+    def path(self) -> str:
+        """The snapshot's folder as a user would write it."""
+        return self.location.uri
+
+    @property
+    def operators(self) -> tuple[OperatorState, ...]:
+        """All operators, in the order of the file."""
+        return self.metadata.operators
+
+    @property
+    def kind(self) -> SnapshotKind:
+        """Savepoint or checkpoint, and of which form."""
+        return kind_of(self.metadata, posixpath.basename(self.location.directory))
+
+    def resolve(self, handle: StreamStateHandle, operator: OperatorState | None = None) -> StateLocation:
+        """Where the bytes of a handle are."""
+        return self.location.resolve(handle, operator.label if operator else None)
+
+    def open_state(self, handle: StreamStateHandle, operator: OperatorState | None = None) -> ByteSource:
+        """The bytes of a handle, open."""
+        return self.resolve(handle, operator).open()
+
+    def operator(
+        self, *, uid: str | None = None, uid_hash: str | None = None, name: str | None = None
+    ) -> OperatorState:
+        """The operator of a uid, of a uid hash, or of a name: exactly one of the three must be given."""
+        given = {"uid": uid, "uidHash": uid_hash, "operatorName": name}
+        if sum(value is not None for value in given.values()) != 1:
+            raise OptionError("an operator is named by one of 'uid', 'uidHash' and 'operatorName'")
+        if uid is not None:
+            return self._by_uid(uid)
+        if uid_hash is not None:
+            return self._by_id(OperatorID.from_hex(uid_hash))
+        return self._by_name(str(name))
+
+    def _by_uid(self, uid: str) -> OperatorState:
+        wanted = OperatorID.from_uid(uid)
+        for operator in self.operators:
+            if operator.operator_id == wanted:
+                return operator
+        for operator in self.operators:
+            if operator.uid == uid:  # uid and uid hash were both set: the hash counted, the uid was recorded
+                return operator
+        uids = [operator.uid for operator in self.operators if operator.uid]
+        raise self._not_found(f"uid {uid!r} (uid hash {wanted})", uid, uids or self._hashes())
+
+    def _by_id(self, wanted: OperatorID) -> OperatorState:
+        for operator in self.operators:
+            if operator.operator_id == wanted:
+                return operator
+        raise self._not_found(f"uid hash {wanted}", wanted.hex, self._hashes())
+
+    def _by_name(self, name: str) -> OperatorState:
+        found = [operator for operator in self.operators if operator.name == name]
+        if len(found) > 1:
+            raise OptionError(
+                f"{len(found)} operators have the name {name!r}",
+                path=self.path,
+                found=", ".join(operator.label for operator in found),
+                remedy="name the operator by option 'uid' or 'uidHash'",
+            )
+        if found:
+            return found[0]
+        names = [operator.name for operator in self.operators if operator.name]
+        if not names and self.operators:
+            raise OperatorNotFoundError(
+                f"this snapshot does not record operator names (metadata version {self.metadata.version})",
+                path=self.path,
+                operator=f"name {name!r}",
+                remedy="name the operator by option 'uid' or 'uidHash'",
+            )
+        raise self._not_found(f"name {name!r}", name, names)
+
+    def _hashes(self) -> list[str]:
+        return [operator.operator_id.hex for operator in self.operators]
+
+    def _not_found(self, what: str, wanted: str, known: Iterable[str]) -> OperatorNotFoundError:
+        return OperatorNotFoundError(
+            "the snapshot has no such operator",
+            path=self.path,
+            operator=what,
+            remedy=f"{did_you_mean(wanted, known)}; loading the path without options lists all operators",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotInfo:
+    """One snapshot of a folder. One that cannot be read has a ``problem`` and nothing else but path and time.
+
+    ``size`` is the size of its state as the handles record it: with the files that it shares with other checkpoints, as
+    Flink's web interface has it.
+    """
+
+    path: str
+    modified: float | None
+    checkpoint_id: int | None = None
+    kind: SnapshotKind = SnapshotKind.UNKNOWN
+    size: int | None = None
+    problem: str | None = None
+
+
+def find_snapshots(path: str, depth: int = SEARCH_DEPTH) -> list[SnapshotInfo]:
+    """The snapshots at and below a path, newest first."""
+    filesystem, located = locate(os.fspath(path))
+    info = filesystem.info(located)
+    if info is None:
+        raise _nothing(filesystem, located)
+    if not info.is_directory:
+        located = posixpath.dirname(located)
+    found = [_describe(filesystem, metadata) for metadata in _metadata_files(filesystem, located, depth)]
+    return sorted(found, key=lambda snapshot: (-(snapshot.modified or 0.0), snapshot.path))
+
+
+def kind_of(metadata: CheckpointMetadata, directory_name: str = "") -> SnapshotKind:
+    """The kind of a snapshot: by its properties, else by its handles, else by the name of its folder."""
+    kind = snapshot_kind(metadata.properties)
+    if kind is not SnapshotKind.UNKNOWN:
+        return kind
+    subtasks = (subtask for operator in metadata.operators for subtask in operator.subtasks.values())
+    if any(isinstance(subtask.managed_keyed_state, KeyGroupsSavepointStateHandle) for subtask in subtasks):
+        return SnapshotKind.CANONICAL_SAVEPOINT
+    if is_checkpoint_directory(directory_name):
+        return SnapshotKind.CHECKPOINT
+    return SnapshotKind.SAVEPOINT if directory_name.startswith("savepoint-") else SnapshotKind.UNKNOWN
+
+
+def _resolve_pointer(filesystem: SnapshotFileSystem, path: str) -> str:
+    """The metadata file of a snapshot's folder, or the path itself when it is a file."""
+    info = filesystem.info(path)
+    if info is None:
+        raise _nothing(filesystem, path)
+    if not info.is_directory:
+        return path
+    metadata_path = posixpath.join(path, METADATA_FILE_NAME)
+    metadata = filesystem.info(metadata_path)
+    if metadata is None or metadata.is_directory:
+        raise _no_snapshot(filesystem, path)
+    return metadata_path
+
+
+def _nothing(filesystem: SnapshotFileSystem, path: str) -> SnapshotNotFoundError:
+    uri, why = filesystem.uri(path), filesystem.absence(path)
+    return SnapshotNotFoundError("there is nothing at this path", path=uri, remedy=why)
+
+
+def _no_snapshot(filesystem: SnapshotFileSystem, path: str) -> SnapshotNotFoundError:
+    uris = [filesystem.uri(posixpath.dirname(found)) for found in _metadata_files(filesystem, path, SEARCH_DEPTH)]
+    if not uris:
+        return SnapshotNotFoundError(
+            "there is no snapshot in this folder",
+            path=filesystem.uri(path),
+            expected=f"a file {METADATA_FILE_NAME}",
+            remedy="a folder without it is no snapshot, or one that was never completed",
+        )
+    return SnapshotNotFoundError(
+        "this folder is no snapshot, but holds some",
+        path=filesystem.uri(path),
+        found=", ".join(uris[:10]) + (f" and {len(uris) - 10} more" if len(uris) > 10 else ""),
+        remedy="give the path of one of them",
+    )
+
+
+def _directory(filesystem: SnapshotFileSystem, metadata_path: str) -> str:
+    """The exclusive folder. Links in the path that the user gave are resolved once: they are the user's own."""
+    directory = posixpath.dirname(metadata_path)
+    return os.path.realpath(directory) if isinstance(filesystem, LocalFileSystem) else directory
+
+
+def _load(filesystem: SnapshotFileSystem, metadata_path: str) -> CheckpointMetadata:
+    file = filesystem.open_input(metadata_path)
+    try:
+        if file.size > MAX_METADATA_BYTES:
+            raise UnsafePathError(
+                "a metadata file of this size was never written by Flink",
+                path=file.path,
+                expected=f"at most {MAX_METADATA_BYTES} bytes",
+                found=f"{file.size} bytes",
+            )
+        data = bytearray(file.size)
+        file.read_into(0, data)
+    finally:
+        file.close()
+    return read_metadata(memoryview(data), filesystem.uri(metadata_path))
+
+
+def _metadata_files(filesystem: SnapshotFileSystem, path: str, depth: int) -> Iterator[str]:
+    """The metadata files at and below a folder, breadth first; a snapshot holds no other snapshot."""
+    level = [path]
+    looked = 0
+    for _ in range(depth + 1):
+        below: list[str] = []
+        for folder in level:
+            looked += 1
+            if looked > SEARCH_LIMIT:
+                raise OptionError(
+                    f"more than {SEARCH_LIMIT} folders to look for snapshots in",
+                    path=filesystem.uri(path),
+                    remedy="give a folder that is nearer to the snapshots",
+                )
+            try:
+                entries = filesystem.list(folder)
+            except (PermissionError, StateFileNotFoundError):
+                continue  # what this user may not see is no snapshot for this user; jobs delete old checkpoints
+            files = {entry.name for entry in entries if not entry.is_directory}
+            if METADATA_FILE_NAME in files:
+                yield posixpath.join(folder, METADATA_FILE_NAME)
+                continue
+            below += [entry.path for entry in entries if entry.is_directory and entry.name not in NO_SNAPSHOTS_INSIDE]
+        level = below
+
+
+def _describe(filesystem: SnapshotFileSystem, metadata_path: str) -> SnapshotInfo:
+    directory = posixpath.dirname(metadata_path)
+    info = filesystem.info(metadata_path)
+    found: dict[str, Any] = {"path": filesystem.uri(directory), "modified": info.modified if info else None}
+    try:
+        metadata = _load(filesystem, metadata_path)
+    except SavepointError as error:
+        return SnapshotInfo(**found, problem=str(error))
+    kind = kind_of(metadata, posixpath.basename(directory))
+    return SnapshotInfo(**found, checkpoint_id=metadata.checkpoint_id, kind=kind, size=metadata.state_size)

@@ -1,0 +1,1 @@
+"""Flink's rules of compatible serializers and versions."""

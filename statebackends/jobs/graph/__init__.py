@@ -1,0 +1,1 @@
+"""Stream graphs of jobs: nodes, chaining and generated operator ids."""

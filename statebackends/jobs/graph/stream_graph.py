@@ -1,0 +1,232 @@
+"""A job's stream graph, described: what Flink needs to know of it to give its operators their ids.
+
+It is built as the job's code builds it, in the same order, with the words of the DataStream API::
+
+    graph = StreamGraph(parallelism=4)
+    orders = graph.source("orders", uid="orders")
+    rates = graph.source("rates", parallelism=1)
+    joined = graph.operator("join", orders.key_by(), rates.broadcast())
+    graph.operator("print", joined, chaining=ChainingStrategy.NEVER)
+
+Each argument after the name is one input of the operator; ``a.union(b)`` is one input too. Side outputs and
+partitioning are edges, not nodes. Nodes are numbered as they are added. Flink's twins: ``StreamGraph``,
+``StreamNode``, ``StreamEdge``, ``StreamGraphGenerator``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark_savepoint.formats.errors import OptionError, did_you_mean
+from pyspark_savepoint.formats.metadata.identifiers import OperatorID
+from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
+from pyspark_savepoint.statebackends.jobs.graph.stream_nodes import (
+    DEFAULT_SLOT_SHARING_GROUP,
+    ChainingStrategy,
+    Partitioner,
+    SourceKind,
+    Stream,
+    StreamEdge,
+    StreamNode,
+)
+
+
+class StreamGraph:
+    """Nodes and edges of a job, in the order in which the job adds them.
+
+    ``parallelism`` and ``max_parallelism`` are those of the environment, for operators that set none of their own.
+    ``chaining`` is the setting ``pipeline.operator-chaining.enabled``, ``chain_different_max_parallelism`` that of
+    ``pipeline.operator-chaining.chain-operators-with-different-max-parallelism``. ``assumptions`` says what a graph
+    that was read from a plan had to take for granted.
+    """
+
+    def __init__(
+        self,
+        parallelism: int = 1,
+        max_parallelism: int | None = None,
+        *,
+        chaining: bool = True,
+        chain_different_max_parallelism: bool = True,
+    ) -> None:
+        self.parallelism = parallelism
+        self.max_parallelism = max_parallelism
+        self.chaining = chaining
+        self.chain_different_max_parallelism = chain_different_max_parallelism
+        self.nodes: dict[int, StreamNode] = {}
+        self.assumptions: tuple[str, ...] = ()
+
+    @property
+    def sources(self) -> list[StreamNode]:
+        """Nodes that read from outside, by id: the order in which ids are generated."""
+        return sorted((node for node in self.nodes.values() if node.source), key=lambda node: node.id)
+
+    def node(self, name: str) -> StreamNode:
+        """The node of a uid, or else of a name; OptionError when there is none or several."""
+        found = [node for node in self.nodes.values() if node.uid == name]
+        found = found or [node for node in self.nodes.values() if node.name == name]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise OptionError(
+                f"{len(found)} operators of the job have the name {name!r}",
+                found=", ".join(node.label for node in found),
+                remedy="give them uids, or take them from 'nodes' by number",
+            )
+        known = [label for node in self.nodes.values() for label in (node.uid, node.name) if label]
+        raise OptionError("the job has no such operator", operator=name, remedy=did_you_mean(name, known))
+
+    # -- building --------------------------------------------------------------------------------------------
+
+    def source(
+        self,
+        name: str,
+        *,
+        legacy: bool = False,
+        uid: str | None = None,
+        uid_hash: str | None = None,
+        parallelism: int | None = None,
+        max_parallelism: int | None = None,
+        slot_sharing_group: str | None = None,
+        chaining: ChainingStrategy = ChainingStrategy.ALWAYS,
+    ) -> Stream:
+        """A source; ``legacy`` when it is a ``SourceFunction`` (``addSource``, ``fromElements`` before Flink 2)."""
+        node = self._new_node(name, uid, uid_hash, parallelism, max_parallelism)
+        node.source = SourceKind.LEGACY if legacy else SourceKind.SOURCE
+        node.slot_sharing_group = slot_sharing_group or DEFAULT_SLOT_SHARING_GROUP
+        node.chaining = ChainingStrategy(chaining)
+        return Stream(((self.add(node), None),))
+
+    def operator(
+        self,
+        name: str,
+        *inputs: Stream,
+        uid: str | None = None,
+        uid_hash: str | None = None,
+        parallelism: int | None = None,
+        max_parallelism: int | None = None,
+        slot_sharing_group: str | None = None,
+        chaining: ChainingStrategy = ChainingStrategy.ALWAYS,
+        yielding: bool = False,
+    ) -> Stream:
+        """An operator or sink with one stream for each of its inputs.
+
+        ``yielding`` for async I/O. ``disableChaining`` has no effect on what processes a broadcast state: leave its
+        chaining at ALWAYS.
+        """
+        if not inputs:
+            raise OptionError("an operator has inputs", operator=name, remedy="'source' adds what has none")
+        node = self._new_node(name, uid, uid_hash, parallelism, max_parallelism)
+        groups = [upstream.slot_sharing_group for stream in inputs for upstream, _ in stream.outputs]
+        node.slot_sharing_group = slot_sharing_group or _common(groups)
+        node.chaining = ChainingStrategy(chaining)
+        node.yielding = yielding
+        edges = []
+        for port, stream in enumerate(inputs):
+            for upstream, partitioner in stream.outputs:
+                self._check_member(upstream)
+                chosen = partitioner or _default_partitioner(upstream, node)
+                _check_forward(upstream, node, chosen)
+                edges.append(StreamEdge(upstream.id, node.id, chosen, port))
+        self.add(node)
+        for edge in edges:
+            self.connect(edge)
+        return Stream(((node, None),))
+
+    def sink(
+        self,
+        name: str,
+        stream: Stream,
+        *,
+        committer: bool = False,
+        uid: str | None = None,
+        uid_hash: str | None = None,
+        committer_uid_hash: str | None = None,
+        parallelism: int | None = None,
+        max_parallelism: int | None = None,
+        slot_sharing_group: str | None = None,
+        chaining: ChainingStrategy = ChainingStrategy.ALWAYS,
+    ) -> Stream:
+        """What ``sinkTo`` makes of a sink without a topology of its own: a writer, and a committer where it has one.
+
+        The committer of a sink with uid U has the uid ``Sink Committer: U``.
+        """
+        shared: dict[str, Any] = {
+            "parallelism": parallelism,
+            "max_parallelism": max_parallelism,
+            "slot_sharing_group": slot_sharing_group,
+            "chaining": chaining,
+        }
+        writer = self.operator(f"{name}: Writer", stream, uid=uid, uid_hash=uid_hash, yielding=True, **shared)
+        if not committer:
+            return writer
+        committer_uid = None if uid is None else f"Sink Committer: {uid}"
+        return self.operator(f"{name}: Committer", writer, uid=committer_uid, uid_hash=committer_uid_hash, **shared)
+
+    # -- parts -----------------------------------------------------------------------------------------------
+
+    def add(self, node: StreamNode) -> StreamNode:
+        """A node that is described already, such as one of a plan; its edges follow with :meth:`connect`."""
+        if node.id in self.nodes:
+            raise OptionError(f"the graph has two nodes {node.id}", found=f"{self.nodes[node.id].label}, {node.label}")
+        self.nodes[node.id] = node
+        return node
+
+    def connect(self, edge: StreamEdge) -> None:
+        """An edge, behind those that its two nodes have already: their order is part of ids."""
+        for end in (edge.source, edge.target):
+            if end not in self.nodes:
+                raise OptionError(
+                    "an edge leads to a node that the graph does not have",
+                    expected=f"one of {', '.join(map(str, sorted(self.nodes)))}",
+                    found=end,
+                )
+        self.nodes[edge.source].out_edges.append(edge)
+        self.nodes[edge.target].in_edges.append(edge)
+
+    def _new_node(
+        self, name: str, uid: str | None, uid_hash: str | None, parallelism: int | None, max_parallelism: int | None
+    ) -> StreamNode:
+        node = StreamNode(
+            id=len(self.nodes) + 1,
+            name=name,
+            parallelism=self.parallelism if parallelism is None else parallelism,
+            uid=uid,
+            uid_hash=None if uid_hash is None else OperatorID.from_hex(uid_hash),
+            max_parallelism=self.max_parallelism if max_parallelism is None else max_parallelism,
+        )
+        _check_bounds(node)
+        return node
+
+    def _check_member(self, node: StreamNode) -> None:
+        if self.nodes.get(node.id) is not node:
+            raise OptionError("an input is a stream of another graph", operator=node.label)
+
+
+def _check_bounds(node: StreamNode) -> None:
+    """That parallelism is at most max parallelism is the restore check's to say: it is what Flink finds too."""
+    for what, value in (("parallelism", node.parallelism), ("max parallelism", node.max_parallelism)):
+        if value is not None and not 1 <= value <= UPPER_BOUND_MAX_PARALLELISM:
+            raise OptionError(
+                f"the {what} of an operator cannot be {value}",
+                operator=node.label,
+                expected=f"1 to {UPPER_BOUND_MAX_PARALLELISM}",
+            )
+
+
+def _common(groups: list[str]) -> str:
+    """The slot sharing group of all inputs, or the default one when they differ."""
+    return groups[0] if len(set(groups)) == 1 else DEFAULT_SLOT_SHARING_GROUP
+
+
+def _default_partitioner(upstream: StreamNode, node: StreamNode) -> Partitioner:
+    return Partitioner.FORWARD if upstream.parallelism == node.parallelism else Partitioner.REBALANCE
+
+
+def _check_forward(upstream: StreamNode, node: StreamNode, partitioner: Partitioner) -> None:
+    if partitioner is Partitioner.FORWARD and upstream.parallelism != node.parallelism:
+        raise OptionError(
+            "a forward edge cannot change the parallelism; Flink refuses such a job",
+            operator=node.label,
+            expected=f"parallelism {upstream.parallelism}, that of {upstream.label}",
+            found=f"parallelism {node.parallelism}",
+        )

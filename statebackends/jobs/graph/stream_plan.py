@@ -1,0 +1,242 @@
+"""Stream graphs from what Flink hands out about a job, as far as that suffices.
+
+``env.getExecutionPlan()`` has every operator: name, parallelism, inputs in order, partitioning. It says nothing of uids
+and uid hashes, max parallelism, slot sharing groups, ``disableChaining`` and ``startNewChain``, whether a source is a
+``SourceFunction``, which operators yield, which inputs are united, and in which order outputs were added. Those have
+defaults here, each of which is named in ``StreamGraph.assumptions``, and ``settings`` gives what is otherwise::
+
+    graph = from_execution_plan(plan, {"Source: orders": {"uid": "orders"}, "join": {"chaining": "HEAD"}})
+
+The plan of the REST interface (``/jobs/:id/plan``, or ``/jobs/:id`` which has it inside) has job vertices: each with
+the id of the operator at its head, and of those chained behind it nothing but names. :func:`read_job_plan` gives what
+is known, and :func:`check_against` tells whether ids that were generated for a graph are those of the running job.
+Twins: ``JSONGenerator``, ``JsonPlanGenerator``.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark_savepoint.formats.errors import OptionError, did_you_mean
+from pyspark_savepoint.formats.metadata.identifiers import OperatorID
+from pyspark_savepoint.statebackends.jobs.graph.hashers import operator_ids
+from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph
+from pyspark_savepoint.statebackends.jobs.graph.stream_nodes import (
+    DEFAULT_SLOT_SHARING_GROUP,
+    ChainingStrategy,
+    Partitioner,
+    SourceKind,
+    StreamEdge,
+    StreamNode,
+)
+
+SETTINGS = (
+    *("uid", "uid_hash", "max_parallelism", "slot_sharing_group", "chaining", "legacy", "yielding"),
+    *("ports", "outputs"),
+)
+#: What Flink calls sources that are added by ``addSource`` and its kin without a name.
+LEGACY_NAMES = {"Source: Custom Source", "Source: Collection Source", "Source: Socket Stream"}
+#: Suffixes and names of operators that yield.
+YIELDING_SUFFIX, YIELDING_NAME = ": Writer", "async wait operator"
+
+Settings = Mapping[str, Mapping[str, Any]]
+
+
+def from_execution_plan(
+    plan: str | Mapping[str, Any],
+    settings: Settings | None = None,
+    *,
+    max_parallelism: int | None = None,
+    chaining: bool = True,
+    chain_different_max_parallelism: bool = True,
+) -> StreamGraph:
+    """The graph of an execution plan. ``settings`` has, by an operator's name or number, what the plan does not say:
+
+    ``uid``, ``uid_hash``, ``max_parallelism``, ``slot_sharing_group``, ``chaining``, ``legacy`` and ``yielding`` as
+    :class:`StreamGraph` takes them; ``ports``: the number of the input that each predecessor belongs to, in the plan's
+    order; ``outputs``: names of the operators behind it, in the order in which the job adds them.
+    """
+    nodes = _nodes_of(plan)
+    graph = StreamGraph(
+        max_parallelism=max_parallelism,
+        chaining=chaining,
+        chain_different_max_parallelism=chain_different_max_parallelism,
+    )
+    given = _settings_by_id(nodes, settings or {})
+    for node in sorted(nodes, key=lambda node: int(node["id"])):
+        graph.add(_stream_node(node, given[node["id"]], max_parallelism))
+    for node in sorted(nodes, key=lambda node: int(node["id"])):
+        for position, edge in enumerate(node.get("predecessors", ())):
+            graph.connect(_stream_edge(node, position, edge, given[node["id"]]))
+    for node in nodes:
+        _inherit_slot_sharing_group(graph.nodes[node["id"]], graph, given[node["id"]])
+        _order_outputs(graph.nodes[node["id"]], graph, given[node["id"]])
+    graph.assumptions = tuple(_assumptions(graph, given))
+    return graph
+
+
+def _nodes_of(plan: str | Mapping[str, Any]) -> list[dict[str, Any]]:
+    parsed = _parse(plan)
+    nodes = parsed.get("nodes")
+    if not isinstance(nodes, list) or not all(isinstance(node, dict) for node in nodes):
+        raise OptionError("this is no execution plan", expected="an object with a list 'nodes'", found=str(parsed)[:80])
+    if any("step_function" in node for node in nodes):
+        raise OptionError("a plan with iterations does not tell the order of their operators")
+    if any(not isinstance(node.get("id"), int) for node in nodes):
+        raise OptionError(
+            "the nodes of this plan are job vertices, not operators",
+            expected="env.getExecutionPlan(), whose nodes have numbers",
+            remedy="read it with read_job_plan, which says what it tells about ids",
+        )
+    return nodes
+
+
+def _parse(plan: str | Mapping[str, Any]) -> Mapping[str, Any]:
+    try:
+        parsed = json.loads(plan) if isinstance(plan, str) else plan
+    except ValueError as error:
+        raise OptionError("this plan is not JSON", found=str(error)) from None
+    if not isinstance(parsed, Mapping):
+        raise OptionError("a plan is a JSON object", found=type(parsed).__name__)
+    return parsed
+
+
+def _settings_by_id(nodes: Iterable[dict[str, Any]], settings: Settings) -> dict[int, Mapping[str, Any]]:
+    named: dict[str, list[int]] = {}
+    for node in nodes:
+        for key in (str(node["id"]), str(node.get("type", ""))):
+            named.setdefault(key, []).append(node["id"])
+    given: dict[int, Mapping[str, Any]] = {node["id"]: {} for node in nodes}
+    for name, values in settings.items():
+        found = named.get(str(name), [])
+        if len(found) != 1:
+            problem = "several operators have" if found else "no operator has"
+            remedy = f"name them by number: {found}" if found else did_you_mean(str(name), named)
+            raise OptionError(f"settings for an operator that {problem} that name", operator=name, remedy=remedy)
+        for key in values:
+            if key not in SETTINGS:
+                raise OptionError(f"no such setting: {key}", operator=name, remedy=did_you_mean(key, SETTINGS))
+        given[found[0]] = values
+    return given
+
+
+def _stream_node(node: Mapping[str, Any], given: Mapping[str, Any], max_parallelism: int | None) -> StreamNode:
+    name = str(node.get("type", ""))
+    is_source = "predecessors" not in node
+    legacy = given.get("legacy", name in LEGACY_NAMES)
+    return StreamNode(
+        id=node["id"],
+        name=name,
+        parallelism=int(node["parallelism"]),
+        uid=given.get("uid"),
+        uid_hash=OperatorID.from_hex(given["uid_hash"]) if given.get("uid_hash") else None,
+        max_parallelism=given.get("max_parallelism", max_parallelism),
+        slot_sharing_group=given.get("slot_sharing_group", DEFAULT_SLOT_SHARING_GROUP),
+        chaining=ChainingStrategy(given.get("chaining", ChainingStrategy.ALWAYS)),
+        source=None if not is_source else SourceKind.LEGACY if legacy else SourceKind.SOURCE,
+        yielding=given.get("yielding", name.endswith(YIELDING_SUFFIX) or name == YIELDING_NAME),
+    )
+
+
+def _stream_edge(
+    node: Mapping[str, Any], position: int, edge: Mapping[str, Any], given: Mapping[str, Any]
+) -> StreamEdge:
+    shipped = str(edge.get("ship_strategy", ""))
+    partitioner = Partitioner(shipped) if shipped in list(Partitioner) else Partitioner.CUSTOM
+    ports = given.get("ports", ())
+    return StreamEdge(int(edge["id"]), node["id"], partitioner, ports[position] if position < len(ports) else position)
+
+
+def _inherit_slot_sharing_group(node: StreamNode, graph: StreamGraph, given: Mapping[str, Any]) -> None:
+    if "slot_sharing_group" not in given and node.in_edges:
+        groups = {graph.nodes[edge.source].slot_sharing_group for edge in node.in_edges}
+        node.slot_sharing_group = groups.pop() if len(groups) == 1 else DEFAULT_SLOT_SHARING_GROUP
+
+
+def _order_outputs(node: StreamNode, graph: StreamGraph, given: Mapping[str, Any]) -> None:
+    if "outputs" not in given:
+        return
+    names = [graph.nodes[edge.target].name for edge in node.out_edges]
+    wanted = list(given["outputs"])
+    if sorted(names) != sorted(wanted):
+        raise OptionError(
+            "the order of outputs names other operators than the plan has there",
+            operator=node.label,
+            expected=", ".join(names),
+            found=", ".join(wanted),
+        )
+    node.out_edges.sort(key=lambda edge: wanted.index(graph.nodes[edge.target].name))
+
+
+def _assumptions(graph: StreamGraph, given: Mapping[int, Mapping[str, Any]]) -> Iterable[str]:
+    """One sentence for every default that can change an id here."""
+    plain = [node for node in graph.nodes.values() if not ({"uid", "uid_hash"} & given[node.id].keys())]
+    if plain:
+        yield "no uid: " + ", ".join(node.label for node in plain)
+    if all("slot_sharing_group" not in values for values in given.values()):
+        yield "all operators are in one slot sharing group"
+    if any("chaining" not in values for values in given.values()):
+        yield "disableChaining and startNewChain are used nowhere but where settings say so"
+    for node in graph.nodes.values():
+        behind = [graph.nodes[edge.target] for edge in node.out_edges]
+        sinks = [target for target in behind if target.name.endswith(YIELDING_SUFFIX)]
+        if sinks and len(sinks) < len(behind) and "outputs" not in given[node.id]:
+            yield f"behind {node.label} the job adds its sinks last: setting 'outputs' gives another order"
+        if node.source and "legacy" not in given[node.id] and any(other.yielding for other in graph.nodes.values()):
+            what = "a SourceFunction" if node.source is SourceKind.LEGACY else "no SourceFunction"
+            yield f"{node.label} is {what}: setting 'legacy'"
+
+
+# -- the REST interface --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PlannedVertex:
+    """A job vertex: the id of its head, descriptions of all its operators (head first), and its parallelism.
+
+    A description is the operator's name, unless Flink or the job gives it another.
+    """
+
+    head: OperatorID
+    descriptions: tuple[str, ...]
+    parallelism: int
+    max_parallelism: int | None = None
+
+
+def read_job_plan(plan: str | Mapping[str, Any]) -> tuple[PlannedVertex, ...]:
+    """The job vertices of ``/jobs/:id/plan`` or ``/jobs/:id``; only the latter has max parallelism."""
+    parsed = _parse(plan)
+    limits = {str(vertex.get("id")): vertex.get("maxParallelism") for vertex in parsed.get("vertices", ())}
+    nodes = parsed.get("plan", parsed)
+    nodes = nodes.get("nodes") if isinstance(nodes, Mapping) else None
+    if not isinstance(nodes, list) or not all(isinstance(node, dict) and "description" in node for node in nodes):
+        raise OptionError(
+            "this is no plan of the REST interface",
+            expected="an object with a list 'nodes', each with 'id' and 'description'",
+            remedy="an execution plan of env.getExecutionPlan() is read by from_execution_plan",
+        )
+    return tuple(
+        PlannedVertex(
+            OperatorID.from_hex(str(node["id"])),
+            tuple(_descriptions(str(node["description"]))),
+            int(node.get("parallelism", 1)),
+            limits.get(str(node["id"])),
+        )
+        for node in nodes
+    )
+
+
+def _descriptions(description: str) -> list[str]:
+    """A chain is drawn as a tree, a line for each operator: ``A<br/>:- B<br/>:  +- C<br/>+- D<br/>``."""
+    lines = [html.unescape(line) for line in description.split("<br/>")]
+    return [line.lstrip(" :+-") if number else line for number, line in enumerate(lines) if line.strip()]
+
+
+def check_against(graph: StreamGraph, vertices: Iterable[PlannedVertex]) -> tuple[str, ...]:
+    """The job vertices of a running job whose ids this graph does not give: none when it describes that job."""
+    generated = set(operator_ids(graph).values())
+    return tuple(f"{vertex.descriptions[0]} ({vertex.head})" for vertex in vertices if vertex.head not in generated)

@@ -1,0 +1,1 @@
+"""Whether a job can restore a snapshot, and what goes where."""

@@ -1,0 +1,269 @@
+"""Job descriptions from what users have: mappings or JSON, stream graphs, plans of the REST interface, snapshots."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pyspark_savepoint.formats.errors import OptionError, did_you_mean
+from pyspark_savepoint.formats.metadata.identifiers import OperatorID
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer, MapSerializer
+from pyspark_savepoint.formats.serializers.notation.notation import parse_type
+from pyspark_savepoint.formats.serializers.runtime.ttl import TtlSerializer
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.statebackends.jobs.compatibility.compatibility import NEWEST_FLINK, Flink
+from pyspark_savepoint.statebackends.jobs.graph.chaining import tasks
+from pyspark_savepoint.statebackends.jobs.graph.hashers import OperatorIDPair, StreamGraphHasher, operator_id_pairs
+from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph
+from pyspark_savepoint.statebackends.jobs.graph.stream_plan import PlannedVertex, from_execution_plan, read_job_plan
+from pyspark_savepoint.statebackends.jobs.restore.job_description import (
+    KEYED_KINDS,
+    OPERATOR_KINDS,
+    JobDescription,
+    OperatorDescription,
+    StateDescription,
+)
+from pyspark_savepoint.statebackends.jobs.restore.snapshot_types import from_snapshot
+
+JOB_FIELDS = ("operators", "parallelism", "maxParallelism", "flinkVersion", "stateBackend", "classes")
+TYPE_FIELDS = ("key", "states", "operatorStates")
+OPERATOR_FIELDS = ("name", "uid", "uidHash", "generatedId", "parallelism", "maxParallelism", *TYPE_FIELDS)
+STATE_FIELDS = ("kind", "type", "key", "namespace", "ttl")
+BACKENDS = ("hashmap", "rocksdb", "forst")
+
+Job = JobDescription | StreamGraph | Savepoint | Mapping[str, Any] | str
+
+
+def describe_job(job: Job, hasher: StreamGraphHasher = StreamGraphHasher.V2, **settings: Any) -> JobDescription:
+    """Whatever describes a job. A text is JSON; a mapping is a job, an execution plan, or a plan of the REST interface.
+
+    ``settings`` are those of :func:`from_graph`, for graphs and execution plans.
+    """
+    if isinstance(job, str):
+        try:
+            job = json.loads(job)
+        except ValueError as error:
+            raise OptionError("a job as text is JSON", found=str(error)) from None
+    if isinstance(job, Mapping) and "nodes" in job and not _is_rest_plan(job):
+        job = from_execution_plan(job, job.get("settings"))
+    if isinstance(job, StreamGraph):
+        return from_graph(job, hasher=hasher, **settings)
+    given = [name for name, value in settings.items() if value is not None]
+    if given:
+        raise OptionError(
+            f"{', '.join(given)} belong to a stream graph; this job says it itself", found=type(job).__name__
+        )
+    if isinstance(job, JobDescription):
+        return job
+    if isinstance(job, Savepoint):
+        return from_snapshot(job)
+    if not isinstance(job, Mapping):
+        raise OptionError("this describes no job", expected="an object with 'operators'", found=type(job).__name__)
+    return from_job_plan(read_job_plan(job)) if _is_rest_plan(job) else _from_mapping(job)
+
+
+def _is_rest_plan(job: Mapping[str, Any]) -> bool:
+    nodes = job.get("nodes")
+    return "plan" in job or (isinstance(nodes, list) and any("description" in node for node in nodes))
+
+
+def from_graph(
+    graph: StreamGraph,
+    types: Mapping[str, Mapping[str, Any]] | None = None,
+    *,
+    hasher: StreamGraphHasher = StreamGraphHasher.V2,
+    flink_version: str | None = None,
+    state_backend: str | None = None,
+    classes: Iterable[str] | None = None,
+) -> JobDescription:
+    """The job of a stream graph; ``types`` has ``key``, ``states`` and ``operatorStates`` by uid or name.
+
+    ``classes`` are Java names of classes that the job has beside those in its types.
+    """
+    version = _version(flink_version)
+    given = {graph.node(name).id: (name, values) for name, values in (types or {}).items()}
+    places = {node: (head, place) for head, nodes in tasks(graph).items() for place, node in enumerate(nodes)}
+    operators = []
+    for node_id, pair in operator_id_pairs(graph, hasher).items():
+        node = graph.nodes[node_id]
+        name, values = given.get(node_id, (node.name, {}))
+        is_inlined = node_id not in places
+        head, place = places.get(node_id, (node_id, 0))
+        _check_fields(values, TYPE_FIELDS, f"the types of {name!r}")
+        operators.append(
+            OperatorDescription(
+                label=node.label,
+                uid=node.uid,
+                name=node.name,
+                ids=pair,
+                task=head,
+                place=place,
+                is_inlined=is_inlined,
+                parallelism=node.parallelism,
+                max_parallelism=graph.nodes[head].max_parallelism,
+                **_types(values, name, version),
+            )
+        )
+    backend = _backend(state_backend)
+    return JobDescription(tuple(operators), version, backend, classes=_classes(classes), notes=graph.assumptions)
+
+
+def from_job_plan(vertices: Sequence[PlannedVertex]) -> JobDescription:
+    """The job of a plan of the REST interface: the heads of chains are identified, the others are names."""
+    operators = tuple(
+        OperatorDescription(
+            label=repr(vertex.descriptions[0]),
+            name=vertex.descriptions[0],
+            ids=OperatorIDPair(vertex.head, "v2"),
+            task=number,
+            parallelism=vertex.parallelism,
+        )
+        for number, vertex in enumerate(vertices)
+    )
+    chained = tuple(name for vertex in vertices for name in vertex.descriptions[1:])
+    notes = ("a plan of the REST interface does not say whether max parallelism was set, nor uid hashes",)
+    return JobDescription(operators, unidentified=chained, notes=notes)
+
+
+# -- mappings ------------------------------------------------------------------------------------------------
+
+
+def _from_mapping(job: Mapping[str, Any]) -> JobDescription:
+    _check_fields(job, JOB_FIELDS, "the job")
+    operators = job.get("operators")
+    if not isinstance(operators, Sequence) or not all(isinstance(operator, Mapping) for operator in operators):
+        raise OptionError("a job has a list of operators", expected="'operators': [{...}, ...]", found=operators)
+    version = _version(job.get("flinkVersion"))
+    described = tuple(_operator(number, operator, job, version) for number, operator in enumerate(operators))
+    seen: dict[OperatorID, str] = {}
+    for operator in described:
+        if operator.ids.generated in seen:
+            raise OptionError(
+                "two operators have the same id", operator=f"{seen[operator.ids.generated]}, {operator.label}"
+            )
+        seen[operator.ids.generated] = operator.label
+    return JobDescription(described, version, _backend(job.get("stateBackend")), classes=_classes(job.get("classes")))
+
+
+def _classes(names: Any) -> frozenset[str]:
+    """Names of classes; OptionError for a text, whose letters would be taken for them."""
+    if isinstance(names, str) or not isinstance(names, Iterable | None):
+        raise OptionError("'classes' are a list of Java names", expected="['com.shop.Order', ...]", found=repr(names))
+    return frozenset(map(str, names or ()))
+
+
+def _operator(
+    number: int, given: Mapping[str, Any], job: Mapping[str, Any], version: Flink | None
+) -> OperatorDescription:
+    label = str(given.get("uid") or given.get("name") or given.get("uidHash") or given.get("generatedId") or number)
+    _check_fields(given, OPERATOR_FIELDS, f"operator {label!r}")
+    return OperatorDescription(
+        label=repr(label),
+        uid=None if given.get("uid") is None else str(given["uid"]),
+        name=None if given.get("name") is None else str(given["name"]),
+        ids=_ids(given, label),
+        task=number,
+        parallelism=_number(given.get("parallelism", job.get("parallelism", 1)), "parallelism", label) or 1,
+        max_parallelism=_number(given.get("maxParallelism", job.get("maxParallelism")), "maxParallelism", label),
+        **_types(given, label, version),
+    )
+
+
+def _ids(given: Mapping[str, Any], label: str) -> OperatorIDPair:
+    uid, uid_hash, generated = (given.get(name) for name in ("uid", "uidHash", "generatedId"))
+    alternatives = (("uid hash", OperatorID.from_hex(str(uid_hash))),) if uid_hash is not None else ()
+    if uid is not None:
+        return OperatorIDPair(OperatorID.from_uid(str(uid)), "uid", alternatives)
+    if generated is not None:
+        return OperatorIDPair(OperatorID.from_hex(str(generated)), "v2", alternatives)
+    if alternatives:
+        return OperatorIDPair(alternatives[0][1], "uid hash")
+    raise OptionError(
+        "an operator without uid has an id that depends on the whole job",
+        operator=label,
+        expected="'uid', 'uidHash' or 'generatedId'",
+        remedy="describe the job as a StreamGraph, or take the id from the snapshot of the job as it is now",
+    )
+
+
+def _types(given: Mapping[str, Any], label: str, version: Flink | None) -> dict[str, Any]:
+    """Key and states, as keywords of an OperatorDescription."""
+    found: dict[str, Any] = {}
+    if given.get("key") is not None:
+        found["key"] = _type(given["key"], version)
+    for name, field, kinds in (
+        ("states", "keyed_states", KEYED_KINDS),
+        ("operatorStates", "operator_states", OPERATOR_KINDS),
+    ):
+        if name in given:
+            states = given[name]
+            if not isinstance(states, Mapping):
+                raise OptionError(f"{name!r} has states by name", operator=label, found=type(states).__name__)
+            found[field] = {state: _state(state, spec, kinds, version) for state, spec in states.items()}
+    return found
+
+
+def _state(name: str, given: Any, kinds: tuple[str, ...], version: Flink | None) -> StateDescription:
+    spec = given if isinstance(given, Mapping) else {"type": given}
+    _check_fields(spec, STATE_FIELDS, f"state {name!r}")
+    kind = str(spec.get("kind", kinds[0])).upper()
+    if kind not in kinds:
+        raise OptionError(f"no such kind of state: {kind}", state=name, remedy=did_you_mean(kind, kinds))
+    needed = ["type", "key"] if kind in ("MAP", "BROADCAST") else ["type"]
+    missing = [part for part in needed if spec.get(part) is None]
+    if missing:
+        raise OptionError(f"a {kind} state has a {' and a '.join(missing)}", state=name)
+    value = _type(spec["type"], version)
+    key = _type(spec["key"], version) if spec.get("key") is not None else None
+    namespace = _type(spec["namespace"], version) if spec.get("namespace") is not None else None
+    if kinds is OPERATOR_KINDS:
+        return StateDescription(name, kind, value, key)
+    return StateDescription(name, kind, _whole(kind, value, key, bool(spec.get("ttl"))), None, namespace)
+
+
+def _whole(kind: str, value: TypeSerializer, key: TypeSerializer | None, ttl: bool) -> TypeSerializer:
+    """The serializer that Flink registers: a time to live is that of a list's elements and a map's values."""
+    unit = TtlSerializer.of(value) if ttl else value
+    if kind == "LIST":
+        return ListSerializer.of(unit)
+    if kind == "MAP" and key is not None:
+        return MapSerializer.of(key, unit)
+    return unit
+
+
+def _type(given: Any, version: Flink | None) -> TypeSerializer:
+    return given if isinstance(given, TypeSerializer) else parse_type(str(given), version or NEWEST_FLINK)
+
+
+# -- small fields --------------------------------------------------------------------------------------------
+
+
+def _check_fields(given: Mapping[str, Any], known: Sequence[str], what: str) -> None:
+    for name in given:
+        if name not in known:
+            raise OptionError(f"{what} has no field {name!r}", remedy=did_you_mean(str(name), known))
+
+
+def _number(given: Any, name: str, label: str) -> int | None:
+    if given is None:
+        return None
+    if not isinstance(given, int) or isinstance(given, bool) or not 1 <= given <= 1 << 15:
+        raise OptionError(f"{name!r} is a number from 1 to 32768", operator=label, found=given)
+    return given
+
+
+def _version(given: Any) -> Flink | None:
+    if given is None:
+        return None
+    parts = str(given).split(".")
+    if len(parts) < 2 or not all(part.isdecimal() for part in parts[:2]) or not 1 <= int(parts[0]) <= 9:
+        raise OptionError("a version of Flink is two numbers", expected="such as 1.20 or 2.2", found=given)
+    return int(parts[0]), int(parts[1])
+
+
+def _backend(given: Any) -> str | None:
+    if given is not None and given not in BACKENDS:
+        raise OptionError("no such state backend", found=given, remedy=did_you_mean(str(given), BACKENDS))
+    return None if given is None else str(given)

@@ -1,0 +1,166 @@
+"""An operator that a job and a snapshot both have: its parallelism, its key, and each of its states.
+
+Twins: ``StateAssignmentOperation#checkParallelismPreconditions``, and what the state backends check when a task
+registers its states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.statebackends.jobs.compatibility.compatibility import (
+    NEWEST_FLINK,
+    Compatibility,
+    Resolution,
+    unknown,
+    worst,
+)
+from pyspark_savepoint.statebackends.jobs.compatibility.version_compatibility import crosses, resolve_version
+from pyspark_savepoint.statebackends.jobs.restore.job_description import (
+    JobDescription,
+    OperatorDescription,
+    StateDescription,
+)
+from pyspark_savepoint.statebackends.jobs.restore.operator_matching import Match
+from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import (
+    OF_COMPATIBILITY,
+    OperatorVerdict,
+    StateVerdict,
+    Verdict,
+)
+from pyspark_savepoint.statebackends.jobs.restore.snapshot_types import StateMetas, registered_states
+from pyspark_savepoint.statebackends.jobs.restore.state_compatibility import (
+    resolve_key,
+    resolve_keyed_state,
+    resolve_operator_state,
+)
+from pyspark_savepoint.statebackends.jobs.restore.user_classes import user_classes
+
+Found = tuple[Verdict, str]
+
+
+def cannot_start(operator: OperatorDescription) -> str | None:
+    """Why a job does not start, whatever it restores; or None."""
+    if operator.max_parallelism is not None and operator.parallelism > operator.max_parallelism:
+        return (
+            f"the job does not start: parallelism {operator.parallelism} is above "
+            f"its max parallelism {operator.max_parallelism}"
+        )
+    return None
+
+
+class MatchedOperator:
+    """An operator of the job and the state that it takes."""
+
+    def __init__(self, savepoint: Savepoint, job: JobDescription, operator: OperatorDescription, match: Match) -> None:
+        self.savepoint, self.job, self.operator, self.match = savepoint, job, operator, match
+
+    def verdict(self) -> OperatorVerdict:
+        """Everything that is wrong with it, and each state."""
+        found = list(self._parallelism())
+        states: list[StateVerdict] = []
+        try:
+            types, states = self._types()
+            found += types
+        except SavepointError as error:
+            found.append((Verdict.UNKNOWN, f"the snapshot's types cannot be read: {error.message}"))
+        verdict = max((verdict for verdict, _ in found), key=lambda verdict: verdict.severity, default=Verdict.RESTORES)
+        reasons = tuple(reason for found_verdict, reason in found if found_verdict is verdict and reason)
+        remedy = (self._remedy_for_parallelism() or _remedy_for_types(states)) if verdict is Verdict.FAILS else None
+        return OperatorVerdict(verdict, self.operator, self.match, reasons, remedy, tuple(states))
+
+    def _parallelism(self) -> Iterator[Found]:
+        state, job = self.match.state, self.operator
+        problem = cannot_start(job)
+        if problem is not None:
+            yield Verdict.FAILS, problem
+        if job.max_parallelism is not None and job.max_parallelism != state.max_parallelism:
+            yield (
+                Verdict.FAILS,
+                f"max parallelism {state.max_parallelism} in the snapshot, {job.max_parallelism} in the job",
+            )
+        if state.max_parallelism < job.parallelism:
+            yield (
+                Verdict.FAILS,
+                f"parallelism {job.parallelism} is above the snapshot's max parallelism {state.max_parallelism}",
+            )
+
+    def _remedy_for_parallelism(self) -> str | None:
+        state, job = self.match.state, self.operator
+        if job.parallelism > state.max_parallelism:
+            return f"parallelism at most {state.max_parallelism}, or the snapshot written anew with more key groups"
+        if job.max_parallelism not in (None, state.max_parallelism):
+            return f"set max parallelism {state.max_parallelism} in the job, or none"
+        return None
+
+    def _types(self) -> tuple[list[Found], list[StateVerdict]]:
+        job, version = self.operator, self.job.flink_version or NEWEST_FLINK
+        described = job.key is not None or job.keyed_states is not None or job.operator_states is not None
+        if not described and not crosses(self.savepoint.metadata, version):
+            return [], []
+        old = registered_states(self.savepoint, self.match.state)
+        found = [_said(resolve_version(old.serializers, self.savepoint.metadata, version))]
+        if old.keys and job.key is None and job.keyed_states == {}:
+            names = ", ".join(old.keyed) or "timers"
+            return [
+                (Verdict.IS_DROPPED, f"the operator is not keyed any more: its keyed state ({names}) is dropped unsaid")
+            ], []
+        if job.key is not None:
+            found += [_said(resolve_key(key, job.key, version)) for key in old.keys]
+        rows = [
+            *self._states(old.keyed, job.keyed_states, True),
+            *self._states(old.operator, job.operator_states, False),
+        ]
+        return found + [_said(resolution, f"state {row.state}: ") for row, resolution in rows], [row for row, _ in rows]
+
+    def _states(
+        self, old: StateMetas, new: Mapping[str, StateDescription] | None, keyed: bool
+    ) -> Iterator[tuple[StateVerdict, Resolution]]:
+        if new is None:
+            return
+        version = self.job.flink_version or NEWEST_FLINK
+        for name, metas in old.items():
+            if name not in new:
+                resolution = self._not_used(metas)
+                reason = "; ".join(resolution.reasons) or "the job does not register it: Flink keeps it, unread"
+                yield StateVerdict(name, metas[0].state_type, "not used", reason), resolution
+                continue
+            resolution = worst(
+                resolve_keyed_state(meta, new[name], self.job.state_backend, version)
+                if keyed
+                else resolve_operator_state(meta, new[name], version)
+                for meta in metas
+            )
+            reason = "; ".join(resolution.reasons)
+            yield StateVerdict(name, metas[0].state_type, resolution.verdict.value, reason), resolution
+        for name, state in new.items():
+            if name not in old:
+                yield StateVerdict(name, state.kind, "new", "the snapshot does not have it: it begins empty"), worst(())
+
+    def _not_used(self, metas: Iterable[StateMetaInfoSnapshot]) -> Resolution:
+        """Flink reads the serializers of all states, also of those that the job does not register."""
+        needed = {name for meta in metas for part in meta.serializers.values() for name in user_classes(part)}
+        missing = sorted(needed - self.job.user_classes)
+        if not missing:
+            return worst(())
+        return unknown(
+            f"the job does not register it, but must still have {', '.join(missing)} for Flink to read the snapshot: "
+            "'classes' of the job say that it has"
+        )
+
+
+def _remedy_for_types(states: list[StateVerdict]) -> str:
+    names = [state.state for state in states if state.verdict == Compatibility.INCOMPATIBLE]
+    if not names:
+        return "keep the type of the key: keys never migrate"
+    return (
+        f"give the job's state another name, or take {', '.join(names)} out of the snapshot (remove_state), "
+        "or write it with the new type (with_state)"
+    )
+
+
+def _said(resolution: Resolution, before: str = "") -> Found:
+    return OF_COMPATIBILITY[resolution.verdict], "; ".join(before + reason for reason in resolution.reasons)

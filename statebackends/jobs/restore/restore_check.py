@@ -1,0 +1,143 @@
+"""Would this job restore that snapshot? A verdict for every operator on either side, before Flink is asked.
+
+Flink looks at ids first, then at max parallelism, and at serializers only when tasks start and register their states;
+here all is looked at, and all is said. Twins: ``Checkpoints#loadAndValidateCheckpoint``,
+``StateAssignmentOperation#checkParallelismPreconditions``.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from pyspark_savepoint.formats.errors import nearest
+from pyspark_savepoint.formats.java import hash_map_order
+from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.metadata.identifiers import OperatorID
+from pyspark_savepoint.formats.metadata.key_groups import default_max_parallelism
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.statebackends.jobs.compatibility.compatibility import NEWEST_FLINK
+from pyspark_savepoint.statebackends.jobs.compatibility.version_compatibility import flink_of, metadata_problem
+from pyspark_savepoint.statebackends.jobs.restore.job_description import JobDescription, OperatorDescription
+from pyspark_savepoint.statebackends.jobs.restore.matched_operator import MatchedOperator, cannot_start
+from pyspark_savepoint.statebackends.jobs.restore.operator_matching import Match, match_job
+from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import OperatorVerdict, RestoreCheck, Verdict
+
+INLINED = "a source that runs inside an operator with several inputs: Flink restores no state of it"
+
+
+def check_restore(savepoint: Savepoint, job: JobDescription, *, allow_non_restored_state: bool = False) -> RestoreCheck:
+    """A verdict for every operator of the job, and for every one of the snapshot that no operator of the job takes."""
+    job = job if job.flink_version else replace(job, flink_version=flink_of(savepoint.metadata))
+    matches = match_job(job, savepoint.operators)
+    rows = list(_metadata(savepoint, job))
+    for number, operator in enumerate(job.operators):
+        match = matches.get(number)
+        rows.append(_new(operator) if match is None else MatchedOperator(savepoint, job, operator, match).verdict())
+    taken = {match.state.operator_id for match in matches.values()}
+    empty = [operator for number, operator in enumerate(job.operators) if number not in matches]
+    for state in savepoint.operators:
+        if state.operator_id not in taken:
+            rows.append(_left_behind(state, job, empty, allow_non_restored_state))
+    rows = [_with_task(row, rows) for row in rows]
+    return RestoreCheck(tuple(rows), job.notes)
+
+
+def _metadata(savepoint: Savepoint, job: JobDescription) -> Iterator[OperatorVerdict]:
+    """A row of neither side, where the job's Flink cannot open the snapshot."""
+    problem = metadata_problem(savepoint.metadata, job.flink_version or NEWEST_FLINK)
+    if problem is not None:
+        remedy = "write it for that version: Savepoint.write(path, flink_version=...)"
+        yield OperatorVerdict(Verdict.FAILS, reasons=(problem,), remedy=remedy)
+
+
+# -- operators of one side -----------------------------------------------------------------------------------
+
+
+def _new(operator: OperatorDescription) -> OperatorVerdict:
+    problem = cannot_start(operator)
+    if problem is not None:
+        return OperatorVerdict(Verdict.FAILS, operator, reasons=(problem,))
+    reason = INLINED if operator.is_inlined else "the snapshot has no state for it"
+    return OperatorVerdict(Verdict.BEGINS_EMPTY, operator, reasons=(reason,))
+
+
+def has_state(operator: OperatorState) -> bool:
+    """Whether Flink would miss it: a coordinator's state, or a handle of any subtask."""
+    return operator.coordinator_state is not None or any(
+        next(subtask.handles, None) is not None for subtask in operator.subtasks.values()
+    )
+
+
+def _left_behind(
+    state: OperatorState, job: JobDescription, empty: list[OperatorDescription], allowed: bool
+) -> OperatorVerdict:
+    match = Match(state, "")
+    ids = {operator_id: operator for operator in job.operators for _, operator_id in operator.ids.candidates}
+    if state.operator_id in ids and not ids[state.operator_id].is_inlined:
+        reason = f"{ids[state.operator_id].label} takes the state of another of its ids; this one is dropped unsaid"
+        return OperatorVerdict(Verdict.IS_DROPPED, None, match, (reason,), "remove one of the two operators")
+    if not has_state(state):
+        return OperatorVerdict(Verdict.NOTHING_TO_RESTORE, None, match, ("it has no state",))
+    if job.unidentified:
+        names = ", ".join(job.unidentified)
+        reason = f"it may be one of these, whose ids a plan of the REST interface does not tell: {names}"
+        return OperatorVerdict(Verdict.UNKNOWN, None, match, (reason,), "describe the job as a StreamGraph")
+    verdict = Verdict.IS_DROPPED if allowed else Verdict.FAILS
+    if state.operator_id in ids:
+        remedy = f"keep {ids[state.operator_id].label} out of that operator: another parallelism, or disableChaining"
+        return OperatorVerdict(verdict, None, match, (INLINED,), remedy)
+    return OperatorVerdict(verdict, None, match, ("the job has no operator of this id",), _remedy(state, empty))
+
+
+def _remedy(state: OperatorState, empty: list[OperatorDescription]) -> str:
+    """Which operator of the job it may be: one that begins empty, with a uid or name like it."""
+    named = {name: operator for operator in empty for name in (operator.name, operator.uid) if name}
+    like = [name for own in (state.uid, state.name) if own for name in nearest(own, named)]
+    if not like:
+        return "remove it from the snapshot (remove_operator), or start the job with allowNonRestoredState"
+    new = named[like[0]]
+    how = repr(new.uid) if new.uid is not None else f"uid hash {new.ids.generated}"
+    return f"if this is {new.label} of the job: change_operator_identifier of {state.operator_id} to {how}"
+
+
+def _with_task(row: OperatorVerdict, rows: Iterable[OperatorVerdict]) -> OperatorVerdict:
+    """Where nobody sets max parallelism, a task takes it from its operators' states, one after the other.
+
+    One that begins empty counts with what Flink derives from its parallelism. The last one in the order of a Java hash
+    map stays; state with another number of key groups is then cut at wrong places, and fails or is misread.
+    """
+    job, match = row.operator, row.match
+    if job is None or match is None or job.max_parallelism is not None or not is_keyed(match.state):
+        return row
+    task = sorted((one for one in rows if one.operator and one.operator.task == job.task), key=_place)
+    codes = [java_hash(one.operator.ids.generated) for one in task if one.operator]
+    last = task[hash_map_order(codes, len(task))[-1]]
+    limit = last.match.state.max_parallelism if last.match else default_max_parallelism(job.parallelism)
+    if limit == match.state.max_parallelism:
+        return row
+    reason = (
+        f"max parallelism becomes {limit}, that of an operator in the same task, and its key groups are cut wrongly"
+    )
+    remedy = f"set max parallelism {match.state.max_parallelism} in the job"
+    reasons = (*row.reasons, reason) if row.verdict is Verdict.FAILS else (reason,)
+    return OperatorVerdict(Verdict.FAILS, job, match, reasons, remedy, row.states)
+
+
+def _place(row: OperatorVerdict) -> int:
+    return row.operator.place if row.operator else 0
+
+
+def is_keyed(state: OperatorState) -> bool:
+    """Whether the operator has state by key groups."""
+    return any(
+        subtask.managed_keyed_state is not None or subtask.raw_keyed_state is not None
+        for subtask in state.subtasks.values()
+    )
+
+
+def java_hash(operator_id: OperatorID) -> int:
+    """``AbstractID#hashCode``."""
+    first, second, third, fourth = struct.unpack(">4I", operator_id.data)
+    return int(first ^ second ^ third ^ fourth)

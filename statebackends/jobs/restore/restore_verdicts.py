@@ -1,0 +1,136 @@
+"""Verdicts about a restore, and the table that shows them.
+
+=================== =========================================================================================
+nothing to restore  an operator of the snapshot that has no state
+restores            the state is taken over as it is
+migrates            it is taken over, and some of it is written anew
+begins empty        an operator of the job that finds no state
+is dropped          state is left behind, and Flink says nothing: because of ``allowNonRestoredState``, because the
+                    operator takes other state, or because it is not keyed any more
+unknown             what is known of the job does not suffice
+is misread          the restore succeeds, and state is read wrongly: Flink does not notice
+fails               the restore of the whole job fails
+=================== =========================================================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import pyarrow as pa
+
+from pyspark_savepoint.statebackends.jobs.compatibility.compatibility import Compatibility
+from pyspark_savepoint.statebackends.jobs.restore.job_description import OperatorDescription
+from pyspark_savepoint.statebackends.jobs.restore.operator_matching import Match
+
+
+class Verdict(StrEnum):
+    """What becomes of an operator's state."""
+
+    NOTHING_TO_RESTORE = "nothing to restore"
+    RESTORES = "restores"
+    MIGRATES = "migrates"
+    BEGINS_EMPTY = "begins empty"
+    IS_DROPPED = "is dropped"
+    UNKNOWN = "unknown"
+    IS_MISREAD = "is misread"
+    FAILS = "fails"
+
+    @property
+    def severity(self) -> int:
+        """Larger is worse."""
+        return list(Verdict).index(self)
+
+
+#: What a verdict about a serializer means for the operator.
+OF_COMPATIBILITY = {
+    Compatibility.AS_IS: Verdict.RESTORES,
+    Compatibility.RECONFIGURED: Verdict.RESTORES,
+    Compatibility.AFTER_MIGRATION: Verdict.MIGRATES,
+    Compatibility.UNKNOWN: Verdict.UNKNOWN,
+    Compatibility.MISREAD: Verdict.IS_MISREAD,
+    Compatibility.INCOMPATIBLE: Verdict.FAILS,
+}
+
+TEXT, INT = pa.string(), pa.int32()
+STATE_FIELDS = ("state", "kind", "verdict", "reason")
+SCHEMA = pa.schema(
+    {
+        "verdict": TEXT,
+        "job_operator": TEXT,
+        "matched_by": TEXT,
+        "operator_uid": TEXT,
+        "operator_uid_hash": TEXT,
+        "operator_name": TEXT,
+        "parallelism": INT,
+        "job_parallelism": INT,
+        "max_parallelism": INT,
+        "job_max_parallelism": INT,
+        "reasons": pa.list_(TEXT),
+        "remedy": TEXT,
+        "states": pa.list_(pa.struct([(name, TEXT) for name in STATE_FIELDS])),
+    }
+)
+
+
+@dataclass(frozen=True)
+class StateVerdict:
+    """One state of a matched operator: ``verdict`` is a Compatibility, "new", or "not used"."""
+
+    state: str
+    kind: str
+    verdict: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class OperatorVerdict:
+    """A row: an operator of the job, of the snapshot, or of both."""
+
+    verdict: Verdict
+    operator: OperatorDescription | None = None
+    match: Match | None = None
+    reasons: tuple[str, ...] = ()
+    remedy: str | None = None
+    states: tuple[StateVerdict, ...] = ()
+
+
+@dataclass(frozen=True)
+class RestoreCheck:
+    """All verdicts, and what the description of the job took for granted."""
+
+    operators: tuple[OperatorVerdict, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst of all."""
+        verdicts = [row.verdict for row in self.operators]
+        return max(verdicts, key=lambda verdict: verdict.severity, default=Verdict.NOTHING_TO_RESTORE)
+
+    def to_arrow(self) -> pa.Table:
+        """The table of :data:`SCHEMA`, the worst first."""
+        rows = sorted(self.operators, key=lambda row: -row.verdict.severity)
+        return pa.Table.from_pylist([_row(row) for row in rows], SCHEMA)
+
+
+def _row(row: OperatorVerdict) -> dict[str, Any]:
+    state = row.match.state if row.match else None
+    job = row.operator
+    return {
+        "verdict": row.verdict.value,
+        "job_operator": job.label if job else None,
+        "matched_by": row.match.by if row.match and job else None,
+        "operator_uid": state.uid if state else None,
+        "operator_uid_hash": str(state.operator_id) if state else str(job.ids.generated) if job else None,
+        "operator_name": state.name if state else None,
+        "parallelism": state.parallelism if state else None,
+        "job_parallelism": job.parallelism if job else None,
+        "max_parallelism": state.max_parallelism if state else None,
+        "job_max_parallelism": job.max_parallelism if job else None,
+        "reasons": list(row.reasons),
+        "remedy": row.remedy,
+        "states": [dict(zip(STATE_FIELDS, (s.state, s.kind, s.verdict, s.reason), strict=True)) for s in row.states],
+    }

@@ -1,0 +1,84 @@
+"""Which states an operator of a snapshot has, with their serializers: from the heads of its streams."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.statebackends.jobs.graph.hashers import OperatorIDPair
+from pyspark_savepoint.statebackends.jobs.restore.job_description import (
+    JobDescription,
+    OperatorDescription,
+    StateDescription,
+)
+from pyspark_savepoint.statebackends.sources.keyed_plan import is_key_value
+from pyspark_savepoint.statebackends.sources.keyed_sources import keyed_sources
+from pyspark_savepoint.statebackends.tables.operator_table import operator_sources
+
+StateMetas = dict[str, tuple[StateMetaInfoSnapshot, ...]]
+
+
+@dataclass(frozen=True)
+class RegisteredStates:
+    """Key serializers and states by name. Subtasks agree mostly; where they do not, each form is there once."""
+
+    keys: tuple[TypeSerializer, ...] = ()
+    keyed: StateMetas = field(default_factory=dict)
+    operator: StateMetas = field(default_factory=dict)
+
+    @property
+    def serializers(self) -> Iterator[TypeSerializer]:
+        """All of them, of keys, namespaces and values."""
+        yield from self.keys
+        for states in (self.keyed, self.operator):
+            for metas in states.values():
+                for meta in metas:
+                    yield from meta.serializers.values()
+
+
+def registered_states(savepoint: Savepoint, operator: OperatorState) -> RegisteredStates:
+    """What the streams of all subtasks say."""
+    headers = [source.header() for source in keyed_sources(savepoint, operator)]
+    keys = tuple(dict.fromkeys(header.key_serializer for header in headers))
+    keyed = _by_name(meta for header in headers for meta in header.states if is_key_value(meta))
+    streams = [source.header() for source in operator_sources(savepoint, operator)]
+    return RegisteredStates(keys, keyed, _by_name(meta for header in streams for meta in header.states))
+
+
+def _by_name(metas: Iterable[StateMetaInfoSnapshot]) -> StateMetas:
+    found: StateMetas = {}
+    for meta in metas:
+        if meta not in found.get(meta.name, ()):
+            found[meta.name] = (*found.get(meta.name, ()), meta)
+    return found
+
+
+def from_snapshot(savepoint: Savepoint) -> JobDescription:
+    """The job that took a snapshot, as far as it says: ids, parallelism, states. Max parallelism counts as not set."""
+    operators = []
+    for number, operator in enumerate(savepoint.operators):
+        states = registered_states(savepoint, operator)
+        operators.append(
+            OperatorDescription(
+                label=repr(operator.uid or operator.name or str(operator.operator_id)),
+                uid=operator.uid,
+                name=operator.name,
+                ids=OperatorIDPair(operator.operator_id, "uid" if operator.uid else "uid hash"),
+                task=number,
+                parallelism=operator.parallelism,
+                key=states.keys[-1] if states.keys else None,
+                keyed_states={name: _describe(metas[-1]) for name, metas in states.keyed.items()},
+                operator_states={name: _describe(metas[-1]) for name, metas in states.operator.items()},
+            )
+        )
+    return JobDescription(tuple(operators), notes=("max parallelism counts as not set by the job",))
+
+
+def _describe(meta: StateMetaInfoSnapshot) -> StateDescription:
+    key = meta.serializers.get("KEY_SERIALIZER") if meta.kind is BackendStateType.BROADCAST else None
+    namespace = meta.serializers.get("NAMESPACE_SERIALIZER")
+    return StateDescription(meta.name, meta.state_type, meta.value_serializer, key, namespace)

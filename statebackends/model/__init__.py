@@ -1,0 +1,1 @@
+"""What is known of states, keys and entries, whatever wrote them."""

@@ -1,0 +1,107 @@
+"""JSON to Arrow values of a known type, exactly: for keys given as an option; and the way back.
+
+number, string, boolean   as they are; longs and decimals may also be strings
+timestamp, date           ISO 8601 text
+binary                    text of hexadecimal digits
+struct                    an object by field names, or a list in field order; without a row kind it is +I
+list, map                 a list; an object, or a list of [key, value]
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+from typing import Any
+
+import pyarrow as pa
+
+from pyspark_savepoint.formats.errors import OptionError, did_you_mean
+from pyspark_savepoint.formats.serializers.composite.row import ROW_KIND, ROW_KINDS
+
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+def _refuse(value: Any, kind: pa.DataType, where: str) -> OptionError:
+    return OptionError(f"{where} cannot be a value of {kind}", found=repr(value)[:200], expected=str(kind))
+
+
+def from_json(value: Any, kind: pa.DataType, where: str) -> Any:
+    """A Python value that ``pa.array`` takes for the type; OptionError where the JSON value is not one."""
+    if value is None:
+        return None
+    try:
+        return _convert(value, kind, where)
+    except OptionError:
+        raise  # it is a ValueError too, and says more
+    except (ValueError, TypeError, OverflowError, decimal.InvalidOperation):
+        raise _refuse(value, kind, where) from None
+
+
+def _convert(value: Any, kind: pa.DataType, where: str) -> Any:
+    types = pa.types
+    if types.is_struct(kind):
+        return _struct(value, kind, where)
+    if types.is_map(kind):
+        pairs = value.items() if isinstance(value, dict) else value
+        return [(from_json(k, kind.key_type, where), from_json(v, kind.item_type, where)) for k, v in pairs]
+    if types.is_list(kind):
+        if not isinstance(value, list):
+            raise _refuse(value, kind, where)
+        return [from_json(item, kind.value_type, where) for item in value]
+    if types.is_boolean(kind) != isinstance(value, bool):
+        raise _refuse(value, kind, where)
+    if types.is_integer(kind):
+        if isinstance(value, float):
+            raise _refuse(value, kind, where)
+        number = int(value)
+        pa.scalar(number, kind)
+        return number
+    if types.is_floating(kind):
+        return float(value)
+    if types.is_decimal(kind):
+        return decimal.Decimal(str(value))
+    if types.is_date(kind):
+        return dt.date.fromisoformat(value)
+    if types.is_timestamp(kind):
+        moment = dt.datetime.fromisoformat(value)
+        if kind.tz is None:
+            return moment.replace(tzinfo=None)
+        return moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
+    if types.is_binary(kind):
+        return bytes.fromhex(value)
+    if types.is_string(kind) and not isinstance(value, str):
+        raise _refuse(value, kind, where)
+    return value
+
+
+def _struct(value: Any, kind: pa.StructType, where: str) -> dict[str, Any]:
+    fields = list(kind)
+    names = [field.name for field in fields]
+    if isinstance(value, list) and len(value) in (len(names), len([name for name in names if name != ROW_KIND])):
+        value = dict(zip(names, value, strict=False))
+    if not isinstance(value, dict):
+        raise _refuse(value, kind, where)
+    for name in value:
+        if name not in names:
+            raise OptionError(f"{where} has no field {name!r}", remedy=did_you_mean(name, names))
+    value = {ROW_KIND: ROW_KINDS[0], **value}
+    return {field.name: from_json(value.get(field.name), field.type, f"{where}.{field.name}") for field in fields}
+
+
+def to_json(value: Any) -> Any:
+    """What :func:`from_json` reads as this value of Arrow's ``to_pylist``.
+
+    >>> to_json({"at": dt.date(2026, 1, 2), "raw": b"flink"})
+    {'at': '2026-01-02', 'raw': '666c696e6b'}
+    """
+    if isinstance(value, dict):
+        return {name: to_json(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [to_json(part) for part in value]
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, (dt.datetime, dt.date)):
+        return value.isoformat()
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    return str(value)

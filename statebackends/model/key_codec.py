@@ -1,0 +1,221 @@
+"""Keys as columns to serialized keys and key groups, and back to text for errors.
+
+    sort key := key [vlen] namespace [vlen]     keyed state and windows, as in composite keys of the full format
+                u16 stateId  compositeKey       raw entries and timers
+    vlen     := length of what stands before it, little-endian base 256; both or none: where both are variable
+
+Serialized values end where they say, so none is the beginning of another: rows in the order of these bytes are in
+the order of RocksDB's composite keys, whatever follows. Twins: ``CompositeKeySerializationUtils``,
+``SerializedCompositeKeyBuilder``, ``KeyGroupRangeAssignment#assignToKeyGroup``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from pyspark_savepoint.formats.columns import (
+    Bytes,
+    Cursors,
+    DecodeOptions,
+    Ints,
+    Longs,
+    binary_array,
+    struct_array,
+)
+from pyspark_savepoint.formats.errors import SavepointError, UndecodableStateError, ValueRangeError
+from pyspark_savepoint.formats.keyed.keyed_writer import read_only
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.basic.constants import ConstantSerializer
+from pyspark_savepoint.formats.serializers.composite.tuples import FieldsSerializer
+from pyspark_savepoint.statebackends.model.descriptors import NO_NAMESPACE, KeyedDescriptor
+from pyspark_savepoint.statebackends.model.state_entries import encode_column
+
+PLAIN = DecodeOptions(timestamps="raw")
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedKeys:
+    """A key group (int32) and sort key (binary, no nulls) per row: what ``RowSorter.add`` takes."""
+
+    key_group: Ints
+    key: pa.BinaryArray
+
+
+class KeyCodec:
+    """Keys of one descriptor. Columns must be of the serializers' own Arrow types (``flink_types.conform_column``)."""
+
+    def __init__(self, descriptor: KeyedDescriptor, max_parallelism: int) -> None:
+        self.descriptor = descriptor
+        self.max_parallelism = max_parallelism
+        self.serializer = descriptor.key_serializer
+        self.namespace = descriptor.namespace or NO_NAMESPACE
+        self.variable = self.serializer.length < 0 and self.namespace.length < 0
+
+    def encode(self, rows: pa.RecordBatch) -> EncodedKeys:
+        """Key groups and sort keys of rows that have the key columns, and the namespace column where there is one."""
+        keys = self.key_column(rows)
+        namespaces = None
+        if self.descriptor.namespace_column is not None:
+            namespaces = rows.column(self.descriptor.namespace_column)
+            refuse_null(namespaces, self.descriptor.namespace_column, "namespace")
+        return EncodedKeys(self.key_groups(keys, rows), self.sort_keys(keys, namespaces))
+
+    def key_column(self, rows: pa.RecordBatch) -> pa.Array:
+        """The key column, or a struct of several key columns."""
+        names = self.descriptor.key_columns
+        columns = [rows.column(name) for name in names]
+        if not self.descriptor.is_composite:
+            refuse_null(columns[0], names[0], "key")
+            return columns[0]
+        if isinstance(self.serializer, FieldsSerializer):
+            for name, column, field in zip(names, columns, self.serializer.nested, strict=True):
+                _refuse_null_field(column, name, field)
+        whole = self.serializer.arrow_type(DecodeOptions())
+        fields = [pa.field(whole.field(i).name, column.type) for i, column in enumerate(columns)]
+        if any(column.offset for column in columns):
+            columns = [pa.concat_arrays([column]) for column in columns]
+        return struct_array(pa.struct(fields), columns, rows.num_rows)
+
+    def key_groups(self, keys: pa.Array, rows: pa.RecordBatch | None = None) -> Ints:
+        """By the hash of the Java object; as the column says that the descriptor names, where only that knows it."""
+        from pyspark_savepoint.formats.kernels import keys as kernels
+
+        name = self.descriptor.key_group
+        given = self._given(rows.column(name), name) if name is not None and rows is not None else None
+        try:
+            hashes = self.serializer.java_hash(keys)
+        except UndecodableStateError:
+            if given is None:
+                raise
+            return given  # only the job's code knows better
+        groups = np.empty(len(keys), np.int32)
+        kernels.key_groups(np.ascontiguousarray(hashes), self.max_parallelism, groups)
+        if given is not None:
+            self._expect(groups, given, keys, name)
+        return groups
+
+    def _expect(self, computed: Ints, given: Ints, keys: pa.Array, name: str | None) -> None:
+        """Flink looks for a key where its hash leads: in any other key group it would be lost."""
+        wrong = np.flatnonzero(computed != given)
+        if len(wrong):
+            row = int(wrong[0])
+            raise ValueRangeError(
+                f"column {name!r} names a key group that its key is not of",
+                expected=f"key group {computed[row]}, where the hash of {keys[row].as_py()!r} leads "
+                f"at max parallelism {self.max_parallelism}",
+                found=f"key group {given[row]}, and {len(wrong)} of {len(given)} rows of the batch are wrong",
+                remedy=f"leave option 'keyGroup' out: the key groups of {self.serializer.flink_type} are computed; "
+                "or read the column again, from a savepoint of this max parallelism",
+            )
+
+    def _given(self, column: pa.Array, name: str) -> Ints:
+        refuse_null(column, name, "key group")
+        groups = np.asarray(column.to_numpy(zero_copy_only=False), np.int64)
+        wrong = np.flatnonzero((groups < 0) | (groups >= self.max_parallelism))
+        if len(wrong):
+            raise ValueRangeError(
+                f"column {name!r} names a key group that there is not",
+                expected=f"0 to {self.max_parallelism - 1}, for the max parallelism is {self.max_parallelism}",
+                found=int(groups[wrong[0]]),
+                remedy="compute it as KeyGroupRangeAssignment.assignToKeyGroup does, with this max parallelism",
+            )
+        return groups.astype(np.int32)
+
+    def sort_keys(self, keys: pa.Array, namespaces: pa.Array | None) -> pa.BinaryArray:
+        """Keys and namespaces, serialized; ``namespaces`` is None where the namespace is a constant."""
+        from pyspark_savepoint.formats.kernels import keys as kernels
+
+        count = len(keys)
+        sizes = self.serializer.sizes(keys)
+        if namespaces is None:
+            assert isinstance(self.namespace, ConstantSerializer)
+            namespace_sizes = np.full(count, self.namespace.width, np.int64)
+        else:
+            namespace_sizes = self.namespace.sizes(namespaces)
+        total = sizes + namespace_sizes
+        digits = np.empty(count, np.int64)
+        for part in (sizes, namespace_sizes) if self.variable else ():
+            kernels.length_digits(part, digits)
+            total += digits
+        offsets = np.zeros(count + 1, np.int64)
+        np.cumsum(total, out=offsets[1:])
+        # Constants are zeros, which need not be written.
+        at = Cursors(np.zeros(int(offsets[-1]), np.uint8), offsets[:-1].copy(), offsets[1:])
+        self.serializer.encode(keys, at)
+        if self.variable:
+            kernels.put_lengths(at.buffer, at.position, sizes)
+        if namespaces is not None:
+            self.namespace.encode(namespaces, at)
+            if self.variable:
+                kernels.put_lengths(at.buffer, at.position, namespace_sizes)
+            at.expect_end()
+        return binary_array(pa.binary(), offsets, at.buffer)
+
+    def describe(self, sort_key: bytes) -> str:
+        """The key (and namespace) of a sort key as text, for errors; its bytes where it cannot be decoded."""
+        at = Cursors.over([sort_key], options=PLAIN)
+        try:
+            text = repr(self.serializer.decode(at)[0].as_py())
+            if self.descriptor.namespace_column is not None:
+                if self.variable:
+                    at.position += len(length_bytes(int(at.position[0])))
+                text += f", {self.descriptor.namespace_column} {self.namespace.decode(at)[0].as_py()!r}"
+        except (SavepointError, pa.ArrowException, ValueError, OverflowError):
+            return f"of bytes {sort_key.hex()}"
+        return text
+
+
+def entry_keys(state: Ints, composite: pa.BinaryArray) -> pa.BinaryArray:
+    """Sort keys of raw entries: the number of each entry's state before its composite key."""
+    from pyspark_savepoint.formats.kernels import emit
+
+    buffer, start, end = spans_of(composite)
+    numbers = np.ascontiguousarray(state, ">u2").view(np.uint8)
+    at = np.arange(0, 2 * len(state), 2)
+    offsets = np.zeros(len(state) + 1, np.int64)
+    np.cumsum(end - start + 2, out=offsets[1:])
+    joined = np.empty(int(offsets[-1]), np.uint8)
+    emit.join_spans(read_only(numbers), at, at + 2, read_only(buffer), start, end, offsets, joined)
+    return binary_array(pa.binary(), offsets, joined)
+
+
+def length_bytes(length: int) -> bytes:
+    """The little-endian length behind a variable part.
+
+    >>> length_bytes(0).hex(), length_bytes(300).hex()
+    ('00', '2c01')
+    """
+    return length.to_bytes(max(1, (length.bit_length() + 7) // 8), "little")
+
+
+def refuse_null(column: pa.Array, name: str, what: str) -> None:
+    """Flink has no null key, namespace or key group."""
+    if column.null_count:
+        raise ValueRangeError(
+            f"column {name!r} is NULL in some rows, and a {what} cannot be",
+            found=f"{column.null_count} of {len(column)} rows",
+            remedy=f'leave these rows out: df.where("`{name}` IS NOT NULL")',
+        )
+
+
+def _refuse_null_field(column: pa.Array, name: str, field: TypeSerializer) -> None:
+    """Tuples have no flags: a field may be null where its own serializer has bytes for that, as STRING has."""
+    if column.null_count:
+        try:
+            encode_column(field, column.filter(column.is_null()).slice(0, 1))
+        except ValueRangeError:
+            refuse_null(column, name, f"part of a key of type {field.flink_type}")
+
+
+def spans_of(column: pa.Array) -> tuple[Bytes, Longs, Longs]:
+    """Bytes, starts and ends of a binary column, for kernels: the bytes are only read."""
+    if not len(column):
+        return np.zeros(0, np.uint8), np.zeros(0, np.int64), np.zeros(0, np.int64)
+    _, places, data = column.buffers()
+    wide = np.int64 if pa.types.is_large_binary(column.type) else np.int32
+    offsets = np.frombuffer(places, wide)[column.offset : column.offset + len(column) + 1].astype(np.int64)
+    buffer = np.frombuffer(data or b"", np.uint8)
+    return buffer, offsets[:-1], offsets[1:]

@@ -1,0 +1,195 @@
+"""Rows out of entries: every key (or key and window) once, whichever states it has.
+
+Within a key group, runs of entries (one per state) are joined by the bytes of their keys: side by side where all
+hold the same keys in the same order, by merging where all are sorted (RocksDB), else through a hash table (hashmap).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import numpy as np
+
+from pyspark_savepoint.formats.columns import Flags, Ints, Longs
+from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError
+from pyspark_savepoint.formats.keyed.keyed_block import KeyedBlock, SortedRows
+
+
+class RowsOfBlock(Protocol):
+    """Rows of a block: where the key, the namespace and each state's value of a row are."""
+
+    @property
+    def block(self) -> KeyedBlock | SortedRows:
+        """The buffer and what it came from."""
+
+    def __len__(self) -> int: ...
+
+    def keys(self, low: int, high: int) -> tuple[Longs, Longs]:
+        """Spans of the keys of rows [low, high)."""
+
+    def namespaces(self, low: int, high: int) -> tuple[Longs, Longs]:
+        """Spans of their namespaces."""
+
+    def key_groups(self, low: int, high: int) -> Ints:
+        """Their key groups."""
+
+    def values(self, state: int, low: int, high: int) -> tuple[Longs, Longs]:
+        """Spans of a state's values, of states with one entry per row; -1 where a row has none."""
+
+    def select(self, wanted: Flags) -> RowsOfBlock:
+        """Some of the rows."""
+
+
+@dataclass(slots=True)
+class MergedRows:
+    """Rows that were joined while they were read."""
+
+    block: SortedRows
+
+    def __len__(self) -> int:
+        return len(self.block)
+
+    def keys(self, low: int, high: int) -> tuple[Longs, Longs]:
+        """Spans of the keys."""
+        return self.block.key_start[low:high], self.block.key_end[low:high]
+
+    def namespaces(self, low: int, high: int) -> tuple[Longs, Longs]:
+        """Spans of the namespaces, which stand behind the keys."""
+        return self.block.key_end[low:high], self.block.namespace_end[low:high]
+
+    def key_groups(self, low: int, high: int) -> Ints:
+        """Their key groups."""
+        return self.block.key_group[low:high]
+
+    def values(self, state: int, low: int, high: int) -> tuple[Longs, Longs]:
+        """Spans of a state's values."""
+        column = self.block.columns.index(state)
+        return self.block.value_start[column, low:high], self.block.value_end[column, low:high]
+
+    def select(self, wanted: Flags) -> MergedRows:
+        """Some of the rows."""
+        block = self.block
+        return MergedRows(
+            replace(
+                block,
+                key_group=block.key_group[wanted],
+                key_start=block.key_start[wanted],
+                key_end=block.key_end[wanted],
+                namespace_end=block.namespace_end[wanted],
+                value_start=block.value_start[:, wanted],
+                value_end=block.value_end[:, wanted],
+            )
+        )
+
+
+@dataclass(slots=True)
+class Rows:
+    """Rows joined from entries: ``row_of`` is the row of every entry (-1: none), ``first`` one entry of every row."""
+
+    block: KeyedBlock
+    row_of: Ints
+    first: Longs
+    places: dict[int, Longs] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def keys(self, low: int, high: int) -> tuple[Longs, Longs]:
+        """Spans of the keys."""
+        entries = self.first[low:high]
+        return self.block.key_start[entries], self.block.key_end[entries]
+
+    def namespaces(self, low: int, high: int) -> tuple[Longs, Longs]:
+        """Spans of the namespaces."""
+        entries = self.first[low:high]
+        return self.block.namespace_start[entries], self.block.namespace_end[entries]
+
+    def key_groups(self, low: int, high: int) -> Ints:
+        """Their key groups."""
+        return self.block.key_group[self.first[low:high]]
+
+    def values(self, state: int, low: int, high: int) -> tuple[Longs, Longs]:
+        """Spans of a state's values."""
+        if state not in self.places:
+            self.places[state] = self.one_each(state)
+        entries = self.places[state][low:high]
+        there = entries >= 0
+        if there.all():
+            return self.block.value_start[entries], self.block.value_end[entries]
+        start = np.where(there, self.block.value_start[entries], -1)
+        return start, np.where(there, self.block.value_end[entries], -1)
+
+    def _entries(self, state: int) -> tuple[Longs, Ints]:
+        entries = self.block.entries_of(state)
+        rows = self.row_of[entries]
+        if len(rows) and rows.min() < 0:
+            kept = rows >= 0
+            return entries[kept], rows[kept]
+        return entries, rows
+
+    def select(self, wanted: Flags) -> Rows:
+        """Some of the rows."""
+        number = np.cumsum(wanted, dtype=np.int32) - 1
+        kept = (self.row_of >= 0) & wanted[self.row_of]
+        row_of = np.where(kept, number[self.row_of], np.int32(-1))
+        return Rows(self.block, row_of, self.first[wanted])
+
+    def one_each(self, state: int) -> Longs:
+        """The entry of every row in a state that has at most one; -1 where a row has none."""
+        entries, rows = self._entries(state)
+        place = np.full(len(self), -1, np.int64)
+        place[rows] = entries
+        if np.count_nonzero(place >= 0) != len(entries):
+            twice = entries[place[rows] != entries][0]
+            raise CorruptStateError(
+                "a key has two values in a state that holds one",
+                expected="every key once",
+                remedy=UNREADABLE,
+                **self.block.origin.facts(int(self.block.span_start[twice])),
+            ).with_facts(state=self.block.states[state].name)
+        return place
+
+    def many_each(self, state: int) -> tuple[Longs, Longs]:
+        """The entries of a state in row order, and how many every row has."""
+        entries, rows = self._entries(state)
+        counts = np.bincount(rows, minlength=len(self)).astype(np.int64)
+        if np.any(rows[1:] < rows[:-1]):
+            entries = entries[np.argsort(rows, kind="stable")]
+        return entries, counts
+
+
+def rows_of(block: KeyedBlock | SortedRows) -> RowsOfBlock:
+    """The rows of a block."""
+    return MergedRows(block) if isinstance(block, SortedRows) else join(block)
+
+
+def join(block: KeyedBlock) -> Rows:
+    """Number the distinct spans of a block's selected entries, key group by key group."""
+    from pyspark_savepoint.formats.kernels import frames, hashing
+
+    n = len(block)
+    row_of = np.full(n, -1, np.int32)
+    first = np.empty(n, np.int64)
+    start, end = np.ascontiguousarray(block.span_start), np.ascontiguousarray(block.span_end)
+    row = 0
+    table = np.empty(0, np.int32)
+    for _, runs in block.groups:
+        if not runs:
+            continue
+        low = np.array([run[0] for run in runs], np.int64)
+        high = np.array([run[1] for run in runs], np.int64)
+        order = frames.STRICTLY
+        if not block.ascending:
+            order = min(frames.ascending(block.buffer, start, end, a, b) for a, b in runs)
+        joined = -1
+        if order == frames.STRICTLY:
+            joined = frames.zip_rows(block.buffer, start, end, low, high, row, row_of, first)
+        if joined < 0 and order != frames.NOT:
+            joined = frames.merge_rows(block.buffer, start, end, low, high, row, row_of, first)
+        if joined < 0:
+            size = 1 << max(4, int((high - low).sum() * 2 - 1).bit_length())
+            table = table if len(table) == size else np.empty(size, np.int32)
+            joined = frames.hash_rows(block.buffer, start, end, low, high, row, row_of, first, table, hashing.SECRET)
+        row = joined
+    return Rows(block, row_of, first[:row])

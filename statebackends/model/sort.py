@@ -1,0 +1,176 @@
+"""Rows sorted by key group and key bytes, in bounded memory: what every writer of keyed state begins with.
+
+    add(key groups, keys, rows)   collected; sorted and spilled as a run to local disk where they outgrow ``memory``
+    sorted()                      what is in memory, or the merge of all runs, in batches
+
+The order is RocksDB's: unsigned bytes. It is stable: equal keys stay in the order in which they arrived.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pyspark_savepoint.formats.columns import Ints
+from pyspark_savepoint.formats.keyed.frame_spool import discard, spill_error
+from pyspark_savepoint.statebackends.model.key_codec import spans_of
+from pyspark_savepoint.statebackends.model.sort_order import sort_by_key_group
+from pyspark_savepoint.statebackends.model.sort_runs import (
+    RunInfo,
+    Sink,
+    SortedBatch,
+    merge_runs,
+    read_run,
+    write_run,
+)
+
+BATCH_ROWS = 1 << 16
+#: Runs that are merged at a time: of each, two batches are in memory.
+FAN_IN = 32
+#: Bytes that sorting takes per row besides the rows themselves, and of an Arrow column that 32 bits reach for sure.
+SORTING, MAX_RUN = 40, 1 << 30
+MIN_BATCH, MAX_BATCH = 1 << 16, 1 << 23
+
+
+def local_directory() -> str:
+    """Where a Spark executor keeps temporary files: the first of its local folders, else the system's."""
+    folders = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")
+    return next((folder for folder in folders if folder and os.path.isdir(folder)), tempfile.gettempdir())
+
+
+class RowSorter:
+    """Sorts rows of one schema by (key group, key bytes). A context manager, which removes its temporary files.
+
+    ``memory`` bounds, in bytes and about, everything that is held at a time. ``spill_directory`` is a local folder;
+    without one that of Spark's executor, else the system's temporary one. ``rows`` is how many rows were added.
+    """
+
+    def __init__(self, schema: pa.Schema, memory: int, spill_directory: str | None = None) -> None:
+        self.schema = schema
+        self.memory = memory
+        self.spill_directory = spill_directory or local_directory()
+        self.rows = 0
+        self._batches: list[SortedBatch] = []
+        self._size = 0
+        #: By level: runs of rows, runs of merged runs ...
+        self._levels: list[list[Any]] = [[]]
+
+    @property
+    def spilled(self) -> bool:
+        """Whether rows are on disk."""
+        return any(self._levels)
+
+    def add(self, key_group: Ints, key: pa.BinaryArray, rows: pa.RecordBatch) -> None:
+        """Rows of the schema with their key groups (int32) and keys (binary, no nulls); the same number of each."""
+        if not len(key):
+            return
+        size = key.nbytes + rows.nbytes + len(key) * (4 + SORTING // 2)
+        # Twice, for sorting makes a copy.
+        if self._batches and 2 * (self._size + size) > min(self.memory, MAX_RUN):
+            self._spill()
+        self._batches.append(SortedBatch(key_group, key, rows))
+        self._size += size
+        self.rows += len(key)
+
+    def sorted(self, batch_rows: int = BATCH_ROWS) -> Iterator[SortedBatch]:
+        """All rows in order, in batches of at most so many rows; once, after the last :meth:`add`."""
+        if not self.spilled:
+            yield from self._in_memory(batch_rows, MAX_BATCH)
+            return
+        if self._batches:
+            self._spill()
+        runs = [run for level in reversed(self._levels) for run in level]
+        for batch in merge_runs([read_run(run) for run in runs]):
+            for low in range(0, len(batch), batch_rows):
+                yield batch.slice(low, min(low + batch_rows, len(batch)))
+
+    def write_run(self, sink: Sink) -> RunInfo:
+        """All rows in order as one run, which ``sort_runs.read_run`` reads; the sink stays open."""
+        return write_run(sink, self.schema, self.sorted())
+
+    def _in_memory(self, batch_rows: int, batch_bytes: int) -> Iterator[SortedBatch]:
+        """The rows in memory in order, and none afterwards."""
+        if not self._batches:
+            return
+        batches, self._batches = self._batches, []
+        size, self._size = self._size, 0
+        sorting = _Sorting(batches)
+        batches.clear()
+        count = len(sorting)
+        step = max(1, min(batch_rows, count * batch_bytes // size))
+        for low in range(0, count, step):
+            yield sorting.take(low, min(low + step, count))
+
+    def _spill(self) -> None:
+        """Rows in memory to a run; many runs of a level to one of the next."""
+        batch_bytes = min(max(self.memory // (4 * FAN_IN), MIN_BATCH), MAX_BATCH)
+        self._levels[0].append(self._run(self._in_memory(BATCH_ROWS, batch_bytes)))
+        level = 0
+        while len(self._levels[level]) >= FAN_IN:
+            runs, self._levels[level] = self._levels[level], []
+            merged = self._run(merge_runs([read_run(run) for run in runs]))
+            for run in runs:
+                discard(run)
+            level += 1
+            if level == len(self._levels):
+                self._levels.append([])
+            self._levels[level].append(merged)
+
+    def _run(self, batches: Iterator[SortedBatch]) -> Any:
+        """Sorted batches as a temporary file without a name, at its beginning."""
+        file: Any = None
+        try:
+            file = tempfile.TemporaryFile(prefix="savepoint-sort-", dir=self.spill_directory)  # noqa: SIM115
+            write_run(file, self.schema, batches)
+            file.seek(0)
+        except OSError as error:
+            if file is not None:
+                discard(file)
+            raise spill_error(error, self.spill_directory) from error
+        return file
+
+    def close(self) -> None:
+        """Remove temporary files and forget all rows."""
+        for level in self._levels:
+            for run in level:
+                discard(run)
+        self._levels = [[]]
+        self._batches.clear()
+
+    def __enter__(self) -> RowSorter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _Sorting:
+    """Rows of some batches, their order, and parts of them in that order."""
+
+    def __init__(self, batches: Sequence[SortedBatch]) -> None:
+        keys = [batch.key for batch in batches]
+        key_group = np.concatenate([batch.key_group for batch in batches])
+        self.keys = sort_by_key_group(key_group, *spans_of(keys[0] if len(keys) == 1 else pa.concat_arrays(keys)))
+        self.rows = pa.Table.from_batches([batch.rows for batch in batches]).combine_chunks()
+        self.empty = batches[0].rows.slice(0, 0)
+
+    def __len__(self) -> int:
+        return len(self.keys.rows)
+
+    def take(self, low: int, high: int) -> SortedBatch:
+        """Rows [low, high) of the order."""
+        rows = self.empty
+        if rows.num_columns:
+            rows = self.rows.take(pa.array(self.keys.rows[low:high])).to_batches()[0]
+        return SortedBatch(self.keys.groups(low, high), self.keys.take(low, high), rows)
+
+
+def sort_batches(batches: Sequence[SortedBatch]) -> SortedBatch:
+    """All rows of some batches in order, as one batch; the batches need not be sorted."""
+    sorting = _Sorting(batches)
+    return sorting.take(0, len(sorting))

@@ -1,0 +1,189 @@
+"""Runs: rows sorted by key group and key bytes, as files, and merged.
+
+    run := Arrow IPC stream of (key group, key, columns of the rows)        batches of bounded size
+
+Twins: ``ExternalSorter``, ``NormalizedKeySorter`` of Flink's batch mode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.ipc as ipc
+
+from pyspark_savepoint.formats.columns import Ints, Longs
+
+KEY_GROUP, KEY = "__key_group", "__key"
+
+
+@dataclass(frozen=True, slots=True)
+class SortedBatch:
+    """Rows in the order of (key group, unsigned key bytes); equal keys in the order in which they arrived.
+
+    ``key_group`` has one int32 per row, ``key`` is a binary array without nulls, ``rows`` any columns.
+    """
+
+    key_group: Ints
+    key: pa.BinaryArray
+    rows: pa.RecordBatch
+
+    def __len__(self) -> int:
+        return len(self.key)
+
+    def place(self, row: int) -> tuple[int, bytes]:
+        """Where a row stands in the order: its key group and key."""
+        return int(self.key_group[row]), self.key[row].as_py()
+
+    def slice(self, low: int, high: int) -> SortedBatch:
+        """Rows [low, high)."""
+        return SortedBatch(self.key_group[low:high], self.key.slice(low, high - low), self.rows.slice(low, high - low))
+
+
+@dataclass(frozen=True, slots=True)
+class RunInfo:
+    """What a run file holds: rows, and how many of them each key group has (only those with rows)."""
+
+    rows: int
+    key_groups: dict[int, int]
+
+
+class Sink(Protocol):
+    """What takes a run's bytes."""
+
+    def write(self, data: Any, /) -> object:
+        """Append bytes."""
+
+
+class _Stream:
+    """A sink as pyarrow wants one."""
+
+    closed = False
+
+    def __init__(self, sink: Sink) -> None:
+        self.sink = sink
+
+    def write(self, data: Any) -> int:
+        self.sink.write(data)
+        return len(data)
+
+    def flush(self) -> None:
+        """The sink's owner does that."""
+
+    def close(self) -> None:
+        """The sink's owner does that."""
+
+
+def group_bounds(key_group: Ints) -> tuple[Ints, Longs]:
+    """The key groups of sorted rows, and where the rows of each begin, with the end of the last."""
+    cuts = 1 + np.flatnonzero(key_group[1:] != key_group[:-1])
+    bounds = np.concatenate([[0], cuts, [len(key_group)]]).astype(np.int64)
+    return key_group[bounds[:-1]], bounds
+
+
+def run_schema(rows: pa.Schema) -> pa.Schema:
+    """The columns of a run file."""
+    return pa.schema([pa.field(KEY_GROUP, pa.int32()), pa.field(KEY, pa.binary()), *rows])
+
+
+def write_run(sink: Sink, schema: pa.Schema, batches: Iterable[SortedBatch]) -> RunInfo:
+    """Write sorted batches, whose rows have ``schema``, as one run; the sink stays open."""
+    whole = run_schema(schema)
+    rows = 0
+    counts: dict[int, int] = {}
+    with ipc.new_stream(pa.PythonFile(_Stream(sink), mode="w"), whole) as writer:
+        for batch in batches:
+            columns = [pa.array(batch.key_group, pa.int32()), batch.key, *batch.rows.columns]
+            if not len(batch):
+                continue
+            writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=whole))
+            rows += len(batch)
+            key_groups, bounds = group_bounds(batch.key_group)
+            for key_group, count in zip(key_groups.tolist(), np.diff(bounds).tolist(), strict=True):
+                counts[key_group] = counts.get(key_group, 0) + count
+    return RunInfo(rows, counts)
+
+
+def read_run(file: Any) -> Iterator[SortedBatch]:
+    """The batches of a run, from a file's name, an open binary file, or pyarrow's."""
+    with ipc.open_stream(pa.OSFile(file) if isinstance(file, str) else file) as reader:
+        schema = pa.schema(list(reader.schema)[2:])
+        for batch in reader:
+            rows = pa.RecordBatch.from_arrays(batch.columns[2:], schema=schema)
+            # A copy, for kernels want arrays that can be written.
+            yield SortedBatch(np.array(batch.column(0), np.int32), batch.column(1), rows)
+
+
+class _Run:
+    """A run's batch at hand."""
+
+    def __init__(self, batches: Iterator[SortedBatch]) -> None:
+        self.batches = batches
+        self.batch: SortedBatch | None = None
+        self.ahead: SortedBatch | None = None
+        self._next()
+        self.advance()
+
+    def _next(self) -> None:
+        self.ahead = next((batch for batch in self.batches if len(batch)), None)
+
+    def advance(self) -> None:
+        """Take the next batch, if there is one."""
+        self.batch = self.ahead
+        if self.batch is not None:
+            self._next()
+
+    @property
+    def last(self) -> tuple[int, bytes]:
+        """Where the last row at hand stands."""
+        assert self.batch is not None
+        return self.batch.place(len(self.batch) - 1)
+
+    def take(self, boundary: tuple[int, bytes] | None, inclusive: bool) -> SortedBatch | None:
+        """Remove the rows before a boundary, and those on it where ``inclusive``; all where there is none."""
+        batch = self.batch
+        if batch is None:
+            return None
+        high = len(batch) if boundary is None else _bound(batch, boundary, inclusive)
+        if high == len(batch):
+            self.advance()
+            return batch
+        self.batch = batch.slice(high, len(batch))
+        return batch.slice(0, high) if high else None
+
+
+def _bound(batch: SortedBatch, boundary: tuple[int, bytes], inclusive: bool) -> int:
+    """How many rows stand before a boundary, or on it where ``inclusive``."""
+    low = int(np.searchsorted(batch.key_group, boundary[0], "left"))
+    high = int(np.searchsorted(batch.key_group, boundary[0], "right"))
+    while low < high:
+        middle = (low + high) // 2
+        key = batch.key[middle].as_py()
+        if key < boundary[1] or (inclusive and key == boundary[1]):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def merge_runs(runs: Sequence[Iterator[SortedBatch]]) -> Iterator[SortedBatch]:
+    """The rows of sorted runs in order; of equal keys those of an earlier run first.
+
+    At most two batches of every run are in memory, whatever the keys are: of the runs that go on, the one whose last
+    key at hand is least decides how far the others can be taken. Runs before it are taken with that key, runs behind
+    it without, for it may have more of it.
+    """
+    from pyspark_savepoint.statebackends.model.sort import sort_batches
+
+    live = [_Run(run) for run in runs]
+    while True:
+        live = [run for run in live if run.batch is not None]
+        if not live:
+            return
+        boundary, least = min(((run.last, i) for i, run in enumerate(live) if run.ahead is not None), default=(None, 0))
+        taken = [run.take(boundary, i <= least) for i, run in enumerate(live)]
+        pieces = [piece for piece in taken if piece is not None]
+        yield pieces[0] if len(pieces) == 1 else sort_batches(pieces)

@@ -1,0 +1,263 @@
+"""One registered keyed state as a column: from the entries of a block to an Arrow array.
+
+kind                       full format                              heap format
+VALUE, REDUCING, ...       one entry, the value                     the same
+LIST                       one entry, elements joined by one ','    one entry, the whole list
+MAP                        one entry per user key: null flag value  one entry, the whole map
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pyspark_savepoint.formats.columns import (
+    Cursors,
+    DecodeOptions,
+    Longs,
+    fixed_array,
+    list_array,
+    map_array,
+    scatter,
+)
+from pyspark_savepoint.formats.errors import UndecodableStateError
+from pyspark_savepoint.formats.keyed.block_parts import binary_column
+from pyspark_savepoint.formats.keyed.keyed_block import FULL, KeyedBlock, SortedRows
+from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
+from pyspark_savepoint.formats.serializers.basic.shapes import Flagged
+from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
+from pyspark_savepoint.formats.serializers.layout import count_until_end, decode_elements, locate
+from pyspark_savepoint.statebackends.model.conform import conform
+from pyspark_savepoint.statebackends.model.rows import Rows, RowsOfBlock
+
+Block = KeyedBlock | SortedRows
+#: Between two elements of a list in the full format.
+DELIMITER = 1
+LAST_ACCESS = "__last_access"
+TTL_SNAPSHOT = "TtlStateFactory$TtlSerializerSnapshot"
+TTL_AWARE_SNAPSHOT = "TtlAwareSerializerSnapshot"
+
+
+def unwrap(serializer: TypeSerializer) -> TypeSerializer:
+    """The serializer below TtlAwareSerializer, which adds nothing to the bytes."""
+    while serializer.snapshot_class.endswith(TTL_AWARE_SNAPSHOT) and serializer.children:
+        serializer = serializer.children[0]
+    return serializer
+
+
+def unit_serializers(meta: StateMetaInfoSnapshot) -> tuple[TypeSerializer, ...]:
+    """What one unit of the state is made of: the value; of a list the element; of a map the user key and value."""
+    value = unwrap(meta.value_serializer)
+    if meta.state_type == "LIST":
+        if meta.kind is BackendStateType.KEY_VALUE_V2:
+            return (value,)
+        return (unwrap(value.children[0]),) if len(value.children) == 1 else (value,)
+    if meta.state_type == "MAP":
+        if "USER_KEY_SERIALIZER" in meta.serializers:
+            return unwrap(meta.serializers["USER_KEY_SERIALIZER"]), value
+        if len(value.children) == 2:
+            return unwrap(value.children[0]), unwrap(value.children[1])
+        raise UndecodableStateError(
+            f"map state {meta.name!r} has a serializer that does not tell its keys from its values",
+            state=meta.name,
+            found=value.flink_type,
+            remedy="plug in a serializer (entry point group 'pyspark_savepoint.serializers')",
+        )
+    return (value,)
+
+
+def has_ttl(meta: StateMetaInfoSnapshot) -> bool:
+    """Whether every unit carries the time of its last access."""
+    return unit_serializers(meta)[-1].snapshot_class.endswith(TTL_SNAPSHOT)
+
+
+def binary_spans(block: Block, start: Longs, end: Longs) -> pa.Array:
+    """Spans of a block as BINARY."""
+    return binary_column(block.buffer, start, end)
+
+
+def decode_whole(serializer: TypeSerializer, at: Cursors) -> pa.Array:
+    """Values that end where their cursors do: then Kryo passes on as bytes what only the user's code reads."""
+    if isinstance(serializer, KryoSerializer):
+        return serializer.decode(at, whole=True)
+    return serializer.decode(at)
+
+
+@dataclass(frozen=True)
+class StateColumn:
+    """A state of one file and how it is shown. ``raw``: as BINARY, because the user wants or nobody can do better."""
+
+    meta: StateMetaInfoSnapshot
+    form: str
+    options: DecodeOptions
+    raw: bool = False
+
+    @property
+    def many(self) -> bool:
+        """Whether a row has many entries."""
+        return self.meta.state_type == "MAP" and self.form == FULL
+
+    @property
+    def opaque(self) -> list[TypeSerializer]:
+        """The serializers because of which (a part of) the column is BINARY."""
+        return [part for unit in unit_serializers(self.meta) for part in unit.opaque_parts()]
+
+    def arrow_type(self) -> pa.DataType:
+        """The column's type; TTL values as structs where ``options.ttl``."""
+        units = unit_serializers(self.meta)
+        types = [pa.binary() if self._as_bytes(unit) else unit.arrow_type(self.options) for unit in units]
+        if self.meta.state_type == "MAP" and (self.many or self.raw):
+            return pa.map_(*types)
+        if any(self._as_bytes(unit) for unit in units):
+            return pa.binary()
+        if self.meta.state_type == "LIST":
+            return pa.list_(pa.field("element", types[0]))
+        return pa.map_(*types) if self.meta.state_type == "MAP" else types[0]
+
+    def _as_bytes(self, unit: TypeSerializer) -> bool:
+        return self.raw or bool(unit.opaque_parts())
+
+    def cursors(self, block: Block, start: Longs, end: Longs) -> Cursors:
+        """Cursors over spans of the block, which say in errors that they read this state."""
+        origin = replace(block.origin, state=self.meta.name)
+        return Cursors(block.buffer, start.astype(np.int64), end.astype(np.int64), origin, self.options)
+
+    def decode_spans(self, serializer: TypeSerializer, block: Block, start: Longs, end: Longs) -> pa.Array:
+        """Values that fill their spans."""
+        if self._as_bytes(serializer):
+            return binary_spans(block, start, end)
+        at = self.cursors(block, start, end)
+        column = decode_whole(serializer, at)
+        at.expect_end()
+        return column
+
+    def decode_values(self, block: Block, start: Longs, end: Longs) -> pa.Array:
+        """The column of values that are one row each."""
+        units = unit_serializers(self.meta)
+        if self.raw and self.meta.state_type == "MAP":
+            return self._raw_maps(block, start, end)
+        if any(self._as_bytes(unit) for unit in units):
+            return binary_column(block.buffer, start, end)
+        if self.meta.state_type == "LIST" and self.form == FULL:
+            counts, elements = self.decode_list(block, start, end)
+            return list_array(self.arrow_type(), counts, elements)
+        value = units[0] if self.meta.kind is BackendStateType.KEY_VALUE_V2 else unwrap(self.meta.value_serializer)
+        column = self.decode_spans(value, block, start, end)
+        return column if column.type.equals(self.arrow_type()) else conform(column, self.arrow_type(), block.origin)
+
+    def _raw_maps(self, block: Block, start: Longs, end: Longs) -> pa.Array:
+        """Whole maps as BINARY to BINARY, as the full format has them by its entries."""
+        key, value = unit_serializers(self.meta)
+        at = self.cursors(block, start, end)
+        counts = read_numbers(at, "read_i32", np.int32, "the number of a map's entries").astype(np.int64)
+        wrong = np.flatnonzero((counts < 0) | (counts > at.end - at.position))
+        if len(wrong):
+            at.fail(int(wrong[0]), "a number of entries that there is room for", int(counts[wrong[0]]))
+        starts, stops = locate([key, Flagged(value)], at, counts)
+        at.expect_end()
+        null = block.buffer[starts[1]] != 0
+        there = np.flatnonzero(~null)
+        values = scatter(binary_spans(block, starts[1][there] + 1, stops[1][there]), ~null)
+        return map_array(self.arrow_type(), counts, binary_spans(block, starts[0], stops[0]), values)
+
+    def decode_list(self, block: Block, start: Longs, end: Longs) -> tuple[Longs, pa.Array]:
+        """Elements of lists in the full format, flat, and their number per list."""
+        at = self.cursors(block, start, end)
+        (element,) = unit_serializers(self.meta)
+        counts = count_until_end(element, at, DELIMITER)
+        self._check_delimiters(at, counts)
+        column = decode_elements(element, at, counts, DELIMITER)
+        at.expect_end()
+        return counts, column
+
+    def _check_delimiters(self, at: Cursors, counts: Longs) -> None:
+        empty = np.flatnonzero(counts == 0)
+        if len(empty):
+            at.fail(int(empty[0]), "at least one element, for an empty list has no entry")
+
+    def decode_map_entries(self, block: KeyedBlock, entries: Longs) -> tuple[pa.Array, pa.Array]:
+        """User keys and values of a map's entries in the full format."""
+        key, value = unit_serializers(self.meta)
+        keys = self.decode_spans(key, block, block.user_start[entries], block.user_end[entries])
+        at = self.cursors(block, block.value_start[entries], block.value_end[entries])
+        # Behind the flag of a null, writers may leave the serializer's own form of null.
+        null = read_numbers(at, "read_flags", np.bool_, "the null flag of a map value")
+        there = np.flatnonzero(~null)
+        values = self.decode_spans(value, block, at.position[there], at.end[there])
+        return keys, scatter(values, ~null)
+
+    def decode(self, rows: RowsOfBlock, state: int, plan: Any, low: int, high: int) -> pa.Array:
+        """The column of rows [low, high); ``plan`` is what :meth:`plan` said of the block."""
+        if plan is None:
+            start, end = rows.values(state, low, high)
+            there = start >= 0
+            if there.all():
+                return self.decode_values(rows.block, start, end)
+            return scatter(self.decode_values(rows.block, start[there], end[there]), there)
+        entries, counts, ends = plan
+        assert isinstance(rows.block, KeyedBlock)
+        here = counts[low:high]
+        first = int(ends[low] - counts[low]) if high > low else 0
+        keys, values = self.decode_map_entries(rows.block, entries[first : first + int(here.sum())])
+        self._refuse_null_keys(rows.block, keys)
+        return map_array(self.arrow_type(), here, keys, values, here > 0)
+
+    def _refuse_null_keys(self, block: Block, keys: pa.Array) -> None:
+        if keys.null_count:
+            at = self.cursors(block, np.zeros(1, np.int64), np.zeros(1, np.int64))
+            at.out_of_range(
+                0,
+                "a map has a null key, which a MAP column cannot hold",
+                "option('flatten', 'true') reads its entries as rows",
+            )
+
+    def plan(self, rows: RowsOfBlock, state: int) -> Any:
+        """Which entries belong to which row, for the whole block; None where a row has at most one."""
+        if not self.many:
+            return None
+        assert isinstance(rows, Rows), "entries of maps are never merged while they are read"
+        entries, counts = rows.many_each(state)
+        return entries, counts, np.cumsum(counts)
+
+
+def split_ttl(column: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Value and last access of a column whose units are TTL structs: of lists and maps two columns of one shape."""
+    kind = column.type
+    if pa.types.is_struct(kind):
+        value, time = column.flatten()
+        return value, time
+    offsets = np.asarray(column.offsets, np.int64)
+    counts = offsets[1:] - offsets[:-1]
+    low, high = int(offsets[0]), int(offsets[-1])
+    valid = np.asarray(column.is_valid())
+    if pa.types.is_map(kind):
+        keys = column.keys[low:high]
+        value, time = column.items[low:high].flatten()
+        maps = [map_array(pa.map_(kind.key_type, part.type), counts, keys, part, valid) for part in (value, time)]
+        return maps[0], maps[1]
+    value, time = column.values[low:high].flatten()
+    lists = [list_array(pa.list_(pa.field("element", part.type)), counts, part, valid) for part in (value, time)]
+    return lists[0], lists[1]
+
+
+def split_ttl_type(kind: pa.DataType) -> tuple[pa.DataType, pa.DataType]:
+    """The types of :func:`split_ttl`."""
+    if pa.types.is_struct(kind):
+        return kind.field(0).type, kind.field(1).type
+    if pa.types.is_map(kind):
+        value, time = kind.item_type.field(0).type, kind.item_type.field(1).type
+        return pa.map_(kind.key_type, value), pa.map_(kind.key_type, time)
+    value, time = kind.value_type.field(0).type, kind.value_type.field(1).type
+    return pa.list_(pa.field("element", value)), pa.list_(pa.field("element", time))
+
+
+def repeat_index(counts: Longs) -> pa.Array:
+    """0, 1, ... within every repetition: the list_index of flattened lists."""
+    total = int(counts.sum())
+    nth = np.arange(total, dtype=np.int64) - np.repeat(np.cumsum(counts) - counts, counts)
+    return fixed_array(pa.int32(), nth.astype(np.int32))

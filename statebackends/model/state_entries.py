@@ -1,0 +1,171 @@
+"""One state's column as entries of the full format: composite keys and values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyspark_savepoint.formats.columns import Bytes, Cursors, Flags, Longs, struct_array, valid_rows
+from pyspark_savepoint.formats.errors import SavepointError, ValueRangeError
+from pyspark_savepoint.formats.keyed.keyed_writer import Entries, read_only
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.basic.elements import list_parts, map_parts, pick
+from pyspark_savepoint.formats.serializers.runtime.ttl import TTL_FIELDS
+from pyspark_savepoint.statebackends.model.descriptors import StateDescriptor, StateKind
+from pyspark_savepoint.statebackends.model.sort_order import order_within
+
+DELIMITER = ord(",")
+#: Buffer, starts and ends of the rows' sort keys.
+KeySpans = tuple[Bytes, Longs, Longs]
+
+
+class RepeatedUserKey(Exception):  # noqa: N818  (the sink makes the error of it, which knows the key)
+    """A map has a user key twice: the row, and the user key as text."""
+
+    def __init__(self, row: int, user_key: str) -> None:
+        super().__init__(row, user_key)
+        self.row = row
+        self.user_key = user_key
+
+
+@dataclass(frozen=True, slots=True)
+class StateEntries:
+    """Entries in the order of the rows; ``row`` is the row of each, None where every row has exactly one."""
+
+    entries: Entries
+    row: Longs | None
+
+
+def state_entries(state: StateDescriptor, column: pa.Array, access: pa.Array | None, keys: KeySpans) -> StateEntries:
+    """Entries of a state's column; ``access`` has the last accesses of its values, or is None."""
+    if state.kind is StateKind.LIST:
+        return _list_entries(state, column, access, keys)
+    if state.kind is StateKind.MAP:
+        return _map_entries(state, column, access, keys)
+    valid = valid_rows(column)
+    everywhere = bool(valid.all())
+    values = column if everywhere else column.filter(pa.array(valid))
+    if access is not None:
+        values = with_access(values, pick(access, valid))
+    buffer, start, end = encode_column(state.units[0], values)
+    if everywhere:
+        return StateEntries(Entries(*keys, buffer, start, end), None)
+    rows = np.flatnonzero(valid)
+    return StateEntries(Entries(keys[0], keys[1][rows], keys[2][rows], buffer, start, end), rows)
+
+
+def encode_column(
+    serializer: TypeSerializer, column: pa.Array, before: int = 0, behind: int = 0
+) -> tuple[Bytes, Longs, Longs]:
+    """Every row's value serialized, with room before and behind each: the buffer, and where the values are."""
+    sizes = serializer.sizes(column)
+    ends = np.cumsum(sizes + (before + behind)) - behind
+    start = ends - sizes
+    at = Cursors(np.empty(int(sizes.sum()) + (before + behind) * len(sizes), np.uint8), start.copy(), ends)
+    serializer.encode(column, at)
+    at.expect_end()
+    return at.buffer, start, ends
+
+
+def with_access(values: pa.Array, access: pa.Array) -> pa.Array:
+    """Values with the times of their last access, as a TTL serializer takes them."""
+    if len(values) != len(access):
+        raise ValueRangeError(
+            "there are not as many times of last access as values",
+            expected=f"{len(values)}",
+            found=f"{len(access)}",
+            remedy="give each value, element or map entry its time, or leave the column out: then it is now",
+        )
+    fields = [pa.field(name, part.type) for name, part in zip(TTL_FIELDS, (values, access), strict=True)]
+    # An offset of a slice would count twice in the struct.
+    children = [pa.concat_arrays([part]) if part.offset else part for part in (values, access)]
+    return struct_array(pa.struct(fields), children, len(values))
+
+
+def _list_entries(state: StateDescriptor, column: pa.Array, access: pa.Array | None, keys: KeySpans) -> StateEntries:
+    there = np.asarray(pc.fill_null(pc.list_value_length(column), 0), np.int64) > 0
+    counts, items = list_parts(_present(column, there))
+    if access is not None:
+        items = with_access(items, list_parts(_present(access, there))[1])
+    # Behind every element is room for the comma; that of the last of a list is between two values.
+    buffer, start, end = encode_column(state.units[0], items, behind=1)
+    buffer[end] = DELIMITER
+    last = np.cumsum(counts) - 1
+    rows = np.flatnonzero(there)
+    spans = (start[last - counts + 1], end[last])
+    return StateEntries(Entries(keys[0], keys[1][rows], keys[2][rows], buffer, *spans), rows)
+
+
+def _present(column: pa.Array, there: Flags) -> pa.Array:
+    """The lists or maps of some rows; a filter also drops what null rows may hide in their children."""
+    return column if there.all() else column.filter(pa.array(there))
+
+
+def _map_entries(state: StateDescriptor, column: pa.Array, access: pa.Array | None, keys: KeySpans) -> StateEntries:
+    from pyspark_savepoint.formats.kernels import emit
+    from pyspark_savepoint.formats.kernels import keys as kernels
+
+    key_serializer, value_serializer = state.units
+    there = valid_rows(column)
+    counts, user_keys, values = map_parts(_present(column, there))
+    if access is not None:
+        values = with_access(values, _aligned(access, there, user_keys))
+    row = np.repeat(np.flatnonzero(there), counts)
+    user, user_start, user_end = encode_column(key_serializer, user_keys)
+    bounds = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    order = order_within(bounds, user, user_start, user_end)
+    user_start, user_end = user_start[order], user_end[order]
+    twice = kernels.first_repeated_span(row.astype(np.int32), read_only(user), user_start, user_end)
+    if twice >= 0:
+        raise RepeatedUserKey(int(row[twice]), repr(user_keys[int(order[twice])].as_py()))
+    widths = keys[2][row] - keys[1][row] + user_end - user_start
+    key_end = np.cumsum(widths)
+    composite = np.empty(int(widths.sum()), np.uint8)
+    key_start = key_end - widths
+    emit.join_spans(
+        read_only(keys[0]), keys[1][row], keys[2][row], read_only(user), user_start, user_end, key_start, composite
+    )
+    buffer, value_start, value_end = _flagged(value_serializer, values, state.has_ttl)
+    spans = (value_start[order], value_end[order])
+    return StateEntries(Entries(composite, key_start, key_end, buffer, *spans), row)
+
+
+def _flagged(serializer: TypeSerializer, values: pa.Array, ttl: bool) -> tuple[Bytes, Longs, Longs]:
+    """Values behind a byte that says null; behind a null Flink has the serializer's own form of null, if it has one.
+
+    With a time to live no value is null: the serializer of the values inside must have a form for that.
+    """
+    if ttl or not values.null_count:
+        buffer, start, end = encode_column(serializer, values, before=1)
+        buffer[start - 1] = 0
+        return buffer, start - 1, end
+    valid = valid_rows(values)
+    buffer, start, end = encode_column(serializer, values.filter(pa.array(valid)), before=1)
+    buffer[start - 1] = 0
+    null, none = len(buffer), null_value(serializer, values.type)
+    starts, ends = np.full(len(values), null, np.int64), np.full(len(values), null + len(none), np.int64)
+    starts[valid], ends[valid] = start - 1, end
+    return np.concatenate([buffer, none]), starts, ends
+
+
+def null_value(serializer: TypeSerializer, kind: pa.DataType) -> Bytes:
+    """A null in a map: the flag, and what the serializer writes where it can."""
+    try:
+        return np.concatenate([np.ones(1, np.uint8), encode_column(serializer, pa.nulls(1, kind))[0]])
+    except SavepointError:
+        return np.ones(1, np.uint8)
+
+
+def _aligned(access: pa.Array, there: Flags, user_keys: pa.Array) -> pa.Array:
+    """The times of a map of last accesses, which must have the same keys in the same order."""
+    _, keys, times = map_parts(_present(access, there))
+    if not keys.equals(user_keys):
+        raise ValueRangeError(
+            "a map of last accesses does not have the keys of its map",
+            expected="the same keys in the same order",
+            remedy="keep both columns as they were read, or leave the last accesses out: then they are now",
+        )
+    return times

@@ -1,0 +1,109 @@
+"""Which table a request means, and that table. The only door of this package for a reader."""
+
+from __future__ import annotations
+
+from pyspark_savepoint.formats.errors import OptionError, SavepointError, StateNotFoundError, did_you_mean
+from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint, find_snapshots
+from pyspark_savepoint.statebackends.catalog.table import SCHEMAS, CatalogTable
+from pyspark_savepoint.statebackends.model.request import Table, TableRequest
+from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders, is_key_value, is_namespaced
+from pyspark_savepoint.statebackends.surveys.registry import SURVEYS, survey
+from pyspark_savepoint.statebackends.tables.entries_table import EntriesTable
+from pyspark_savepoint.statebackends.tables.flat_table import FlatTable
+from pyspark_savepoint.statebackends.tables.keyed_table import KeyedTable
+from pyspark_savepoint.statebackends.tables.operator_table import OperatorTable, operator_sources
+from pyspark_savepoint.statebackends.tables.timers_table import TimersTable
+
+OPERATOR_STATE = "operator_state"
+KEYED_TABLES = ("keyed_state", "window_state", "timers")
+TABLES = (*KEYED_TABLES, OPERATOR_STATE, *SCHEMAS, *SURVEYS)
+
+
+def open_table(request: TableRequest) -> Table:
+    """The table of a request; errors name what is there instead of what was asked for."""
+    if request.table is not None and request.table not in TABLES:
+        raise OptionError(f"there is no table {request.table!r}", remedy=did_you_mean(request.table, TABLES))
+    named = any(name is not None for name in (request.uid, request.uid_hash, request.operator_name))
+    if request.table is not None and request.table in SCHEMAS:
+        return CatalogTable.of(request, request.table)
+    if request.table is not None and request.table in SURVEYS:
+        return survey(request, request.table)
+    if not named:
+        return _without_operator(request)
+    savepoint = Savepoint.open(request.path, allow_outside=request.allow_outside)
+    request = request.of_version(savepoint.metadata.version)
+    operator = savepoint.operator(uid=request.uid, uid_hash=request.uid_hash, name=request.operator_name)
+    try:
+        return _of_operator(savepoint, operator, request)
+    except SavepointError as error:
+        raise error.with_facts(path=savepoint.path, operator=operator.label) from None
+
+
+def _without_operator(request: TableRequest) -> Table:
+    if request.table is not None or request.state is not None:
+        raise OptionError(
+            f"option '{'table' if request.table else 'state'}' needs an operator",
+            path=request.path,
+            remedy="name it with 'uid', 'uidHash' or 'operatorName'; the path without options lists all operators",
+        )
+    # A folder of several snapshots is listed, instead of failing.
+    if len(find_snapshots(request.path, depth=0)) != 1 and len(find_snapshots(request.path)) > 1:
+        return CatalogTable.of(request, "snapshots")
+    return CatalogTable.of(request, "states")
+
+
+def _of_operator(savepoint: Savepoint, operator: OperatorState, request: TableRequest) -> Table:
+    if request.entries is not None:
+        return EntriesTable(savepoint, operator, request)
+    table = request.table or _default_table(savepoint, operator, request)
+    if table == "timers":
+        return TimersTable(savepoint, operator, request)
+    if table == OPERATOR_STATE:
+        return OperatorTable(savepoint, operator, request, _one_state(savepoint, operator, request))
+    if request.flatten:
+        return FlatTable(savepoint, operator, request, table == "window_state")
+    return KeyedTable(savepoint, operator, request, table == "window_state")
+
+
+def _default_table(savepoint: Savepoint, operator: OperatorState, request: TableRequest) -> str:
+    names = _operator_state_names(savepoint, operator)
+    if request.state is not None and request.state in names:
+        return OPERATOR_STATE
+    if any(subtask.managed_keyed_state is not None for subtask in operator.subtasks.values()):
+        return _default_keyed_table(savepoint, operator)
+    if names:
+        return OPERATOR_STATE
+    raise StateNotFoundError(
+        "the operator has no state of its own kind of table",
+        path=savepoint.path,
+        operator=operator.label,
+        remedy="load the path without options to see what the snapshot has",
+    )
+
+
+def _default_keyed_table(savepoint: Savepoint, operator: OperatorState) -> str:
+    """Keyed state; windows where there is nothing else; timers where there are only those."""
+    metas = [meta for header in OperatorHeaders.read(savepoint, operator).headers for meta in header.states]
+    namespaced = [is_namespaced(meta) for meta in metas if is_key_value(meta)]
+    if not namespaced:
+        return "timers"
+    return "window_state" if all(namespaced) else "keyed_state"
+
+
+def _one_state(savepoint: Savepoint, operator: OperatorState, request: TableRequest) -> str:
+    names = _operator_state_names(savepoint, operator)
+    if request.state is not None:
+        return request.state
+    if len(names) == 1:
+        return names[0]
+    raise OptionError(
+        "option 'state' is missing: the operator has several operator states",
+        operator=operator.label,
+        remedy="it has " + ", ".join(repr(name) for name in names) if names else "it has none",
+    )
+
+
+def _operator_state_names(savepoint: Savepoint, operator: OperatorState) -> list[str]:
+    headers = (source.header() for source in operator_sources(savepoint, operator))
+    return list(dict.fromkeys(meta.name for header in headers for meta in header.states))

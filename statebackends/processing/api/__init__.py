@@ -1,0 +1,1 @@
+"""What user functions see: functions, state, windows, triggers, timers."""

@@ -1,0 +1,1 @@
+"""State backends that hold state while functions run."""

@@ -1,0 +1,237 @@
+"""States behind an adapter: what is stored is not what is seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, Protocol
+
+from pyspark_savepoint.statebackends.model.descriptors import StateKind
+from pyspark_savepoint.statebackends.processing.api.state import (
+    AggregatingState,
+    AppendingState,
+    ListState,
+    MapState,
+    ReducingState,
+    State,
+    ValueState,
+)
+from pyspark_savepoint.statebackends.processing.backends.map_views import MapViews
+
+#: What ``out`` gives where there is a stored value that is not to be seen.
+GONE = object()
+#: What an aggregating state is given instead of an element where only its accumulator's time is to be set.
+TOUCH = object()
+
+
+class Adapter(Protocol):
+    """What is stored for a value, and what is seen of it."""
+
+    @property
+    def expires(self) -> bool:
+        """Whether what is stored may ever expire."""
+
+    @property
+    def touches(self) -> bool:
+        """Whether reading stores the value anew."""
+
+    def expired(self, stored: Any) -> bool:
+        """Whether what is stored goes once somebody has looked at it."""
+
+    def into(self, value: Any) -> Any:
+        """What is stored."""
+
+    def out(self, stored: Any) -> Any:
+        """What is seen, or GONE."""
+
+
+def _seen(adapter: Adapter, stored: Any, forget: Callable[[], None], keep: Callable[[Any], None]) -> Any:
+    """What is seen of a stored value, or GONE. Looking at it may remove it or store it anew: the adapter says so."""
+    value = adapter.out(stored)
+    if adapter.expired(stored):
+        forget()
+    elif adapter.touches:
+        keep(adapter.into(value))
+    return value
+
+
+def _seen_or_none(adapter: Adapter, stored: Any, forget: Callable[[], None], keep: Callable[[Any], None]) -> Any:
+    value = None if stored is None else _seen(adapter, stored, forget, keep)
+    return None if value is GONE else value
+
+
+class AdaptedValueState(ValueState[Any]):
+    """A value."""
+
+    __slots__ = ("_adapter", "_inner")
+
+    def __init__(self, inner: ValueState[Any], adapter: Adapter) -> None:
+        self._inner, self._adapter = inner, adapter
+
+    def value(self) -> Any:
+        """The value, or None."""
+        return _seen_or_none(self._adapter, self._inner.value(), self._inner.clear, self._inner.update)
+
+    def update(self, value: Any) -> None:
+        """Set it."""
+        self._inner.update(None if value is None else self._adapter.into(value))
+
+    def clear(self) -> None:
+        """Forget it."""
+        self._inner.clear()
+
+
+class AdaptedListState(ListState[Any]):
+    """A list, element by element."""
+
+    __slots__ = ("_adapter", "_inner")
+
+    def __init__(self, inner: ListState[Any], adapter: Adapter) -> None:
+        self._inner, self._adapter = inner, adapter
+
+    def _into(self, values: Iterable[Any]) -> list[Any]:
+        return [None if value is None else self._adapter.into(value) for value in values]
+
+    def get(self) -> list[Any]:
+        """The elements. What has expired goes where all has, or where the others are stored anew."""
+        stored = self._inner.get()
+        seen = [self._adapter.out(each) for each in stored]
+        if self._adapter.expires and stored:
+            kept = [value for value, each in zip(seen, stored, strict=True) if not self._adapter.expired(each)]
+            if not kept:
+                self._inner.clear()
+            elif self._adapter.touches:
+                self._inner.update(self._into(kept))
+        return [value for value in seen if value is not GONE]
+
+    def add(self, value: Any) -> None:
+        """Append one."""
+        self._inner.add(None if value is None else self._adapter.into(value))
+
+    def add_all(self, values: Iterable[Any]) -> None:
+        """Append some."""
+        self._inner.add_all(self._into(values))
+
+    def update(self, values: Iterable[Any]) -> None:
+        """Have these."""
+        self._inner.update(self._into(values))
+
+    def clear(self) -> None:
+        """Forget them."""
+        self._inner.clear()
+
+
+class AdaptedMapState(MapViews[Any, Any]):
+    """A map, value by value. A value of None is stored as it is where it has no time of its own to keep."""
+
+    __slots__ = ("_adapter", "_inner")
+
+    def __init__(self, inner: MapState[Any, Any], adapter: Adapter) -> None:
+        self._inner, self._adapter = inner, adapter
+
+    def get(self, key: Any) -> Any:
+        """The value of a user key, or None."""
+        value = self._look(key, self._inner.get(key))
+        return None if value is GONE else value
+
+    def _look(self, key: Any, stored: Any) -> Any:
+        """The value, or GONE."""
+        if stored is None:
+            return None
+        return _seen(self._adapter, stored, partial(self._inner.remove, key), partial(self._inner.put, key))
+
+    def put(self, key: Any, value: Any) -> None:
+        """Set it."""
+        self._inner.put(key, self._adapter.into(value))
+
+    def put_all(self, values: Mapping[Any, Any]) -> None:
+        """Set some."""
+        for key, value in values.items():
+            self.put(key, value)
+
+    def remove(self, key: Any) -> None:
+        """Forget one."""
+        self._inner.remove(key)
+
+    def contains(self, key: Any) -> bool:
+        """Whether there is one that is seen."""
+        if not self._adapter.expires:
+            return self._inner.contains(key)
+        return self._inner.contains(key) and self._look(key, self._inner.get(key)) is not GONE
+
+    def is_empty(self) -> bool:
+        """Whether there is no user key, one that has expired and was not looked at since among them."""
+        return self._inner.is_empty()
+
+    def _map(self) -> dict[Any, Any]:
+        seen = {key: self._look(key, stored) for key, stored in list(self._inner.items())}
+        return {key: value for key, value in seen.items() if value is not GONE}
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._inner.clear()
+
+
+class AdaptedReducingState(ReducingState[Any]):
+    """A reduced value; the backend's reduce function is :func:`_reduce`."""
+
+    __slots__ = ("_adapter", "_inner")
+
+    def __init__(self, inner: AppendingState[Any, Any], adapter: Adapter) -> None:
+        self._inner, self._adapter = inner, adapter
+
+    def get(self) -> Any:
+        """The value, or None."""
+        return _seen_or_none(self._adapter, self._inner.get(), self._inner.clear, self._replace)
+
+    def _replace(self, stored: Any) -> None:
+        self._inner.clear()
+        self._inner.add(stored)
+
+    def add(self, value: Any) -> None:
+        """Reduce one into it."""
+        self._inner.add(self._adapter.into(value))
+
+    def clear(self) -> None:
+        """Forget it."""
+        self._inner.clear()
+
+
+class AdaptedAggregatingState(AggregatingState[Any, Any]):
+    """An accumulator; the backend's function is :class:`_Aggregate`, which sees through what is stored, and gives it
+    with the result.
+    """
+
+    __slots__ = ("_adapter", "_inner")
+
+    def __init__(self, inner: AppendingState[Any, Any], adapter: Adapter) -> None:
+        self._inner, self._adapter = inner, adapter
+
+    def get(self) -> Any:
+        """The result, or None."""
+        found = self._inner.get()
+        if found is None:
+            return None
+        stored, result = found
+        if self._adapter.expired(stored):
+            self._inner.clear()
+        elif self._adapter.touches:
+            self._inner.add(TOUCH)
+        return result
+
+    def add(self, value: Any) -> None:
+        """Add one."""
+        self._inner.add(value)
+
+    def clear(self) -> None:
+        """Forget it."""
+        self._inner.clear()
+
+
+ADAPTED: Mapping[StateKind, Callable[[Any, Adapter], State]] = {
+    StateKind.VALUE: AdaptedValueState,
+    StateKind.LIST: AdaptedListState,
+    StateKind.MAP: AdaptedMapState,
+    StateKind.REDUCING: AdaptedReducingState,
+    StateKind.AGGREGATING: AdaptedAggregatingState,
+}

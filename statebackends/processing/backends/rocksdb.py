@@ -1,0 +1,113 @@
+"""The state backend of unsorted input that is larger than memory: RocksDB in a local folder, gone with the task.
+
+    entry   := u16 state  u8[] place  u8[] namespace  u8[] userKey  u32 (bytes of place)  u32 (bytes of namespace)
+    list    := the number of its elements, and one entry per element whose user key is its number
+
+Serialized keys say themselves where they end, so no key's entries begin as another's do; entries of a state stand in
+the order of key groups and keys. Values are those of :mod:`codec`. The library (``rocksdict``) is the optional extra
+``rocksdb``. Twin: ``RocksDBKeyedStateBackend``.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.statebackends.model.sort import local_directory
+from pyspark_savepoint.statebackends.processing.api.state import State
+from pyspark_savepoint.statebackends.processing.backends.backend import KeyedStateBackend, RegisteredState, StateOutput
+from pyspark_savepoint.statebackends.processing.backends.rocksdb_states import ROCKS, RocksState
+from pyspark_savepoint.statebackends.processing.backends.tables import merged
+
+#: Bytes of blocks that a task keeps in memory.
+BLOCK_CACHE = 128 << 20
+
+
+class RocksDBStateBackend(KeyedStateBackend):
+    """The states of all keys, on disk."""
+
+    def __init__(self, directory: str | None = None) -> None:
+        super().__init__()
+        folder = tempfile.mkdtemp(prefix="savepoint-rocksdb-", dir=directory or local_directory())
+        with ExitStack() as leaving:
+            leaving.callback(shutil.rmtree, folder, ignore_errors=True)
+            self._db = open_database(folder)
+            self._leave = leaving.pop_all()
+        self._states: list[tuple[RocksState, StateOutput]] = []
+
+    def create(self, state: RegisteredState, output: StateOutput) -> State:
+        """A state with a number of its own."""
+        created = ROCKS[state.kind](self._db, len(self._states), state)
+        self._states.append((created, output))
+        return created
+
+    def set_current_key(self, key: Any, place: bytes) -> None:
+        """All states are those of this key."""
+        if place != self.place:
+            for state, _ in self._states:
+                state.go(place, b"")
+            self.place = place
+        self.key = key
+
+    def set_current_namespace(self, state: State, namespace: Any) -> None:
+        """A state is that of the key and this namespace."""
+        assert isinstance(state, RocksState)
+        state.go(self.place, namespace.to_bytes())
+        state.windows = type(namespace)
+
+    def merge_namespaces(self, state: State, target: Any, sources: Iterator[Any]) -> None:
+        """Contents are read, merged and put where the target is."""
+        assert isinstance(state, RocksState)
+        contents = []
+        for namespace in sources:
+            self.set_current_namespace(state, namespace)
+            content = state.content()
+            if content is not None:
+                contents.append(content)
+                state.clear()
+        added = merged(state.state, contents)
+        if added is not None:
+            self.set_current_namespace(state, target)
+            old = state.content()
+            state.put_content(added if old is None else merged(state.state, [old, added]))
+
+    def finish(self) -> Iterator[None]:
+        """All keys, in order."""
+        for state, output in self._states:
+            for place, namespace, content in state.everything():
+                output.add(place, namespace, content)
+                yield
+
+    def close(self) -> None:
+        """Remove the folder."""
+        with self._leave:
+            self._db.close()
+
+
+def open_database(folder: str) -> Any:
+    """A database of bytes without a write-ahead log: it need not outlive its task."""
+    try:
+        from rocksdict import BlockBasedOptions, Cache, Options, Rdict, WriteOptions
+    except ImportError:
+        raise OptionError(
+            "the state backend 'rocksdb' needs a library that is not installed",
+            expected="rocksdict",
+            remedy="pip install 'pyspark-savepoint[rocksdb]' on all machines, or stay with sorted input",
+        ) from None
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.set_write_buffer_size(64 << 20)
+    # With millions of keys most are looked up in files: filters and a cache save a third there.
+    tables = BlockBasedOptions()
+    tables.set_bloom_filter(10, False)
+    tables.set_block_cache(Cache(BLOCK_CACHE))
+    options.set_block_based_table_factory(tables)
+    database = Rdict(folder, options)
+    unlogged: Any = WriteOptions()
+    unlogged.disable_wal = True
+    database.set_write_options(unlogged)
+    return database

@@ -1,0 +1,268 @@
+"""States whose entries are in RocksDB: see :mod:`rocksdb` for what an entry is."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from pyspark_savepoint.statebackends.model.descriptors import StateKind
+from pyspark_savepoint.statebackends.processing.api.state import (
+    AggregatingState,
+    ListState,
+    ReducingState,
+    State,
+    ValueState,
+)
+from pyspark_savepoint.statebackends.processing.backends.backend import RegisteredState, needs_element
+from pyspark_savepoint.statebackends.processing.backends.codec import Codec, codec, key_codec
+from pyspark_savepoint.statebackends.processing.backends.map_views import MapViews
+
+_STATE, _COUNT, _LENGTHS = struct.Struct(">H"), struct.Struct(">Q"), struct.Struct(">II")
+_PRESENT, _ABSENT = b"\1", b"\0"
+
+
+class RocksState(State):
+    """What the kinds of state have in common: where their entries are."""
+
+    def __init__(self, database: Any, number: int, state: RegisteredState) -> None:
+        self.state = state
+        self.prefix = _STATE.pack(number)
+        #: The class of the namespaces, once there is one.
+        self.windows: Any = None
+        self._db = database
+        self._get: Callable[[bytes], bytes | None] = database.get
+        self._put: Callable[[bytes, bytes], None] = database.put
+        self._delete: Callable[[bytes], None] = database.delete
+        *keys, value = state.units
+        self.codecs: list[Codec] = [*map(key_codec, keys), codec(value)]
+        self.encode, self.decode = self.codecs[-1]
+        self.go(b"", b"")
+
+    def go(self, place: bytes, namespace: bytes) -> None:
+        """Entries are of this place and namespace."""
+        self._head = self.prefix + place + namespace
+        self._tail = _LENGTHS.pack(len(place), len(namespace))
+        self._here = self._head + self._tail
+
+    def clear(self) -> None:
+        """Forget the entry."""
+        self._delete(self._here)
+
+    def content(self) -> Any:
+        """What outputs are given; None where there is nothing."""
+        data = self._get(self._here)
+        return None if data is None else self.decode(data)
+
+    def put_content(self, content: Any) -> None:
+        """The reverse of :meth:`content`."""
+        self._put(self._here, self.encode(content))
+
+    def entries(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Entries that begin with some bytes, in order."""
+        from rocksdict import ReadOptions
+
+        cursor = self._db.iter(ReadOptions())
+        cursor.seek(prefix)
+        while cursor.valid():
+            key = cursor.key()
+            if not key.startswith(prefix):
+                break
+            yield key, cursor.value()
+            cursor.next()
+        cursor.status()
+
+    def everything(self) -> Iterator[tuple[bytes, Any, Any]]:
+        """Place, namespace and content of every key, in order."""
+        where: tuple[bytes, bytes] | None = None
+        for key, _ in self.entries(self.prefix):
+            place_bytes, namespace_bytes = _LENGTHS.unpack_from(key, len(key) - _LENGTHS.size)
+            start = len(self.prefix)
+            here = key[start : start + place_bytes], key[start + place_bytes : start + place_bytes + namespace_bytes]
+            if here != where:
+                where = here
+                self.go(*here)
+                content = self.content()
+                if content is not None:
+                    yield here[0], self.windows.from_bytes(here[1]) if here[1] else None, content
+
+
+class RocksValueState(RocksState, ValueState[Any]):
+    """A value."""
+
+    def value(self) -> Any:
+        """The value, or None."""
+        data = self._get(self._here)
+        return None if data is None else self.decode(data)
+
+    def update(self, value: Any) -> None:
+        """Set it."""
+        if value is None:
+            self._delete(self._here)
+        else:
+            self._put(self._here, self.encode(value))
+
+
+class RocksListState(RocksState, ListState[Any]):
+    """Elements, each an entry: adding one costs the same however long the list is."""
+
+    def _count(self) -> int:
+        data = self._get(self._here)
+        return 0 if data is None else int(_COUNT.unpack(data)[0])
+
+    def _append(self, values: list[Any], at: int) -> None:
+        for i, value in enumerate(values, at):
+            needs_element(value, self.state.name)
+            self._put(self._head + _COUNT.pack(i) + self._tail, self.encode(value))
+        self._put(self._here, _COUNT.pack(at + len(values)))
+
+    def get(self) -> list[Any]:
+        """The elements."""
+        found = []
+        for i in range(self._count()):
+            data = self._get(self._head + _COUNT.pack(i) + self._tail)
+            assert data is not None
+            found.append(self.decode(data))
+        return found
+
+    def add(self, value: Any) -> None:
+        """Append one."""
+        self._append([value], self._count())
+
+    def add_all(self, values: Iterable[Any]) -> None:
+        """Append some."""
+        added = list(values)
+        if added:
+            if None in added:
+                needs_element(None, self.state.name)
+            self._append(added, self._count())
+
+    def update(self, values: Iterable[Any]) -> None:
+        """Have these."""
+        elements = list(values)
+        if None in elements:
+            needs_element(None, self.state.name)
+        self.clear()
+        if elements:
+            self._append(elements, 0)
+
+    def clear(self) -> None:
+        """Forget them."""
+        for i in range(self._count()):
+            self._delete(self._head + _COUNT.pack(i) + self._tail)
+        self._delete(self._here)
+
+    def content(self) -> Any:
+        """The elements, or None without any."""
+        return self.get() or None
+
+    def put_content(self, content: Any) -> None:
+        """Have these."""
+        self.update(content)
+
+
+class RocksMapState(RocksState, MapViews[Any, Any]):
+    """User keys, each an entry."""
+
+    def _at(self, key: Any) -> bytes:
+        encode, _ = self.codecs[0]
+        return self._head + (_ABSENT if key is None else _PRESENT + encode(key)) + self._tail
+
+    def _map(self) -> dict[Any, Any]:
+        _, decode = self.codecs[0]
+        start, end = len(self._head), len(self._tail)
+        found = {}
+        for entry, data in self.entries(self._head):
+            key = entry[start : len(entry) - end]
+            found[None if key == _ABSENT else decode(key[1:])] = self._value(data)
+        return found
+
+    def _value(self, data: bytes) -> Any:
+        return None if data == _ABSENT else self.decode(data[1:])
+
+    def get(self, key: Any) -> Any:
+        """The value of a user key, or None."""
+        data = self._get(self._at(key))
+        return None if data is None else self._value(data)
+
+    def put(self, key: Any, value: Any) -> None:
+        """Set it."""
+        self._put(self._at(key), _ABSENT if value is None else _PRESENT + self.encode(value))
+
+    def put_all(self, values: Mapping[Any, Any]) -> None:
+        """Set some."""
+        for key, value in values.items():
+            self.put(key, value)
+
+    def remove(self, key: Any) -> None:
+        """Forget one."""
+        self._delete(self._at(key))
+
+    def contains(self, key: Any) -> bool:
+        """Whether there is one."""
+        return self._get(self._at(key)) is not None
+
+    def is_empty(self) -> bool:
+        """Whether there is none."""
+        return next(self.entries(self._head), None) is None
+
+    def clear(self) -> None:
+        """Forget all."""
+        for key, _ in list(self.entries(self._head)):
+            self._delete(key)
+
+    def content(self) -> Any:
+        """The map, or None where it is empty."""
+        return self._map() or None
+
+    def put_content(self, content: Any) -> None:
+        """Have these."""
+        self.put_all(content)
+
+
+class RocksReducingState(RocksState, ReducingState[Any]):
+    """A value that elements are reduced into."""
+
+    def get(self) -> Any:
+        """The value, or None."""
+        return self.content()
+
+    def add(self, value: Any) -> None:
+        """Reduce one into it."""
+        assert self.state.reduce is not None
+        old = self.content()
+        new = value if old is None else self.state.reduce(old, value)
+        if new is None:
+            self.clear()
+        else:
+            self.put_content(new)
+
+
+class RocksAggregatingState(RocksState, AggregatingState[Any, Any]):
+    """An accumulator."""
+
+    def get(self) -> Any:
+        """The result, or None."""
+        assert self.state.aggregate is not None
+        accumulator = self.content()
+        return None if accumulator is None else self.state.aggregate.get_result(accumulator)
+
+    def add(self, value: Any) -> None:
+        """Add one."""
+        aggregate = self.state.aggregate
+        assert aggregate is not None
+        old = self.content()
+        new = aggregate.add(value, aggregate.create_accumulator() if old is None else old)
+        if new is None:
+            self.clear()
+        else:
+            self.put_content(new)
+
+
+ROCKS: Mapping[StateKind, Callable[[Any, int, RegisteredState], RocksState]] = {
+    StateKind.VALUE: RocksValueState,
+    StateKind.LIST: RocksListState,
+    StateKind.MAP: RocksMapState,
+    StateKind.REDUCING: RocksReducingState,
+    StateKind.AGGREGATING: RocksAggregatingState,
+}

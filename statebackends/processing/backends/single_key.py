@@ -1,0 +1,95 @@
+"""The state backend of sorted input: it holds the state of one key (FLIP-140).
+
+A state object is a thin wrapper of its value: no look-up, no key groups. A key other than the current one prunes: what
+the states hold goes to their outputs, and they are empty again. Windowed state is a dict of this key's namespaces.
+Twins: ``BatchExecutionKeyedStateBackend``; states: :mod:`single_key_states`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from pyspark_savepoint.statebackends.processing.api.state import State
+from pyspark_savepoint.statebackends.processing.backends.backend import KeyedStateBackend, RegisteredState, StateOutput
+from pyspark_savepoint.statebackends.processing.backends.single_key_states import (
+    COLLECTION_SLOTS,
+    VALUE_SLOTS,
+    CollectionSlot,
+    ValueSlot,
+)
+from pyspark_savepoint.statebackends.processing.backends.tables import TABLES, Place, merge_tables
+
+Add = Callable[[bytes, Any, Any], None]
+
+
+class SingleKeyStateBackend(KeyedStateBackend):
+    """The state of one key."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._values: list[tuple[ValueSlot, Add]] = []
+        self._collections: list[tuple[CollectionSlot, Callable[[], Any], Add]] = []
+        self._windowed: list[tuple[dict[Any, Any], Add]] = []
+        self._places: dict[State, tuple[Place, dict[Any, Any], RegisteredState]] = {}
+
+    def create(self, state: RegisteredState, output: StateOutput) -> State:
+        """A slot; of windowed state a dict of namespaces."""
+        if state.namespaced:
+            place, table = Place(), dict[Any, Any]()
+            self._windowed.append((table, output.add))
+            windowed = TABLES[state.kind](place, table, state)
+            self._places[windowed] = (place, table, state)
+            return windowed
+        if state.kind in VALUE_SLOTS:
+            value = VALUE_SLOTS[state.kind](state)
+            self._values.append((value, output.add))
+            return value
+        collection = COLLECTION_SLOTS[state.kind](state)
+        self._collections.append((collection, type(collection.content), output.add))
+        return collection
+
+    def set_current_key(self, key: Any, place: bytes) -> None:
+        """Another key: what there is of the one before goes out.
+
+        What was handed out of a collection stays what it is, for the next key has another one. Every key comes by
+        here, so all of it is in one function.
+        """
+        before = self.place
+        if place != before:
+            if before:
+                for value, add in self._values:
+                    content = value.content
+                    if content is not None:
+                        value.content = None
+                        add(before, None, content)
+                if self._collections:
+                    for collection, empty, add in self._collections:
+                        content = collection.content
+                        if content:
+                            collection.content = empty()
+                            add(before, None, content)
+                if self._windowed:
+                    self._prune_windows(before)
+            self.place = place
+        self.key = key
+
+    def _prune_windows(self, place: bytes) -> None:
+        for table, add in self._windowed:
+            for namespace, content in table.items():
+                add(place, namespace, content)
+            table.clear()
+
+    def set_current_namespace(self, state: State, namespace: Any) -> None:
+        """The namespace is the whole look-up."""
+        self._places[state][0].now = namespace
+
+    def merge_namespaces(self, state: State, target: Any, sources: Iterator[Any]) -> None:
+        """Within the dict of this key."""
+        _, table, registered = self._places[state]
+        merge_tables(table, registered, target, sources)
+
+    def finish(self) -> Iterator[None]:
+        """The last key is done."""
+        self.set_current_key(None, b"")
+        yield

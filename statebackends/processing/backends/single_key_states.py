@@ -1,0 +1,191 @@
+"""The states of one key: thin wrappers of their ``content``, which the backend takes away when the key is done.
+
+Twins: ``BatchExecutionKeyValueState`` and its siblings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, ItemsView, Iterable, KeysView, Mapping, ValuesView
+from typing import Any
+
+from pyspark_savepoint.statebackends.model.descriptors import StateKind
+from pyspark_savepoint.statebackends.processing.api.state import (
+    AggregatingState,
+    ListState,
+    MapState,
+    ReducingState,
+    ValueState,
+)
+from pyspark_savepoint.statebackends.processing.api.state_descriptors import AggregateFunction
+from pyspark_savepoint.statebackends.processing.backends.backend import RegisteredState, needs_element
+
+
+class SingleKeyValueState(ValueState[Any]):
+    """A value."""
+
+    __slots__ = ("content",)
+
+    def __init__(self, state: RegisteredState) -> None:
+        self.content: Any = None
+
+    def value(self) -> Any:
+        """The value, or None."""
+        return self.content
+
+    def update(self, value: Any) -> None:
+        """Set it."""
+        self.content = value
+
+    def clear(self) -> None:
+        """Forget it."""
+        self.content = None
+
+
+class SingleKeyListState(ListState[Any]):
+    """A list."""
+
+    __slots__ = ("_name", "content")
+
+    def __init__(self, state: RegisteredState) -> None:
+        self._name = state.name
+        self.content: list[Any] = []
+
+    def get(self) -> list[Any]:
+        """The elements."""
+        return self.content or []
+
+    def add(self, value: Any) -> None:
+        """Append one."""
+        if value is None:
+            needs_element(value, self._name)
+        self.content.append(value)
+
+    def add_all(self, values: Iterable[Any]) -> None:
+        """Append some."""
+        added = list(values)
+        if None in added:
+            needs_element(None, self._name)
+        self.content += added
+
+    def update(self, values: Iterable[Any]) -> None:
+        """Have these."""
+        elements = list(values)
+        if None in elements:
+            needs_element(None, self._name)
+        self.content = elements
+
+    def clear(self) -> None:
+        """Forget them. A list that was handed out stays what it is."""
+        self.content = []
+
+
+class SingleKeyMapState(MapState[Any, Any]):
+    """A map."""
+
+    __slots__ = ("content",)
+
+    def __init__(self, state: RegisteredState) -> None:
+        self.content: dict[Any, Any] = {}
+
+    def get(self, key: Any) -> Any:
+        """The value of a user key, or None."""
+        return self.content.get(key)
+
+    def put(self, key: Any, value: Any) -> None:
+        """Set it."""
+        self.content[key] = value
+
+    def put_all(self, values: Mapping[Any, Any]) -> None:
+        """Set some."""
+        self.content.update(values)
+
+    def remove(self, key: Any) -> None:
+        """Forget one."""
+        self.content.pop(key, None)
+
+    def contains(self, key: Any) -> bool:
+        """Whether there is one."""
+        return key in self.content
+
+    def items(self) -> ItemsView[Any, Any]:
+        """Keys and values."""
+        return self.content.items()
+
+    def keys(self) -> KeysView[Any]:
+        """Keys."""
+        return self.content.keys()
+
+    def values(self) -> ValuesView[Any]:
+        """Values."""
+        return self.content.values()
+
+    def is_empty(self) -> bool:
+        """Whether there is none."""
+        return not self.content
+
+    def clear(self) -> None:
+        """Forget all."""
+        self.content = {}
+
+
+class SingleKeyReducingState(ReducingState[Any]):
+    """A value that elements are reduced into."""
+
+    __slots__ = ("_reduce", "content")
+
+    def __init__(self, state: RegisteredState) -> None:
+        assert state.reduce is not None
+        self._reduce: Callable[[Any, Any], Any] = state.reduce
+        self.content: Any = None
+
+    def get(self) -> Any:
+        """The value, or None."""
+        return self.content
+
+    def add(self, value: Any) -> None:
+        """Reduce one into it."""
+        self.content = value if self.content is None else self._reduce(self.content, value)
+
+    def clear(self) -> None:
+        """Forget it."""
+        self.content = None
+
+
+class SingleKeyAggregatingState(AggregatingState[Any, Any]):
+    """An accumulator."""
+
+    __slots__ = ("_aggregate", "content")
+
+    def __init__(self, state: RegisteredState) -> None:
+        assert state.aggregate is not None
+        self._aggregate: AggregateFunction[Any, Any, Any] = state.aggregate
+        self.content: Any = None
+
+    def get(self) -> Any:
+        """The result, or None."""
+        return None if self.content is None else self._aggregate.get_result(self.content)
+
+    def add(self, value: Any) -> None:
+        """Add one."""
+        accumulator = self.content
+        if accumulator is None:
+            accumulator = self._aggregate.create_accumulator()
+        self.content = self._aggregate.add(value, accumulator)
+
+    def clear(self) -> None:
+        """Forget it."""
+        self.content = None
+
+
+#: States that have one value, which is None where there is none, and those that are empty then.
+ValueSlot = SingleKeyValueState | SingleKeyReducingState | SingleKeyAggregatingState
+CollectionSlot = SingleKeyListState | SingleKeyMapState
+VALUE_SLOTS: Mapping[StateKind, Callable[[RegisteredState], ValueSlot]] = {
+    StateKind.VALUE: SingleKeyValueState,
+    StateKind.REDUCING: SingleKeyReducingState,
+    StateKind.AGGREGATING: SingleKeyAggregatingState,
+}
+COLLECTION_SLOTS: Mapping[StateKind, Callable[[RegisteredState], CollectionSlot]] = {
+    StateKind.LIST: SingleKeyListState,
+    StateKind.MAP: SingleKeyMapState,
+}

@@ -1,0 +1,1 @@
+"""Operators that run user functions over records."""

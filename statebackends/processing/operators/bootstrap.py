@@ -1,0 +1,191 @@
+"""Bootstrapping in one task: records of some keys in, entries of their state out.
+
+The driver makes a :class:`BootstrapPlan`, which is pickled to the tasks; :meth:`BootstrapPlan.describe` opens the
+functions once to learn what states there are. Twins: ``KeyedStateBootstrapOperator``, ``WindowOperator``,
+``BoundedOneInputStreamTask``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+
+from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.serializers.notation.notation import DEFAULT_VERSION, parse_type
+from pyspark_savepoint.statebackends.model.descriptors import USER_TIMERS, KeyedDescriptor, StateDescriptor
+from pyspark_savepoint.statebackends.model.key_codec import KeyCodec
+from pyspark_savepoint.statebackends.processing.api.functions import KeyedStateBootstrapFunction
+from pyspark_savepoint.statebackends.processing.backends.backend import KeyedStateBackend
+from pyspark_savepoint.statebackends.processing.backends.backends import create_backend
+from pyspark_savepoint.statebackends.processing.operators.contexts import ElementContext
+from pyspark_savepoint.statebackends.processing.operators.entry_output import PLAIN, drain
+from pyspark_savepoint.statebackends.processing.operators.records import Chunk, RecordOrder, Records
+from pyspark_savepoint.statebackends.processing.operators.registry import ObjectReuse, Registry
+from pyspark_savepoint.statebackends.processing.operators.window_operator import WindowOperator, WindowSpec
+from pyspark_savepoint.statebackends.processing.runtime.garbage import rows_in_thousands
+from pyspark_savepoint.statebackends.processing.runtime.guard import Closing, UserCode, yields_nothing
+
+
+@dataclass(frozen=True)
+class BootstrapPlan:
+    """What tasks do with their records. ``states`` are those of the head of all state files, once they are known."""
+
+    function: KeyedStateBootstrapFunction | WindowSpec
+    key: KeyedDescriptor
+    columns: tuple[str, ...]
+    max_parallelism: int
+    order: RecordOrder = field(default_factory=RecordOrder)
+    backend: str = "single_key"
+    reuse: ObjectReuse = ObjectReuse.DEFAULT
+    flink_version: tuple[int, int] = DEFAULT_VERSION
+    parallelism: int = 1
+    states: tuple[StateDescriptor, ...] | None = None
+
+    def describe(self) -> BootstrapPlan:
+        """The plan with its states: on the driver, with a copy of the function."""
+        task = BootstrapTask(self, 0)
+        with task.closing():
+            task.open()
+        return replace(self, states=tuple(task.registry.states))
+
+    @property
+    def descriptor(self) -> KeyedDescriptor:
+        """What is written: the key, and the states that were found."""
+        assert self.states is not None
+        return replace(self.key, states=self.states)
+
+
+class BootstrapTask:
+    """One task of a plan."""
+
+    def __init__(self, plan: BootstrapPlan, index: int) -> None:
+        self.plan = plan
+        codec = KeyCodec(plan.key, plan.max_parallelism)
+        self.records = Records(codec, plan.order, plan.columns, self._plain_elements())
+        # Last, for from here on there may be files, which only closing() lets go of.
+        self.backend: KeyedStateBackend = create_backend(plan.backend)
+        self.registry = Registry(
+            self.backend, plan.key.key_serializer, plan.flink_version, plan.reuse, plan.states,
+            index_of_this_subtask=index, number_of_parallel_subtasks=plan.parallelism,
+        )  # fmt: skip
+
+    def _plain_elements(self) -> bool:
+        """Whether windows have values instead of rows: their element type has no fields."""
+        function, columns = self.plan.function, self.plan.columns
+        if not isinstance(function, WindowSpec):
+            return False
+        kind = parse_type(function.element_type, self.plan.flink_version).arrow_type(PLAIN)
+        if pa.types.is_struct(kind):
+            return False
+        if len(columns) != 1:
+            raise OptionError(
+                "elements of a type without fields are the values of one column",
+                expected=f"one column of {function.element_type}",
+                found=f"columns {', '.join(columns)}",
+                remedy="bootstrap_with(df).select('amount'); key and timestamp may be other columns",
+            )
+        return True
+
+    def open(self) -> None:
+        """States are registered."""
+        function = self.plan.function
+        if isinstance(function, WindowSpec):
+            with UserCode(self._named, "open"):
+                if function.function is not None:
+                    function.function.open(self.registry)
+                self.windows = WindowOperator(function, self.registry)
+        else:
+            yields_nothing(function.process_element)
+            with UserCode(function, "open"):
+                function.open(self.registry)
+            self.context = ElementContext(self.backend, self.registry.timers(USER_TIMERS))
+        self.registry.closed = True
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Entries of the states of all keys of the records."""
+        with self.closing():
+            self.open()
+            with rows_in_thousands():
+                yield from self._entries(batches)
+
+    def _entries(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in self.records.sorted(batches):
+            for chunk in self.records.chunks(batch, self.plan.reuse, self.registry.unshared):
+                yield from self._process(chunk)
+        with UserCode(self._named, "what it left in state"):
+            for _ in self.backend.finish():
+                yield from drain(self.registry.done)
+            self.registry.flush()
+        yield from drain(self.registry.done)
+
+    @contextmanager
+    def closing(self) -> Iterator[None]:
+        """Around everything: functions and files are let go."""
+        function = self.plan.function
+        try:
+            with Closing(function.function if isinstance(function, WindowSpec) else function):
+                yield
+        finally:
+            self.backend.close()
+
+    @property
+    def _named(self) -> Any:
+        """What errors name: the function, of windows the one that sees most of their elements."""
+        given = self.plan.function
+        if isinstance(given, WindowSpec):
+            return given.reduce or given.aggregate or given.function or given.trigger
+        return given
+
+    def _process(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
+        """Entries go as soon as there is a batch of them: those of one chunk may be more than memory holds.
+
+        What user code raises is told by the frame that calls it: beyond that a StopIteration is not what it was.
+        """
+        function = self.plan.function
+        if isinstance(function, WindowSpec):
+            yield from self._window(chunk, UserCode(self._named, "a window", self.backend))
+        else:
+            walk = self._plain if chunk.timestamps is None else self._timed
+            yield from walk(function, chunk, UserCode(function, "process_element", self.backend))
+
+    def _plain(self, function: KeyedStateBootstrapFunction, chunk: Chunk, guard: UserCode) -> Iterator[pa.RecordBatch]:
+        process, ctx, set_key = function.process_element, self.context, self.backend.set_current_key
+        done = self.registry.done
+        values = iter(chunk.values)
+        with guard:
+            for key, place, count in zip(chunk.keys, chunk.places, chunk.counts, strict=True):
+                set_key(key, place)
+                if done:
+                    yield from drain(done)
+                for value in islice(values, count):
+                    process(value, ctx)
+
+    def _timed(self, function: KeyedStateBootstrapFunction, chunk: Chunk, guard: UserCode) -> Iterator[pa.RecordBatch]:
+        process, ctx, set_key = function.process_element, self.context, self.backend.set_current_key
+        done = self.registry.done
+        values, times = iter(chunk.values), iter(chunk.timestamps or ())
+        with guard:
+            for key, place, count in zip(chunk.keys, chunk.places, chunk.counts, strict=True):
+                set_key(key, place)
+                if done:
+                    yield from drain(done)
+                for ctx.time, value in zip(islice(times, count), islice(values, count), strict=True):
+                    process(value, ctx)
+
+    def _window(self, chunk: Chunk, guard: UserCode) -> Iterator[pa.RecordBatch]:
+        process, done = self.windows.process_element, self.registry.done
+        values, times = iter(chunk.values), iter(chunk.timestamps or ())
+        with guard:
+            for key, place, count in zip(chunk.keys, chunk.places, chunk.counts, strict=True):
+                self.backend.set_current_key(key, place)
+                if done:
+                    yield from drain(done)
+                self.windows.begin()
+                for value in islice(values, count):
+                    process(value, next(times, None))
+                self.windows.end()

@@ -1,0 +1,57 @@
+"""What bootstrap and process functions are told with every element."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark_savepoint.statebackends.processing.api.timers import Timers, TimerService, now_millis
+from pyspark_savepoint.statebackends.processing.backends.backend import KeyedStateBackend
+
+
+class ElementContext:
+    """Time and key of an element. ``time`` is set by what drives the function."""
+
+    __slots__ = ("_backend", "_domain", "_service", "time")
+
+    def __init__(self, backend: KeyedStateBackend, timers: Timers) -> None:
+        self.time: int | None = None
+        self._backend = backend
+        self._service = TimerService(timers)
+        self._domain = ""
+
+    def timestamp(self) -> int | None:
+        """Milliseconds that ``assign_timestamps`` gave the element (of a timer: its own); None without."""
+        return self.time
+
+    def timer_service(self) -> TimerService:
+        """Timers of the key."""
+        return self._service
+
+    def get_current_key(self) -> Any:
+        """The key."""
+        return self._backend.key
+
+    def time_domain(self) -> str:
+        """Of a timer that fires: ``event`` or ``processing``."""
+        return self._domain
+
+    def firing(self, timestamp: int, domain: str) -> None:
+        """A timer fires."""
+        self.time, self._domain = timestamp, domain
+
+
+class PlainContext:
+    """The context of functions without key."""
+
+    __slots__ = ("time",)
+
+    def __init__(self) -> None:
+        self.time: int | None = None
+
+    def timestamp(self) -> int | None:
+        """Milliseconds that ``assign_timestamps`` gave the element; None without."""
+        return self.time
+
+    def current_processing_time(self) -> int:
+        """Milliseconds since 1970."""
+        return now_millis()

@@ -1,0 +1,189 @@
+"""States of keys on their way into a savepoint: Python objects, some thousands at a time, to entries of a state file.
+
+What one output has collected becomes columns of the state's types, and these the bytes of entries, as they are written
+for any column (``state_entries``). Batches are those of the internal table ``entries``.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Ints, fixed_array
+from pyspark_savepoint.formats.errors import DuplicateKeyError, SavepointError
+from pyspark_savepoint.formats.keyed.block_parts import binary_column
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.runtime.ttl import TtlSerializer
+from pyspark_savepoint.statebackends.model.descriptors import StateDescriptor, StateKind
+from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES
+from pyspark_savepoint.statebackends.model.key_codec import spans_of
+from pyspark_savepoint.statebackends.model.state_entries import (
+    KeySpans,
+    RepeatedUserKey,
+    StateEntries,
+    state_entries,
+)
+from pyspark_savepoint.statebackends.processing.backends.adapters import TimeToLive
+from pyspark_savepoint.statebackends.processing.runtime.pace import MOST, Pace
+from pyspark_savepoint.statebackends.processing.runtime.values import for_functions, from_python, to_python
+
+_VOID = b"\0"
+_PREFIX = 2
+_TIME = struct.Struct(">Q")
+PLAIN = for_functions(DecodeOptions())
+
+
+def unit_types(state: StateDescriptor, options: DecodeOptions = PLAIN) -> tuple[pa.DataType, ...]:
+    """The types of what a state is made of; values with a time to live are structs with their last access."""
+    return tuple(_unit(serializer, options) for serializer in state.units)
+
+
+def content_type(state: StateDescriptor, options: DecodeOptions = PLAIN) -> pa.DataType:
+    """The type of a column of a state's contents."""
+    units = unit_types(state, options)
+    if state.kind is StateKind.LIST:
+        return pa.list_(pa.field("element", units[0]))
+    return pa.map_(*units) if state.kind is StateKind.MAP else units[0]
+
+
+def _unit(serializer: TypeSerializer, options: DecodeOptions) -> pa.DataType:
+    if isinstance(serializer, TtlSerializer):
+        return TimeToLive.stored_type(serializer.value.arrow_type(options))
+    return serializer.arrow_type(options)
+
+
+class EntryOutput:
+    """One state's entries; batches go to ``done``. ``number`` is the state's in the head of the file."""
+
+    def __init__(
+        self,
+        number: int,
+        state: StateDescriptor,
+        done: deque[pa.RecordBatch],
+        options: DecodeOptions = PLAIN,
+        key: TypeSerializer | None = None,
+    ) -> None:
+        self.number = number
+        self.state = state
+        self.kind = content_type(state, options)
+        self._key = key
+        self._done = done
+        self.discards = False
+        self._many = state.kind in (StateKind.LIST, StateKind.MAP)
+        self._keys: list[bytes] = []
+        self._contents: list[Any] = []
+        self._size = 0
+        self._pace = Pace()
+
+    def add(self, place: bytes, namespace: Any, content: Any) -> None:
+        """What a place (and namespace) has."""
+        if self.discards:
+            return
+        self._keys.append(place + (_VOID if namespace is None else namespace.to_bytes()))
+        self._contents.append(content)
+        self._size += len(content) if self._many else 1
+        if self._size >= self._pace.units:
+            self.flush()
+
+    def flush(self) -> None:
+        """What was collected becomes a batch."""
+        if not self._keys:
+            return
+        keys, contents, size = self._keys, self._contents, self._size
+        self._keys, self._contents, self._size = [], [], 0
+        buffer, start, end = spans_of(pa.array(keys, pa.binary()))
+        try:
+            entries = self._entries(contents, (buffer, start + _PREFIX, end))
+        except SavepointError as error:
+            raise error.with_facts(state=self.state.name, key=self._refused(keys, contents)) from None
+        except RepeatedUserKey as repeated:
+            raise DuplicateKeyError(
+                "a map has user keys that are one key in its type",
+                state=self.state.name,
+                key=self._text(keys[repeated.row]),
+                found=f"{repeated.user_key} again",
+                remedy="put one of them: NaN is no key that Python finds again, and FLOAT has 32 bits",
+            ) from None
+        found = entries.entries
+        rows = slice(None) if entries.row is None else entries.row
+        batch = entry_batch(
+            self.number,
+            key_groups_of(buffer, start)[rows],
+            binary_column(found.buffer, found.key_start, found.key_end),
+            binary_column(found.value_buffer, found.value_start, found.value_end),
+        )
+        self._pace.made(size, batch.nbytes)
+        self._done.append(batch)
+
+    def _entries(self, contents: list[Any], keys: KeySpans) -> StateEntries:
+        column = from_python(contents, self.kind, f"state {self.state.name!r}")
+        return state_entries(self.state, column, None, keys)
+
+    def _refused(self, keys: list[bytes], contents: list[Any]) -> str | None:
+        """The key whose content cannot be what the state's type says: by now others are processed."""
+        for key, content in zip(keys, contents, strict=True):
+            try:
+                self._entries([content], spans_of(pa.array([key], pa.binary())))
+            except SavepointError:
+                return self._text(key)
+        return None
+
+    def _text(self, place: bytes) -> str:
+        """A key as errors name it; its bytes where nobody can decode them."""
+        if self._key is None or self._key.opaque_parts():
+            return f"{place[_PREFIX:]!r:.500}"
+        found = self._key.decode(Cursors.over([place[_PREFIX:]], options=PLAIN))
+        return f"{to_python(found)[0]!r:.500}"
+
+
+class TimerOutput:
+    """One timer queue's entries: timestamp, key, namespace, and no value."""
+
+    def __init__(self, number: int, done: deque[pa.RecordBatch]) -> None:
+        self.number = number
+        self.discards = False
+        self._done = done
+        self._timers: list[bytes] = []
+
+    def add(self, place: bytes, namespace: Any, content: Any) -> None:
+        """The timers of a key: a dict of timestamps."""
+        group = place[:_PREFIX]
+        key = place[_PREFIX:] + (_VOID if namespace is None else namespace.to_bytes())
+        # The sign bit is flipped, so that bytes sort as the numbers do.
+        self._timers.extend([group + _TIME.pack(timestamp + (1 << 63)) + key for timestamp in content])
+        if len(self._timers) >= MOST:
+            self.flush()
+
+    def flush(self) -> None:
+        """What was collected becomes a batch."""
+        if not self._timers:
+            return
+        buffer, start, end = spans_of(pa.array(self._timers, pa.binary()))
+        self._timers = []
+        nothing = pa.array(repeat(b"", len(start)), pa.binary(), size=len(start))
+        keys = binary_column(buffer, start + _PREFIX, end)
+        self._done.append(entry_batch(self.number, key_groups_of(buffer, start), keys, nothing))
+
+
+def key_groups_of(buffer: Any, start: Any) -> Ints:
+    """The key groups of places, which begin with them."""
+    groups: Ints = (buffer[start].astype(np.int32) << 8) | buffer[start + 1]
+    return groups
+
+
+def entry_batch(number: int, key_groups: Ints, keys: pa.Array, values: pa.Array) -> pa.RecordBatch:
+    """Entries of one state."""
+    state = fixed_array(pa.int32(), np.full(len(keys), number, np.int32))
+    groups = fixed_array(pa.int32(), np.ascontiguousarray(key_groups))
+    return pa.RecordBatch.from_arrays([state, groups, keys, values], schema=ENTRIES)
+
+
+def drain(done: deque[pa.RecordBatch]) -> Any:
+    """The batches that are there, each once."""
+    while done:
+        yield done.popleft()

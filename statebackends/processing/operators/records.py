@@ -1,0 +1,205 @@
+"""Records with keys on their way to a function: in the order of the keys' bytes, or as they arrive.
+
+    RecordBatch -> key groups and serialized keys -> [RowSorter] -> runs of one key -> Python objects, some thousands
+
+Records of one key stay in the order in which they arrived, or, where they have timestamps, go by these: eight more
+bytes behind the key, which no other key can come between, since serialized keys say themselves where they end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain, repeat
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyspark_savepoint.formats.columns import Longs, binary_array, binary_parts
+from pyspark_savepoint.formats.errors import ValueRangeError
+from pyspark_savepoint.formats.serializers.basic.calendar import millis_of
+from pyspark_savepoint.statebackends.model.key_codec import KeyCodec
+from pyspark_savepoint.statebackends.model.sort import RowSorter
+from pyspark_savepoint.statebackends.model.sort_runs import SortedBatch
+from pyspark_savepoint.statebackends.processing.backends.adapters import copied
+from pyspark_savepoint.statebackends.processing.operators.presorted import SortedKeys
+from pyspark_savepoint.statebackends.processing.operators.registry import ObjectReuse, Unshared
+from pyspark_savepoint.statebackends.processing.runtime.row import make_row, refilled, rows_of_columns
+from pyspark_savepoint.statebackends.processing.runtime.values import binary_values, to_python
+from pyspark_savepoint.statebackends.writing.rows.entry_encoder import serialized
+from pyspark_savepoint.statebackends.writing.rows.row_forms import keyed_columns
+
+#: Rows that are Python objects at a time.
+CHUNK = 8192
+_TIME_BYTES = 8
+SIGN = np.int64(-(2**63))
+
+
+@dataclass(frozen=True)
+class RecordOrder:
+    """How records come to the function. ``presorted``: they arrive in the order of their keys."""
+
+    sort: bool = True
+    presorted: bool = False
+    sort_memory: int = 256 << 20
+    timestamp: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Records as Python objects, run by run: keys, their places, and how many records each has."""
+
+    keys: list[Any]
+    places: list[bytes]
+    counts: list[int]
+    values: Iterable[Any]
+    timestamps: list[int | None] | None
+
+
+class Records:
+    """The records of one task. ``columns`` are those that the function's rows have; a ``plain`` record is no row, but
+    the value of the one column.
+    """
+
+    def __init__(self, codec: KeyCodec, order: RecordOrder, columns: tuple[str, ...], plain: bool = False) -> None:
+        self.codec = codec
+        self.order = order
+        self.columns = columns
+        self.plain = plain
+        self._prefixes = [number.to_bytes(2, "big") for number in range(codec.max_parallelism)]
+
+    def sorted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[SortedBatch]:
+        """All records, in order."""
+        if not self.order.sort:
+            yield from (self._keyed(batch, timed=False) for batch in batches)
+        elif self.order.presorted:
+            yield from self._checked(batches)
+        else:
+            yield from self._in_order(batches)
+
+    def _keyed(self, batch: pa.RecordBatch, timed: bool) -> SortedBatch:
+        rows = self._keys(batch)
+        keys = self.codec.key_column(rows)
+        key = serialized(self.codec.serializer, keys)
+        return SortedBatch(
+            self.codec.key_groups(keys, rows), with_times(key, self._times(batch)) if timed else key, batch
+        )
+
+    def _keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return keyed_columns(batch, self.codec.descriptor)
+
+    def _times(self, batch: pa.RecordBatch) -> Longs:
+        assert self.order.timestamp is not None
+        return timestamps_of(batch, self.order.timestamp)
+
+    def _in_order(self, batches: Iterable[pa.RecordBatch]) -> Iterator[SortedBatch]:
+        timed = self.order.timestamp is not None
+        source = iter(batches)
+        first = next((batch for batch in source if batch.num_rows), None)
+        if first is None:
+            return
+        with RowSorter(first.schema, self.order.sort_memory) as sorter:
+            for batch in chain([first], source):
+                self._add(sorter, batch, timed)
+            for found in sorter.sorted():
+                if timed:
+                    yield SortedBatch(found.key_group, pc.binary_slice(found.key, 0, -_TIME_BYTES), found.rows)
+                else:
+                    yield found
+
+    def _add(self, sorter: RowSorter, batch: pa.RecordBatch, timed: bool) -> None:
+        if batch.num_rows:
+            keyed = self._keyed(batch, timed)
+            sorter.add(keyed.key_group, keyed.key, keyed.rows)
+
+    def _checked(self, batches: Iterable[pa.RecordBatch]) -> Iterator[SortedBatch]:
+        order = SortedKeys()
+        for batch in batches:
+            if batch.num_rows:
+                times = self._times(batch) if self.order.timestamp is not None else None
+                order.check(self.codec.key_column(self._keys(batch)), times)
+                yield self._keyed(batch, timed=False)
+
+    def chunks(self, batch: SortedBatch, reuse: ObjectReuse, unshared: Unshared) -> Iterator[Chunk]:
+        """A batch as Python objects, some at a time."""
+        for low in range(0, len(batch), CHUNK):
+            yield self._chunk(batch.slice(low, min(low + CHUNK, len(batch))), reuse, unshared)
+
+    def _chunk(self, batch: SortedBatch, reuse: ObjectReuse, unshared: Unshared) -> Chunk:
+        starts = run_starts(batch)
+        counts = np.diff(np.append(starts, len(batch))).tolist()
+        first = pa.array(starts)
+        keys = to_python(self.codec.key_column(self._keys(batch.rows)).take(first))
+        groups = batch.key_group[starts].tolist()
+        places = [
+            self._prefixes[group] + key for group, key in zip(groups, binary_values(batch.key.take(first)), strict=True)
+        ]
+        times = self._times(batch.rows).tolist() if self.order.timestamp is not None else None
+        return Chunk(keys, places, counts, self._values(batch.rows, reuse, unshared), times)
+
+    def _values(self, rows: pa.RecordBatch, reuse: ObjectReuse, unshared: Unshared) -> Iterable[Any]:
+        if not self.plain:
+            return values_of(rows, self.columns, reuse, unshared)
+        values = to_python(rows.column(self.columns[0]))
+        return map(copied, values) if reuse is ObjectReuse.COPY_PER_OPERATOR else values
+
+
+def values_of(rows: pa.RecordBatch, names: tuple[str, ...], reuse: ObjectReuse, unshared: Unshared) -> Iterable[Any]:
+    """Rows as functions are given them."""
+    columns = [to_python(rows.column(name)) for name in names]
+    if reuse is ObjectReuse.FULL_REUSE:
+        if unshared.row is None:
+            unshared.row = make_row(names, (None,) * len(columns))
+        return refilled(unshared.row, columns, rows.num_rows)
+    values = rows_of_columns(names, columns, rows.num_rows)
+    return map(copied, values) if reuse is ObjectReuse.COPY_PER_OPERATOR else values
+
+
+def plain_values(
+    batch: pa.RecordBatch, names: tuple[str, ...], timestamp: str | None, reuse: ObjectReuse, unshared: Unshared
+) -> Iterator[tuple[Any, int | None]]:
+    """Rows with their timestamps, for functions without keys."""
+    for low in range(0, batch.num_rows, CHUNK):
+        rows = batch.slice(low, CHUNK)
+        times = timestamps_of(rows, timestamp).tolist() if timestamp is not None else repeat(None)
+        yield from zip(values_of(rows, names, reuse, unshared), times, strict=False)
+
+
+def timestamps_of(batch: pa.RecordBatch, name: str) -> Longs:
+    """The timestamps of records, in milliseconds; ValueRangeError where one is null."""
+    column = batch.column(name)
+    if pa.types.is_integer(column.type):
+        column = column.cast(pa.int64())
+    millis, valid = millis_of(column, "timestamp")
+    if not valid.all():
+        raise ValueRangeError(
+            f"column {name!r} is NULL in some rows, and a timestamp cannot be",
+            remedy=f"leave these rows out: df.where('{name} IS NOT NULL')",
+        )
+    return millis
+
+
+def run_starts(batch: SortedBatch) -> Longs:
+    """Where the runs of equal keys begin. Equal keys have equal key groups."""
+    if not len(batch):
+        return np.zeros(0, np.int64)
+    same = pc.equal(batch.key[1:], batch.key[:-1])
+    changed = ~np.asarray(same.to_numpy(zero_copy_only=False), np.bool_)
+    return np.concatenate([[0], 1 + np.flatnonzero(changed)]).astype(np.int64)
+
+
+def with_times(keys: pa.BinaryArray, times: Longs) -> pa.BinaryArray:
+    """Keys with sortable timestamps behind them."""
+    offsets, data = binary_parts(keys)
+    low, high = offsets[:-1], offsets[1:]
+    places = np.arange(len(keys) + 1, dtype=np.int64) * _TIME_BYTES + (offsets - offsets[0])
+    whole = np.empty(int(places[-1]), np.uint8)
+    behind = places[1:] - _TIME_BYTES
+    digits = (times ^ SIGN).astype(">i8").view(np.uint8).reshape(-1, _TIME_BYTES)
+    whole[behind[:, None] + np.arange(_TIME_BYTES)] = digits
+    into = np.ones(len(whole), np.bool_)
+    into[behind[:, None] + np.arange(_TIME_BYTES)] = False
+    whole[into] = data[low[0] : high[-1]] if len(keys) else data[:0]
+    return binary_array(pa.binary(), places, whole)

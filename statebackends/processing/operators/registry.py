@@ -1,0 +1,228 @@
+"""The states that an operator's functions register: in every task, and once on the driver.
+
+On the driver registration says what states there are, for the head of all state files is fixed before the job starts.
+In tasks the same functions register the same states again, and get ones that a backend holds.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import pyarrow as pa
+
+from pyspark_savepoint.formats.columns import DecodeOptions
+from pyspark_savepoint.formats.errors import OptionError, SavepointError
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer, MapSerializer
+from pyspark_savepoint.formats.serializers.notation.notation import DEFAULT_VERSION, parse_type
+from pyspark_savepoint.formats.serializers.runtime.ttl import TtlSerializer
+from pyspark_savepoint.statebackends.model.descriptors import NO_NAMESPACE, StateDescriptor, StateKind, timer_states
+from pyspark_savepoint.statebackends.processing.api.state import INTERFACES, State
+from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
+    AggregatingStateDescriptor,
+    Descriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    ValueStateDescriptor,
+)
+from pyspark_savepoint.statebackends.processing.api.timers import now_millis
+from pyspark_savepoint.statebackends.processing.backends.adapted_states import Adapter
+from pyspark_savepoint.statebackends.processing.backends.adapters import Copies, TimeToLive, copied, create_adapted
+from pyspark_savepoint.statebackends.processing.backends.backend import KeyedStateBackend, RegisteredState
+from pyspark_savepoint.statebackends.processing.operators.entry_output import (
+    PLAIN,
+    EntryOutput,
+    TimerOutput,
+    unit_types,
+)
+from pyspark_savepoint.statebackends.processing.operators.saved_timers import SavedTimers
+from pyspark_savepoint.statebackends.processing.runtime.row import Row
+
+
+class ObjectReuse(StrEnum):
+    """FLIP-21: what becomes of the objects that functions are given.
+
+    DEFAULT             every record is a new object, which is never copied on its way
+    COPY_PER_OPERATOR   whoever takes a record or a state's value gets a copy of its own
+    FULL_REUSE          one row object, filled anew for every record; what keeps it copies it
+    """
+
+    DEFAULT = "DEFAULT"
+    COPY_PER_OPERATOR = "COPY_PER_OPERATOR"
+    FULL_REUSE = "FULL_REUSE"
+
+
+class Unshared:
+    """Copies the one row of FULL_REUSE where it would be stored."""
+
+    expires = touches = False
+
+    def __init__(self) -> None:
+        self.row: Row | None = None
+
+    def expired(self, stored: Any) -> bool:
+        """Never."""
+        return False
+
+    def into(self, value: Any) -> Any:
+        """A copy of the reused row; everything else as it is."""
+        return copied(value) if value is self.row else value
+
+    def out(self, stored: Any) -> Any:
+        """As it is."""
+        return stored
+
+
+@dataclass
+class Registry:
+    """The states of one operator in one task. ``known`` are those that the driver has seen, None on the driver."""
+
+    backend: KeyedStateBackend
+    key_serializer: TypeSerializer
+    flink_version: tuple[int, int] = DEFAULT_VERSION
+    reuse: ObjectReuse = ObjectReuse.DEFAULT
+    known: tuple[StateDescriptor, ...] | None = None
+    index_of_this_subtask: int = 0
+    number_of_parallel_subtasks: int = 1
+    states: list[StateDescriptor] = field(default_factory=list)
+    done: deque[pa.RecordBatch] = field(default_factory=deque)
+    outputs: list[EntryOutput | TimerOutput] = field(default_factory=list)
+    unshared: Unshared = field(default_factory=Unshared)
+    closed: bool = False
+    _given: dict[str, tuple[Descriptor, State, State]] = field(default_factory=dict)
+
+    # -- what functions call ------------------------------------------------------------------------------------
+
+    def get_state(self, descriptor: ValueStateDescriptor | str) -> Any:
+        """A value state."""
+        return self.state(descriptor, StateKind.VALUE)
+
+    def get_list_state(self, descriptor: ListStateDescriptor | str) -> Any:
+        """A list state."""
+        return self.state(descriptor, StateKind.LIST)
+
+    def get_map_state(self, descriptor: MapStateDescriptor | str) -> Any:
+        """A map state."""
+        return self.state(descriptor, StateKind.MAP)
+
+    def get_reducing_state(self, descriptor: ReducingStateDescriptor | str) -> Any:
+        """A reducing state."""
+        return self.state(descriptor, StateKind.REDUCING)
+
+    def get_aggregating_state(self, descriptor: AggregatingStateDescriptor | str) -> Any:
+        """An aggregating state."""
+        return self.state(descriptor, StateKind.AGGREGATING)
+
+    def state(self, descriptor: Descriptor | str, kind: StateKind) -> State:
+        """The state of a descriptor, which must be of the kind that was asked for."""
+        if isinstance(descriptor, str) or descriptor.kind is not kind:
+            wanted = INTERFACES[kind] + "Descriptor"
+            raise OptionError(
+                "a state that is written needs a descriptor of its kind",
+                state=descriptor if isinstance(descriptor, str) else descriptor.name,
+                expected=wanted,
+                found=type(descriptor).__name__,
+                remedy=f"give {wanted}(name, type), or call the method for the descriptor that you have",
+            )
+        return self.register(descriptor)[0]
+
+    # -- what operators call ------------------------------------------------------------------------------------
+
+    def register(
+        self, descriptor: Descriptor, namespace: TypeSerializer | None = None, options: DecodeOptions = PLAIN
+    ) -> tuple[State, State]:
+        """A state as its user sees it, and as the backend has it. Of one name there is one."""
+        if descriptor.name in self._given:
+            before, seen, own = self._given[descriptor.name]
+            if before != descriptor:
+                raise OptionError(
+                    "a state is registered twice, with different descriptors",
+                    state=descriptor.name,
+                    expected=f"{before}",
+                    found=f"{descriptor}",
+                    remedy="give one of them another name",
+                )
+            return seen, own
+        if self.closed:
+            raise OptionError(
+                "a state can be registered only before the first element, where the job learns what states there are",
+                state=descriptor.name,
+                remedy="register it in open",
+            )
+        state = StateDescriptor(
+            descriptor.name, descriptor.kind, self._serializer(descriptor), namespace or NO_NAMESPACE
+        )
+        output = EntryOutput(self._number(state), state, self.done, options, self.key_serializer)
+        self.outputs.append(output)
+        adapters: list[Adapter] = []
+        units = unit_types(state, options)
+        if descriptor.ttl is not None:
+            adapters.append(TimeToLive(descriptor.ttl, now_millis))
+            value = state.units[-1]
+            assert isinstance(value, TtlSerializer)
+            units = (*units[:-1], value.value.arrow_type(options))
+        # What cannot change is shared in every mode, as Flink does not copy values of immutable types.
+        if any(pa.types.is_nested(unit) for unit in units):
+            if self.reuse is ObjectReuse.COPY_PER_OPERATOR:
+                adapters.append(Copies())
+            elif self.reuse is ObjectReuse.FULL_REUSE:
+                adapters.append(self.unshared)
+        registered = RegisteredState.of(descriptor, units, namespace is not None)
+        seen, own = create_adapted(self.backend, registered, output, adapters)
+        self._given[descriptor.name] = (descriptor, seen, own)
+        return seen, own
+
+    def timers(self, service: str, namespace: TypeSerializer | None = None) -> SavedTimers:
+        """Both queues of a timer service."""
+        states = timer_states(self.key_serializer, namespace or NO_NAMESPACE, (service,))
+        event, processing = (TimerOutput(self._number(state), self.done) for state in states)
+        self.outputs += [event, processing]
+        return SavedTimers(self.backend, event, processing, namespace is not None)
+
+    def discard(self) -> None:
+        """States end with their keys, and nobody wants what is left of them."""
+        self.closed = True
+        for output in self.outputs:
+            output.discards = True
+
+    def flush(self) -> None:
+        """What the outputs still have goes to ``done``."""
+        for output in self.outputs:
+            output.flush()
+
+    def _number(self, state: StateDescriptor) -> int:
+        number = len(self.states)
+        self.states.append(state)
+        if self.known is not None and self.known[number : number + 1] != (state,):
+            raise OptionError(
+                "a function registers other states in a task than on the driver",
+                state=state.name,
+                expected=", ".join(known.name for known in self.known),
+                remedy="open must register the same states in the same order wherever it is called",
+            )
+        return number
+
+    def _serializer(self, descriptor: Descriptor) -> TypeSerializer:
+        units = [self._unit(descriptor, text) for text in descriptor.types]
+        if descriptor.ttl is not None:
+            units[-1] = TtlSerializer.of(units[-1])
+        if descriptor.kind is StateKind.LIST:
+            return ListSerializer.of(units[0])
+        return MapSerializer.of(*units) if descriptor.kind is StateKind.MAP else units[0]
+
+    def _unit(self, descriptor: Descriptor, text: str | None) -> TypeSerializer:
+        if text is None:
+            types = '"STRING", "LONG"' if descriptor.kind is StateKind.MAP else '"LONG"'
+            raise OptionError(
+                "a state that is written needs its type",
+                state=descriptor.name,
+                remedy=f"for example {type(descriptor).__name__}({descriptor.name!r}, {types})",
+            )
+        try:
+            return parse_type(text, self.flink_version)
+        except SavepointError as error:
+            raise error.with_facts(state=descriptor.name) from None

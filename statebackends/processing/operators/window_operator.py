@@ -1,0 +1,216 @@
+"""Windows being filled: elements go into the state of their windows, triggers and timers into the savepoint.
+
+    window-contents      reduced value, accumulator, or list of elements (with evictor: of records with timestamps)
+    merging-window-set   of sessions: pairs of a window and the window under which its contents are kept
+    window-timers        both time domains, by window
+    states of the trigger and of the process function
+
+Twins: ``WindowOperator``, ``EvictingWindowOperator``, ``MergingWindowSet``, ``WindowOperatorBuilder``.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark_savepoint.formats.columns import DecodeOptions
+from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.serializers.notation.notation import parse_type
+from pyspark_savepoint.statebackends.processing.api.evictors import Evictor, Record
+from pyspark_savepoint.statebackends.processing.api.functions import ProcessWindowFunction
+from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
+    AggregateFunction,
+    AggregatingStateDescriptor,
+    Descriptor,
+    ListStateDescriptor,
+    ReducingStateDescriptor,
+)
+from pyspark_savepoint.statebackends.processing.api.timers import MAX_WATERMARK, MIN_WATERMARK, now_millis
+from pyspark_savepoint.statebackends.processing.api.triggers import Trigger, TriggerResult
+from pyspark_savepoint.statebackends.processing.api.windows import WindowAssigner
+from pyspark_savepoint.statebackends.processing.operators.merging import MergingWindowSet
+from pyspark_savepoint.statebackends.processing.operators.registry import Registry
+from pyspark_savepoint.statebackends.processing.operators.window_context import FunctionContext, WindowTriggerContext
+
+CONTENTS, MERGING, TIMERS = "window-contents", "merging-window-set", "window-timers"
+
+
+@dataclass(frozen=True)
+class WindowSpec:
+    """What ``window(...)`` and its methods have said. One of reduce, aggregate or (both None) all elements."""
+
+    assigner: WindowAssigner
+    element_type: str
+    trigger: Trigger
+    reduce: Callable[[Any, Any], Any] | None = None
+    aggregate: AggregateFunction[Any, Any, Any] | None = None
+    accumulator_type: str | None = None
+    function: ProcessWindowFunction | None = None
+    evictor: Evictor | None = None
+    allowed_lateness: int = 0
+
+    def contents(self) -> Descriptor:
+        """The descriptor of the windows' contents."""
+        if self.evictor is not None:
+            return ListStateDescriptor(CONTENTS, f"STREAM_ELEMENT<{self.element_type}>")
+        if self.reduce is not None:
+            return ReducingStateDescriptor(CONTENTS, self.element_type, reduce=self.reduce)
+        if self.aggregate is not None:
+            return AggregatingStateDescriptor(CONTENTS, self.accumulator_type, aggregate=self.aggregate)
+        return ListStateDescriptor(CONTENTS, self.element_type)
+
+    @property
+    def keeps_elements(self) -> bool:
+        """Whether contents are all elements, not one value that they come to."""
+        return self.evictor is not None or (self.reduce is None and self.aggregate is None)
+
+    def combined(self, elements: list[Any]) -> list[Any]:
+        """What the process function is given of the elements that an evictor has left."""
+        if self.reduce is not None:
+            return [functools.reduce(self.reduce, elements) if elements else None]
+        if self.aggregate is not None:
+            accumulator = self.aggregate.create_accumulator()
+            for element in elements:
+                accumulator = self.aggregate.add(element, accumulator)
+            return [self.aggregate.get_result(accumulator)]
+        return elements
+
+    def check(self) -> None:
+        """Sessions need triggers and aggregates that merge, and their functions have no state of a window."""
+        if self.assigner.merges and self.function is not None and self.function.window_state_descriptors():
+            raise OptionError(
+                "windows that merge have no state of their own for functions, as Flink has none for them",
+                found=type(self.function).__name__,
+                remedy="keep it by key: global_state_descriptors()",
+            )
+        aggregate = self.aggregate if self.evictor is None else None
+        if self.assigner.merges and aggregate is not None and type(aggregate).merge is AggregateFunction.merge:
+            raise OptionError(
+                "this aggregate cannot merge windows, and sessions merge",
+                found=type(aggregate).__name__,
+                remedy="give it merge(a, b): one accumulator of two",
+            )
+        if self.assigner.merges and not self.trigger.can_merge():
+            raise OptionError(
+                "this trigger cannot merge windows, and sessions merge",
+                found=type(self.trigger).__name__,
+                remedy="a trigger whose can_merge() is true, for example EventTimeTrigger",
+            )
+
+
+def _stored(record: Record) -> dict[str, Any]:
+    """A record as an evictor's list has it: StreamRecord, which may have no timestamp."""
+    return {"kind": "record", "timestamp": record.timestamp, "value": record.value}
+
+
+class WindowOperator:
+    """Fills windows with the elements of the current key."""
+
+    def __init__(self, spec: WindowSpec, registry: Registry) -> None:
+        self.spec = spec
+        self.backend = registry.backend
+        self._unshared = registry.unshared
+        namespace = parse_type(spec.assigner.window_type, registry.flink_version)
+        self.timers = registry.timers(TIMERS, namespace)
+        self._contents, self._own = registry.register(spec.contents(), namespace)
+        self._merging: MergingWindowSet | None = None
+        if spec.assigner.merges:
+            window = spec.assigner.window_type
+            pairs = ListStateDescriptor(MERGING, f"TUPLE<{window}, {window}>")
+            state, _ = registry.register(pairs, options=DecodeOptions(timestamps="raw"))
+            self._merging = MergingWindowSet(state)
+        self._trigger = WindowTriggerContext(registry, namespace, self.timers, spec.trigger.state_descriptors())
+        self._function = FunctionContext(registry, namespace, spec.function)
+
+    def begin(self) -> None:
+        """Elements of the current key follow."""
+        if self._merging is not None:
+            self._merging.load()
+
+    def end(self) -> None:
+        """The next elements are another key's."""
+        if self._merging is not None:
+            self._merging.persist()
+
+    def process_element(self, value: Any, timestamp: int | None) -> None:
+        """One element of the current key, between :meth:`begin` and :meth:`end`."""
+        time = MIN_WATERMARK if timestamp is None else timestamp
+        windows = self.spec.assigner.assign_windows(value, time, now_millis())
+        if self._merging is not None:
+            for window in windows:
+                actual = self._merging.add(window, self._on_merge)
+                self._fill(value, time, actual, self._merging.state_window(actual))
+            return
+        for window in windows:
+            self._fill(value, time, window, window)
+
+    def _fill(self, value: Any, time: int, window: Any, state_window: Any) -> None:
+        contents: Any = self._contents
+        self.backend.set_current_namespace(self._own, state_window)
+        if self.spec.evictor is not None:
+            contents.add(_stored(Record(self._unshared.into(value), None if time == MIN_WATERMARK else time)))
+        else:
+            contents.add(value)
+        self._trigger.window = window
+        result = self.spec.trigger.on_element(value, time, window, self._trigger)
+        if type(result) is not TriggerResult:
+            raise TypeError(f"on_element of a trigger returns a TriggerResult, such as CONTINUE, not {result!r}")
+        if result.is_fire:
+            self._fire(window, state_window)
+        if result.is_purge:
+            self.backend.set_current_namespace(self._own, state_window)
+            contents.clear()
+        self._register_cleanup(window)
+
+    def _fire(self, window: Any, state_window: Any) -> None:
+        """What a fired window leaves in the state: what evictors leave, and what the process function stores."""
+        self.backend.set_current_namespace(self._own, state_window)
+        contents: Any = self._contents
+        found = contents.get()
+        if found is None or (self.spec.keeps_elements and not found):
+            return
+        if self.spec.evictor is None:
+            self._function.call(self.backend.key, window, list(found) if self.spec.keeps_elements else [found])
+            return
+        records = [Record(each["value"], each["timestamp"]) for each in found]
+        kept = self.spec.evictor.evict_before(records, window)
+        self._function.call(self.backend.key, window, self.spec.combined([record.value for record in kept]))
+        kept = self.spec.evictor.evict_after(kept, window)
+        self.backend.set_current_namespace(self._own, state_window)
+        contents.update([_stored(record) for record in kept])
+
+    def _on_merge(self, merged: Any, windows: list[Any], state_window: Any, state_windows: list[Any]) -> None:
+        self._trigger.window = merged
+        self._trigger.merged = windows
+        self.spec.trigger.on_merge(merged, self._trigger)
+        for window in windows:
+            self._trigger.window = window
+            self.spec.trigger.clear(window, self._trigger)
+            self._delete_cleanup(window)
+        self.backend.merge_namespaces(self._own, state_window, iter(state_windows))
+
+    def _cleanup_time(self, window: Any) -> int:
+        end: int = window.max_timestamp()
+        if not self.spec.assigner.is_event_time:
+            return end
+        return min(end + self.spec.allowed_lateness, MAX_WATERMARK)
+
+    def _register_cleanup(self, window: Any) -> None:
+        time = self._cleanup_time(window)
+        if time == MAX_WATERMARK:
+            return
+        if self.spec.assigner.is_event_time:
+            self.timers.register_event(time, window)
+        else:
+            self.timers.register_processing(time, window)
+
+    def _delete_cleanup(self, window: Any) -> None:
+        time = self._cleanup_time(window)
+        if time == MAX_WATERMARK:
+            return
+        if self.spec.assigner.is_event_time:
+            self.timers.delete_event(time, window)
+        else:
+            self.timers.delete_processing(time, window)

@@ -1,0 +1,1 @@
+"""Operators that run user functions over the state of a snapshot."""

@@ -1,0 +1,179 @@
+"""A reader function over the keyed state of an operator: every key with its states and timers.
+
+On the driver :class:`KeyedReaderPlan` opens the function once, as a copy, and so learns which states to read; every
+task reads one execution vertex: states joined and decoded in columns, handed to the function key by key.
+Twins: ``KeyedStateInputFormat``, ``KeyedStateReaderOperator``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
+from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
+from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.statebackends.model.descriptors import USER_TIMERS
+from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.processing.api.functions import KeyedStateReaderFunction
+from pyspark_savepoint.statebackends.processing.readers.reader_states import ReaderStore, Rows
+from pyspark_savepoint.statebackends.processing.readers.slices import (
+    BATCH_ROWS,
+    NO_TIMERS,
+    KeyTimers,
+    RegisteredTimers,
+    Slices,
+    TimerLoader,
+    partitions_by_group,
+    timers_of,
+)
+from pyspark_savepoint.statebackends.processing.runtime.collector import Collector
+from pyspark_savepoint.statebackends.processing.runtime.garbage import rows_in_thousands
+from pyspark_savepoint.statebackends.processing.runtime.guard import Closing, UserCode
+from pyspark_savepoint.statebackends.processing.runtime.values import for_functions, to_python
+from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders, is_namespaced
+from pyspark_savepoint.statebackends.tables.keyed_table import KEY, KEY_GROUP, KeyedPartition, KeyedTable, column_names
+from pyspark_savepoint.statebackends.tables.timers_table import TimerPartition
+
+
+def states_of(headers: OperatorHeaders, namespaced: bool) -> dict[str, StateMetaInfoSnapshot]:
+    """The key-value states of an operator with or without namespace, by name."""
+    all_metas = headers.metas().items()
+    return {name: metas[0] for (name, timer), metas in all_metas if not timer and is_namespaced(metas[0]) == namespaced}
+
+
+def decode_keys(serializer: TypeSerializer, keys: pa.Array, options: DecodeOptions) -> list[Any]:
+    """The Python objects of serialized keys; bytes where nobody can decode them."""
+    if serializer.opaque_parts():
+        return to_python(keys)
+    at = Cursors.over(to_python(keys), options=options)
+    column = serializer.decode(at)
+    at.expect_end()
+    return to_python(column)
+
+
+def choose(states: list[str]) -> str:
+    """The value of option ``state`` that names some states."""
+    for name in states:
+        if "," in name:
+            raise OptionError("a state whose name has a comma cannot be read by a function", state=name)
+    return ",".join(dict.fromkeys(states))
+
+
+@dataclass(frozen=True)
+class KeyedVertex:
+    """What one task reads."""
+
+    rows: KeyedPartition
+    timers: TimerPartition | None
+
+
+@dataclass(frozen=True)
+class KeyedReaderPlan:
+    """A reader function, and all that its tasks need: picklable, holds nothing open."""
+
+    function: KeyedStateReaderFunction
+    schema: pa.Schema
+    metas: Mapping[str, StateMetaInfoSnapshot]
+    columns: Mapping[str, str]
+    key: TypeSerializer
+    decode: DecodeOptions
+    vertices: tuple[KeyedVertex, ...]
+    slices: int
+
+    @classmethod
+    def of(
+        cls,
+        function: KeyedStateReaderFunction,
+        schema: pa.Schema,
+        savepoint: Savepoint,
+        operator: OperatorState,
+        request: TableRequest,
+        parallelism: int | None,
+    ) -> KeyedReaderPlan:
+        """The plan, with a copy of the function that will be thrown away; errors are those of its ``open``."""
+        headers = OperatorHeaders.read(savepoint, operator)
+        metas = states_of(headers, namespaced=False)
+        store = ReaderStore(Rows(), metas, {name: name for name in metas})
+        store.elsewhere = dict.fromkeys(states_of(headers, namespaced=True), "read_window reads states of windows")
+        with Closing(function), UserCode(function, "open"):
+            function.open(store)
+        if not store.asked:
+            raise OptionError(
+                "the reader function registers no state, and keys are those of its states",
+                operator=operator.label,
+                remedy="in open: self.total = ctx.get_state('total')",
+            )
+        wanted = replace(
+            request, table="keyed_state", state=choose(store.asked), raw=(*request.raw, KEY),
+            include_key_group=True, include_ttl=False, batch_rows=BATCH_ROWS, decode=for_functions(request.decode),
+        )  # fmt: skip
+        table = KeyedTable(savepoint, operator, wanted, namespaced=False)
+        count = min(parallelism or max(operator.parallelism, 1), operator.max_parallelism)
+        timers = partitions_by_group(timers_of(savepoint, operator, request, USER_TIMERS, False), count)
+        partitions: list[Any] = table.partitions(count)
+        vertices = tuple(KeyedVertex(rows, timers.get(rows.split.key_groups[0])) for rows in partitions)
+        columns = column_names(table.spec.states, namespaced=False)
+        slices = 1 + operator.state_size // max(1, len(vertices)) // request.memory
+        key = headers.headers[0].key_serializer
+        return cls(function, schema, metas, columns, key, table.spec.options, vertices, slices)
+
+
+class ReadContext(RegisteredTimers):
+    """``KeyedStateReaderFunction.Context``."""
+
+    def __init__(self, timers: Slices | None) -> None:
+        self.key_group = 0
+        self.place = b""
+        self._timers = timers
+
+    def _key_timers(self) -> KeyTimers:
+        found = self._timers.get(self.key_group, self.place) if self._timers is not None else None
+        return NO_TIMERS if found is None else found
+
+
+class KeyedReaderTask:
+    """One vertex of a plan."""
+
+    def __init__(self, plan: KeyedReaderPlan, index: int) -> None:
+        self.plan = plan
+        self.vertex = plan.vertices[index]
+        self.rows = Rows()
+        self.key: Any = None
+        self.store = ReaderStore(self.rows, plan.metas, plan.columns)
+        self.store.index_of_this_subtask, self.store.number_of_parallel_subtasks = index, len(plan.vertices)
+        timers = self.vertex.timers
+        groups = self.vertex.rows.split.key_groups
+        loaded = Slices(groups, plan.slices, TimerLoader(timers, False)) if timers is not None else None
+        self.context = ReadContext(loaded)
+
+    def run(self) -> Iterator[pa.RecordBatch]:
+        """The rows that the function yields."""
+        function, collector = self.plan.function, Collector(self.plan.schema)
+        with Closing(function), rows_in_thousands():
+            with UserCode(function, "open"):
+                function.open(self.store)
+            self.store.closed = True
+            for batch in self.vertex.rows.batches():
+                self._read(batch, collector)
+                with UserCode(function, "its rows"):
+                    yield from collector.full()
+            with UserCode(function, "its rows"):
+                yield from collector.rest()
+
+    def _read(self, batch: pa.RecordBatch, collector: Collector) -> None:
+        rows, ctx, read_key = self.rows, self.context, self.plan.function.read_key
+        rows.fill(batch)
+        places = to_python(batch.column(KEY))
+        keys = decode_keys(self.plan.key, batch.column(KEY), self.plan.decode)
+        groups = to_python(batch.column(KEY_GROUP))
+        with UserCode(self.plan.function, "read_key", self):
+            for rows.row, (self.key, ctx.place, ctx.key_group) in enumerate(zip(keys, places, groups, strict=True)):
+                collector.of(self.key)
+                collector.add(read_key(self.key, ctx))

@@ -1,0 +1,285 @@
+"""States of a snapshot as reader functions see them: columns of Python objects, of which a row is the current key.
+
+They read only: a reader changes nothing. Without a descriptor's type the snapshot's holds; with one it must be that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, ItemsView, Iterable, KeysView, Mapping, ValuesView
+from typing import Any, NoReturn
+
+import pyarrow as pa
+
+from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
+from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, UnsupportedStateError, did_you_mean
+from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
+from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer, write_versioned
+from pyspark_savepoint.formats.serializers.notation.notation import parse_type
+from pyspark_savepoint.statebackends.model.descriptors import StateKind
+from pyspark_savepoint.statebackends.model.state_column import unit_serializers
+from pyspark_savepoint.statebackends.processing.api.state import (
+    INTERFACES,
+    AggregatingState,
+    ListState,
+    MapState,
+    ReducingState,
+    State,
+    ValueState,
+)
+from pyspark_savepoint.statebackends.processing.api.state_descriptors import AggregatingStateDescriptor, Descriptor
+from pyspark_savepoint.statebackends.processing.runtime.values import to_python
+
+#: Types are compared, not written: every type of any release is a type.
+NEWEST = (2, 9)
+EMPTY: Mapping[Any, Any] = {}
+
+
+class Rows:
+    """Some rows of a table; columns become Python objects when a state is first asked for them."""
+
+    __slots__ = ("_batch", "_columns", "row")
+
+    def __init__(self) -> None:
+        self.row = 0
+        self._batch: pa.RecordBatch | None = None
+        self._columns: dict[str, list[Any]] = {}
+
+    def fill(self, batch: pa.RecordBatch) -> None:
+        """Other rows."""
+        self._batch, self._columns, self.row = batch, {}, 0
+
+    def get(self, column: str) -> Any:
+        """The value of the current row."""
+        found = self._columns.get(column)
+        if found is None:
+            assert self._batch is not None
+            found = self._columns[column] = to_python(self._batch.column(column))
+        return found[self.row]
+
+
+def read_only(*_: Any) -> NoReturn:
+    """What writing to a state of a snapshot does."""
+    raise UnsupportedStateError(
+        "a reader function reads only: its states cannot be changed",
+        remedy="bootstrap new state (OperatorTransformation), or write a DataFrame of changed rows",
+    )
+
+
+class _ReaderState(State):
+    def __init__(self, rows: Rows, column: str) -> None:
+        self._rows, self._column = rows, column
+
+    def clear(self) -> None:
+        """Refused."""
+        read_only()
+
+
+class ReaderValueState(_ReaderState, ValueState[Any]):
+    """A value."""
+
+    def value(self) -> Any:
+        """The value, or None."""
+        return self._rows.get(self._column)
+
+    def update(self, value: Any) -> None:
+        """Refused."""
+        read_only()
+
+
+class ReaderListState(_ReaderState, ListState[Any]):
+    """A list."""
+
+    def get(self) -> list[Any]:
+        """The elements."""
+        found: list[Any] | None = self._rows.get(self._column)
+        return [] if found is None else found
+
+    def add(self, value: Any) -> None:
+        """Refused."""
+        read_only()
+
+    def add_all(self, values: Iterable[Any]) -> None:
+        """Refused."""
+        read_only()
+
+    def update(self, values: Iterable[Any]) -> None:
+        """Refused."""
+        read_only()
+
+
+class ReaderMapState(_ReaderState, MapState[Any, Any]):
+    """A map."""
+
+    def _map(self) -> Any:
+        found = self._rows.get(self._column)
+        if isinstance(found, list):  # of keys that may be null: pairs, for no MAP of Arrow has such keys
+            return {pair[0]: pair[1] for pair in found}
+        return {} if found is None else found
+
+    def get(self, key: Any) -> Any:
+        """The value of a user key, or None."""
+        return self._map().get(key)
+
+    def contains(self, key: Any) -> bool:
+        """Whether there is one."""
+        return key in self._map()
+
+    def items(self) -> ItemsView[Any, Any]:
+        """Keys and values."""
+        found: ItemsView[Any, Any] = self._map().items()
+        return found
+
+    def keys(self) -> KeysView[Any]:
+        """Keys."""
+        found: KeysView[Any] = self._map().keys()
+        return found
+
+    def values(self) -> ValuesView[Any]:
+        """Values."""
+        found: ValuesView[Any] = self._map().values()
+        return found
+
+    def is_empty(self) -> bool:
+        """Whether there is none."""
+        return not self._map()
+
+    def put(self, key: Any, value: Any) -> None:
+        """Refused."""
+        read_only()
+
+    def put_all(self, values: Mapping[Any, Any]) -> None:
+        """Refused."""
+        read_only()
+
+    def remove(self, key: Any) -> None:
+        """Refused."""
+        read_only()
+
+
+class ReaderReducingState(_ReaderState, ReducingState[Any]):
+    """A reduced value."""
+
+    def get(self) -> Any:
+        """The value, or None."""
+        return self._rows.get(self._column)
+
+    def add(self, value: Any) -> None:
+        """Refused."""
+        read_only()
+
+
+class ReaderAggregatingState(_ReaderState, AggregatingState[Any, Any]):
+    """An accumulator, and what it comes to where the descriptor has the function."""
+
+    def __init__(self, rows: Rows, column: str, result: Callable[[Any], Any] | None = None) -> None:
+        super().__init__(rows, column)
+        self._result = result
+
+    def get(self) -> Any:
+        """The result (without a function the accumulator), or None."""
+        accumulator = self._rows.get(self._column)
+        return accumulator if accumulator is None or self._result is None else self._result(accumulator)
+
+    def add(self, value: Any) -> None:
+        """Refused."""
+        read_only()
+
+
+KINDS: Mapping[StateKind, Callable[[Rows, str], State]] = {
+    StateKind.VALUE: ReaderValueState,
+    StateKind.LIST: ReaderListState,
+    StateKind.MAP: ReaderMapState,
+    StateKind.REDUCING: ReaderReducingState,
+    StateKind.AGGREGATING: ReaderAggregatingState,
+}
+
+
+class ReaderStore:
+    """``KeyedStateStore`` of a snapshot: ``metas`` are the states that there are, ``columns`` their columns by name."""
+
+    def __init__(self, rows: Rows, metas: Mapping[str, StateMetaInfoSnapshot], columns: Mapping[str, str]) -> None:
+        self.rows = rows
+        self.metas = metas
+        self.columns = columns
+        self.asked: list[str] = []
+        self.closed = False
+        #: States of the operator that are read otherwise, and how.
+        self.elsewhere: Mapping[str, str] = {}
+        self.index_of_this_subtask = 0
+        self.number_of_parallel_subtasks = 1
+
+    def get_state(self, descriptor: Descriptor | str) -> Any:
+        """A value state."""
+        return self.get(descriptor, StateKind.VALUE)
+
+    def get_list_state(self, descriptor: Descriptor | str) -> Any:
+        """A list state."""
+        return self.get(descriptor, StateKind.LIST)
+
+    def get_map_state(self, descriptor: Descriptor | str) -> Any:
+        """A map state."""
+        return self.get(descriptor, StateKind.MAP)
+
+    def get_reducing_state(self, descriptor: Descriptor | str) -> Any:
+        """A reducing state."""
+        return self.get(descriptor, StateKind.REDUCING)
+
+    def get_aggregating_state(self, descriptor: Descriptor | str) -> Any:
+        """An aggregating state."""
+        return self.get(descriptor, StateKind.AGGREGATING)
+
+    def get(self, descriptor: Descriptor | str, kind: StateKind | None = None) -> State:
+        """A state of the snapshot; StateNotFoundError names the nearest, OptionError says how it differs."""
+        name = descriptor if isinstance(descriptor, str) else descriptor.name
+        if name not in self.metas:
+            raise StateNotFoundError(
+                f"the operator has no such state {name!r}",
+                state=name,
+                remedy=self.elsewhere.get(name) or did_you_mean(name, self.metas),
+            )
+        if self.closed and name not in self.asked:
+            raise OptionError(
+                "a reader registers its states before the first key", state=name, remedy="register it in open"
+            )
+        meta = self.metas[name]
+        there = StateKind(meta.state_type)
+        asked = (kind, None if isinstance(descriptor, str) else descriptor.kind)
+        wrong = next((each for each in asked if each not in (None, there)), None)
+        if wrong is not None:
+            method = {"VALUE": "get_state"}.get(there, f"get_{there.lower()}_state")
+            raise OptionError(
+                "the state is of another kind",
+                state=name,
+                expected=INTERFACES[there],
+                found=INTERFACES[wrong],
+                remedy=f"ask for it with {method}, by its name or by a {INTERFACES[there]}Descriptor",
+            )
+        if not isinstance(descriptor, str):
+            _check_types(descriptor, meta)
+        self.asked.append(name)
+        if isinstance(descriptor, AggregatingStateDescriptor) and descriptor.aggregate is not None:
+            return ReaderAggregatingState(self.rows, self.columns[name], descriptor.aggregate.get_result)
+        return KINDS[there](self.rows, self.columns[name])
+
+
+def as_read(serializer: TypeSerializer) -> TypeSerializer:
+    """A type as a snapshot tells it: names of a ROW's fields, for one, are not in it."""
+    view = DataOutputView()
+    write_versioned(serializer, view)
+    return SnapshotReader(DataInputView(view.getvalue())).versioned()
+
+
+def _check_types(descriptor: Descriptor, meta: StateMetaInfoSnapshot) -> None:
+    there = [serializer.flink_type for serializer in unit_serializers(meta)]
+    for text, found in zip(descriptor.types, there, strict=False):
+        if text is None:
+            continue
+        wanted = as_read(parse_type(text, NEWEST)).flink_type
+        if wanted not in (found, found.removeprefix("TTL<").removesuffix(">")):
+            raise OptionError(
+                "the state has another type than its descriptor",
+                state=meta.name,
+                expected=wanted,
+                found=found,
+                remedy="leave the type out: the snapshot knows it",
+            )

@@ -1,0 +1,1 @@
+"""Around user functions: rows and values, errors, output."""

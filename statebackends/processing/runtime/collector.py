@@ -1,0 +1,106 @@
+"""Rows that functions yield, to batches of the declared schema."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from types import GeneratorType
+from typing import Any
+
+import pyarrow as pa
+
+from pyspark_savepoint.formats.errors import SavepointError, ValueRangeError
+from pyspark_savepoint.statebackends.processing.runtime.pace import Pace
+from pyspark_savepoint.statebackends.processing.runtime.row import Row
+from pyspark_savepoint.statebackends.processing.runtime.values import from_python
+
+#: What can be gone over, but is one row or value, whose parts nobody means to be rows.
+_NO_ROWS = (Row, Mapping, str, bytes)
+
+
+def _check_rows(rows: Any) -> None:
+    if isinstance(rows, _NO_ROWS) or not isinstance(rows, Iterable):
+        raise TypeError(f"rows are yielded, or returned in a list: what came is one {type(rows).__name__}")
+
+
+class Collector:
+    """Collects rows, some thousands at a time; :meth:`of` says whose they are, for errors."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self._kind = pa.struct(list(schema))
+        self._one = schema.names[0] if len(schema) == 1 else None
+        self._rows: list[Any] = []
+        self._pace = Pace()
+        self._keys: list[Any] = []
+        self._starts: list[int] = []
+
+    def of(self, key: Any) -> None:
+        """Rows from here on are of this key."""
+        start = len(self._rows)
+        if self._starts and self._starts[-1] == start:
+            self._keys[-1] = key
+        else:
+            self._keys.append(key)
+            self._starts.append(start)
+
+    def add(self, rows: Iterable[Any] | None) -> None:
+        """What a function gave: rows, or None."""
+        if rows is not None:
+            if type(rows) is not GeneratorType and type(rows) is not list:
+                _check_rows(rows)
+            self._rows.extend(rows)
+
+    def is_full(self) -> bool:
+        """Whether there are enough rows for a batch."""
+        return len(self._rows) >= self._pace.units
+
+    def full(self) -> Iterator[pa.RecordBatch]:
+        """A batch where there is enough for one."""
+        if self.is_full():
+            yield from self.rest()
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """What there is."""
+        rows, keys, starts, done = self._rows, self._keys, self._starts, 0
+        # The last key may go on.
+        self._rows, self._keys, self._starts = [], keys[-1:], [0] * len(keys[-1:])
+        for part in self._pace.parts(rows):
+            try:
+                batch = self._batch(part)
+            except SavepointError as error:
+                place = bisect_right(starts, done + self._refused(part)) - 1
+                raise error.with_facts(key=f"{keys[place]!r:.500}" if place >= 0 else None) from None
+            self._pace.made(len(part), batch.nbytes)
+            done += len(part)
+            yield batch
+
+    def _refused(self, rows: list[Any]) -> int:
+        """The first row that is none of the schema's."""
+        for place, row in enumerate(rows):
+            try:
+                self._batch([row])
+            except SavepointError:
+                return place
+        return 0
+
+    def _batch(self, rows: list[Any]) -> pa.RecordBatch:
+        if self._one is not None:
+            column = from_python([self._value(row) for row in rows], self.schema.field(0).type, "column " + self._one)
+            return pa.RecordBatch.from_arrays([column], schema=self.schema)
+        table = from_python(rows, self._kind, "row")
+        if table.null_count:
+            raise ValueRangeError(
+                "None is no row", expected=str(self._kind), remedy="yield rows, and nothing where there is none"
+            )
+        return pa.RecordBatch.from_arrays([table.field(i) for i in range(len(self.schema))], schema=self.schema)
+
+    def _value(self, row: Any) -> Any:
+        """Of a schema with one column the value: itself, or in a row of its own."""
+        if isinstance(row, Row) and row._fields == (self._one,):
+            return row[0]
+        if isinstance(row, Mapping) and row.keys() == {self._one}:
+            return row[self._one]
+        if isinstance(row, tuple) and len(row) == 1:
+            return row[0]
+        return row

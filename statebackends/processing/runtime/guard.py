@@ -1,0 +1,139 @@
+"""Errors of user code: they say which function, which key, and where in the user's code."""
+
+from __future__ import annotations
+
+import inspect
+import traceback
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol
+
+from pyspark_savepoint.formats.errors import OptionError, SavepointError, UserFunctionError
+
+#: Where this package lies: its frames mean nothing to users.
+HOME = str(Path(__file__).parents[3])
+
+
+class HasKey(Protocol):
+    """What knows the current key."""
+
+    key: Any
+
+
+class UserCode:
+    """Around calls of a user's function: what it raises becomes a UserFunctionError, without our own frames."""
+
+    def __init__(self, function: object, doing: str, keys: HasKey | None = None) -> None:
+        self.name = name_of(function)
+        self.doing = doing
+        self.keys = keys
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        # sys.exit() in a function would end Spark's worker, and say nothing of the function.
+        if not isinstance(error, Exception | SystemExit) or isinstance(error, UserFunctionError):
+            return
+        key = None if self.keys is None else f"{self.keys.key!r:.500}"
+        if isinstance(error, SavepointError):
+            raise error.with_facts(function=self.name, key=key).with_traceback(None) from None
+        raise UserFunctionError(
+            f"{self.name} failed in {self.doing}: {type(error).__name__}: {error}",
+            function=self.name,
+            key=key,
+            remedy="the code is below; nothing is written unless all of it works",
+            traceback="\n" + user_traceback(error),
+        ) from None
+
+
+class HasClose(Protocol):
+    """What is closed after its last call."""
+
+    def close(self) -> None:
+        """Let go."""
+
+
+class Closing:
+    """Around all calls of a function, ``open`` too: closes it, whatever happened.
+
+    A function that failed is often one that cannot close either: then what failed first is what a user is told.
+    """
+
+    def __init__(self, function: HasClose | None) -> None:
+        self.function = function
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if self.function is None:
+            return
+        try:
+            with UserCode(self.function, "close"):
+                self.function.close()
+        except SavepointError:
+            if not isinstance(error, Exception):
+                raise
+
+
+def yields_nothing(process_element: object) -> None:
+    """OptionError where a method that only fills state has a ``yield``: nobody would take what it yields, so that
+    none of its lines would ever run.
+    """
+    if inspect.isgeneratorfunction(process_element):
+        raise OptionError(
+            "process_element yields, but it is there to fill state: what it yields would go nowhere",
+            function=name_of(process_element),
+            remedy="leave yield out of it; rows are what key_by(...).process(function, schema) gives",
+        )
+
+
+def expect_function(function: object, kind: type) -> None:
+    """OptionError for what is no function of the kind that is needed, or has methods with other arguments."""
+    if not isinstance(function, kind):
+        given = isinstance(function, type)
+        article = "an" if kind.__name__[0] in "AE" else "a"
+        raise OptionError(
+            f"{article} {kind.__name__} is needed",
+            found=f"the class {name_of(function)} itself" if given else type(function).__name__,
+            remedy=f"{function.__name__}(...)" if isinstance(function, type) else f"derive it from {kind.__name__}",
+        )
+    expect_arguments(function, kind)
+
+
+def expect_arguments(function: object, kind: type) -> None:
+    """OptionError for a method that cannot be called as the kind's is: users of Flink expect a Collector, for one."""
+    methods = {name: method for part in reversed(kind.__mro__) for name, method in part.__dict__.items()}
+    for name, declared in methods.items():
+        if name.startswith("_") or not inspect.isfunction(declared):
+            continue
+        wanted = list(inspect.signature(declared).parameters)
+        given = inspect.signature(getattr(function, name))
+        try:
+            given.bind(*wanted[1:])
+        except TypeError:
+            raise OptionError(
+                f"{name} is called with other arguments than it takes",
+                function=name_of(function),
+                expected=f"{name}({', '.join(wanted)})",
+                found=f"{name}({', '.join(['self', *given.parameters])})",
+                remedy="take these arguments"
+                + ("; there is no Collector: rows are yielded" if "out" in given.parameters else ""),
+            ) from None
+
+
+def name_of(function: object) -> str:
+    """A function or class by its full name."""
+    kind = function if isinstance(function, type) or hasattr(function, "__qualname__") else type(function)
+    name = getattr(kind, "__qualname__", str(kind))
+    module = getattr(kind, "__module__", None)
+    return name if module in (None, "__main__", "builtins") else f"{module}.{name}"
+
+
+def user_traceback(error: BaseException) -> str:
+    """The traceback from the first frame that is not of this package."""
+    frames = traceback.TracebackException.from_exception(error)
+    theirs = [frame for frame in frames.stack if not frame.filename.startswith(HOME)]
+    frames.stack = traceback.StackSummary.from_list(theirs or list(frames.stack))
+    return "".join(frames.format()).rstrip()

@@ -1,0 +1,1 @@
+"""The files of keyed state of every backend, opened and planned."""

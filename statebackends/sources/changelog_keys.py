@@ -1,0 +1,152 @@
+"""The type of keys where a snapshot holds nothing but changes, which do not record it.
+
+A changelog that was not materialized yet has no head that names the serializer of keys. Timers do; other subtasks may.
+Else serializers are tried, and one is taken only where it is proved: every change must parse to its end, and the
+hash of every key must lead to the key group that the change was logged for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, binary_parts
+from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.metadata.key_groups import key_group_for_hash
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.basic.primitives import BASE, NumberSerializer
+from pyspark_savepoint.formats.serializers.basic.strings import StringSerializer
+from pyspark_savepoint.formats.serializers.composite.tuples import TupleSerializer
+from pyspark_savepoint.formats.serializers.layout import skip_rows
+from pyspark_savepoint.statebackends.model.state_column import unit_serializers
+from pyspark_savepoint.statebackends.sources.changelog_entries import UNIT
+from pyspark_savepoint.statebackends.sources.changelog_source import UNKNOWN_KEY, ChangelogSource
+from pyspark_savepoint.statebackends.sources.changelog_units import UnitReader
+
+#: What is looked at: so many change sets, of each so many bytes.
+SAMPLES, SAMPLE = 16, 1 << 16
+#: Proof: a wrong serializer would have to meet the right key groups by chance once in so many times.
+CHANCE = 100.0
+PLAIN = DecodeOptions(timestamps="raw", decimals="string")
+PROVED = (
+    "the type of keys is not recorded in a changelog without a materialized part: by their key groups they are {} (a "
+    "type with the same bytes and hashes cannot be told from it)"
+)
+UNPROVED = (
+    "the type of keys is not recorded in a changelog without a materialized part, and none that is built in fits: keys "
+    "are BINARY. To do: take a canonical savepoint, or a checkpoint after the changelog was materialized."
+)
+
+
+def candidates() -> Iterator[TypeSerializer]:
+    """Serializers of keys as jobs have them, the most common first.
+
+    A double or a date has the bytes and the hash of a long: such keys are taken for longs.
+    """
+    numbers = [
+        NumberSerializer.of(f"{BASE}{stem}Serializer${stem}SerializerSnapshot")
+        for stem in ("Long", "Int", "Short", "Byte", "Boolean")
+    ]
+    text = StringSerializer(f"{BASE}StringSerializer$StringSerializerSnapshot", 3)
+    yield from [text, *numbers]
+    common = [text, *numbers[:2]]
+    for arity in (2, 3):
+        for fields in product(common, repeat=arity):
+            yield TupleSerializer.of(*fields)
+
+
+def with_keys(sources: Sequence[ChangelogSource], known: TypeSerializer | None) -> list[ChangelogSource]:
+    """Sources without parts, with the serializer of their keys; ``known`` is what other subtasks say."""
+    headers = [source.header() for source in sources]
+    key = known or next((h.key_serializer for h in headers if h.key_serializer is not UNKNOWN_KEY), None)
+    if key is not None:
+        return [replace(source, key=key) for source in sources]
+    for candidate in candidates():
+        if all(_fits(source, header, candidate) for source, header in zip(sources, headers, strict=True)):
+            groups = {
+                g for source, header in zip(sources, headers, strict=True) for g in _proof(source, header, candidate)
+            }
+            if float(sources[0].max_parallelism) ** min(len(groups), 32) < CHANCE:
+                break
+            note = PROVED.format(candidate.flink_type)
+            return [replace(source, key=candidate, note=note) for source in sources]
+    return [replace(source, key=UNKNOWN_KEY, note=UNPROVED) for source in sources]
+
+
+def _fits(source: ChangelogSource, header: KeyedBackendHeader, key: TypeSerializer) -> bool:
+    try:
+        for _ in _proof(source, header, key):
+            pass
+    except SavepointError:
+        return False
+    return True
+
+
+def _proof(source: ChangelogSource, header: KeyedBackendHeader, key: TypeSerializer) -> Iterator[bytes]:
+    """The bytes of keys whose hashes lead to their key groups; an error where one does not."""
+    states = frozenset(i for i, meta in enumerate(header.states) if _tells(meta))
+    reader = UnitReader(header.states, key, frozenset(source.key_group_range), states, PLAIN)
+    for changes_of in source.changes[:SAMPLES]:
+        with closing(changes_of.read(SAMPLE, source.operator)) as parts:
+            for changes in parts:
+                for batch in reader.units(changes):
+                    _check_rest(batch, header)
+                    yield from _keys_of(batch, key, source.max_parallelism)
+                if changes.key_group[-1] >= 0:
+                    break
+
+
+def _tells(meta: StateMetaInfoSnapshot) -> bool:
+    """Whether the changes of a state have keys, and behind them nothing that only the user's code can tell apart."""
+    if meta.kind is BackendStateType.PRIORITY_QUEUE or meta.namespace_serializer.opaque_parts():
+        return False
+    return meta.state_type not in ("LIST", "MAP") or not meta.value_serializer.opaque_parts()
+
+
+def _check_rest(batch: pa.RecordBatch, header: KeyedBackendHeader) -> None:
+    """What stands behind the keys is sound: an error where a namespace or a value is not."""
+    from pyspark_savepoint.formats.kernels import changelog
+
+    state = np.asarray(batch.column("state"))
+    for i in np.unique(state).tolist():
+        meta = header.states[i]
+        rows = batch.filter(pa.array(state == i))
+        at = _cursors(rows.column("namespace"))
+        meta.namespace_serializer.decode(at)
+        at.expect_end()
+        value = unit_serializers(meta)[-1]
+        put = pa.array([changelog.PUT, changelog.ADD], pa.int8())
+        full = rows.filter(pc.is_in(rows.column(UNIT), value_set=put)).column("value")
+        at = _cursors(full)
+        if meta.state_type == "MAP":
+            at.position += 1
+            at = at.select(np.flatnonzero(at.buffer[at.position - 1] == 0))
+        if not value.opaque_parts():
+            skip_rows(value, at)
+            at.expect_end()
+
+
+def _cursors(column: pa.Array) -> Cursors:
+    offsets, data = binary_parts(column)
+    return Cursors(data.copy(), offsets[:-1].copy(), offsets[1:].copy(), options=PLAIN)
+
+
+def _keys_of(batch: pa.RecordBatch, key: TypeSerializer, max_parallelism: int) -> list[bytes]:
+    distinct = pa.Table.from_batches([batch]).group_by(["key", "key_group"]).aggregate([])
+    column = distinct.column("key").combine_chunks()
+    at = _cursors(column)
+    hashes = key.java_hash(key.decode(at))
+    at.expect_end()
+    found = [key_group_for_hash(value, max_parallelism) for value in hashes.tolist()]
+    wrong = np.flatnonzero(np.array(found) != np.asarray(distinct.column("key_group")))
+    if len(wrong):
+        at.fail(int(wrong[0]), "a key of its key group")
+    kept: list[bytes] = column.to_pylist()
+    return kept

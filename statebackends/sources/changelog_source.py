@@ -1,0 +1,250 @@
+"""Keyed state of the changelog state backend: what was written as a whole, and the changes since then, replayed.
+
+    handle := whole parts (of the backend below)  changes in order  key groups
+
+The key groups of the handle count, not what is in the parts. Twins: ``ChangelogBackendRestoreOperation``,
+``ChangelogKeyedStateBackend``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from pyspark_savepoint.formats.columns import DecodeOptions, Origin
+from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.keyed.changelog import ChangeSource, not_replayed, registrations
+from pyspark_savepoint.formats.keyed.keyed_block import FULL, KeyedBlock
+from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.registry import OpaqueSerializer
+from pyspark_savepoint.statebackends.sources.changelog_covers import covers
+from pyspark_savepoint.statebackends.sources.changelog_entries import UNITS, entry_units
+from pyspark_savepoint.statebackends.sources.changelog_replay import FANOUT, Parts, Replay, of_key_groups, replayed
+from pyspark_savepoint.statebackends.sources.changelog_units import UnitReader
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.statebackends.sources.keyed_sources import KeyedSource, KeyedStream
+    from pyspark_savepoint.statebackends.sources.rocksdb_source import RocksDBSource
+
+#: Of keys whose type nothing in the snapshot tells.
+UNKNOWN_KEY = OpaqueSerializer("KeyOfNoRecordedType", 0)
+StateName = tuple[str, bool]
+
+
+def name_of(meta: StateMetaInfoSnapshot) -> StateName:
+    """What identifies a state: its name, and whether it is a timer queue."""
+    return meta.name, meta.kind is BackendStateType.PRIORITY_QUEUE
+
+
+@dataclass(frozen=True, slots=True)
+class ChangelogSource:
+    """Parts and changes, described: frozen, holds nothing open, pickles.
+
+    ``key``: the serializer of keys where no part is there to tell it; ``note``: how that is known.
+    """
+
+    path: str
+    parts: tuple[KeyedSource | RocksDBSource | ChangelogSource, ...]
+    changes: tuple[ChangeSource, ...]
+    change_bytes: int
+    key_group_range: KeyGroupRange
+    max_parallelism: int
+    operator: str
+    key: TypeSerializer | None = None
+    note: str | None = None
+
+    def header(self) -> KeyedBackendHeader:
+        """The states of all parts, and those that the changes register."""
+        try:
+            return self._combine([part.header() for part in self.parts])[0]
+        except SavepointError as error:
+            raise error.with_facts(operator=self.operator) from None
+
+    def _combine(self, headers: Sequence[KeyedBackendHeader]) -> tuple[KeyedBackendHeader, set[StateName]]:
+        """The head of it all, and the states whose type changed while it was written."""
+        states: dict[StateName, StateMetaInfoSnapshot] = {}
+        changed: set[StateName] = set()
+        metas = [meta for header in headers for meta in header.states]
+        metas += [found.meta for found in registrations(self.changes, self.operator)]
+        for meta in metas:
+            name = name_of(meta)
+            known = states.setdefault(name, meta)
+            if _covers_state(meta, known):
+                states[name] = meta
+            elif not _covers_state(known, meta):
+                changed.add(name)
+        key = self.key or key_of(headers, states.values()) or UNKNOWN_KEY
+        return KeyedBackendHeader(False, key, tuple(states.values())), changed
+
+    @contextmanager
+    def open(self, options: DecodeOptions) -> Iterator[ChangelogKeyedStream]:
+        """Parts and changes, open; errors that pass get the operator's name."""
+        # Values that are decoded only to find their ends need not fit a column.
+        plain = replace(options, timestamps="raw", decimals="string")
+        try:
+            with ExitStack() as stack:
+                streams = [stack.enter_context(part.open(options)) for part in self.parts]
+                header, changed = self._combine([stream.header for stream in streams])
+                yield ChangelogKeyedStream(self, header, streams, plain, changed)
+        except SavepointError as error:
+            raise error.with_facts(operator=self.operator) from None
+
+
+def key_of(
+    headers: Sequence[KeyedBackendHeader], states: Sequence[StateMetaInfoSnapshot] | Any
+) -> TypeSerializer | None:
+    """The serializer of keys: of a part, else of timers, which say what their keys are."""
+    if headers:
+        return headers[0].key_serializer
+    for meta in states:
+        if meta.kind is BackendStateType.PRIORITY_QUEUE and len(meta.value_serializer.children) == 2:
+            return meta.value_serializer.children[0]
+    return None
+
+
+def _covers_state(wide: StateMetaInfoSnapshot, narrow: StateMetaInfoSnapshot) -> bool:
+    if wide is narrow:
+        return True
+    roles = wide.serializers.keys() == narrow.serializers.keys() and wide.state_type == narrow.state_type
+    return roles and all(covers(wide.serializers[role], narrow.serializers[role]) for role in wide.serializers)
+
+
+@dataclass(slots=True)
+class ChangelogKeyedStream:
+    """Open parts and changes, as one stream of entries in the full format."""
+
+    source: ChangelogSource
+    header: KeyedBackendHeader
+    streams: list[KeyedStream]
+    options: DecodeOptions
+    changed: set[StateName] = field(default_factory=set)
+    form: str = field(default=FULL, init=False)
+
+    def blocks(self, key_groups: set[int], selected: set[int], namespaced: bool, window: int) -> Iterator[KeyedBlock]:
+        """Entries of some key groups, in complete blocks; ``namespaced`` rows are a key and a namespace."""
+        wanted = sorted(group for group in key_groups if group in self.source.key_group_range)
+        if not wanted:
+            return
+        for meta in (self.header.states[state] for state in sorted(selected)):
+            if name_of(meta) in self.changed:
+                raise not_replayed(
+                    f"state {meta.name!r} changed its type while its changes were logged",
+                    self.source.path,
+                    self.source.operator,
+                    state=meta.name,
+                )
+        try:
+            yield from _Reading(self, selected, namespaced, window).blocks(wanted)
+        except SavepointError as error:
+            raise error.with_facts(operator=self.source.operator) from None
+
+    rows_or_blocks = blocks
+
+
+class _Reading:
+    """One pass over a stream: parts of the log by key groups, each replayed over the entries of these."""
+
+    def __init__(self, stream: ChangelogKeyedStream, selected: set[int], namespaced: bool, window: int) -> None:
+        self.source = stream.source
+        self.header = stream.header
+        self.options = stream.options
+        self.selected = frozenset(selected)
+        self.namespaced = namespaced
+        self.window = window
+        here = {name_of(meta): i for i, meta in enumerate(stream.header.states)}
+        ids = [{i: here[name_of(meta)] for i, meta in enumerate(part.header.states)} for part in stream.streams]
+        self.streams = [
+            (part, {there: mine for there, mine in places.items() if mine in selected})
+            for part, places in zip(stream.streams, ids, strict=True)
+        ]
+        self.like = self._like()
+
+    def _like(self) -> KeyedBlock:
+        spans, numbers, nothing = np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.uint8)
+        origin = Origin(self.source.path, 0, self.source.operator, None, True)
+        return KeyedBlock(
+            FULL, self.header.states, nothing, origin, numbers, numbers, spans, spans, spans, spans, spans, spans,
+            spans, spans, spans, spans, namespaced=self.namespaced,
+        )  # fmt: skip
+
+    def blocks(self, wanted: Sequence[int]) -> Iterator[KeyedBlock]:
+        """The entries of some key groups."""
+        share = self.source.change_bytes * len(wanted) // max(1, len(self.source.key_group_range))
+        count = max(1, min(FANOUT, len(wanted), -(-2 * share // self.window)))
+        place = np.full(max(wanted) + 1, 0, np.int64)
+        place[wanted] = np.arange(len(wanted)) * count // len(wanted)
+        with Parts(count, self.window) as parts:
+            self._read_log(parts, place, frozenset(wanted))
+            for i, part in enumerate(parts.parts):
+                groups = [group for group in wanted if place[group] == i]
+                if part.size > self.window:
+                    yield from self._by_key(groups, part.batches())
+                else:
+                    yield from self._by_key_group(groups, pa.Table.from_batches(part.batches(), UNITS))
+
+    def _read_log(self, parts: Parts, place: Any, wanted: frozenset[int]) -> None:
+        reader = UnitReader(self.header.states, self.header.key_serializer, wanted, self.selected, self.options)
+        for source in self.source.changes:
+            for changes in source.read(max(1 << 16, self.window // 4), self.source.operator):
+                for batch in reader.units(changes):
+                    parts.add(batch, place[np.asarray(batch.column("key_group"))])
+
+    def _entries(self, key_groups: Sequence[int]) -> Iterator[tuple[KeyedBlock, dict[int, int]]]:
+        """Entries of the parts, each block with the ids of its states here."""
+        for stream, ids in self.streams:
+            if ids:
+                for block in stream.blocks(set(key_groups), set(ids), self.namespaced, self.window):
+                    yield block, ids
+
+    def _by_key(self, groups: Sequence[int], log: Iterator[pa.RecordBatch]) -> Iterator[KeyedBlock]:
+        """Where the changes are more than memory holds: all together by key."""
+        with Replay(self.like, self.window) as replay:
+            for block, ids in self._entries(groups):
+                replay.add(entry_units(block, ids, self.header.states))
+            for batch in log:
+                replay.add(batch)
+            yield from replay.blocks()
+
+    def _by_key_group(self, groups: Sequence[int], log: pa.Table) -> Iterator[KeyedBlock]:
+        """Block by block, with the changes of its key groups; then key groups of which there are only changes."""
+        rest = set(groups)
+        changed = set(log.column("key_group").unique().to_pylist())
+        for (complete, _), blocks in groupby(enumerate(self._entries(groups)), _together):
+            if complete:
+                for _, (block, ids) in blocks:
+                    mine = [group for group, _ in block.groups]
+                    rest.difference_update(mine)
+                    yield from self._complete(block, ids, of_key_groups(log, mine) if changed & {*mine} else [])
+                continue
+            with Replay(self.like, self.window) as replay:
+                for _, (block, ids) in blocks:
+                    replay.add(entry_units(block, ids, self.header.states))
+                    mine = [group for group, _ in block.groups]
+                rest.difference_update(mine)
+                for batch in of_key_groups(log, mine):
+                    replay.add(batch)
+                yield from replay.blocks()
+        if changed & rest:
+            yield from replayed(of_key_groups(log, sorted(rest)), self.like)
+
+    def _complete(self, block: KeyedBlock, ids: dict[int, int], log: list[pa.RecordBatch]) -> Iterator[KeyedBlock]:
+        if log or block.form != FULL:
+            yield from replayed([entry_units(block, ids, self.header.states), *log], self.like)
+            return
+        place = np.full(len(block.states) + 1, -1, np.int32)
+        place[list(ids)] = list(ids.values())
+        yield replace(block, states=self.header.states, state=place[block.state])
+
+
+def _together(numbered: tuple[int, tuple[KeyedBlock, dict[int, int]]]) -> tuple[bool, int]:
+    """Blocks that are replayed together: those of a key group that comes in several; complete ones one by one."""
+    number, (block, _) = numbered
+    return (True, number) if block.complete else (False, block.groups[0][0])

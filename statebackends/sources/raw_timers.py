@@ -1,0 +1,120 @@
+"""Timers as raw keyed state: RocksDB and ForSt jobs with timers on the heap, and jobs before Flink 1.13.
+
+    KeyGroup := F1CD859F  i32 2  i32 n Service[n]
+    Service  := utf name  Versioned key  Versioned namespace  i32 n Timer[n] (event)  i32 n Timer[n] (processing)
+    Timer    := key  namespace  i64 timestamp
+
+Offset -1 in the handle: the key group was never begun. Raw keyed state may also be an operator's own: without the
+magic number it is not touched. Twins: ``InternalTimerServiceSerializationProxy``, ``TimersSnapshot``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Origin
+from pyspark_savepoint.formats.data_view import DataInputView
+from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, SavepointError
+from pyspark_savepoint.formats.io.byte_source import ByteSource, StateLocation
+from pyspark_savepoint.formats.keyed.keyed_content import Extent
+from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRangeOffsets
+from pyspark_savepoint.formats.metadata.key_groups_handles import KeyGroupsStateHandle
+from pyspark_savepoint.formats.serializers.base import SnapshotReader
+from pyspark_savepoint.formats.serializers.basic.primitives import BASE, NumberSerializer
+from pyspark_savepoint.formats.serializers.layout import locate
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.statebackends.model.timer_queue import DOMAINS, TimerQueue
+
+MAGIC = bytes.fromhex("f1cd859f")
+VERSION = 2
+LONG = NumberSerializer.of(f"{BASE}LongSerializer$LongSerializerSnapshot")
+
+
+@dataclass(frozen=True, slots=True)
+class RawTimerSource:
+    """One raw keyed handle, described."""
+
+    location: StateLocation
+    offsets: KeyGroupRangeOffsets
+    operator: str
+
+    def _extents(self, size: int) -> list[Extent]:
+        """The key groups that have bytes: one that was begun may have none, in state that is not timers."""
+        placed = sorted((offset, key_group) for key_group, offset in self.offsets if offset >= 0)
+        ends = [*(offset for offset, _ in placed), size][1:]
+        extents = [Extent(group, start, end) for (start, group), end in zip(placed, ends, strict=True)]
+        for extent in extents:
+            if not extent.start <= extent.end <= size:
+                raise CorruptStateError(
+                    f"key group {extent.key_group} of raw state cannot begin where its handle says",
+                    offset=extent.start,
+                    operator=self.operator,
+                    remedy=UNREADABLE,
+                )
+        return [extent for extent in extents if extent.size]
+
+    def holds_timers(self) -> bool:
+        """Whether the raw state begins as timers do; without any key group there are none."""
+        with self.location.open() as source:
+            extents = self._extents(source.size)
+            return bool(extents) and source.read(extents[0].start, min(4, extents[0].size)) == MAGIC
+
+    def queues(self, options: DecodeOptions) -> list[TimerQueue]:
+        """The timer queues of the first key group: every key group has the same services."""
+        with self.location.open() as source:
+            extent = self._extents(source.size)[0]
+            return [queue for queue, _, _ in self._walk(source, extent, options)]
+
+    def timers(self, key_groups: set[int], options: DecodeOptions) -> Iterator[tuple[TimerQueue, Cursors, int]]:
+        """The timers of every wanted key group: cursors at key, namespace, timestamp."""
+        try:
+            with self.location.open() as source:
+                for extent in self._extents(source.size):
+                    if extent.key_group in key_groups:
+                        yield from self._walk(source, extent, options)
+        except SavepointError as error:
+            raise error.with_facts(operator=self.operator) from None
+
+    def _walk(
+        self, source: ByteSource, extent: Extent, options: DecodeOptions
+    ) -> Iterator[tuple[TimerQueue, Cursors, int]]:
+        data = bytearray(source.read(extent.start, extent.size))
+        buffer = np.frombuffer(data, np.uint8)
+        view = DataInputView(memoryview(data), source.path, extent.start)
+        if view.read(min(4, view.remaining)) != MAGIC:
+            view.position = 0
+            view.fail("the magic number of timers in raw keyed state")
+        view.read_constant(VERSION, "the version of timers in raw keyed state")
+        for _ in range(view.read_count("timer services", each=20)):
+            service = view.read_utf("a timer service")
+            key, namespace = SnapshotReader(view).versioned(), SnapshotReader(view).versioned()
+            origin = Origin(source.path, extent.start, self.operator, f"timers of {service}")
+            for domain in DOMAINS:
+                count = view.read_count("timers")
+                at = Cursors(buffer, _one(view.position), _one(len(data)), origin, options)
+                starts, stops = locate([key, namespace, LONG], at, _one(count))
+                view.position = int(at.position[0])
+                yield TimerQueue(domain, service, key, namespace), at.at(starts[0], stops[2]), extent.key_group
+        view.expect_end(f"the timers of key group {extent.key_group}")
+
+
+def _one(value: int) -> Any:
+    return np.array([value], np.int64)
+
+
+def raw_timer_sources(savepoint: Savepoint, operator: OperatorState) -> list[RawTimerSource]:
+    """The raw keyed handles of an operator that hold timers."""
+    found = []
+    for index in sorted(operator.subtasks):
+        handle = operator.subtasks[index].raw_keyed_state
+        if isinstance(handle, KeyGroupsStateHandle):
+            location = savepoint.resolve(handle.delegate, operator)
+            source = RawTimerSource(location, handle.offsets, operator.label)
+            if source.holds_timers():
+                found.append(source)
+    return found

@@ -1,0 +1,86 @@
+"""Keyed state in files of RocksDB or ForSt: one source per handle.
+
+    handle := meta stream (KeyedHeader, no data)  files by the names that the database knows them by
+
+The range of the handle counts, not what is in the files: after rescaling, subtasks share them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from pyspark_savepoint.formats.columns import DecodeOptions, Origin
+from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, SavepointError
+from pyspark_savepoint.formats.io.byte_source import StateLocation
+from pyspark_savepoint.formats.keyed.headers import read_header
+from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
+from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.metadata.incremental_handles import IncrementalRemoteKeyedStateHandle
+from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange
+from pyspark_savepoint.formats.rocksdb.database import Database
+from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+
+RESOLVERS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class RocksDBSource:
+    """A database, described: frozen, holds nothing open, pickles."""
+
+    meta: StateLocation
+    files: tuple[tuple[str, StateLocation], ...]
+    key_group_range: KeyGroupRange
+    max_parallelism: int
+    operator: str
+
+    @classmethod
+    def of(
+        cls, savepoint: Savepoint, operator: OperatorState, handle: IncrementalRemoteKeyedStateHandle
+    ) -> RocksDBSource:
+        """What a handle describes."""
+        known = handle.shared_state + handle.private_state
+        # Looking whether a file is where it was takes a request each, where files are remote.
+        with ThreadPoolExecutor(RESOLVERS) as pool:
+            places = list(pool.map(lambda file: savepoint.resolve(file.handle, operator), known))
+        files: dict[str, StateLocation] = {}
+        for file, place in zip(known, places, strict=True):
+            if file.local_path in files:
+                raise CorruptStateError(
+                    f"a database has the file {file.local_path!a} twice",
+                    path=savepoint.metadata_path,
+                    operator=operator.label,
+                    remedy=UNREADABLE,
+                )
+            files[file.local_path] = place
+        meta = savepoint.resolve(handle.meta_state, operator)
+        return cls(meta, tuple(files.items()), handle.key_group_range, operator.max_parallelism, operator.label)
+
+    def header(self) -> KeyedBackendHeader:
+        """The states in the database."""
+        try:
+            with self.meta.open() as source:
+                return read_header(KeyedBackendHeader, source, source.size)
+        except SavepointError as error:
+            raise error.with_facts(operator=self.operator) from None
+
+    @property
+    def place(self) -> str:
+        """What errors name that are of no file: the stream that describes the states."""
+        return self.meta.path
+
+    @contextmanager
+    def open(self, options: DecodeOptions) -> Iterator[RocksDBKeyedStream]:
+        """The database, open; errors that pass get the operator's name."""
+        # Values that are decoded only to find their ends need not fit a column.
+        options = replace(options, timestamps="raw", decimals="string")
+        header = self.header()
+        try:
+            with Database(dict(self.files), 2 if self.max_parallelism > 128 else 1) as database:
+                origin = Origin(database.path, 0, self.operator, None, compressed=True)
+                yield RocksDBKeyedStream(database, header, self.key_group_range, origin, options)
+        except SavepointError as error:
+            raise error.with_facts(operator=self.operator, path=self.place) from None

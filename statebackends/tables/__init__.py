@@ -1,0 +1,1 @@
+"""Tables of state: keyed, windows, timers, operator state, entries."""

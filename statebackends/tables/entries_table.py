@@ -1,0 +1,151 @@
+"""The table ``entries``, with which existing keyed state is edited: every entry of an operator as canonical bytes.
+
+It is internal: the fluent API filters, joins and unites its rows as a DataFrame, and writes them as table ``entries``.
+:class:`EntriesRequest` names the states that are wanted, and their numbers are their places there. With
+``max_parallelism`` the key group is that of the key at another max parallelism, for which alone keys are decoded.
+Timers that RocksDB jobs keep as raw keyed state are entries too, of the states that they are in a canonical savepoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyspark_savepoint.formats.columns import Cursors, binary_parts, fixed_array
+from pyspark_savepoint.formats.keyed.block_parts import binary_column
+from pyspark_savepoint.formats.keyed.keyed_stream import FullKeyedStream
+from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
+from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.metadata.key_groups import key_groups_for_hashes
+from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.layout import skip_rows
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.statebackends.model.entry_bytes import (
+    ENTRIES,
+    KEY_GROUP,
+    KEYED_ENTRIES,
+    NOTHING,
+    SERIALIZED_KEY,
+    TIMESTAMP_BYTES,
+    EntryReader,
+    is_timer,
+)
+from pyspark_savepoint.statebackends.model.request import EntriesRequest, TablePartition, TableRequest, choose_columns
+from pyspark_savepoint.statebackends.model.timer_queue import PREFIX, TimerQueue
+from pyspark_savepoint.statebackends.sources.keyed_plan import KeyedSplit, OperatorHeaders, meets, vertices
+from pyspark_savepoint.statebackends.sources.raw_timers import RawTimerSource, raw_timer_sources
+from pyspark_savepoint.statebackends.tables.key_check import exact_options
+
+
+class EntriesTable:
+    """The entries of an operator's keyed state."""
+
+    def __init__(self, savepoint: Savepoint, operator: OperatorState, request: TableRequest) -> None:
+        assert request.entries is not None
+        self.request = request
+        self.wanted: EntriesRequest = request.entries
+        self.headers = OperatorHeaders.read(savepoint, operator)
+        self.raw = tuple(raw_timer_sources(savepoint, operator)) if self.wanted.raw_timers else ()
+        self.max_parallelism: int | None = operator.max_parallelism
+        self.state_bytes = operator.state_size
+        self.warnings: tuple[str, ...] = ()
+        self.schema = KEYED_ENTRIES if self.wanted.keys else ENTRIES
+
+    def select(self, columns: Sequence[str]) -> EntriesTable:
+        """The same table with some of its columns."""
+        chosen = object.__new__(EntriesTable)
+        chosen.__dict__.update(self.__dict__)
+        chosen.schema = choose_columns(self.schema, columns)
+        return chosen
+
+    def partitions(self, parallelism: int | None) -> list[TablePartition]:
+        """One per execution vertex that has state to read."""
+        operator = self.headers.operator
+        count = min(parallelism or 1, operator.max_parallelism)
+        found: list[TablePartition] = []
+        for key_groups in vertices(operator, self.request, None, count):
+            split = self.headers.split(key_groups)
+            raw = tuple(source for source in self.raw if meets(source.offsets.key_group_range, key_groups))
+            if split.sources or raw:
+                found.append(EntriesPartition(split, raw, self.wanted, self.schema, self.request))
+        return found
+
+
+@dataclass(frozen=True)
+class EntriesPartition:
+    """The entries of one execution vertex."""
+
+    split: KeyedSplit
+    raw: tuple[RawTimerSource, ...]
+    wanted: EntriesRequest
+    schema: pa.Schema
+    request: TableRequest
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Entries in the order of the files."""
+        numbers = {state: number for number, state in enumerate(self.wanted.states) if state is not None}
+        for batch, key in self._all(numbers):
+            moved = batch if self.wanted.max_parallelism is None else self._rehashed(batch, key)
+            yield moved.select(self.schema.names)
+
+    def _all(self, numbers: dict[tuple[str, bool], int]) -> Iterator[tuple[pa.RecordBatch, TypeSerializer]]:
+        for source in self.split.sources:
+            with source.open(self.request.decode) as stream:
+                contiguous = isinstance(stream, FullKeyedStream | RocksDBKeyedStream)
+                reader = self._reader(stream.header, numbers, contiguous)
+                selected = set(np.flatnonzero(reader.numbers >= 0).tolist())
+                if isinstance(stream, RocksDBKeyedStream):
+                    stream.split_keys = reader.with_keys
+                elif isinstance(stream, FullKeyedStream) and not reader.with_keys:
+                    selected = set()  # all entries come, and none is split into its parts
+                key_groups = set(self.split.key_groups)
+                for block in stream.blocks(key_groups, selected, False, self.request.window):
+                    for batch in reader.batches(block):
+                        yield batch, stream.header.key_serializer
+        for raw in self.raw:
+            for queue, at, key_group in raw.timers(set(self.split.key_groups), self.request.decode):
+                state = (f"{PREFIX}{queue.domain}_{queue.service}", True)
+                if len(at) and state in numbers:
+                    yield timer_entries(queue, at, key_group, numbers[state]), queue.key
+
+    def _reader(
+        self, header: KeyedBackendHeader, numbers: dict[tuple[str, bool], int], contiguous: bool
+    ) -> EntryReader:
+        mine = np.array([numbers.get((meta.name, is_timer(meta)), -1) for meta in header.states], np.int32)
+        with_keys = self.wanted.keys or self.wanted.max_parallelism is not None
+        return EntryReader(header, mine, with_keys, contiguous, self.request.decode, self.request.batch_rows)
+
+    def _rehashed(self, batch: pa.RecordBatch, key: TypeSerializer) -> pa.RecordBatch:
+        """The same with the key groups of their keys, which are decoded to the last digit."""
+        assert self.wanted.max_parallelism is not None
+        offsets, data = binary_parts(batch.column(SERIALIZED_KEY))
+        at = Cursors(data.copy(), offsets[:-1].copy(), offsets[1:], options=exact_options(self.request.decode))
+        hashes = key.java_hash(key.decode(at))
+        groups = key_groups_for_hashes(hashes, self.wanted.max_parallelism)
+        index = batch.schema.get_field_index(KEY_GROUP)
+        return batch.set_column(index, batch.schema.field(index), fixed_array(pa.int32(), groups))
+
+
+def timer_entries(queue: TimerQueue, at: Cursors, key_group: int, number: int) -> pa.RecordBatch:
+    """Timers of raw keyed state, which are key, namespace, timestamp, as entries, which begin with the timestamp."""
+    n = len(at)
+    times = at.buffer[(at.end - TIMESTAMP_BYTES)[:, None] + np.arange(TIMESTAMP_BYTES)]
+    times[:, 0] ^= 0x80
+    time = pa.FixedSizeBinaryArray.from_buffers(pa.binary(TIMESTAMP_BYTES), n, [None, pa.py_buffer(times)])
+    rest = binary_column(at.buffer, at.position, at.end - TIMESTAMP_BYTES)
+    key = pc.binary_join_element_wise(time.cast(pa.binary()), rest, NOTHING)
+    end = Cursors(at.buffer, at.position.copy(), at.end, at.origin, at.options)
+    skip_rows(queue.key, end)
+    columns = [
+        fixed_array(pa.int32(), np.full(n, number, np.int32)),
+        fixed_array(pa.int32(), np.full(n, key_group, np.int32)),
+        key,
+        binary_column(at.buffer, at.end, at.end),
+        binary_column(at.buffer, at.position, end.position),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=KEYED_ENTRIES)

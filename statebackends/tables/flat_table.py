@@ -1,0 +1,195 @@
+"""A list or map state as one row per element: option ``flatten``.
+
+    list   key, [window], list_index, list_value, [last_access]
+    map    key, [window], map_key, map_value, [last_access]
+
+No row is larger than one element, so a map of a hundred million entries under one key reads in bounded memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from pyspark_savepoint.formats.columns import Longs
+from pyspark_savepoint.formats.errors import OptionError, UndecodableStateError
+from pyspark_savepoint.formats.keyed.keyed_block import FULL, KeyedBlock
+from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
+from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.statebackends.model.conform import conform
+from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, choose_columns
+from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS, StateColumn, repeat_index
+from pyspark_savepoint.statebackends.sources.keyed_plan import vertices
+from pyspark_savepoint.statebackends.tables.key_check import check_key_groups
+from pyspark_savepoint.statebackends.tables.keyed_table import (
+    KEY,
+    KEY_GROUP,
+    SUBTASK,
+    WINDOW,
+    KeyedPartition,
+    KeyedTable,
+    column_names,
+    key_columns,
+    key_cursors,
+    place_columns,
+    shows_ttl,
+)
+
+LIST_INDEX, LIST_VALUE, MAP_KEY, MAP_VALUE = "list_index", "list_value", "map_key", "map_value"
+ELEMENT_LAST_ACCESS = "last_access"
+FLAT = ("LIST", "MAP")
+
+
+class FlatTable:
+    """``keyed_state`` or ``window_state`` of one list or map state, one row per element."""
+
+    def __init__(self, savepoint: Savepoint, operator: OperatorState, request: TableRequest, namespaced: bool) -> None:
+        self.keyed = KeyedTable(savepoint, operator, _only_flat(savepoint, operator, request, namespaced), namespaced)
+        self.max_parallelism = self.keyed.max_parallelism
+        self.warnings = self.keyed.warnings
+        self.state_bytes = self.keyed.state_bytes
+        (state,) = self.keyed.spec.states
+        metas = self.keyed.headers.metas()[state, False]
+        self.column = StateColumn(metas[0], FULL, self.keyed.spec.options, state in request.raw)
+        self.schema = pa.schema(list(self._fields(column_names((state,), namespaced)[state])))
+
+    def _fields(self, name: str) -> Iterator[pa.Field]:
+        column = self.keyed.schema.field(name)
+        for field in self.keyed.schema:
+            if field.name in (KEY, WINDOW) and field.name != name:
+                yield field
+        if pa.types.is_map(column.type):
+            yield pa.field(MAP_KEY, column.type.key_type, metadata=column.metadata)
+            yield pa.field(MAP_VALUE, column.type.item_type)
+        elif pa.types.is_list(column.type):
+            yield pa.field(LIST_INDEX, pa.int32(), metadata=column.metadata)
+            yield pa.field(LIST_VALUE, column.type.value_type)
+        else:
+            raise UndecodableStateError(
+                f"the elements of state {self.column.meta.name!r} cannot be told apart without the user's code",
+                operator=self.keyed.headers.operator.label,
+                state=self.column.meta.name,
+                remedy="read it without 'flatten', as BINARY, or plug in a serializer "
+                "(entry point group 'pyspark_savepoint.serializers')",
+            )
+        if shows_ttl(self.column):
+            times = self.keyed.schema.field(name + LAST_ACCESS).type
+            yield pa.field(ELEMENT_LAST_ACCESS, times.item_type if pa.types.is_map(times) else times.value_type)
+        for field in self.keyed.schema:
+            if field.name in (KEY_GROUP, SUBTASK):
+                yield field
+
+    def select(self, columns: Sequence[str]) -> FlatTable:
+        """The same table with some of its columns."""
+        chosen = object.__new__(FlatTable)
+        chosen.__dict__.update(self.__dict__)
+        chosen.schema = choose_columns(self.schema, columns)
+        return chosen
+
+    def partitions(self, parallelism: int | None) -> list[TablePartition]:
+        """One per execution vertex that has state to read."""
+        keyed = self.keyed
+        operator = keyed.headers.operator
+        only = keyed.lookup.key_groups if keyed.lookup is not None else None
+        count = min(parallelism or 1, operator.max_parallelism)
+        found = [keyed.headers.split(groups) for groups in vertices(operator, keyed.request, only, count)]
+        place = (operator.parallelism, operator.max_parallelism)
+        return [
+            FlatPartition(KeyedPartition(split, keyed.spec, self.schema, keyed.lookup, *place))
+            for split in found
+            if split.sources
+        ]
+
+
+def _only_flat(savepoint: Savepoint, operator: OperatorState, request: TableRequest, namespaced: bool) -> TableRequest:
+    """The request with its one list or map state: named, or the only one there is."""
+    from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
+
+    chosen = OperatorHeaders.read(savepoint, operator).choose(namespaced, request.states)
+    flat = [name for name, metas in chosen.items() if metas[0].state_type in FLAT]
+    if len(flat) != 1 or (request.states is not None and len(chosen) != 1):
+        raise OptionError(
+            "'flatten' reads one list or map state",
+            operator=operator.label,
+            found=", ".join(f"{name} ({metas[0].state_type})" for name, metas in chosen.items()),
+            remedy="name it with option 'state'" if flat else "read the state without 'flatten'",
+        )
+    return replace(request, state=flat[0])
+
+
+@dataclass(frozen=True)
+class FlatPartition:
+    """One execution vertex of a flattened table."""
+
+    keyed: KeyedPartition
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Elements in the order of the file."""
+        split, lookup = self.keyed.split, self.keyed.lookup
+        places = lookup.places(split.key_groups) if lookup is not None else None
+        for block, header in split.blocks(self.keyed.spec, places):
+            ((state, column),) = self.keyed.spec.bind(header, block.form).values()
+            chosen = [np.arange(low, high) for _, runs in block.groups for low, high in runs]
+            if not chosen:
+                continue
+            entries = np.concatenate(chosen)
+            entries = entries[block.state[entries] == state]
+            if self.keyed.lookup is not None:
+                spans = block.key_start[entries], block.key_end[entries]
+                entries = entries[self.keyed.lookup.matches(block.buffer, *spans)]
+            for low in range(0, len(entries), self.keyed.spec.batch_rows):
+                yield from self._batch(block, header, column, entries[low : low + self.keyed.spec.batch_rows])
+
+    def _batch(
+        self, block: KeyedBlock, header: KeyedBackendHeader, column: StateColumn, entries: Longs
+    ) -> Iterator[pa.RecordBatch]:
+        counts, arrays = _elements(block, column, entries)
+        owner = np.repeat(np.arange(len(entries)), counts)
+        total = len(owner)
+        if shows_ttl(column):
+            name = MAP_VALUE if MAP_KEY in arrays else LIST_VALUE
+            arrays[name], arrays[ELEMENT_LAST_ACCESS] = arrays[name].flatten()
+        schema = self.keyed.schema
+        keys = (block.key_start[entries], block.key_end[entries])
+        namespaces = (block.namespace_start[entries], block.namespace_end[entries])
+        per_entry = key_columns(block, keys, namespaces, header, column.meta.namespace_serializer, self.keyed.spec)
+        if KEY in schema.names and KEY not in self.keyed.spec.raw:
+            place = block.key_group[entries], self.keyed.max_parallelism
+            at = key_cursors(block, keys, self.keyed.spec)
+            check_key_groups(at, header.key_serializer, *place, per_entry[KEY])
+        per_entry |= place_columns(block.key_group[entries], self.keyed)
+        step = self.keyed.spec.batch_rows
+        for low in range(0, total, step):
+            index = pa.array(owner[low : low + step])
+            columns = [
+                conform(
+                    per_entry[field.name].take(index)
+                    if field.name in per_entry
+                    else arrays[field.name].slice(low, step),
+                    field.type,
+                    block.origin,
+                )
+                for field in schema
+            ]
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _elements(block: KeyedBlock, column: StateColumn, entries: Longs) -> tuple[Longs, dict[str, pa.Array]]:
+    """How many elements each entry has, and the elements."""
+    if column.many:
+        keys, values = column.decode_map_entries(block, entries)
+        return np.ones(len(entries), np.int64), {MAP_KEY: keys, MAP_VALUE: values}
+    if column.meta.state_type == "LIST" and block.form == FULL:
+        counts, values = column.decode_list(block, block.value_start[entries], block.value_end[entries])
+        return counts, {LIST_INDEX: repeat_index(counts), LIST_VALUE: values}
+    whole = column.decode_values(block, block.value_start[entries], block.value_end[entries])
+    offsets = np.asarray(whole.offsets, np.int64)
+    counts = offsets[1:] - offsets[:-1]
+    low, high = int(offsets[0]), int(offsets[-1])
+    if pa.types.is_map(whole.type):
+        return counts, {MAP_KEY: whole.keys[low:high], MAP_VALUE: whole.items[low:high]}
+    return counts, {LIST_INDEX: repeat_index(counts), LIST_VALUE: whole.values[low:high]}

@@ -1,0 +1,98 @@
+"""Look-up of keys without a scan: option ``keys``.
+
+The keys of the JSON list, as the table shows them, become a column of the key's type, their Java hashes name the key
+groups to open, and their serialized bytes are what the entries are compared with. Where only the user's code knows
+the hash (POJO, Kryo), every key group is read; where a key cannot be given as JSON at all, that is said.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise, product
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyspark_savepoint.formats.columns import Bytes, Cursors, DecodeOptions, Flags, Longs
+from pyspark_savepoint.formats.errors import OptionError, UndecodableStateError
+from pyspark_savepoint.formats.keyed.block_parts import binary_column
+from pyspark_savepoint.formats.metadata.key_groups import key_group_for_hash
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.statebackends.model.json_values import from_json
+
+MAX_KEYS = 100_000
+#: Keys that are looked for one by one in a task, in all key groups where theirs are unknown; more are met in a scan.
+MAX_PLACES = 4096
+
+
+@dataclass(frozen=True)
+class KeyLookup:
+    """The keys that are wanted, as their bytes, and the key group of each (None: unknown)."""
+
+    encoded: pa.Array
+    groups: tuple[int, ...] | None
+
+    @property
+    def key_groups(self) -> set[int] | None:
+        """The key groups that hold the keys (None: unknown)."""
+        return None if self.groups is None else set(self.groups)
+
+    def places(self, key_groups: Sequence[int]) -> list[tuple[int, bytes]] | None:
+        """The keys with their key groups, of some key groups; None where that would be too many to look for."""
+        keys = self.encoded.to_pylist()
+        if self.groups is not None:
+            wanted = set(key_groups)
+            found = [place for place in zip(self.groups, keys, strict=True) if place[0] in wanted]
+            return found if len(found) <= MAX_PLACES else None
+        return list(product(key_groups, keys)) if len(keys) * len(key_groups) <= MAX_PLACES else None
+
+    @classmethod
+    def of(cls, text: str, serializer: TypeSerializer, max_parallelism: int, options: DecodeOptions) -> KeyLookup:
+        """From the option's text: keys as the table shows them, but big numbers with all their digits."""
+        try:
+            wanted = json.loads(text)
+        except (ValueError, RecursionError):
+            wanted = None
+        if not isinstance(wanted, list) or len(wanted) > MAX_KEYS:
+            raise OptionError(
+                "option 'keys' is not a JSON list of keys",
+                found=text[:200],
+                remedy="""for example '[1, 2]' or '["a"]'""",
+            )
+        exact = options.decimals if options.decimals in ("auto", "string") else "auto"
+        kind = serializer.arrow_type(replace(options, decimals=exact))
+        try:
+            column = pa.array([from_json(value, kind, "key") for value in wanted], kind)
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise OptionError(f"option 'keys' has a key that {kind} cannot hold", found=str(error)) from None
+        return cls(encode(serializer, column), cls._groups(serializer, column, max_parallelism))
+
+    @staticmethod
+    def _groups(serializer: TypeSerializer, column: pa.Array, max_parallelism: int) -> tuple[int, ...] | None:
+        try:
+            hashes = serializer.java_hash(column)
+        except UndecodableStateError:
+            return None
+        return tuple(key_group_for_hash(value, max_parallelism) for value in hashes.tolist())
+
+    def matches(self, buffer: Bytes, start: Longs, end: Longs) -> Flags:
+        """Which of some keys, given as spans, are wanted."""
+        keys = binary_column(buffer, start, end)
+        found: Any = pc.is_in(keys, value_set=self.encoded)
+        return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
+
+
+def encode(serializer: TypeSerializer, column: pa.Array) -> pa.Array:
+    """The serialized bytes of every row, as a binary column."""
+    sizes = serializer.sizes(column)
+    ends = np.cumsum(sizes)
+    at = Cursors(np.zeros(int(sizes.sum()), np.uint8), ends - sizes, ends)
+    serializer.encode(column, at)
+    at.expect_end()
+    data = at.buffer.tobytes()
+    bounds = [0, *ends.tolist()]
+    return pa.array([data[a:b] for a, b in pairwise(bounds)], pa.binary())

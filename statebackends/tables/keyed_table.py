@@ -1,0 +1,308 @@
+"""The tables ``keyed_state`` and ``window_state``: one row per key (and window), one column per state.
+
+keyed_state    key, state...                    every key once, NULL where it lacks a state
+window_state   key, window, state...            every key and namespace once
+extra          <state>__last_access (TTL), key_group, subtask
+
+Spark does not tell names apart by case: a state whose name is taken (by one of these columns, or by a state before it)
+has a column of another name, ``state_key`` for ``key``, and the table says so in a warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from pyspark_savepoint.formats.columns import Cursors, Ints, Longs, fixed_array
+from pyspark_savepoint.formats.errors import UnsupportedStateError
+from pyspark_savepoint.formats.keyed.block_parts import binary_column
+from pyspark_savepoint.formats.keyed.keyed_block import FULL, KeyedBlock, SortedRows
+from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.statebackends.model.conform import conform, unify
+from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, choose_columns
+from pyspark_savepoint.statebackends.model.rows import RowsOfBlock, rows_of
+from pyspark_savepoint.statebackends.model.state_column import (
+    LAST_ACCESS,
+    StateColumn,
+    has_ttl,
+    split_ttl,
+    split_ttl_type,
+)
+from pyspark_savepoint.statebackends.sources.keyed_plan import (
+    KeyedSpec,
+    KeyedSplit,
+    OperatorHeaders,
+    check_decodable,
+    key_type,
+    state_type,
+    vertices,
+)
+from pyspark_savepoint.statebackends.tables.key_check import check_key_groups
+from pyspark_savepoint.statebackends.tables.key_lookup import KeyLookup
+from pyspark_savepoint.statebackends.tables.spill import SpillJoin
+
+KEY, WINDOW, KEY_GROUP, SUBTASK = "key", "window", "key_group", "subtask"
+
+
+def column_names(states: Sequence[str], namespaced: bool) -> dict[str, str]:
+    """A column of its own for every state: its name, or where that is taken ``state_NAME``.
+
+    >>> column_names(["key", "total", "Total", "window"], namespaced=False)
+    {'total': 'total', 'window': 'window', 'key': 'state_key', 'Total': 'state_Total'}
+    """
+    taken = {KEY, KEY_GROUP, SUBTASK, *([WINDOW] if namespaced else [])}
+
+    def take(name: str) -> bool:
+        mine = {name.lower(), (name + LAST_ACCESS).lower()}
+        free = not taken & mine
+        taken.update(mine if free else ())
+        return free
+
+    # Whoever can have its own name has it; only then names are made up.
+    names = {state: state for state in states if take(state)}
+    for state in states:
+        if state not in names:
+            names[state] = f"state_{state}"
+            while not take(names[state]):
+                names[state] += "_"
+    return names
+
+
+class KeyedTable:
+    """``keyed_state`` or, where ``namespaced``, ``window_state`` of an operator."""
+
+    def __init__(self, savepoint: Savepoint, operator: OperatorState, request: TableRequest, namespaced: bool) -> None:
+        self.request = request
+        self.headers = OperatorHeaders.read(savepoint, operator)
+        self.max_parallelism: int | None = operator.max_parallelism
+        self.state_bytes = operator.state_size
+        chosen = self.headers.choose(namespaced, request.states)
+        options = replace(request.decode, ttl=request.include_ttl)
+        self.spec = KeyedSpec(
+            tuple(chosen), namespaced, frozenset(request.raw), options, request.batch_rows, request.window
+        )
+        notes: list[str | None] = [*self.headers.notes]
+        notes += [check_decodable(metas, request.undecodable, operator.label) for metas in chosen.values()]
+        names = column_names(self.spec.states, namespaced)
+        for state, name in names.items():
+            if state != name:
+                notes.append(f"state {state!r} is column {name!r}, for its own name is taken")
+        self.warnings = tuple(note for note in notes if note)
+        self.schema = pa.schema(list(self._fields(chosen, names)))
+        self.lookup: KeyLookup | None = None
+        if request.keys is not None:
+            key = self.headers.headers[0].key_serializer
+            self.lookup = KeyLookup.of(request.keys, key, operator.max_parallelism, options)
+
+    def _fields(self, chosen: dict[str, list[StateMetaInfoSnapshot]], names: dict[str, str]) -> Iterator[pa.Field]:
+        operator = self.headers.operator.label
+        options = self.spec.options
+        kind = key_type(self.headers.key_serializers, options, KEY in self.spec.raw)
+        yield pa.field(KEY, kind, metadata=_comment(self._key_comment()))
+        if self.spec.namespaced:
+            namespaces = {name: metas[0].namespace_serializer for name, metas in chosen.items()}
+            kind = self._window_type(namespaces, operator)
+            if not pa.types.is_null(kind):
+                first = next(iter(namespaces.values()))
+                yield pa.field(WINDOW, kind, metadata=_comment(first.flink_type))
+        for state, metas in chosen.items():
+            name = names[state]
+            kind = state_type(metas, options, state in self.spec.raw)
+            comment = _comment(f"{metas[0].state_type} {metas[0].value_serializer.flink_type}")
+            if self._shows_ttl(metas[0]):
+                kind, time = split_ttl_type(kind)
+                yield pa.field(name, kind, metadata=comment)
+                yield pa.field(name + LAST_ACCESS, time, metadata=_comment(f"last access of {state}"))
+            else:
+                yield pa.field(name, kind, metadata=comment)
+        if self.request.include_key_group:
+            yield pa.field(KEY_GROUP, pa.int32())
+            yield pa.field(SUBTASK, pa.int32())
+
+    def _key_comment(self) -> str:
+        return "key " + self.headers.headers[0].key_serializer.flink_type
+
+    def _shows_ttl(self, meta: StateMetaInfoSnapshot) -> bool:
+        return shows_ttl(StateColumn(meta, FULL, self.spec.options, meta.name in self.spec.raw))
+
+    def _window_type(self, namespaces: dict[str, TypeSerializer], operator: str) -> pa.DataType:
+        kinds = {name: serializer.arrow_type(self.spec.options) for name, serializer in namespaces.items()}
+        if len({serializer.flink_type for serializer in namespaces.values()}) > 1:
+            listed = ", ".join(f"{name} ({namespaces[name].flink_type})" for name in kinds)
+            raise UnsupportedStateError(
+                "the operator has states with different kinds of namespaces, which are not one table",
+                operator=operator,
+                found=listed,
+                remedy="name those that go together with option 'state'",
+            )
+        return pa.binary() if WINDOW in self.spec.raw else unify(list(kinds.values()), WINDOW)
+
+    def select(self, columns: Sequence[str]) -> KeyedTable:
+        """The same table with some of its columns."""
+        chosen = object.__new__(KeyedTable)
+        chosen.__dict__.update(self.__dict__)
+        chosen.schema = choose_columns(self.schema, columns)
+        return chosen
+
+    def partitions(self, parallelism: int | None) -> list[TablePartition]:
+        """One per execution vertex that has state to read."""
+        only = self.lookup.key_groups if self.lookup is not None else None
+        operator = self.headers.operator
+        count = min(parallelism or 1, operator.max_parallelism)
+        found = [self.headers.split(groups) for groups in vertices(operator, self.request, only, count)]
+        return [
+            KeyedPartition(split, self.spec, self.schema, self.lookup, operator.parallelism, operator.max_parallelism)
+            for split in found
+            if split.sources
+        ]
+
+
+def _comment(text: str) -> dict[bytes, bytes]:
+    return {b"comment": text.encode()}
+
+
+def shows_ttl(column: StateColumn) -> bool:
+    """Whether a column is TTL structs, to be split into values and times."""
+    return column.options.ttl and has_ttl(column.meta) and not column.raw and not column.opaque
+
+
+@dataclass(frozen=True)
+class KeyedPartition:
+    """One execution vertex of a keyed table."""
+
+    split: KeyedSplit
+    spec: KeyedSpec
+    schema: pa.Schema
+    lookup: KeyLookup | None
+    parallelism: int
+    max_parallelism: int
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Rows of the key groups, in batches."""
+        spill: SpillJoin | None = None
+        places = self.lookup.places(self.split.key_groups) if self.lookup is not None else None
+        for block, header in self.split.rows_or_blocks(self.spec, places):
+            if spill is not None and not spill.takes(block):
+                yield from self._spilled(spill)
+                spill = None
+            if isinstance(block, SortedRows) or block.complete:
+                yield from self._rows(rows_of(block), header)
+                continue
+            spill = spill or SpillJoin(block, header, self.spec.window)
+            spill.add(block)
+        if spill is not None:
+            yield from self._spilled(spill)
+
+    def decode(self, rows: RowsOfBlock, header: KeyedBackendHeader) -> pa.RecordBatch:
+        """The columns of all rows of a block, wherever its entries came from."""
+        return _BatchBuilder(self, rows, header).build(0, len(rows))
+
+    def _spilled(self, spill: SpillJoin) -> Iterator[pa.RecordBatch]:
+        with spill:
+            for block in spill.blocks():
+                yield from self._rows(rows_of(block), spill.header)
+
+    def _rows(self, rows: RowsOfBlock, header: KeyedBackendHeader) -> Iterator[pa.RecordBatch]:
+        if self.lookup is not None:
+            rows = rows.select(self.lookup.matches(rows.block.buffer, *rows.keys(0, len(rows))))
+        builder = _BatchBuilder(self, rows, header)
+        # Batches of one size, rather than a full one and a rest.
+        count = -(-len(rows) // self.spec.batch_rows)
+        bounds = [len(rows) * i // count for i in range(count + 1)] if count else []
+        for low, high in pairwise(bounds):
+            yield builder.build(low, high)
+
+
+class _BatchBuilder:
+    """Columns of the rows of one block."""
+
+    def __init__(self, partition: KeyedPartition, rows: RowsOfBlock, header: KeyedBackendHeader) -> None:
+        self.partition = partition
+        self.rows = rows
+        self.header = header
+        bound = partition.spec.bind(header, rows.block.form)
+        names = set(partition.schema.names)
+        columns = column_names(partition.spec.states, partition.spec.namespaced)
+        self.columns = {
+            columns[name]: (column, column.plan(rows, state), state)
+            for name, (state, column) in bound.items()
+            if columns[name] in names or columns[name] + LAST_ACCESS in names
+        }
+        self.namespace = next(column.meta.namespace_serializer for _, column in bound.values())
+
+    def build(self, low: int, high: int) -> pa.RecordBatch:
+        """One batch: rows [low, high)."""
+        arrays: dict[str, pa.Array] = {}
+        schema = self.partition.schema
+        names = set(schema.names)
+        if names & {KEY, WINDOW}:
+            keys, namespaces = self.rows.keys(low, high), self.rows.namespaces(low, high)
+            spec = self.partition.spec
+            arrays |= key_columns(self.rows.block, keys, namespaces, self.header, self.namespace, spec)
+            if KEY in names and KEY not in spec.raw:
+                place = self.rows.key_groups(low, high), self.partition.max_parallelism
+                at = key_cursors(self.rows.block, keys, spec)
+                check_key_groups(at, self.header.key_serializer, *place, arrays[KEY])
+        for name, (column, plan, state) in self.columns.items():
+            array = column.decode(self.rows, state, plan, low, high)
+            if shows_ttl(column):
+                arrays[name], arrays[name + LAST_ACCESS] = split_ttl(array)
+            else:
+                arrays[name] = array
+        if KEY_GROUP in names or SUBTASK in names:
+            arrays |= place_columns(self.rows.key_groups(low, high), self.partition)
+        origin = self.rows.block.origin
+        finished = [
+            conform(arrays[field.name], field.type, origin)
+            if field.name in arrays
+            else pa.nulls(high - low, field.type)
+            for field in schema
+        ]
+        return pa.RecordBatch.from_arrays(finished, schema=schema)
+
+
+def place_columns(key_group: Ints, partition: KeyedPartition) -> dict[str, pa.Array]:
+    """Key group, and the subtask that owns it at the snapshot's own parallelism."""
+    subtask = key_group.astype(np.int64) * partition.parallelism // partition.max_parallelism
+    return {
+        KEY_GROUP: fixed_array(pa.int32(), key_group),
+        SUBTASK: fixed_array(pa.int32(), subtask.astype(np.int32)),
+    }
+
+
+def key_columns(
+    block: KeyedBlock | SortedRows,
+    keys: tuple[Longs, Longs],
+    namespaces: tuple[Longs, Longs],
+    header: KeyedBackendHeader,
+    namespace: TypeSerializer,
+    spec: KeyedSpec,
+) -> dict[str, pa.Array]:
+    """Key and window, from their spans."""
+    columns = {KEY: _column(block, keys, header.key_serializer, spec, KEY)}
+    if spec.namespaced:
+        columns[WINDOW] = _column(block, namespaces, namespace, spec, WINDOW)
+    return columns
+
+
+def key_cursors(block: KeyedBlock | SortedRows, keys: tuple[Longs, Longs], spec: KeyedSpec) -> Cursors:
+    """The spans of keys as they are decoded."""
+    return Cursors(block.buffer, *keys, replace(block.origin, state=KEY), spec.options)
+
+
+def _column(
+    block: KeyedBlock | SortedRows, spans: tuple[Longs, Longs], serializer: TypeSerializer, spec: KeyedSpec, name: str
+) -> pa.Array:
+    if name in spec.raw or (name == KEY and serializer.opaque_parts()):
+        return binary_column(block.buffer, *spans)
+    at = Cursors(block.buffer, spans[0].copy(), spans[1], replace(block.origin, state=name), spec.options)
+    column = serializer.decode(at)
+    at.expect_end()
+    return column

@@ -1,0 +1,290 @@
+"""Tables of operator state: the elements of a list or union state, the entries of a broadcast state.
+
+list        value                 dealt out to the vertices as Flink does on restore
+union       value                 every subtask's part once
+broadcast   key, value            one subtask's copy, for all are equal
+extra       subtask               which subtask wrote it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from pyspark_savepoint.formats.columns import Bytes, Cursors, Longs, Origin, fixed_array
+from pyspark_savepoint.formats.errors import (
+    UNREADABLE,
+    CorruptStateError,
+    SavepointError,
+    UndecodableStateError,
+)
+from pyspark_savepoint.formats.io.byte_source import StateLocation
+from pyspark_savepoint.formats.keyed.block_parts import binary_column
+from pyspark_savepoint.formats.keyed.headers import read_header
+from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamStateHandle, StateMetaInfo
+from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
+from pyspark_savepoint.formats.operator.operator_stream import OperatorStream, Piece
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
+from pyspark_savepoint.formats.serializers.layout import decode_elements, locate
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.statebackends.model.conform import conform, unify
+from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, choose_columns, choose_states
+from pyspark_savepoint.statebackends.sources.assignment import repartition_state
+
+KEY, VALUE, SUBTASK = "key", "value", "subtask"
+NOWHERE = ByteStreamStateHandle("", b"")
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSource:
+    """The operator state that one subtask wrote, described: frozen, picklable."""
+
+    location: StateLocation
+    states: tuple[StateMetaInfo, ...]
+    subtask: int
+    operator: str
+
+    def header(self) -> OperatorBackendHeader:
+        """The states in the stream."""
+        try:
+            with self.location.open() as source:
+                return read_header(OperatorBackendHeader, source, min(self._boundaries(), default=source.size))
+        except SavepointError as error:
+            raise error.with_facts(operator=self.operator) from None
+
+    def _boundaries(self) -> list[int]:
+        return [offset for state in self.states for offset in state.offsets]
+
+    def offsets(self, name: str) -> tuple[int, ...]:
+        """Where the elements of a state begin."""
+        return next((state.offsets for state in self.states if state.name == name), ())
+
+
+def operator_sources(savepoint: Savepoint, operator: OperatorState, raw: bool = False) -> list[OperatorSource]:
+    """The managed (or raw) operator state of every subtask that has some."""
+    found = []
+    for index in sorted(operator.subtasks):
+        subtask = operator.subtasks[index]
+        handle = subtask.raw_operator_state if raw else subtask.managed_operator_state
+        if handle is None or (not isinstance(handle, OperatorStreamStateHandle) and handle.is_empty):
+            continue
+        location = savepoint.resolve(handle.delegate, operator)
+        found.append(OperatorSource(location, handle.states, index, operator.label))
+    return found
+
+
+class OperatorTable:
+    """One operator state by name."""
+
+    def __init__(self, savepoint: Savepoint, operator: OperatorState, request: TableRequest, state: str) -> None:
+        self.request = request
+        self.operator = operator
+        self.state = state
+        self.max_parallelism: int | None = operator.max_parallelism
+        self.state_bytes = operator.state_size
+        self.sources = operator_sources(savepoint, operator)
+        metas = [meta for source in self.sources for meta in source.header().states if meta.name == state]
+        if not metas:
+            names = dict.fromkeys(meta.name for source in self.sources for meta in source.header().states)
+            choose_states(list(names), (state,), "operator state", operator.label)
+        self.mode = metas[0].state_type
+        self.raw = state in request.raw
+        self.warnings = tuple(self._warnings(metas[0]))
+        self.schema = pa.schema(list(self._fields(metas)))
+
+    def _warnings(self, meta: StateMetaInfoSnapshot) -> Iterator[str]:
+        for role, serializer in meta.serializers.items():
+            opaque = serializer.opaque_parts()
+            # Entries of a broadcast state follow one another: one whose end nobody knows hides the rest.
+            if not opaque or (self.raw and self.mode != "BROADCAST"):
+                continue
+            what = f"operator state {self.state!r} has values of {opaque[0].flink_type} ({opaque[0].snapshot_class})"
+            if self.request.undecodable == "error" or self.mode == "BROADCAST":
+                raise UndecodableStateError(
+                    f"{what}, which only the user's code can decode",
+                    operator=self.operator.label,
+                    state=self.state,
+                    remedy="plug in a serializer (entry point group 'pyspark_savepoint.serializers')",
+                )
+            yield f"{what}, which only the user's code can decode: it is BINARY ({role})."
+
+    def _fields(self, metas: Sequence[StateMetaInfoSnapshot]) -> Iterator[pa.Field]:
+        if self.mode == "BROADCAST":
+            yield self._field(KEY, [meta.serializers["KEY_SERIALIZER"] for meta in metas])
+        yield self._field(VALUE, [meta.value_serializer for meta in metas])
+        if self.request.include_key_group:
+            yield pa.field(SUBTASK, pa.int32())
+
+    def _field(self, name: str, serializers: list[TypeSerializer]) -> pa.Field:
+        comment = {b"comment": f"{self.mode} {serializers[0].flink_type}".encode()}
+        if self.raw or serializers[0].opaque_parts():
+            return pa.field(name, pa.binary(), metadata=comment)
+        kinds = [serializer.arrow_type(self.request.decode) for serializer in serializers]
+        return pa.field(name, unify(kinds, self.state), metadata=comment)
+
+    def select(self, columns: Sequence[str]) -> OperatorTable:
+        """The same table with some of its columns."""
+        chosen = object.__new__(OperatorTable)
+        chosen.__dict__.update(self.__dict__)
+        chosen.schema = choose_columns(self.schema, columns)
+        return chosen
+
+    def partitions(self, parallelism: int | None) -> list[TablePartition]:
+        """List state as the vertices restore it; union state a subtask's part each; broadcast state once."""
+        if self.mode == "BROADCAST":
+            shares = [[(source, 0, 1)] for source in self._with_state()[:1]]
+        elif self.mode == "UNION":
+            shares = [[(source, 0, len(source.offsets(self.state)))] for source in self._with_state()]
+        else:
+            shares = self._dealt(min(parallelism or 1, self.operator.max_parallelism))
+        return [
+            OperatorPartition(tuple(share), self.state, self.mode, self.raw, self.schema, self.request)
+            for share in shares
+            if share
+        ]
+
+    def _with_state(self) -> list[OperatorSource]:
+        return [source for source in self.sources if source.offsets(self.state)]
+
+    def _dealt(self, parallelism: int) -> list[list[tuple[OperatorSource, int, int]]]:
+        """Per vertex: sources with the first element and the number of elements that it gets."""
+        by_subtask = {source.subtask: source for source in self.sources}
+        # Elements are dealt by their number, for offsets need not tell them apart.
+        numbered = [
+            (
+                source.subtask,
+                OperatorStreamStateHandle(
+                    tuple(replace(s, offsets=tuple(range(len(s.offsets)))) for s in source.states),
+                    NOWHERE,
+                ),
+            )
+            for source in self.sources
+        ]
+        shares = []
+        for vertex in repartition_state(list(numbered), self.operator.parallelism, parallelism):
+            share = []
+            for assigned in vertex:
+                for state in assigned.handle.states:
+                    if state.name == self.state and state.offsets:
+                        share.append((by_subtask[assigned.subtask_index], state.offsets[0], len(state.offsets)))
+            shares.append(share)
+        return shares
+
+
+@dataclass(frozen=True)
+class OperatorPartition:
+    """Elements of some subtasks' streams."""
+
+    shares: tuple[tuple[OperatorSource, int, int], ...]
+    state: str
+    mode: str
+    raw: bool
+    schema: pa.Schema
+    request: TableRequest
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Elements in their order."""
+        for source, first, count in self.shares:
+            try:
+                with source.location.open() as opened:
+                    boundaries = [offset for state in source.states for offset in state.offsets]
+                    header = read_header(OperatorBackendHeader, opened, min(boundaries, default=opened.size))
+                    stream = OperatorStream(opened, header, boundaries)
+                    yield from self._source(stream, source, first, count)
+            except SavepointError as error:
+                raise error.with_facts(operator=source.operator, state=self.state) from None
+
+    def _source(
+        self, stream: OperatorStream, source: OperatorSource, first: int, count: int
+    ) -> Iterator[pa.RecordBatch]:
+        meta = next((meta for meta in stream.header.states if meta.name == self.state), None)
+        if meta is None:
+            raise CorruptStateError(
+                "a handle has elements of a state that its stream does not know",
+                path=stream.source.path,
+                found=self.state,
+                remedy=UNREADABLE,
+            )
+        offsets = source.offsets(self.state)
+        if list(offsets) != sorted(offsets):
+            raise CorruptStateError(
+                "the offsets of an operator state do not ascend",
+                path=stream.source.path,
+                remedy=UNREADABLE,
+            )
+        # Whole runs of equal offsets are read, and what belongs to other vertices is cut off. (The one element of a
+        # broadcast state is all of its entries.)
+        start = offsets.index(offsets[first])
+        stop = first + count
+        while stop < len(offsets) and offsets[stop] == offsets[stop - 1]:
+            stop += 1
+        skip, left = first - start, count
+        for buffer, pieces, base in stream.windows(offsets[start:stop], self.request.window):
+            for columns in self._columns(stream, meta, buffer, pieces, base):
+                if self.mode != "BROADCAST":
+                    rows = len(columns[VALUE])
+                    low, high = min(skip, rows), min(rows, skip + left)
+                    skip, left = skip - low, left - (high - low)
+                    columns = {name: column.slice(low, high - low) for name, column in columns.items()}
+                yield from self._batches(columns, source.subtask, Origin(stream.source.path))
+
+    def _columns(
+        self, stream: OperatorStream, meta: StateMetaInfoSnapshot, buffer: Bytes, pieces: list[Piece], base: int
+    ) -> Iterator[dict[str, pa.Array]]:
+        at, counts = stream.cursors(buffer, pieces, base, self.state, self.request.decode)
+        if self.mode == "BROADCAST":
+            yield from self._broadcast(meta, at)
+            return
+        serializer = meta.value_serializer
+        if self.raw or serializer.opaque_parts():
+            yield {VALUE: self._bytes(serializer, at, counts)}
+            return
+        step = self.request.batch_rows
+        for low in range(0, len(at), step):
+            part = at.at(at.position[low : low + step].copy(), at.end[low : low + step])
+            column = decode_elements(serializer, part, counts[low : low + step])
+            part.expect_end()
+            yield {VALUE: column}
+
+    def _bytes(self, serializer: TypeSerializer, at: Cursors, counts: Longs) -> pa.Array:
+        if (counts == 1).all():
+            return binary_column(at.buffer, at.position, at.end)
+        starts, stops = locate([serializer], at, counts)
+        at.expect_end()
+        return binary_column(at.buffer, starts[0], stops[0])
+
+    def _broadcast(self, meta: StateMetaInfoSnapshot, at: Cursors) -> Iterator[dict[str, pa.Array]]:
+        counts = read_numbers(at, "read_i32", np.int32, "a number of broadcast entries").astype(np.int64)
+        if counts[0] < 0 or counts[0] > at.end[0] - at.position[0]:
+            at.fail(0, "a number of broadcast entries that there is room for", int(counts[0]))
+        serializers = [meta.serializers["KEY_SERIALIZER"], meta.value_serializer]
+        starts, stops = locate(serializers, at, counts)
+        at.expect_end()
+        step = self.request.batch_rows
+        for low in range(0, max(1, int(counts[0])), step):
+            columns = {}
+            for i, name in enumerate((KEY, VALUE)):
+                spans = starts[i][low : low + step], stops[i][low : low + step]
+                if self.raw:
+                    columns[name] = binary_column(at.buffer, *spans)
+                    continue
+                part = at.at(spans[0].copy(), spans[1])
+                columns[name] = serializers[i].decode(part)
+                part.expect_end()
+            yield columns
+
+    def _batches(self, columns: dict[str, pa.Array], subtask: int, origin: Origin) -> Iterator[pa.RecordBatch]:
+        rows = len(columns[VALUE])
+        columns[SUBTASK] = fixed_array(pa.int32(), np.full(rows, subtask, np.int32))
+        for low in range(0, rows, self.request.batch_rows):
+            arrays = [
+                conform(columns[field.name].slice(low, self.request.batch_rows), field.type, origin)
+                for field in self.schema
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)

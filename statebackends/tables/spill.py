@@ -1,0 +1,120 @@
+"""Key groups larger than the memory of a task: entries partitioned by key to local disk, then joined part by part.
+
+    part := Arrow IPC stream of entries (block_parts.SCHEMA)        one temporary file per part
+
+All entries of a key fall into one part, so each part is a complete block of its own. A part that is still too large is
+partitioned again, by another hash, as often as that helps: one enormous key is as large as its row has to be anyway.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.ipc as ipc
+
+from pyspark_savepoint.formats.keyed.block_parts import SCHEMA, block_of, take_entries
+from pyspark_savepoint.formats.keyed.keyed_block import KeyedBlock, SortedRows
+from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
+
+FANOUT = 64
+#: 64 to the fourth windows of 8 MB are more than any key group.
+MAX_DEPTH = 4
+
+
+class SpillJoin:
+    """The entries of one key group, which arrive in blocks, as complete blocks of about ``window`` bytes.
+
+    A context manager, which removes its files.
+    """
+
+    def __init__(self, first: KeyedBlock, header: KeyedBackendHeader, window: int, depth: int = 0) -> None:
+        self.key_group = first.groups[0][0]
+        self.first = first
+        self.header = header
+        self.window = window
+        self.depth = depth
+        self.stack = ExitStack()
+        self.files: list[Any] = []
+        self.writers: list[Any] = []
+        self.sizes = np.zeros(FANOUT, np.int64)
+
+    def takes(self, block: KeyedBlock | SortedRows) -> bool:
+        """Whether a block belongs to the same key group of the same file."""
+        if isinstance(block, SortedRows) or block.complete:
+            return False
+        return block.origin.path == self.first.origin.path and block.groups[0][0] == self.key_group
+
+    def __enter__(self) -> SpillJoin:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stack.close()
+
+    def add(self, block: KeyedBlock) -> None:
+        """Put the selected entries of a block into their parts."""
+        from pyspark_savepoint.formats.kernels import frames, hashing
+
+        if not self.files:
+            self._open()
+        chosen = [np.arange(low, high) for _, runs in block.groups for low, high in runs]
+        if not chosen:
+            return
+        entries = np.concatenate(chosen)
+        part = np.empty(len(entries), np.int64)
+        secret = hashing.secret_of(1 + self.depth)
+        frames.bucket_of(block.buffer, block.span_start[entries], block.span_end[entries], secret, FANOUT, part)
+        order = np.argsort(part, kind="stable")
+        bounds = np.searchsorted(part[order], np.arange(FANOUT + 1))
+        for i in range(FANOUT):
+            if bounds[i] < bounds[i + 1]:
+                batch = take_entries(block, entries[order[bounds[i] : bounds[i + 1]]])
+                self.writers[i].write_batch(batch)
+                self.sizes[i] += batch.nbytes
+
+    def _open(self) -> None:
+        for _ in range(FANOUT):
+            temporary = tempfile.TemporaryFile(prefix="savepoint-spill-")  # noqa: SIM115  (the stack closes it)
+            file = self.stack.enter_context(temporary)
+            self.files.append(file)
+            self.writers.append(ipc.new_stream(file, SCHEMA))
+
+    def blocks(self) -> Iterator[KeyedBlock]:
+        """One complete block per part, or per some parts where they are small."""
+        for writer in self.writers:
+            writer.close()
+        waiting: list[pa.RecordBatch] = []
+        size = 0
+        for file, part_size in zip(self.files, self.sizes.tolist(), strict=True):
+            if waiting and size + part_size > self.window:
+                yield block_of(waiting, self.first)
+                waiting, size = [], 0
+            if part_size > self.window and self.depth < MAX_DEPTH and np.count_nonzero(self.sizes) > 1:
+                yield from self._divided(file)
+            elif part_size:
+                waiting += _batches(file)
+                size += part_size
+        if waiting:
+            yield block_of(waiting, self.first)
+
+    def _divided(self, file: Any) -> Iterator[KeyedBlock]:
+        with SpillJoin(self.first, self.header, self.window, self.depth + 1) as parts:
+            waiting: list[pa.RecordBatch] = []
+            for batch in _batches(file):
+                waiting.append(batch)
+                if sum(each.nbytes for each in waiting) > self.window:
+                    parts.add(block_of(waiting, self.first))
+                    waiting = []
+            if waiting:
+                parts.add(block_of(waiting, self.first))
+            yield from parts.blocks()
+
+
+def _batches(file: Any) -> Iterator[pa.RecordBatch]:
+    file.seek(0)
+    with ipc.open_stream(file) as reader:
+        yield from reader

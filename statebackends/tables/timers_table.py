@@ -1,0 +1,209 @@
+"""The table ``timers``: every registered timer of an operator.
+
+    key, namespace (where there is one), timestamp, domain ('event' or 'processing'), service     key_group, subtask
+
+Timers are PRIORITY_QUEUE states named ``_timer_state/event_SERVICE`` and ``_timer_state/processing_SERVICE``, or, of
+RocksDB jobs with timers on the heap and of old releases, raw keyed state. ``timestamp`` is what Flink stores: a long,
+milliseconds for both domains as a rule, but event time may be anything that the job counts. Twins:
+``InternalTimeServiceManagerImpl``, ``TimerSerializer``, ``InternalTimerServiceSerializationProxy``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pyspark_savepoint.formats.columns import Cursors, Longs, fixed_array
+from pyspark_savepoint.formats.errors import StateNotFoundError
+from pyspark_savepoint.formats.keyed.block_parts import binary_column
+from pyspark_savepoint.formats.keyed.keyed_block import KeyedBlock
+from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
+from pyspark_savepoint.formats.serializers.layout import skip_rows
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.statebackends.model.conform import conform, unify
+from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, choose_columns, choose_states
+from pyspark_savepoint.statebackends.model.timer_queue import TimerQueue, timer_queues
+from pyspark_savepoint.statebackends.sources.keyed_plan import KeyedSplit, OperatorHeaders, meets, vertices
+from pyspark_savepoint.statebackends.sources.raw_timers import RawTimerSource, raw_timer_sources
+from pyspark_savepoint.statebackends.tables.key_check import check_key_groups
+from pyspark_savepoint.statebackends.tables.key_lookup import KeyLookup
+
+TIMESTAMP_BYTES = 8
+SIGN = np.int64(-(2**63))
+KEY, NAMESPACE, KEY_GROUP, SUBTASK = "key", "namespace", "key_group", "subtask"
+
+
+class TimersTable:
+    """``timers`` of an operator; option ``state`` chooses timer services."""
+
+    def __init__(self, savepoint: Savepoint, operator: OperatorState, request: TableRequest) -> None:
+        self.request = request
+        self.operator = operator
+        self.raw = raw_timer_sources(savepoint, operator)
+        self.headers = OperatorHeaders.read(savepoint, operator)
+        self.max_parallelism: int | None = operator.max_parallelism
+        self.state_bytes = operator.state_size
+        self.warnings: tuple[str, ...] = ()
+        queues = [queue for header in self.headers.headers for _, queue in timer_queues(header)]
+        queues += [queue for source in self.raw for queue in source.queues(request.decode)]
+        if not queues:
+            raise StateNotFoundError(
+                "the operator has no timers",
+                operator=operator.label,
+                remedy="load the path without options to see what the snapshot has",
+            )
+        self.lookup: KeyLookup | None = None
+        if request.keys is not None:
+            self.lookup = KeyLookup.of(request.keys, queues[0].key, operator.max_parallelism, request.decode)
+        services = list(dict.fromkeys(queue.service for queue in queues))
+        self.services = frozenset(choose_states(services, request.states, "timer service", operator.label))
+        self.schema = pa.schema(list(self._fields([queue for queue in queues if queue.service in self.services])))
+
+    def _fields(self, queues: list[TimerQueue]) -> Iterator[pa.Field]:
+        kinds = [_type(queue.key, self.request, KEY) for queue in queues]
+        yield pa.field(KEY, unify(kinds, KEY), metadata={b"comment": queues[0].key.flink_type.encode()})
+        spaces = {queue.service: _type(queue.namespace, self.request, NAMESPACE) for queue in queues}
+        distinct = list(dict.fromkeys(kind for kind in spaces.values() if not pa.types.is_null(kind)))
+        if len(distinct) == 1:
+            yield pa.field(NAMESPACE, distinct[0])
+        elif distinct:
+            # Services that differ cannot share a column: each has its own field.
+            fields = [pa.field(name, kind) for name, kind in spaces.items() if not pa.types.is_null(kind)]
+            yield pa.field(NAMESPACE, pa.struct(fields))
+        yield pa.field("timestamp", pa.int64(), metadata={b"comment": b"as registered, milliseconds as a rule"})
+        yield pa.field("domain", pa.string())
+        yield pa.field("service", pa.string())
+        if self.request.include_key_group:
+            yield pa.field(KEY_GROUP, pa.int32())
+            yield pa.field(SUBTASK, pa.int32())
+
+    def select(self, columns: Sequence[str]) -> TimersTable:
+        """The same table with some of its columns."""
+        chosen = object.__new__(TimersTable)
+        chosen.__dict__.update(self.__dict__)
+        chosen.schema = choose_columns(self.schema, columns)
+        return chosen
+
+    def partitions(self, parallelism: int | None) -> list[TablePartition]:
+        """One per execution vertex that has timers to read."""
+        count = min(parallelism or 1, self.operator.max_parallelism)
+        place = (self.operator.parallelism, self.operator.max_parallelism)
+        only = self.lookup.key_groups if self.lookup is not None else None
+        found: list[TablePartition] = []
+        for key_groups in vertices(self.operator, self.request, only, count):
+            split = self.headers.split(key_groups)
+            raw = tuple(source for source in self.raw if meets(source.offsets.key_group_range, key_groups))
+            if split.sources or raw:
+                found.append(TimerPartition(split, raw, self.services, self.schema, self.request, self.lookup, place))
+        return found
+
+
+def _type(serializer: TypeSerializer, request: TableRequest, name: str) -> pa.DataType:
+    kind = serializer.arrow_type(request.decode)
+    return pa.binary() if name in request.raw and not pa.types.is_null(kind) else kind
+
+
+def _key_spans(key: TypeSerializer, at: Cursors, last: bool) -> tuple[Longs, Longs]:
+    """Where the keys of timers lie; ``last`` as for :meth:`TimerPartition._batch`."""
+    start = at.position.copy() if last else at.position + TIMESTAMP_BYTES
+    inner = at.at(start.copy(), at.end)
+    skip_rows(key, inner)
+    return start, inner.position
+
+
+@dataclass(frozen=True)
+class TimerPartition:
+    """Timers of one execution vertex, or of one raw keyed handle."""
+
+    split: KeyedSplit
+    raw: tuple[RawTimerSource, ...]
+    services: frozenset[str]
+    schema: pa.Schema
+    request: TableRequest
+    lookup: KeyLookup | None
+    place: tuple[int, int]
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Timers, in the order of the files."""
+        wanted = set(self.split.key_groups)
+        for source in self.split.sources:
+            with source.open(self.request.decode) as stream:
+                queues = {i: queue for i, queue in timer_queues(stream.header) if queue.service in self.services}
+                if not queues:
+                    continue
+                for block in stream.blocks(wanted, set(queues), False, self.request.window):
+                    for i, queue in queues.items():
+                        yield from self._queue(block, block.entries_of(i), queue)
+        for raw in self.raw:
+            for queue, at, key_group in raw.timers(wanted, self.request.decode):
+                if queue.service in self.services and len(at):
+                    yield from self._batches(queue, at, np.full(len(at), key_group, np.int32), last=True)
+
+    def _queue(self, block: KeyedBlock, entries: Longs, queue: TimerQueue) -> Iterator[pa.RecordBatch]:
+        if not len(entries):
+            return
+        origin = replace(block.origin, state=f"timers of {queue.service}")
+        at = Cursors(block.buffer, block.key_start[entries], block.key_end[entries].copy(), origin, self.request.decode)
+        yield from self._batches(queue, at, block.key_group[entries], last=False)
+
+    def _batches(self, queue: TimerQueue, at: Cursors, key_group: Any, last: bool) -> Iterator[pa.RecordBatch]:
+        if self.lookup is not None:
+            wanted = np.flatnonzero(self.lookup.matches(at.buffer, *_key_spans(queue.key, at, last)))
+            at, key_group = at.at(at.position[wanted], at.end[wanted]), key_group[wanted]
+        for low in range(0, len(at), self.request.batch_rows):
+            rows = slice(low, low + self.request.batch_rows)
+            part = at.at(at.position[rows].copy(), at.end[rows])
+            yield self._batch(queue, part, key_group[rows], last)
+
+    def _batch(self, queue: TimerQueue, at: Cursors, key_group: Any, last: bool) -> pa.RecordBatch:
+        """``last``: the timestamp stands last and plain (raw keyed state), else first and with its sign flipped."""
+        time = None if last else read_numbers(at, "read_i64", np.int64, "a timestamp") ^ SIGN
+        start = at.position.copy()
+        key = self._part(queue.key, at, KEY)
+        if KEY not in self.request.raw:
+            spans = at.at(start, at.position.copy())
+            check_key_groups(spans, queue.key, key_group, self.place[1], key)
+        namespace = self._part(queue.namespace, at, NAMESPACE)
+        if time is None:
+            time = read_numbers(at, "read_i64", np.int64, "a timestamp")
+        at.expect_end()
+        n = len(at)
+        subtask = key_group.astype(np.int64) * self.place[0] // self.place[1]
+        columns = {
+            KEY: key,
+            NAMESPACE: self._namespace(queue, namespace),
+            "timestamp": fixed_array(pa.int64(), time),
+            "domain": pa.array([queue.domain], pa.string()).take(pa.array(np.zeros(n, np.int64))),
+            "service": pa.array([queue.service], pa.string()).take(pa.array(np.zeros(n, np.int64))),
+            KEY_GROUP: fixed_array(pa.int32(), np.ascontiguousarray(key_group)),
+            SUBTASK: fixed_array(pa.int32(), subtask.astype(np.int32)),
+        }
+        return pa.RecordBatch.from_arrays(
+            [conform(columns[field.name], field.type, at.origin) for field in self.schema], schema=self.schema
+        )
+
+    def _part(self, serializer: TypeSerializer, at: Cursors, name: str) -> pa.Array:
+        # Errors name what option 'raw' takes.
+        at = replace(at, origin=replace(at.origin, state=name))
+        kind = _type(serializer, self.request, name)
+        if kind == serializer.arrow_type(self.request.decode):
+            return serializer.decode(at)
+        start = at.position.copy()
+        skip_rows(serializer, at)
+        return binary_column(at.buffer, start, at.position)
+
+    def _namespace(self, queue: TimerQueue, column: pa.Array) -> pa.Array:
+        if self.schema.get_field_index(NAMESPACE) < 0:
+            return column
+        kind = self.schema.field(NAMESPACE).type
+        if pa.types.is_null(column.type):
+            return pa.nulls(len(column), kind)
+        if pa.types.is_struct(kind) and kind.get_field_index(queue.service) >= 0 and column.type != kind:
+            return pa.StructArray.from_arrays([column], fields=[pa.field(queue.service, column.type)])
+        return column

@@ -1,0 +1,126 @@
+"""From what tasks have written to the state of an operator: the part of a commit that looks at rows.
+
+    final file of a subtask, no rows elsewhere     stays as it is
+    runs                                           are merged into the files of the subtasks
+    final file, and rows elsewhere                 is read back into a run, and merged with the others
+
+So the layout of the DataFrame decides how long it takes, and nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pyspark_savepoint.formats.metadata import OperatorState, OperatorSubtaskState
+from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, range_for_operator_index
+from pyspark_savepoint.statebackends.writing.files.write_results import RunFile, StateFile, TaskOutput
+from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.statebackends.model.sort_runs import SortedBatch
+
+#: Bytes of rows that a subtask gets where nobody says how many there are.
+BYTES_PER_SUBTASK = 64 << 20
+#: Files that are written at a time: kernels let other threads run.
+MAX_LANES = 4
+
+
+def assemble_keyed(plan: WritePlan, outputs: Sequence[TaskOutput]) -> OperatorState:
+    """The operator with a state file for every subtask."""
+    runs = [output.run for output in outputs if output.run is not None]
+    finals = [output.file for output in outputs if output.file is not None]
+    parallelism = plan.parallelism or fitting_parallelism(plan, runs)
+    files, others = _settled(plan, parallelism, finals, runs)
+    if len(files) < parallelism:
+        _fill(plan, parallelism, files, runs, others)
+    return plan.operator(parallelism, {i: _subtask(plan, parallelism, files[i]) for i in range(parallelism)})
+
+
+def _fill(
+    plan: WritePlan, parallelism: int, files: dict[int, StateFile], runs: list[RunFile], others: Iterable[StateFile]
+) -> None:
+    """Write the files that are missing, those of neighbouring subtasks one after another, some at a time."""
+    from pyspark_savepoint.statebackends.writing.commit.reread import reread
+    from pyspark_savepoint.statebackends.writing.files.run_files import reduced
+
+    names = reduced(plan, runs + [reread(plan, parallelism, file) for file in others])
+    missing = [subtask for subtask in range(parallelism) if subtask not in files]
+    lanes = min(len(missing), os.cpu_count() or 1, MAX_LANES) if names else 1
+    bounds = [len(missing) * lane // lanes for lane in range(lanes + 1)]
+    with ThreadPoolExecutor(lanes) as pool:
+        parts = [missing[low:high] for low, high in pairwise(bounds)]
+        for written in pool.map(lambda part: _write_lane(plan, parallelism, names, part), parts):
+            files.update((file.subtask, file) for file in written)
+
+
+def _write_lane(plan: WritePlan, parallelism: int, names: Sequence[str], subtasks: Sequence[int]) -> list[StateFile]:
+    """The files of some subtasks, in one pass over the runs."""
+    from pyspark_savepoint.statebackends.writing.files.run_files import merged
+    from pyspark_savepoint.statebackends.writing.files.state_file import write_state_file
+
+    ranges = {i: range_for_operator_index(plan.max_parallelism, parallelism, i) for i in subtasks}
+    whole = KeyGroupRange(ranges[subtasks[0]].start, ranges[subtasks[-1]].end)
+    with ExitStack() as stack:
+        rows = _Rows(merged(plan, names, whole, stack))
+        return [write_state_file(plan, parallelism, i, rows.up_to(ranges[i].end)) for i in subtasks]
+
+
+def _subtask(plan: WritePlan, parallelism: int, file: StateFile) -> OperatorSubtaskState:
+    key_groups = range_for_operator_index(plan.max_parallelism, parallelism, file.subtask)
+    return OperatorSubtaskState(managed_keyed_state=file.handle(key_groups))
+
+
+def fitting_parallelism(plan: WritePlan, runs: Iterable[RunFile]) -> int:
+    """How many subtasks the rows fill."""
+    size = sum(run.size for run in runs)
+    return max(1, min(plan.max_parallelism, -(-size // BYTES_PER_SUBTASK)))
+
+
+def _settled(
+    plan: WritePlan, parallelism: int, finals: Iterable[StateFile], runs: Iterable[RunFile]
+) -> tuple[dict[int, StateFile], list[StateFile]]:
+    """Final files that have all rows of their subtasks, and those that have not."""
+    spread = np.zeros(plan.max_parallelism, bool)
+    for run in runs:
+        spread |= run.has(plan.max_parallelism)
+    by_subtask: dict[int, list[StateFile]] = {}
+    for file in finals:
+        by_subtask.setdefault(file.subtask, []).append(file)
+    settled: dict[int, StateFile] = {}
+    others: list[StateFile] = []
+    for subtask, files in by_subtask.items():
+        key_groups = range_for_operator_index(plan.max_parallelism, parallelism, subtask)
+        if len(files) == 1 and not spread[key_groups.start : key_groups.end + 1].any():
+            settled[subtask] = files[0]
+        else:
+            others += files
+    return settled, others
+
+
+class _Rows:
+    """Sorted rows, taken range by range."""
+
+    def __init__(self, batches: Iterator[SortedBatch]) -> None:
+        self.batches = batches
+        self.rest: SortedBatch | None = None
+
+    def up_to(self, key_group: int) -> Iterator[SortedBatch]:
+        """The rows up to a key group, with it, that were not taken before."""
+        while True:
+            batch = self.rest if self.rest is not None else next(self.batches, None)
+            self.rest = None
+            if batch is None:
+                return
+            cut = int(np.searchsorted(batch.key_group, key_group, "right"))
+            if cut:
+                yield batch.slice(0, cut)
+            if cut < len(batch):
+                self.rest = batch.slice(cut, len(batch))
+                return

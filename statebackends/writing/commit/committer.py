@@ -1,0 +1,122 @@
+"""The end of a write: the operator's state, checked, becomes part of a savepoint, or nothing is left of it.
+
+State files are moved into the savepoint first; ``_metadata`` is published last, if nobody else published meanwhile;
+then files that nothing refers to any more are deleted. Whatever stops it before that leaves what was there.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import time
+from collections.abc import Collection, Sequence
+
+from pyspark_savepoint.formats.errors import ConcurrentWriteError, SavepointError
+from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, read_metadata, write_metadata
+from pyspark_savepoint.formats.snapshot import changes
+from pyspark_savepoint.formats.snapshot.publication import (
+    delete_unreferenced,
+    fingerprint,
+    publish_metadata,
+    read_published,
+    relative_files,
+)
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.statebackends.writing.commit.assemble import assemble_keyed
+from pyspark_savepoint.statebackends.writing.files.write_results import TaskOutput
+from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
+
+#: Seconds within which Spark ends the Python workers of tasks that it has called off (spark.python.task.killTimeout).
+STRAGGLING = 3.0
+
+
+def commit(plan: WritePlan, outputs: Sequence[TaskOutput]) -> None:
+    """Publish what the tasks have written; where it cannot be, leave what was there and raise why."""
+    files: list[str] = []
+    try:
+        base = _base(plan)
+        metadata = _with_operator(plan, base, _operator(plan, base, outputs))
+        files = sorted(name for name in relative_files(metadata) if name.startswith(plan.staging.token))
+        _publish(plan, base, metadata, files)
+    except SavepointError as error:
+        clean(plan)
+        raise error.with_facts(operator=plan.label) from None
+    clean(plan, files)
+
+
+def clean(plan: WritePlan, keep: Collection[str] = ()) -> None:
+    """Delete what tasks have left; also the folder of the savepoint, if this write made it and nothing is in it."""
+    plan.staging.discard(keep)
+    if not plan.existed and not keep:
+        plan.staging.filesystem.delete_empty_directory(plan.staging.directory)
+
+
+def abandon(plan: WritePlan) -> None:
+    """Leave nothing of a write that failed: also not what tasks make that Spark has not stopped yet."""
+    clean(plan)
+    filesystem, folder = plan.staging.filesystem, plan.staging.folder
+    end = time.monotonic() + (STRAGGLING if filesystem.renames else 0)
+    while time.monotonic() < end:
+        time.sleep(0.1)
+        if filesystem.info(folder) is not None:
+            clean(plan)
+
+
+def _base(plan: WritePlan) -> CheckpointMetadata | None:
+    """What is to be changed, if it is still what it was when the write was planned."""
+    if plan.seen is None:
+        return None
+    staging = plan.staging
+    published = read_published(staging.filesystem, staging.directory)
+    if published is None or fingerprint(published) != plan.seen:
+        raise ConcurrentWriteError(
+            "another writer changed the savepoint at this path while this write was working",
+            path=staging.filesystem.uri(staging.directory),
+            remedy="nothing of this write was published: see what is there now, and write again",
+        )
+    return read_metadata(published, staging.filesystem.uri(staging.directory))
+
+
+def _operator(plan: WritePlan, base: CheckpointMetadata | None, outputs: Sequence[TaskOutput]) -> OperatorState:
+    """The operator with what was written, and with what else stays of it."""
+    there = next((found for found in base.operators if found.operator_id == plan.operator_id), None) if base else None
+    if plan.request.is_keyed:
+        written = assemble_keyed(plan, outputs)
+        if there is None or plan.replaces_operator:
+            return written
+        if plan.replaces_raw_timers:
+            there = changes.without_raw_keyed_state(there)
+        return changes.named(changes.with_keyed_state(there, written), written)
+    from pyspark_savepoint.statebackends.writing.files.operator_files import assemble_operator_state
+
+    elements = [(output.elements, output.rows) for output in outputs if output.elements is not None]
+    snapshot = Savepoint.open(plan.request.path) if there is not None else None
+    written = assemble_operator_state(plan, snapshot, there, elements)
+    if there is None:
+        return written
+    handles = {index: subtask.managed_operator_state for index, subtask in written.subtasks.items()}
+    return changes.named(changes.with_operator_state(there, handles), written)
+
+
+def _with_operator(plan: WritePlan, base: CheckpointMetadata | None, operator: OperatorState) -> CheckpointMetadata:
+    if base is None:
+        return changes.assemble([operator], [], plan.metadata_version)
+    by_id = {found.operator_id: found for found in base.operators} | {operator.operator_id: operator}
+    return changes.assemble(list(by_id.values()), [base], plan.metadata_version)
+
+
+def _publish(
+    plan: WritePlan, base: CheckpointMetadata | None, metadata: CheckpointMetadata, files: Sequence[str]
+) -> None:
+    staging = plan.staging
+    staging.adopt(files)
+    data = write_metadata(metadata)
+    if staging.part:
+        staging.filesystem.publish(posixpath.join(staging.pending, staging.part), data, replace=False)
+        return
+    try:
+        publish_metadata(staging.filesystem, staging.directory, data, plan.seen)
+    except SavepointError:
+        staging.forsake(files)
+        raise
+    if base is not None:
+        delete_unreferenced(staging.filesystem, staging.directory, base, metadata)

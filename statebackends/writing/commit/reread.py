@@ -1,0 +1,100 @@
+"""A finished state file, back to the rows that it was made of.
+
+A task that found all its rows in one subtask's range has written that subtask's file. Where other tasks had rows of the
+same subtask after all (two DataFrames that were laid out by key, and then united), these rows are merged with theirs.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, OperatorSubtaskState
+from pyspark_savepoint.formats.metadata.key_groups import range_for_operator_index
+from pyspark_savepoint.formats.snapshot.savepoint import METADATA_FILE_NAME, Savepoint
+from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocation
+from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
+from pyspark_savepoint.statebackends.model.request import EntriesRequest, TablePartition, TableRequest
+from pyspark_savepoint.statebackends.model.sort import RowSorter
+from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS
+from pyspark_savepoint.statebackends.sources.keyed_plan import is_key_value
+from pyspark_savepoint.statebackends.tables.entries_table import EntriesTable
+from pyspark_savepoint.statebackends.tables.keyed_table import KEY, KEY_GROUP, WINDOW, KeyedTable, column_names
+from pyspark_savepoint.statebackends.writing.commit.write_task import write_run_file
+from pyspark_savepoint.statebackends.writing.files.write_results import RunFile, StateFile
+from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
+from pyspark_savepoint.statebackends.writing.rows.row_forms import PLAIN, ColumnForm, EntryForm, SortRows, row_form
+
+
+def reread(plan: WritePlan, parallelism: int, file: StateFile) -> RunFile:
+    """The rows of a file as a run; the file goes with the rest of what nobody refers to."""
+    savepoint, operator = _opened(plan, parallelism, file)
+    form = row_form(plan)
+    rows = (
+        _columns(form, savepoint, operator)
+        if isinstance(form, ColumnForm)
+        else _entries(plan, form.schema, savepoint, operator)
+    )
+    seen = np.zeros(plan.max_parallelism, bool)
+    with RowSorter(form.schema, plan.request.sort_memory) as sorter:
+        for key_group, key, batch in rows:
+            seen[key_group] = True
+            sorter.add(key_group, key, batch)
+        run = write_run_file(plan, sorter, seen)
+    plan.staging.filesystem.delete_file(plan.staging.state_path(file.name))
+    return run
+
+
+def _opened(plan: WritePlan, parallelism: int, file: StateFile) -> tuple[Savepoint, OperatorState]:
+    """The file as a snapshot of one operator with one subtask."""
+    key_groups = range_for_operator_index(plan.max_parallelism, parallelism, file.subtask)
+    state = OperatorSubtaskState(managed_keyed_state=file.handle(key_groups))
+    operator = OperatorState(plan.operator_id, parallelism, plan.max_parallelism, subtasks={file.subtask: state})
+    folder = posixpath.dirname(plan.staging.state_path(file.name))
+    metadata = CheckpointMetadata(plan.metadata_version, 0, (), (operator,))
+    location = SnapshotLocation(plan.staging.filesystem, folder)
+    return Savepoint(location, posixpath.join(folder, METADATA_FILE_NAME), metadata), operator
+
+
+def _batches(partitions: list[TablePartition]) -> Iterator[pa.RecordBatch]:
+    for partition in partitions:
+        yield from partition.batches()
+
+
+def _columns(form: ColumnForm, savepoint: Savepoint, operator: OperatorState) -> Iterator[SortRows]:
+    """Rows as a user would read them, under the names that they were written by."""
+    descriptor = form.descriptor
+    request = TableRequest(savepoint.path, include_ttl=True, include_key_group=True, decode=PLAIN)
+    table = KeyedTable(savepoint, operator, request, namespaced=descriptor.namespace_column is not None)
+    names = column_names(table.spec.states, table.spec.namespaced)
+    for batch in _batches(table.partitions(None)):
+        yield form.rows(pa.record_batch(_renamed(batch, descriptor, names)))
+
+
+def _renamed(batch: pa.RecordBatch, descriptor: KeyedDescriptor, names: dict[str, str]) -> dict[str, pa.Array]:
+    keys = descriptor.key_columns
+    key = batch.column(KEY)
+    columns = {keys[0]: key} if len(keys) == 1 else dict(zip(keys, key.flatten(), strict=True))
+    if descriptor.namespace_column is not None:
+        columns[descriptor.namespace_column] = batch.column(WINDOW)
+    for state in descriptor.states:
+        columns[state.column] = batch.column(names[state.name])
+        if state.last_access is not None:
+            columns[state.last_access] = batch.column(names[state.name] + LAST_ACCESS)
+    if descriptor.key_group is not None:
+        columns[descriptor.key_group] = batch.column(KEY_GROUP)
+    return columns
+
+
+def _entries(plan: WritePlan, schema: pa.Schema, savepoint: Savepoint, operator: OperatorState) -> Iterator[SortRows]:
+    """Entries of the states that are written; the states that are kept come from where they are."""
+    metas = plan.header().states[: len(plan.header().states) - len(plan.kept)]
+    wanted = EntriesRequest(tuple((meta.name, not is_key_value(meta)) for meta in metas))
+    table = EntriesTable(savepoint, operator, TableRequest(savepoint.path, entries=wanted))
+    form = EntryForm(plan)
+    for batch in _batches(table.partitions(None)):
+        key_group, key, values = form.rows(batch)
+        yield key_group, key, values.select(schema.names)

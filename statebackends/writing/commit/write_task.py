@@ -1,0 +1,85 @@
+"""What one task of a write does: rows to the final file of a subtask, or to a run that the commit merges.
+
+Rows that all belong to the subtask of the task's own number, as ``key_by`` lays them out, need nobody else: they become
+the subtask's file. Any others are sorted into one file, from which the commit makes those of the subtasks. Files have
+names of their own, so what an attempt that failed or was not needed has left is nobody's, and goes with the folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from pyspark_savepoint.formats.errors import ConcurrentWriteError, SavepointError
+from pyspark_savepoint.formats.metadata.key_groups import range_for_operator_index
+from pyspark_savepoint.formats.snapshot.publication import fingerprint, read_published
+from pyspark_savepoint.statebackends.model.sort import RowSorter
+from pyspark_savepoint.statebackends.writing.files.element_files import created_work
+from pyspark_savepoint.statebackends.writing.files.operator_files import write_element_rows
+from pyspark_savepoint.statebackends.writing.files.state_file import write_state_file
+from pyspark_savepoint.statebackends.writing.files.write_results import RunFile, TaskOutput
+from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
+from pyspark_savepoint.statebackends.writing.rows.row_forms import row_form
+
+#: Fewer rows may lie in one subtask's range by chance: where nobody laid them out, they are cheap to merge.
+FEW_ROWS = 1 << 16
+
+
+def write_rows(plan: WritePlan, partition: int, batches: Iterable[pa.RecordBatch]) -> TaskOutput:
+    """Write the rows of one partition; SavepointError names the operator."""
+    try:
+        _refuse_late(plan)
+        plan = replace(plan, staging=plan.staging.begin())
+        if not plan.request.is_keyed:
+            name, rows = write_element_rows(plan, batches)
+            return TaskOutput(partition, rows, elements=name)
+        return _keyed(plan, partition, batches)
+    except SavepointError as error:
+        raise error.with_facts(operator=plan.label) from None
+
+
+def _refuse_late(plan: WritePlan) -> None:
+    """An attempt that nobody waits for any more makes nothing: its write is over, and published."""
+    staging = plan.staging
+    if not staging.part and fingerprint(read_published(staging.filesystem, staging.directory)) != plan.seen:
+        raise ConcurrentWriteError(
+            "a savepoint was published at this path while this task began",
+            path=staging.filesystem.uri(staging.directory),
+            remedy="nothing of this task was used: see what is there now, and write again if it is not this write's",
+        )
+
+
+def _keyed(plan: WritePlan, partition: int, batches: Iterable[pa.RecordBatch]) -> TaskOutput:
+    form = row_form(plan)
+    seen = np.zeros(plan.max_parallelism, bool)
+    with RowSorter(form.schema, plan.request.sort_memory) as sorter:
+        for batch in batches:
+            key_group, key, rows = form.rows(batch)
+            seen[key_group] = True
+            sorter.add(key_group, key, rows)
+        if not sorter.rows:
+            return TaskOutput(partition, 0)
+        if _is_own(plan, partition, seen, sorter.rows):
+            assert plan.parallelism is not None
+            file = write_state_file(plan, plan.parallelism, partition, sorter.sorted())
+            return TaskOutput(partition, sorter.rows, file=file)
+        return TaskOutput(partition, sorter.rows, run=write_run_file(plan, sorter, seen))
+
+
+def _is_own(plan: WritePlan, partition: int, seen: np.ndarray, rows: int) -> bool:
+    """Whether these are rows of the subtask with the partition's number, and in all likelihood all of them."""
+    if plan.parallelism is None or partition >= plan.parallelism or (rows < FEW_ROWS and not plan.clustered):
+        return False
+    own = range_for_operator_index(plan.max_parallelism, plan.parallelism, partition)
+    return not seen[: own.start].any() and not seen[own.end + 1 :].any()
+
+
+def write_run_file(plan: WritePlan, sorter: RowSorter, seen: np.ndarray) -> RunFile:
+    """All rows of a sorter in one file; it leaves nothing where it fails."""
+    name = plan.staging.unique("run")
+    with created_work(plan.staging, name) as file:
+        sorter.write_run(file)
+    return RunFile(name, file.size, np.packbits(seen).tobytes())

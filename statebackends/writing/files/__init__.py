@@ -1,0 +1,1 @@
+"""Files of keyed and operator state, written by tasks."""

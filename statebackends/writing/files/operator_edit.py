@@ -1,0 +1,113 @@
+"""Operator state put together anew: states of several streams in one, under the names that they shall have.
+
+No element is decoded: its bytes go from one offset to another. What was compressed is written as it is, for compressed
+elements have no offsets of their own in every release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pyspark_savepoint.formats.columns import DecodeOptions, binary_parts
+from pyspark_savepoint.formats.data_view import DataOutputView
+from pyspark_savepoint.formats.errors import SavepointError, UndecodableStateError, UnsupportedStateError
+from pyspark_savepoint.formats.io.byte_source import ByteSource
+from pyspark_savepoint.formats.io.outputs import OutputFile
+from pyspark_savepoint.formats.keyed.block_parts import binary_column
+from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, OperatorBackendHeader, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.metadata.operator_handles import Mode, StateMetaInfo
+from pyspark_savepoint.formats.operator.operator_stream import OperatorStream
+from pyspark_savepoint.formats.serializers.layout import locate
+from pyspark_savepoint.statebackends.tables.operator_table import OperatorSource
+
+#: The version of the head that every release from 1.8 on reads.
+VERSION = 5
+WINDOW = 16 << 20
+MODES = {"LIST": Mode.SPLIT_DISTRIBUTE, "UNION": Mode.UNION, "BROADCAST": Mode.BROADCAST}
+
+
+@dataclass(frozen=True)
+class OperatorPart:
+    """States of one stream: those that are wanted, by the name that they have there, with the name that they get."""
+
+    source: OperatorSource
+    names: Mapping[str, str]
+
+
+def write_operator_state(parts: Sequence[OperatorPart], file: OutputFile) -> tuple[StateMetaInfo, ...]:
+    """All wanted states of the parts in one stream: what its handle says. The file stays open."""
+    metas: dict[str, tuple[OperatorPart, StateMetaInfoSnapshot]] = {}
+    for part in parts:
+        for meta in part.source.header().states:
+            if meta.name in part.names:
+                name = part.names[meta.name]
+                metas.setdefault(name, (part, replace(meta, name=name)))
+    by_kind = {kind: [(p, meta) for p, meta in metas.values() if meta.kind is kind] for kind in BackendStateType}
+    lists, broadcasts = by_kind[BackendStateType.OPERATOR], by_kind[BackendStateType.BROADCAST]
+    view = DataOutputView()
+    listed, broadcast = tuple(meta for _, meta in lists), tuple(meta for _, meta in broadcasts)
+    OperatorBackendHeader(VERSION, False, listed, broadcast).write(view)
+    file.write(view.getvalue())
+    written = []
+    for part, meta in lists + broadcasts:
+        try:
+            offsets = tuple(_copy(part, meta, file))
+        except SavepointError as error:
+            raise error.with_facts(operator=part.source.operator, state=meta.name) from None
+        written.append(StateMetaInfo(meta.name, MODES[meta.state_type], offsets))
+    return tuple(written)
+
+
+def _copy(part: OperatorPart, meta: StateMetaInfoSnapshot, file: OutputFile) -> Iterator[int]:
+    """The elements of a state, appended: where each begins now."""
+    old = next(old for old, new in part.names.items() if new == meta.name)
+    offsets = sorted(part.source.offsets(old))
+    if not offsets:
+        return
+    with part.source.location.open() as opened:
+        stream = _stream(opened, part.source)
+        for buffer, pieces, base in stream.windows(offsets, WINDOW):
+            at, counts = stream.cursors(buffer, pieces, base, old, DecodeOptions(timestamps="raw", decimals="string"))
+            start, end = at.position.copy(), at.end
+            if (counts > 1).any():
+                try:
+                    (start,), (end,) = locate([meta.value_serializer], at, counts)
+                except UndecodableStateError as error:
+                    raise _no_ends(old, meta) from error
+            places, data = binary_parts(binary_column(buffer, start, end))
+            yield from (file.size + places[:-1]).tolist()
+            file.write(data[: places[-1]].data)
+
+
+def _no_ends(state: str, meta: StateMetaInfoSnapshot) -> UndecodableStateError:
+    """The elements of a stream that has one offset for all of them, and whose ends only the user's code knows."""
+    return UndecodableStateError(
+        f"this release of Flink compressed operator state without saying where its elements end, so {state!r} cannot "
+        "be written to another file",
+        expected="elements whose type says where they end",
+        found=meta.value_serializer.flink_type,
+        remedy="leave this operator's operator state as it is, remove_state this state, or have the savepoint written "
+        "without snapshot compression or by a later Flink; or plug in a serializer (entry point group "
+        "'pyspark_savepoint.serializers')",
+    )
+
+
+def _stream(opened: ByteSource, source: OperatorSource) -> OperatorStream:
+    boundaries = [offset for state in source.states for offset in state.offsets]
+    return OperatorStream(opened, source.header(), boundaries)
+
+
+def names_of(sources: Iterable[OperatorSource]) -> dict[str, str]:
+    """The operator states of some streams with their kinds: LIST, UNION, BROADCAST."""
+    found: dict[str, str] = {}
+    for source in sources:
+        for meta in source.header().states:
+            if found.setdefault(meta.name, meta.state_type) != meta.state_type:
+                raise UnsupportedStateError(
+                    "an operator state is of one kind in one subtask, and of another in another",
+                    operator=source.operator,
+                    state=meta.name,
+                    found=f"{found[meta.name]} and {meta.state_type}",
+                )
+    return found

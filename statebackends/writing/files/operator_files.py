@@ -1,0 +1,178 @@
+"""The operator state of every subtask, from rows of tasks and from what the operator keeps beside them.
+
+    list, union   elements in the order of the partitions, dealt out in runs of ``total // n``, the first
+                  ``total % n`` subtasks one more
+    broadcast     all entries for every subtask
+    kept          every other state of the operator, as each subtask has it, byte for byte
+
+A subtask has one file for all of its operator state. Twins: ``DefaultOperatorStateBackendSnapshotStrategy``,
+``RoundRobinOperatorStateRepartitioner``.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import pyarrow as pa
+
+from pyspark_savepoint.formats.errors import CorruptStateError
+from pyspark_savepoint.formats.io.byte_source import FileLocation
+from pyspark_savepoint.formats.io.outputs import OutputFile
+from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, OperatorBackendHeader
+from pyspark_savepoint.formats.metadata import OperatorState, OperatorSubtaskState
+from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamStateHandle, StateMetaInfo
+from pyspark_savepoint.formats.metadata.stream_handles import RelativeFileStateHandle
+from pyspark_savepoint.formats.operator.operator_writer import OperatorStreamWriter
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.statebackends.model.descriptors import OperatorStateDescriptor
+from pyspark_savepoint.statebackends.tables.operator_table import OperatorSource, operator_sources
+from pyspark_savepoint.statebackends.writing.files.element_files import read_elements, write_elements
+from pyspark_savepoint.statebackends.writing.files.operator_edit import VERSION, OperatorPart, write_operator_state
+from pyspark_savepoint.statebackends.writing.files.operator_sink import add_elements, add_entries
+from pyspark_savepoint.statebackends.writing.planning.lossless import conform_column, form_of
+from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
+
+
+def write_element_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> tuple[str, int]:
+    """The rows of one partition as the commit wants them: the name of their file, and how many there are."""
+    columns = _columns(plan)
+    schema = pa.schema(
+        [pa.field(name, form_of(plan.schema.field(name).type, kind, name)) for name, kind in columns.items()]
+    )
+    conformed = (
+        pa.record_batch(
+            [conform_column(batch.column(name), kind, name) for name, kind in columns.items()], schema=schema
+        )
+        for batch in batches
+    )
+    name = plan.staging.unique("elements")
+    return name, write_elements(plan.staging, name, schema, conformed)
+
+
+def _descriptor(plan: WritePlan) -> OperatorStateDescriptor:
+    assert isinstance(plan.descriptor, OperatorStateDescriptor)
+    return plan.descriptor
+
+
+def _columns(plan: WritePlan) -> Mapping[str, TypeSerializer]:
+    """The columns of the state with their serializers."""
+    descriptor = _descriptor(plan)
+    serializers = [descriptor.element] if descriptor.key is None else [descriptor.key, descriptor.element]
+    return dict(zip(descriptor.columns, serializers, strict=True))
+
+
+def assemble_operator_state(
+    plan: WritePlan, base: Savepoint | None, there: OperatorState | None, elements: Sequence[tuple[str, int]]
+) -> OperatorState:
+    """The operator with a file of operator state for every subtask, from files of the tasks in their order."""
+    assert plan.parallelism is not None
+    total = sum(count for _, count in elements)
+    rows = _Elements(itertools.chain.from_iterable(read_elements(plan.staging, name) for name, _ in elements))
+    whole = list(rows.next(total)) if _descriptor(plan).key is not None else []
+    kept = {source.subtask: source for source in operator_sources(base, there)} if base and there else {}
+    share, rest = divmod(total, plan.parallelism)
+    subtasks = {}
+    for subtask in range(plan.parallelism):
+        mine = whole if whole else rows.next(share + (subtask < rest))
+        handle = _write_subtask(plan, subtask, mine, kept.get(subtask))
+        subtasks[subtask] = OperatorSubtaskState(managed_operator_state=handle)
+    return plan.operator(plan.parallelism, subtasks)
+
+
+class _Elements:
+    """Rows in order, taken some at a time."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self.batches = batches
+        self.rest: pa.RecordBatch | None = None
+
+    def next(self, count: int) -> Iterator[pa.RecordBatch]:
+        """So many rows more."""
+        while count:
+            batch = self.rest if self.rest is not None else next(self.batches)
+            taken = batch.slice(0, count)
+            self.rest = batch.slice(count) if batch.num_rows > count else None
+            count -= taken.num_rows
+            yield taken
+
+
+def _write_subtask(
+    plan: WritePlan, subtask: int, rows: Iterable[pa.RecordBatch], kept: OperatorSource | None
+) -> OperatorStreamStateHandle:
+    """One subtask's file: the state that is written, and those that the subtask keeps."""
+    descriptor = _descriptor(plan)
+    names = {meta.name for meta in kept.header().states} - {descriptor.name} if kept is not None else set()
+    name = plan.staging.unique(f"{subtask}o")
+    file = plan.staging.create_state(name)
+    try:
+        states = tuple(_write_state(descriptor, rows, file).values())
+        file.close()
+    finally:
+        file.abort()
+    handle = OperatorStreamStateHandle(states, RelativeFileStateHandle(name, file.size))
+    if kept is not None and names:
+        handle = _with_kept(plan, subtask, handle, OperatorPart(kept, {name: name for name in sorted(names)}))
+    _read_back(plan, handle)
+    return handle
+
+
+def _write_state(
+    descriptor: OperatorStateDescriptor, rows: Iterable[pa.RecordBatch], file: OutputFile
+) -> dict[str, StateMetaInfo]:
+    meta = descriptor.meta_info()
+    is_list = meta.kind is BackendStateType.OPERATOR
+    header = OperatorBackendHeader(VERSION, False, (meta,) if is_list else (), () if is_list else (meta,))
+    writer = OperatorStreamWriter(file, header)
+    if is_list:
+        for batch in rows:
+            add_elements(descriptor, batch.column(0), writer)
+    else:
+        add_entries(descriptor, [(batch.column(0), batch.column(1)) for batch in rows], writer)
+    return writer.finish()
+
+
+def _with_kept(
+    plan: WritePlan, subtask: int, written: OperatorStreamStateHandle, kept: OperatorPart
+) -> OperatorStreamStateHandle:
+    """Both in one file; that of the written state alone is not needed any more."""
+    source = _source(plan, written, subtask)
+    part = OperatorPart(source, {state.name: state.name for state in written.states})
+    name = plan.staging.unique(f"{subtask}o")
+    file = plan.staging.create_state(name)
+    try:
+        states = write_operator_state([part, kept], file)
+        file.close()
+    finally:
+        file.abort()
+    assert isinstance(written.delegate, RelativeFileStateHandle)
+    plan.staging.filesystem.delete_file(plan.staging.state_path(written.delegate.relative_path))
+    return OperatorStreamStateHandle(states, RelativeFileStateHandle(name, file.size))
+
+
+def _source(plan: WritePlan, handle: OperatorStreamStateHandle, subtask: int) -> OperatorSource:
+    """A file that was written, as a reader opens it."""
+    assert isinstance(handle.delegate, RelativeFileStateHandle)
+    path = plan.staging.state_path(handle.delegate.relative_path)
+    location = FileLocation(plan.staging.filesystem, path, None, handle.delegate.size)
+    return OperatorSource(location, handle.states, subtask, plan.label)
+
+
+def _read_back(plan: WritePlan, handle: OperatorStreamStateHandle) -> None:
+    """Read the head of a file, and see that all states are there, with their elements inside of it."""
+    source = _source(plan, handle, 0)
+    header = source.header()
+    expected = sorted(state.name for state in handle.states)
+    found = sorted(meta.name for meta in header.states)
+    assert isinstance(handle.delegate, RelativeFileStateHandle)
+    offsets = [offset for state in handle.states for offset in state.offsets]
+    if found != expected or not all(header.size <= offset <= handle.delegate.size for offset in offsets):
+        raise CorruptStateError(
+            "a file does not hold what was written to it",
+            path=source.location.path if isinstance(source.location, FileLocation) else None,
+            operator=plan.label,
+            expected=", ".join(expected),
+            found=", ".join(found),
+            remedy="nothing was published; the disk or its file system is failing: write elsewhere",
+        )

@@ -1,0 +1,122 @@
+"""The state file of one subtask: written from sorted rows, and read back before anybody relies on it.
+
+What the operator keeps beside the rows that are written goes into the same file: as entries, undecoded, key group by
+key group. Twins: ``FullSnapshotAsyncWriter``, ``KeyGroupsSavepointStateHandle``.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+
+from pyspark_savepoint.formats.columns import DecodeOptions
+from pyspark_savepoint.formats.errors import CorruptStateError
+from pyspark_savepoint.formats.io.byte_source import FileLocation
+from pyspark_savepoint.formats.keyed.keyed_content import Extent, whole_content
+from pyspark_savepoint.formats.keyed.keyed_stream import FullKeyedStream
+from pyspark_savepoint.formats.keyed.keyed_writer import FullKeyedStreamWriter
+from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, range_for_operator_index
+from pyspark_savepoint.statebackends.model.sort_runs import SortedBatch, group_bounds
+from pyspark_savepoint.statebackends.sources.keyed_sources import KeyedSource
+from pyspark_savepoint.statebackends.writing.files.write_results import StateFile
+from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
+from pyspark_savepoint.statebackends.writing.rows.kept_entries import kept_entries
+from pyspark_savepoint.statebackends.writing.rows.row_forms import row_form
+
+#: Bytes of a file that are looked at together when it is read back.
+READ_BACK_WINDOW = 1 << 24
+
+
+def write_state_file(plan: WritePlan, parallelism: int, subtask: int, batches: Iterable[SortedBatch]) -> StateFile:
+    """The file of a subtask from all of its rows, sorted; it leaves nothing where it fails."""
+    key_groups = range_for_operator_index(plan.max_parallelism, parallelism, subtask)
+    name = plan.staging.unique(str(subtask))
+    file = plan.staging.create_state(name)
+    try:
+        with FullKeyedStreamWriter(
+            file, plan.header(), key_groups, plan.max_parallelism, plan.request.sort_memory
+        ) as writer:
+            _fill(plan, writer, key_groups, batches)
+            offsets = writer.finish().offsets
+        file.close()
+    finally:
+        file.abort()
+    written = StateFile(
+        name,
+        file.size,
+        subtask,
+        np.array(offsets, np.int64).tobytes(),
+        np.array(writer.entries, np.int64).tobytes(),
+    )
+    read_back(plan, written, key_groups)
+    return written
+
+
+def _fill(
+    plan: WritePlan, writer: FullKeyedStreamWriter, key_groups: KeyGroupRange, batches: Iterable[SortedBatch]
+) -> None:
+    sink = row_form(plan).sink(writer)
+    if not plan.kept:
+        for batch in batches:
+            sink.add(batch)
+        return
+    with kept_entries(plan, writer, key_groups) as (kept_sink, kept):
+        steps = heapq.merge(_by_key_group(batches, sink.add), _by_key_group(kept, kept_sink.add), key=_place)
+        for _, add, batch in steps:
+            add(batch)
+
+
+def _by_key_group(
+    batches: Iterable[SortedBatch], add: Callable[[SortedBatch], None]
+) -> Iterator[tuple[int, Callable[[SortedBatch], None], SortedBatch]]:
+    for batch in batches:
+        found, bounds = group_bounds(batch.key_group)
+        for key_group, low, high in zip(found.tolist(), bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+            yield key_group, add, batch.slice(low, high)
+
+
+def _place(step: tuple[int, Callable[[SortedBatch], None], SortedBatch]) -> int:
+    return step[0]
+
+
+def read_back(plan: WritePlan, written: StateFile, key_groups: KeyGroupRange) -> None:
+    """Read a file as everybody will: its head, every offset, every entry's frame and key group, and count."""
+    staging = plan.staging
+    location = FileLocation(staging.filesystem, staging.state_path(written.name), None, written.size)
+    source = KeyedSource(location, written.handle(key_groups).offsets, True, plan.max_parallelism, plan.label)
+    found = np.zeros(len(key_groups), np.int64)
+    with source.open(DecodeOptions()) as stream:
+        assert isinstance(stream, FullKeyedStream)
+        states = [meta.name for meta in stream.header.states]
+        for extent in stream.extents:
+            found[extent.key_group - key_groups.start] = _entries_of(stream, extent)
+    expected = np.frombuffer(written.entries, np.int64)
+    wrong = np.flatnonzero(found != expected).tolist()
+    if wrong or states != [meta.name for meta in plan.header().states]:
+        raise CorruptStateError(
+            "a file does not hold what was written to it",
+            path=location.path,
+            operator=plan.label,
+            expected=f"{expected[wrong[0]]} entries in key group {key_groups.start + wrong[0]}"
+            if wrong
+            else "all states",
+            found=int(found[wrong[0]]) if wrong else ", ".join(states),
+            remedy="nothing was published; the disk or its file system is failing: write elsewhere",
+        )
+
+
+def _entries_of(stream: FullKeyedStream, extent: Extent) -> int:
+    """How many entries a key group has; whatever is wrong with it is said by who reads it in earnest."""
+    from pyspark_savepoint.formats.kernels import walk
+
+    if extent.size <= READ_BACK_WINDOW:
+        buffer = whole_content(stream.source, extent.start, extent.end, stream.header.compressed)
+        runs = np.empty((len(stream.header.states), 4), np.int64)
+        why, position, count = walk.find_runs(
+            buffer, 0, len(buffer), extent.key_group, stream.prefix, len(stream.header.states), runs
+        )
+        if why == 0 and position == len(buffer):
+            return int(runs[:count, walk.COUNT].sum())
+    return sum(len(block) for block in stream.blocks({extent.key_group}, set(), False, READ_BACK_WINDOW))

@@ -1,0 +1,1 @@
+"""What is to be written: described, checked and planned."""

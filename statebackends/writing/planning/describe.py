@@ -1,0 +1,295 @@
+"""From a DataFrame's schema and options to descriptors: every check of a write that needs no data.
+
+    key            one column, or several: a TUPLE of them unless ``types`` says of ``key`` what they make
+    states         every other column: an array is a LIST state, a map a MAP state, anything else a VALUE state,
+                   unless option ``states`` or the type says otherwise
+    types          by column: option ``types``, else the state of that name that ``typesFrom`` has, else the default
+                   (``flink_types.py``). Of a list state the type of the list, or of its elements
+    X__last_access the times of last access of state X, which has a time to live
+
+What fails here fails before any task, and names column and remedy. Twin: what a job says with state descriptors.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from pyspark_savepoint.formats.errors import OptionError, SavepointError, did_you_mean
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.basic.constants import ConstantSerializer
+from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer, MapSerializer
+from pyspark_savepoint.formats.serializers.notation.notation import parse_type
+from pyspark_savepoint.statebackends.model.descriptors import (
+    NAMESPACE_COLUMN,
+    NO_NAMESPACE,
+    TIMER_DOMAINS,
+    USER_TIMERS,
+    WINDOW_COLUMN,
+    WINDOW_TIMERS,
+    KeyedDescriptor,
+    StateDescriptor,
+    StateKind,
+    timer_states,
+)
+from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS, unwrap
+from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
+from pyspark_savepoint.statebackends.writing.planning.describe_key import KEY, describe_key, key_columns
+from pyspark_savepoint.statebackends.writing.planning.describe_operator import (
+    describe_operator_state as describe_operator_state,
+)
+from pyspark_savepoint.statebackends.writing.planning.describe_types import (
+    MOMENT,
+    check_writable,
+    expect_column,
+    expect_names,
+    fits,
+    with_ttl,
+)
+from pyspark_savepoint.statebackends.writing.planning.describe_types import access_serializer as access_serializer
+from pyspark_savepoint.statebackends.writing.planning.describe_types import timer_millis as timer_millis
+from pyspark_savepoint.statebackends.writing.planning.flink_types import default_serializer, parts_of, type_of
+from pyspark_savepoint.statebackends.writing.planning.lossless import form_of
+from pyspark_savepoint.statebackends.writing.planning.operator_types import OperatorTypes
+from pyspark_savepoint.statebackends.writing.planning.write_request import (
+    KEYED_STATE,
+    TIMERS,
+    WINDOW_STATE,
+    WriteRequest,
+)
+
+TIMESTAMP, DOMAIN, SERVICE = "timestamp", "domain", "service"
+
+
+def describe_keyed(schema: pa.Schema, request: WriteRequest, base: OperatorHeaders | None) -> KeyedDescriptor:
+    """Keyed state, windows or timers; ``base`` are the headers of the operator that is at the path already."""
+    return _Keyed(schema, request, base).describe()
+
+
+class _Keyed:
+    """One description."""
+
+    def __init__(self, schema: pa.Schema, request: WriteRequest, base: OperatorHeaders | None) -> None:
+        self.schema = schema
+        self.request = request
+        self.types = OperatorTypes.named_by(request)
+        replaced = request.overwrite and request.table == KEYED_STATE
+        self.base = OperatorTypes.of(base) if base is not None and not replaced else None
+        self.keys = key_columns(schema, request)
+        self.check_names()
+
+    def check_names(self) -> None:
+        """Options name columns that there are."""
+        others = [KEY]
+        others += [NAMESPACE_COLUMN] if self.request.table == TIMERS else []
+        others += [WINDOW_COLUMN] if self.request.table == WINDOW_STATE else []
+        parts = [path for field in self.schema for path in parts_of(field.type, field.name)]
+        expect_names("types", self.request.types, [*parts, *others])
+        expect_names("states", self.request.states, self.schema.names)
+        if not isinstance(self.request.ttl, bool):
+            expect_names("ttl", self.request.ttl, self.schema.names, "how long values live is said by the job alone; ")
+
+    def describe(self) -> KeyedDescriptor:
+        known = self.base or self.types
+        bound = self.base.key if self.base is not None else None
+        key = describe_key(self.schema, self.request, bound, known.key if known is not None else None)
+        used = {*self.keys, self.request.key_group}
+        if self.request.table == TIMERS:
+            namespace = self.namespace(NAMESPACE_COLUMN)
+            states = self.timers(key.serializer, namespace, used)
+            column = None if isinstance(namespace, ConstantSerializer) else NAMESPACE_COLUMN
+        elif self.request.table == WINDOW_STATE:
+            namespace = self.namespace(WINDOW_COLUMN)
+            states = self.states(used | {WINDOW_COLUMN}, namespace)
+            column = None if isinstance(namespace, ConstantSerializer) else WINDOW_COLUMN
+        else:
+            namespace, column, states = NO_NAMESPACE, None, self.states(used, NO_NAMESPACE)
+        return KeyedDescriptor(
+            key.columns,
+            key.serializer,
+            states,
+            None if namespace == NO_NAMESPACE else namespace,
+            column,
+            self.request.key_group,
+            key.composite,
+        )
+
+    # -- states ----------------------------------------------------------------------------------------------
+
+    def states(self, used: set[str | None], namespace: TypeSerializer) -> tuple[StateDescriptor, ...]:
+        names = [name for name in self.schema.names if name not in used]
+        values = [name for name in names if not self.is_access(name, names)]
+        if not values:
+            raise OptionError(
+                "there is no column for a state",
+                found=f"columns {', '.join(map(repr, self.schema.names))}, of which the key is {', '.join(self.keys)}",
+                remedy="every column beside the key becomes a state",
+            )
+        states = tuple(self.state(name, namespace) for name in values)
+        repeated = [state.name for state in states if [other.name for other in states].count(state.name) > 1]
+        if repeated:
+            raise OptionError(f"two columns are state {repeated[0]!r}", remedy="rename one of them")
+        return states
+
+    @staticmethod
+    def is_access(name: str, names: list[str]) -> bool:
+        """Whether a column has the times of last access of another one."""
+        return name.endswith(LAST_ACCESS) and name.removesuffix(LAST_ACCESS) in names
+
+    def state(self, column: str, namespace: TypeSerializer) -> StateDescriptor:
+        kind_of_column = self.schema.field(column).type
+        name = self.state_name(column)
+        wanted = self.kind_option(column)
+        try:
+            if self.types is None or any(path in self.request.types for path in parts_of(kind_of_column, column)):
+                kind, serializer = self.chosen(column, kind_of_column, wanted)
+            else:
+                meta = self.types.keyed(name)
+                kind, serializer = StateKind(meta.state_type), unwrap(meta.value_serializer)
+                if wanted is not None and wanted is not kind:
+                    raise OptionError(
+                        f"option 'states' says {wanted.lower()} of {column!r}, which is {kind.lower()} in 'typesFrom'"
+                    )
+            if self.request.has_ttl(column):
+                serializer = with_ttl(kind, serializer)
+            check_writable(kind_of_column, serializer, column)
+        except SavepointError as error:
+            raise error.with_facts(operator=self.request.operator) from None
+        state = StateDescriptor(name, kind, serializer, namespace, column)
+        return self.with_access(state)
+
+    def state_name(self, column: str) -> str:
+        """The column's name; the reader gives a state ``key`` the column ``state_key``, which is taken back here."""
+        if self.types is None or column in self.types.states:
+            return column
+        plain = column.removeprefix("state_")
+        return plain if plain in self.types.states else column
+
+    def kind_option(self, column: str) -> StateKind | None:
+        text = self.request.states.get(column)
+        if text is None:
+            return None
+        known = [kind.lower() for kind in StateKind if kind is not StateKind.TIMER]
+        if text.lower() not in known:
+            raise OptionError(
+                f"option 'states': {text!r} of column {column!r} is no kind of state",
+                remedy=did_you_mean(text, known),
+            )
+        return StateKind(text.upper())
+
+    def chosen(
+        self, column: str, kind_of_column: pa.DataType, wanted: StateKind | None
+    ) -> tuple[StateKind, TypeSerializer]:
+        """Kind and serializer of the whole state, by the options and the column's type."""
+        version = self.request.restoring_flink
+        serializer = default_serializer(kind_of_column, column, version, self.request.types)
+        is_list, is_map = pa.types.is_list(kind_of_column), pa.types.is_map(kind_of_column)
+        by_column = StateKind.LIST if is_list else StateKind.MAP if is_map else StateKind.VALUE
+        kind = wanted or by_column
+        if kind is StateKind.LIST and is_list:
+            if type(serializer) is ListSerializer and fits(kind_of_column, serializer):
+                return kind, serializer
+            if fits(kind_of_column.value_type, serializer):
+                return kind, ListSerializer.of(serializer)
+        elif (
+            kind is StateKind.MAP and is_map and type(serializer) is MapSerializer and fits(kind_of_column, serializer)
+        ):
+            return kind, serializer
+        if kind in (StateKind.LIST, StateKind.MAP) and (wanted is not None or not fits(kind_of_column, serializer)):
+            form_of(kind_of_column, serializer, column)
+            raise OptionError(
+                f"column {column!r} cannot be {kind.lower()} state with the type {serializer.flink_type}",
+                expected="an array, and the type of its elements" if kind is StateKind.LIST else "a map, and MAP<K, V>",
+                remedy="name the type in option 'types', the kind in option 'states'",
+            )
+        form_of(kind_of_column, serializer, column)
+        return (StateKind.VALUE if kind in (StateKind.LIST, StateKind.MAP) else kind), serializer
+
+    def with_access(self, state: StateDescriptor) -> StateDescriptor:
+        """The state with the column of its times of last access, where there is one."""
+        column = state.column + LAST_ACCESS
+        if column not in self.schema.names:
+            return state
+        if not state.has_ttl:
+            raise OptionError(
+                f"column {column!r} has times of last access, but state {state.name!r} has no time to live",
+                operator=self.request.operator,
+                remedy="option('ttl', 'true'), or drop the column",
+            )
+        described = StateDescriptor(state.name, state.kind, state.serializer, state.namespace, state.column, column)
+        form_of(self.schema.field(column).type, access_serializer(described), column)
+        return described
+
+    # -- namespaces and timers -------------------------------------------------------------------------------
+
+    def namespace(self, column: str) -> TypeSerializer:
+        """The namespace's serializer, by options or the column's type."""
+        there = column in self.schema.names
+        kind = self.schema.field(column).type if there else pa.null()
+        text = self.request.types.get(column)
+        if text is not None:
+            serializer = type_of(text, column, self.request.restoring_flink)
+        elif (known := self.known_namespace(column)) is not None:
+            serializer = known
+        elif column == NAMESPACE_COLUMN and pa.types.is_null(kind):
+            return NO_NAMESPACE
+        elif pa.types.is_struct(kind) and [field.name for field in kind] == ["start", "end"]:
+            serializer = parse_type("TIME_WINDOW")
+        elif pa.types.is_null(kind) and there:
+            serializer = parse_type("GLOBAL_WINDOW")
+        else:
+            raise OptionError(
+                f"the type of {column!r} is not known" if there else f"there is no column {column!r}",
+                expected="a struct<start, end> of timestamps, or a type in option 'types'",
+                found=str(kind) if there else f"columns {', '.join(map(repr, self.schema.names))}",
+                remedy=f"""option("types", '{{"{column}": "GLOBAL_WINDOW"}}'), LONG or COUNT_WINDOW of SQL""",
+            )
+        if not there and not isinstance(serializer, ConstantSerializer):
+            expect_column(self.schema, column, f"a namespace of type {serializer.flink_type}")
+        if not isinstance(serializer, ConstantSerializer):
+            check_writable(kind, serializer, column)
+        return serializer
+
+    def known_namespace(self, column: str) -> TypeSerializer | None:
+        """What ``typesFrom`` says: of the states that are written, or of the timer services."""
+        if self.types is None:
+            return None
+        if column == WINDOW_COLUMN:
+            wanted = list(map(self.state_name, self.schema.names))
+            found = {name: meta.namespace_serializer for name, meta in self.types.states.items() if name in wanted}
+        else:
+            wanted = list(self.services(NO_NAMESPACE))
+            found = {name: queue.namespace for name, queue in self.types.timers.items() if name in wanted}
+        if len(set(found.values())) > 1:
+            raise OptionError(
+                "what is written has namespaces of different types in 'typesFrom'",
+                operator=self.request.operator,
+                found=", ".join(f"{name} {namespace.flink_type}" for name, namespace in found.items()),
+                remedy="write those that have one type together"
+                + ("; option('state', ...) names timer services" if column == NAMESPACE_COLUMN else ""),
+            )
+        return next(iter(found.values()), None)
+
+    def services(self, namespace: TypeSerializer) -> tuple[str, ...]:
+        """The timer services: option ``state``, else those of ``typesFrom``, else Flink's own name for it."""
+        if self.request.state is not None:
+            return tuple(name.strip() for name in self.request.state.split(",") if name.strip())
+        if self.types is not None and self.types.timers:
+            return tuple(self.types.timers)
+        return (USER_TIMERS,) if namespace == NO_NAMESPACE else (WINDOW_TIMERS,)
+
+    def timers(
+        self, key: TypeSerializer, namespace: TypeSerializer, used: set[str | None]
+    ) -> tuple[StateDescriptor, ...]:
+        known = {TIMESTAMP, DOMAIN, SERVICE, NAMESPACE_COLUMN}
+        for name in self.schema.names:
+            if name not in used | known:
+                raise OptionError(
+                    f"column {name!r} is no part of a timer", remedy=f"drop it; {did_you_mean(name, sorted(known))}"
+                )
+        expect_column(self.schema, TIMESTAMP, "the time of a timer: a long as registered, or a TIMESTAMP")
+        form_of(self.schema.field(TIMESTAMP).type, MOMENT, TIMESTAMP)
+        expect_column(self.schema, DOMAIN, f"one of {', '.join(TIMER_DOMAINS)}; lit('event') adds it")
+        for name in (DOMAIN, SERVICE):
+            if name in self.schema.names:
+                form_of(self.schema.field(name).type, parse_type("STRING"), name)
+        return timer_states(key, namespace, self.services(namespace))

@@ -1,0 +1,174 @@
+"""The key of a write: its columns, its serializer, and whether Flink would take it as a key.
+
+Java's hash of a key decides its key group. Where the data define that hash it is computed; where only the user's code
+does (POJOs, enums inside of keys, Kryo, Avro), the DataFrame must bring key groups in a column. Arrays are refused by
+Flink itself. Twins: ``KeyedStream#validateKeyType``, ``KeyGroupRangeAssignment``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from pyspark_savepoint.formats.columns import DecodeOptions
+from pyspark_savepoint.formats.errors import OptionError, SavepointError, UndecodableStateError, did_you_mean
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.basic.arrays import PrimitiveArraySerializer, StringArraySerializer
+from pyspark_savepoint.formats.serializers.basic.blobs import BYTES
+from pyspark_savepoint.formats.serializers.basic.primitives import NumberSerializer
+from pyspark_savepoint.formats.serializers.basic.strings import StringSerializer
+from pyspark_savepoint.formats.serializers.composite.collections import GenericArraySerializer
+from pyspark_savepoint.formats.serializers.composite.row import RowSerializer
+from pyspark_savepoint.formats.serializers.composite.tuples import FieldsSerializer, TupleSerializer
+from pyspark_savepoint.formats.serializers.notation.parser import MAX_TUPLE
+from pyspark_savepoint.formats.serializers.sql.rowdata import RowDataSerializer
+from pyspark_savepoint.statebackends.writing.planning.describe_types import check_writable, expect_column, fits
+from pyspark_savepoint.statebackends.writing.planning.flink_types import default_serializer, type_of
+from pyspark_savepoint.statebackends.writing.planning.lossless import form_of, places_of
+from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest
+
+KEY = "key"
+
+
+@dataclass(frozen=True)
+class Key:
+    """``composite``: the key is a struct of the columns, even where there is one."""
+
+    columns: tuple[str, ...]
+    serializer: TypeSerializer
+    composite: bool
+
+
+def key_columns(schema: pa.Schema, request: WriteRequest) -> tuple[str, ...]:
+    """The columns that option ``key`` names, else ``key``."""
+    names = request.key or (KEY,)
+    for name in names:
+        if name not in schema.names:
+            raise OptionError(
+                f"there is no column {name!r} for the key",
+                operator=request.operator,
+                found=f"columns {', '.join(map(repr, schema.names))}",
+                remedy=f"option('key', ...) names it; {did_you_mean(name, schema.names)}",
+            )
+    if len(set(names)) < len(names):
+        raise OptionError("option 'key' names a column twice", found=", ".join(names))
+    return tuple(names)
+
+
+def describe_key(
+    schema: pa.Schema, request: WriteRequest, bound: TypeSerializer | None, known: TypeSerializer | None
+) -> Key:
+    """The key; ``bound`` is what the operator has already, ``known`` what is known of it from elsewhere."""
+    columns = key_columns(schema, request)
+    try:
+        key = _Describer(schema, request, columns).key(bound or known)
+        _check_hash(key, schema, request)
+    except SavepointError as error:
+        raise error.with_facts(operator=request.operator) from None
+    return key
+
+
+class _Describer:
+    """Columns and options of one key."""
+
+    def __init__(self, schema: pa.Schema, request: WriteRequest, columns: tuple[str, ...]) -> None:
+        self.schema = schema
+        self.request = request
+        self.columns = columns
+        self.version = request.restoring_flink
+        self.texts = request.types
+        #: All columns as one struct.
+        self.whole = pa.struct([schema.field(name) for name in columns])
+
+    def key(self, known: TypeSerializer | None) -> Key:
+        text = self.texts.get(KEY)
+        if len(self.columns) == 1:
+            text = self.texts.get(self.columns[0], text)
+        if text is not None:
+            return self.fitted(type_of(text, KEY, self.version))
+        if known is not None and not any(name in self.texts for name in self.columns):
+            return self.fitted(known)
+        if len(self.columns) == 1:
+            return self.fitted(self.default(self.whole.field(0)))
+        return self.tuple()
+
+    def tuple(self) -> Key:
+        if len(self.columns) > MAX_TUPLE:
+            raise OptionError(
+                f"a key of {len(self.columns)} columns is no tuple: they have at most {MAX_TUPLE} fields",
+                remedy="""name its type: option("types", '{"key": "ROW<...>"}')""",
+            )
+        return self.fitted(TupleSerializer.of(*map(self.default, self.whole)))
+
+    def default(self, field: pa.Field) -> TypeSerializer:
+        """The type of one column, by its own entry in ``types`` or by the table."""
+        return default_serializer(field.type, field.name, self.version, self.texts)
+
+    def fitted(self, serializer: TypeSerializer) -> Key:
+        """The columns in the order of the serializer's fields."""
+        if isinstance(serializer, RowDataSerializer):
+            serializer = serializer.as_key()
+        if len(self.columns) == 1:
+            kind = self.whole.field(0).type
+            whole = serializer.arrow_type(DecodeOptions())
+            if not (pa.types.is_struct(whole) and whole.num_fields == 1 and not fits(kind, serializer)):
+                check_writable(kind, serializer, self.columns[0])
+                return Key(self.columns, serializer, composite=False)
+            # One field, one column: whatever they are called.
+            check_writable(pa.struct([(whole.field(0).name, kind)]), serializer, self.columns[0])
+            return Key(self.columns, serializer, composite=True)
+        check_writable(self.whole, serializer, KEY)
+        places = places_of(self.whole, form_of(self.whole, serializer, KEY))
+        return Key(tuple(self.columns[place] for place in places or ()), serializer, composite=True)
+
+
+def _check_hash(key: Key, schema: pa.Schema, request: WriteRequest) -> None:
+    """Key groups can be computed, or the DataFrame has them."""
+    column = request.key_group
+    if column is not None:
+        expect_column(schema, column, "the key group of every row, an integer")
+        if not pa.types.is_integer(schema.field(column).type):
+            raise OptionError(
+                f"column {column!r} of option 'keyGroup' is no integer", found=str(schema.field(column).type)
+            )
+        return
+    if type(key.serializer) in (NumberSerializer, StringSerializer):
+        return
+    array = _array_in(key.serializer)
+    if array is not None:
+        raise OptionError(
+            f"a key of {key.serializer.flink_type} is refused by Flink: {array.flink_type} is an array, "
+            "whose hashCode is another for every object",
+            remedy="key by its content: a LIST, a STRING, or columns of their own",
+        )
+    kinds = [schema.field(name).type for name in key.columns]
+    kind = key_struct(key.serializer, kinds) if key.composite else kinds[0]
+    try:
+        key.serializer.java_hash(pa.array([], form_of(kind, key.serializer, KEY)))
+    except UndecodableStateError:
+        raise UndecodableStateError(
+            f"the key groups of {key.serializer.flink_type} are known only to the user's code, which has its hashCode",
+            expected="a key whose hash its data define: numbers, strings, times, tuples, rows, lists of these",
+            remedy="add a column with the key group of every row, "
+            "KeyGroupRangeAssignment.assignToKeyGroup(key, maxParallelism), and name it: option('keyGroup', ...)",
+        ) from None
+
+
+def key_struct(serializer: TypeSerializer, kinds: Sequence[pa.DataType]) -> pa.StructType:
+    """The struct of a composite key's columns, in the order of the serializer's fields and by their names."""
+    whole = serializer.arrow_type(DecodeOptions())
+    return pa.struct([(whole.field(place).name, kind) for place, kind in enumerate(kinds)])
+
+
+def _array_in(serializer: TypeSerializer, in_row: bool = False) -> TypeSerializer | None:
+    """The array in a key at the places that Flink looks at: the key, and fields of tuples and rows."""
+    if serializer.snapshot_class == BYTES:
+        return None if in_row else serializer  # PyFlink's keys are rows of byte arrays
+    if isinstance(serializer, PrimitiveArraySerializer | StringArraySerializer | GenericArraySerializer):
+        return serializer
+    if isinstance(serializer, FieldsSerializer | RowSerializer):
+        inner = (_array_in(field, isinstance(serializer, RowSerializer)) for field in serializer.nested)
+        return next((found for found in inner if found is not None), None)
+    return None

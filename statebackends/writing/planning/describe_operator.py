@@ -1,0 +1,71 @@
+"""From a DataFrame's schema and options to list, union and broadcast state: every check that needs no data."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.statebackends.model.descriptors import OperatorStateDescriptor, OperatorStateMode
+from pyspark_savepoint.statebackends.model.state_column import unwrap
+from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
+from pyspark_savepoint.statebackends.writing.planning.describe_types import check_writable, expect_column, expect_names
+from pyspark_savepoint.statebackends.writing.planning.flink_types import default_serializer, parts_of
+from pyspark_savepoint.statebackends.writing.planning.operator_types import OperatorTypes
+from pyspark_savepoint.statebackends.writing.planning.write_request import BROADCAST, UNION, WriteRequest
+
+KEY, VALUE = "key", "value"
+
+
+def describe_operator_state(
+    schema: pa.Schema, request: WriteRequest, _base: OperatorHeaders | None = None
+) -> OperatorStateDescriptor:
+    """List, union or broadcast state; the operator's keyed state says nothing about it."""
+    name = request.state
+    if not name:
+        raise OptionError(
+            f"a {request.table} state has a name",
+            remedy="option('state', ...) is the name in the job's state descriptor",
+        )
+    columns = (KEY, VALUE) if request.table == BROADCAST else _only_column(schema, request)
+    for column in columns:
+        expect_column(schema, column, "key and value of a broadcast state" if len(columns) == 2 else "the elements")
+    others = [column for column in schema.names if column not in columns]
+    if others:
+        raise OptionError(
+            f"column {others[0]!r} is no part of a {request.table} state",
+            expected=f"columns {', '.join(columns)}",
+            remedy="drop it, or put all columns into one: struct(*)",
+        )
+    expect_names("types", request.types, [path for field in schema for path in parts_of(field.type, field.name)])
+    types = OperatorTypes.named_by(request)
+    roles = {KEY: "KEY_SERIALIZER", VALUE: "VALUE_SERIALIZER"}
+    found = {}
+    for column in columns:
+        kind = schema.field(column).type
+        role = roles[column if len(columns) == 2 else VALUE]
+        if types is None or any(path in request.types for path in parts_of(kind, column)):
+            serializer = default_serializer(kind, column, request.restoring_flink, request.types)
+        else:
+            serializer = unwrap(types.operator_state(name).serializers[role])
+        check_writable(kind, serializer, column)
+        found[role] = serializer
+    mode = {BROADCAST: OperatorStateMode.BROADCAST, UNION: OperatorStateMode.UNION}.get(request.table)
+    return OperatorStateDescriptor(
+        name,
+        mode or OperatorStateMode.SPLIT_DISTRIBUTE,
+        found["VALUE_SERIALIZER"],
+        found.get("KEY_SERIALIZER"),
+        columns,
+    )
+
+
+def _only_column(schema: pa.Schema, request: WriteRequest) -> tuple[str, ...]:
+    if len(schema.names) == 1:
+        return (schema.names[0],)
+    if VALUE in schema.names:
+        return (VALUE,)
+    raise OptionError(
+        f"a {request.table} state has one column",
+        found=f"columns {', '.join(map(repr, schema.names))}",
+        remedy="df.select('x'), or df.select(struct('*').alias('value')) for elements of several fields",
+    )

@@ -1,0 +1,113 @@
+"""Types of columns, checked on the driver: whether a column fits one, whether its values can be written at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, fixed_array
+from pyspark_savepoint.formats.errors import OptionError, UndecodableStateError, did_you_mean
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.basic.calendar import millis_of
+from pyspark_savepoint.formats.serializers.basic.elements import naming
+from pyspark_savepoint.formats.serializers.basic.primitives import NumberSerializer
+from pyspark_savepoint.formats.serializers.basic.strings import StringSerializer
+from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer, MapSerializer
+from pyspark_savepoint.formats.serializers.notation.notation import parse_type
+from pyspark_savepoint.formats.serializers.runtime.ttl import TtlSerializer
+from pyspark_savepoint.formats.serializers.sql.rowdata import SizedSerializer
+from pyspark_savepoint.statebackends.model.descriptors import StateDescriptor, StateKind
+from pyspark_savepoint.statebackends.writing.planning.lossless import conform_column, form_of
+
+#: Any moment: a TIMESTAMP, or a long of milliseconds.
+MOMENT = parse_type("DATE")
+TIMESTAMP = "timestamp"
+
+
+def fits(kind: pa.DataType, serializer: TypeSerializer) -> bool:
+    """Whether columns of a type may be written by a serializer."""
+    try:
+        form_of(kind, serializer, "value")
+    except OptionError:
+        return False
+    return True
+
+
+def check_writable(kind: pa.DataType, serializer: TypeSerializer, column: str) -> None:
+    """The column's type fits, and values of the serializer can be written at all: those of user code cannot."""
+    opaque = serializer.opaque_parts() or _unwritable(serializer, form_of(kind, serializer, column))
+    if not opaque:
+        return
+    raise UndecodableStateError(
+        f"column {column!r}: values of {opaque[0].flink_type} can be written by the user's code alone",
+        state=column,
+        found=opaque[0].snapshot_class,
+        remedy="leave the column out, name another type in option 'types', or keep the operator's state as it is: "
+        "Savepoint.load(...) passes states that it does not change through as bytes",
+    )
+
+
+def _unwritable(serializer: TypeSerializer, form: pa.DataType) -> list[TypeSerializer]:
+    """The serializers in a tree that refuse to write even nothing."""
+    if is_plain(serializer):
+        return []
+    at = Cursors(np.zeros(0, np.uint8), np.zeros(0, np.int64), np.zeros(0, np.int64))
+    nothing = pa.array([], form)
+    try:
+        serializer.sizes(nothing)
+        serializer.encode(nothing, at)
+    except UndecodableStateError:
+        return [serializer]
+    # SQL's rows are written by their logical types, and their raw values are bytes whatever is inside.
+    inner = () if isinstance(serializer, SizedSerializer) else serializer.children
+    return [found for child in inner for found in _unwritable(child, child.arrow_type(DecodeOptions()))]
+
+
+def is_plain(serializer: TypeSerializer) -> bool:
+    """A number or text, or lists and maps of these: known to be writable without the time that kernels take to load."""
+    if type(serializer) in (NumberSerializer, StringSerializer):
+        return True
+    return type(serializer) in (ListSerializer, MapSerializer) and all(map(is_plain, serializer.children))
+
+
+def expect_column(schema: pa.Schema, column: str, what: str) -> None:
+    """A column that must be there."""
+    if column not in schema.names:
+        raise OptionError(f"there is no column {column!r}", expected=what, remedy=did_you_mean(column, schema.names))
+
+
+def timer_millis(column: pa.Array) -> pa.Array:
+    """The times of timers as Flink has them, int64: a long as it is, a TIMESTAMP in milliseconds."""
+    with naming(TIMESTAMP):
+        return fixed_array(pa.int64(), millis_of(conform_column(column, MOMENT, TIMESTAMP), "timer")[0])
+
+
+def expect_names(option: str, names: Iterable[str], known: Sequence[str], hint: str = "") -> None:
+    """What an option names is there."""
+    for name in names:
+        if name not in known:
+            raise OptionError(
+                f"option {option!r} names column {name!r}, which there is not", remedy=hint + did_you_mean(name, known)
+            )
+
+
+def with_ttl(kind: StateKind, serializer: TypeSerializer) -> TypeSerializer:
+    """The serializer of a state with a time to live: every unit is wrapped, once."""
+    if kind is StateKind.LIST and isinstance(serializer, ListSerializer):
+        return ListSerializer.of(_timed(serializer.element))
+    if kind is StateKind.MAP and isinstance(serializer, MapSerializer):
+        return MapSerializer.of(serializer.key, _timed(serializer.value))
+    return _timed(serializer)
+
+
+def _timed(serializer: TypeSerializer) -> TypeSerializer:
+    return serializer if isinstance(serializer, TtlSerializer) else TtlSerializer.of(serializer)
+
+
+def access_serializer(state: StateDescriptor) -> TypeSerializer:
+    """What the column of last accesses is conformed to: a moment for every unit of the state."""
+    if state.kind is StateKind.LIST:
+        return ListSerializer.of(MOMENT)
+    return MapSerializer.of(state.units[0], MOMENT) if state.kind is StateKind.MAP else MOMENT

@@ -1,0 +1,173 @@
+"""Which Flink type a Spark type becomes where nobody says: by one documented table.
+
+Flink's serializers hold no null inside of lists, tuples and keys of maps but for types that have bytes for one (STRING,
+BIG_DECIMAL, times), and neither do the jobs that will restore: their types are the plain ones. So arrays become plain
+lists, whatever Spark says about their elements, for Spark says "may be null" about nearly everything. A null that is
+met is an error with its remedy, the type NULLABLE<T> in option ``types``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import pyarrow as pa
+
+from pyspark_savepoint.formats.errors import OptionError, TypeNotationError
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer, MapSerializer
+from pyspark_savepoint.formats.serializers.composite.row import ROW_KIND, RowSerializer
+from pyspark_savepoint.formats.serializers.composite.tuples import TupleSerializer
+from pyspark_savepoint.formats.serializers.notation.names import NEEDS
+from pyspark_savepoint.formats.serializers.notation.notation import DEFAULT_VERSION, parse_type
+from pyspark_savepoint.formats.serializers.notation.parser import MAX_TUPLE
+from pyspark_savepoint.statebackends.model.type_names import is_variant, spark_type
+from pyspark_savepoint.statebackends.writing.planning.lossless import conform_column as conform_column
+from pyspark_savepoint.statebackends.writing.planning.lossless import form_of as form_of
+
+#: Spark's simple types by Arrow's, and Flink's.
+SIMPLE: Mapping[pa.DataType, str] = {
+    pa.bool_(): "BOOLEAN",
+    pa.int8(): "BYTE",
+    pa.int16(): "SHORT",
+    pa.int32(): "INT",
+    pa.int64(): "LONG",
+    pa.float32(): "FLOAT",
+    pa.float64(): "DOUBLE",
+    pa.string(): "STRING",
+    pa.large_string(): "STRING",
+    pa.binary(): "PRIMITIVE_ARRAY<BYTE>",
+    pa.large_binary(): "PRIMITIVE_ARRAY<BYTE>",
+    pa.date32(): "LOCAL_DATE",
+    pa.time64("ns"): "LOCAL_TIME",
+    pa.time64("us"): "LOCAL_TIME",
+    pa.timestamp("us"): "LOCAL_DATE_TIME",
+}
+
+#: The table for people: Spark's type, Flink's, and what to know.
+DEFAULTS: tuple[tuple[str, str, str], ...] = (
+    ("BOOLEAN, BYTE, SHORT, INT, LONG, FLOAT, DOUBLE, STRING", "the same", ""),
+    ("BINARY", "PRIMITIVE_ARRAY<BYTE>", "`byte[]`"),
+    ("DECIMAL", "BIG_DECIMAL", "with the column's scale; BIG_INTEGER on request"),
+    ("DATE", "LOCAL_DATE", ""),
+    ("TIMESTAMP", "INSTANT", "DATE (`java.util.Date`), SQL_TIMESTAMP, ... on request"),
+    ("TIMESTAMP_NTZ", "LOCAL_DATE_TIME", ""),
+    ("TIME", "LOCAL_TIME", ""),
+    ("ARRAY", "LIST<T>", "elements that are NULL need `LIST<NULLABLE<T>>`, where T is no STRING, time or big number"),
+    ("MAP", "MAP<K, V>", "values may be NULL"),
+    ("STRUCT `f0`, `f1` ...", "TUPLE<A, B>", "as tuples are read; up to 25 fields"),
+    ("any other STRUCT", "ROW<name A, ...>", "fields may be NULL; POJOs and SQL's rows on request"),
+    ("VARIANT", "VARIANT", "`flinkVersion` 2.1 or later"),
+    ("intervals, VOID", "none", "cast them"),
+)
+
+REMEDIES: Mapping[str, str] = {
+    "interval": "cast it to BIGINT (only rows of SQL jobs hold intervals: ROWDATA in option 'types')",
+    "void": "give the column a type, such as CAST(NULL AS STRING), or leave it out",
+    "variant": "option('flinkVersion', '2.1') if no older Flink has to restore, or cast it to STRING: to_json(...)",
+}
+
+
+def defaults_table() -> str:
+    """The table as Markdown."""
+    lines = ["| Spark | Flink, unless option `types` says another | |", "| --- | --- | --- |"]
+    for spark, flink, note in DEFAULTS:
+        lines.append(f"| {spark} | {flink if flink in ('the same', 'none') else f'`{flink}`'} | {note} |")
+    return "\n".join(lines)
+
+
+def default_serializer(
+    kind: pa.DataType,
+    name: str = "value",
+    version: tuple[int, int] = DEFAULT_VERSION,
+    types: Mapping[str, str] = MappingProxyType({}),
+) -> TypeSerializer:
+    """The serializer of a column's type; OptionError names the column where Flink has none for it.
+
+    ``types`` are types of parts, by path: a field of a struct is ``column.field``, elements are ``column.element``,
+    keys and values of maps ``column.key`` and ``column.value``.
+
+    >>> default_serializer(pa.list_(pa.int64())).flink_type
+    'LIST<LONG>'
+    >>> default_serializer(pa.struct([("id", pa.int32()), ("name", pa.string())])).flink_type
+    'ROW<id INT, name STRING>'
+    """
+    return _Defaults(version, types).of(kind, name)
+
+
+def type_of(text: str, column: str, version: tuple[int, int]) -> TypeSerializer:
+    """The type that option ``types`` names for a column or a part of one."""
+    try:
+        return parse_type(text, version)
+    except TypeNotationError as error:
+        error.message = f"option 'types', {column!r}: {error.message}"
+        raise error from None
+
+
+def parts_of(kind: pa.DataType, path: str) -> Iterator[str]:
+    """The paths of a type's parts, its own first."""
+    yield path
+    if pa.types.is_struct(kind):
+        for field in kind:
+            yield from parts_of(field.type, f"{path}.{field.name}")
+    elif pa.types.is_map(kind):
+        yield from parts_of(kind.key_type, f"{path}.key")
+        yield from parts_of(kind.item_type, f"{path}.value")
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        yield from parts_of(kind.value_type, f"{path}.element")
+
+
+@dataclass(frozen=True)
+class _Defaults:
+    """The table, applied to a type and its parts."""
+
+    version: tuple[int, int]
+    types: Mapping[str, str]
+
+    def of(self, kind: pa.DataType, path: str) -> TypeSerializer:
+        """The serializer of a type."""
+        if path in self.types:
+            return type_of(self.types[path], path, self.version)
+        if kind in SIMPLE:
+            return parse_type(SIMPLE[kind])
+        if pa.types.is_decimal(kind):
+            return parse_type("BIG_DECIMAL")
+        if pa.types.is_timestamp(kind) and kind.tz is not None:
+            return parse_type("INSTANT")
+        if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+            return ListSerializer.of(self.of(kind.value_type, f"{path}.element"))
+        if pa.types.is_map(kind):
+            return MapSerializer.of(self.of(kind.key_type, f"{path}.key"), self.of(kind.item_type, f"{path}.value"))
+        if is_variant(kind) and self.version >= NEEDS["VARIANT"]:
+            return parse_type("VARIANT", self.version)
+        if pa.types.is_struct(kind) and not is_variant(kind):
+            return self.struct(kind, path)
+        raise _no_type(kind, path)
+
+    def struct(self, kind: pa.StructType, path: str) -> TypeSerializer:
+        """A tuple or a row, by the names of the fields."""
+        names = tuple(field.name for field in kind if field.name != ROW_KIND)
+        if not names:
+            raise OptionError(
+                f"column {path!r} is a struct without fields",
+                remedy="leave it out, or name its type in option 'types': ROW<> or TUPLE<>",
+            )
+        fields = [self.of(kind.field(part).type, f"{path}.{part}") for part in names]
+        numbered = names == tuple(f"f{place}" for place in range(len(names)))
+        if numbered and len(names) <= MAX_TUPLE and len(names) == kind.num_fields:
+            return TupleSerializer.of(*fields)
+        return RowSerializer.of(*fields, names=() if numbered else names)
+
+
+def _no_type(kind: pa.DataType, name: str) -> OptionError:
+    found = spark_type(kind)
+    why = next(
+        (remedy for word, remedy in REMEDIES.items() if found.startswith(word)), "cast it to a type of the table"
+    )
+    return OptionError(
+        f"column {name!r} is of a type that has no counterpart in Flink",
+        expected="one of " + "; ".join(spark for spark, flink, _ in DEFAULTS if flink != "none"),
+        found=found,
+        remedy=why,
+    )

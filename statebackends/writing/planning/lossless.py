@@ -1,0 +1,273 @@
+"""DataFrame columns to exactly what a serializer encodes: lossless, or an error that names column and value.
+
+Most serializers take a column in more than one form: times as timestamps or as the numbers that Flink stores, big
+numbers as decimals or as text, rows with their kind or without. These are the forms in which the reader gives them, so
+whatever was read can be written. The form is chosen by the column's type, on the driver (:func:`form_of`); what is left
+to check of the values is checked in the tasks (:func:`conform_column`).
+
+=================================  ==============================================================================
+to a                               from
+=================================  ==============================================================================
+number                             integers of any width, decimals without digits behind the point: every value
+                                   must fit. FLOAT, DOUBLE: any number that they hold exactly
+decimal                            decimals and integers that fit exactly
+text, bytes, boolean               the same
+timestamp, date, interval          the same; a time zone is that of the session, and does not change the moment
+struct with names of its own       structs with the same names, in any order
+struct f0, f1, ... (or _1, _2 ..)  structs with these names; any other struct with as many fields, by position
+list, map                          lists and maps of what fits
+=================================  ==============================================================================
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from itertools import product
+from typing import NoReturn
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyspark_savepoint.formats.columns import DecodeOptions, list_array, map_array, struct_array, valid_rows
+from pyspark_savepoint.formats.errors import OptionError, ValueRangeError, did_you_mean
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.statebackends.model.type_names import spark_type
+
+POSITIONAL = re.compile(r"f0|_1")
+
+
+def conform_column(column: pa.Array, serializer: TypeSerializer, name: str) -> pa.Array:
+    """The column in a form that the serializer encodes; ``name`` is the column's, for errors.
+
+    OptionError where its type never fits, ValueRangeError where one of its values does not.
+    """
+    kind = form_of(column.type, serializer, name)
+    return column if column.type == kind else _cast(column, kind, name)
+
+
+@lru_cache(maxsize=1024)
+def form_of(source: pa.DataType, serializer: TypeSerializer, name: str) -> pa.DataType:
+    """The form of the serializer's columns that a type is brought to; OptionError where there is none."""
+    return _Choice(serializer.flink_type).choose(source, forms(serializer, source), name)
+
+
+def forms(serializer: TypeSerializer, source: pa.DataType) -> list[pa.DataType]:
+    """Every type of a column that the serializer encodes, the reader's default first."""
+    decimals = ["auto", "string", *(f"{kind.precision},{kind.scale}" for kind in _decimals(source))]
+    found: dict[pa.DataType, None] = {}
+    flags = (False, True)
+    for times, number, moments, kinds, ttl in product(flags, decimals, ("micros", "raw"), flags, flags):
+        found[serializer.arrow_type(DecodeOptions(moments, number, kinds, ttl=ttl, times=times))] = None
+    return list(found)
+
+
+def _decimals(kind: pa.DataType) -> list[pa.DataType]:
+    """The decimal types inside of a type."""
+    if pa.types.is_decimal128(kind):
+        return [kind]
+    children = (kind.field(i).type for i in range(kind.num_fields))
+    return list(dict.fromkeys(found for child in children for found in _decimals(child)))
+
+
+class _Choice:
+    """Finds the form of a type among several, part by part."""
+
+    def __init__(self, flink_type: str) -> None:
+        self.flink_type = flink_type
+
+    def choose(self, source: pa.DataType, among: list[pa.DataType], path: str) -> pa.DataType:
+        """The form of one part."""
+        if pa.types.is_dictionary(source):
+            source = source.value_type
+        if pa.types.is_null(source):
+            return among[0]
+        if source in among:
+            return source
+        alike = [kind for kind in among if any(of(source) and of(kind) for of in (_is_struct, _is_list, _is_map))]
+        if not alike:
+            fitting = [kind for kind in among if _fits(source, kind)]
+            return fitting[0] if fitting else self.refuse(source, among, path)
+        if _is_struct(source):
+            return self._struct(source, alike, path)
+        if _is_list(source):
+            item = self.choose(source.value_type, [kind.value_type for kind in alike], f"{path}.element")
+            return pa.list_(pa.field("element", item))
+        key = self.choose(source.key_type, [kind.key_type for kind in alike], f"{path}.key")
+        return pa.map_(key, self.choose(source.item_type, [kind.item_type for kind in alike], f"{path}.value"))
+
+    def _struct(self, source: pa.StructType, among: list[pa.StructType], path: str) -> pa.DataType:
+        matched = [kind for kind in among if places_of(source, kind) is not None]
+        if not matched:
+            self._refuse_fields(source, among[0], path)
+        chosen = matched[0]
+        fields = []
+        for field, place in zip(chosen, places_of(source, chosen) or [], strict=True):
+            kinds = [kind.field(field.name).type for kind in among if kind.get_field_index(field.name) >= 0]
+            kind = self.choose(source.field(place).type, kinds, f"{path}.{field.name}")
+            fields.append(pa.field(field.name, kind))
+        return pa.struct(fields)
+
+    def _refuse_fields(self, source: pa.StructType, target: pa.StructType, path: str) -> NoReturn:
+        wanted, given = [field.name for field in target], [field.name for field in source]
+        missing = [name for name in wanted if name not in given]
+        strange = [name for name in given if name not in wanted]
+        if _is_positional(target) or not (missing or strange):
+            remedy = f"the type has {len(wanted)} fields, the column {len(given)}"
+        elif missing and strange:
+            remedy = f"field {missing[0]!r} is missing: {did_you_mean(missing[0], strange)}"
+        elif missing:
+            kind = spark_type(target.field(missing[0]).type)
+            remedy = f"field {missing[0]!r} is missing: add it, as CAST(NULL AS {kind}) where there is no value"
+        else:
+            remedy = f"drop the field {strange[0]!r}, which the type does not have"
+        raise OptionError(
+            f"the fields of column {path!r} are not those of its type in Flink",
+            expected=f"{', '.join(wanted)}  ({self.flink_type})",
+            found=", ".join(given),
+            remedy=remedy,
+        )
+
+    def refuse(self, source: pa.DataType, among: list[pa.DataType], path: str) -> NoReturn:
+        """No form fits."""
+        known = list(dict.fromkeys(spark_type(kind) for kind in among))
+        column = path.partition(".")[0]
+        raise OptionError(
+            f"column {path!r} cannot be written as {self.flink_type}: its type does not fit",
+            expected=" or ".join(known),
+            found=spark_type(source),
+            remedy=f"cast it to {known[0]}, or name another type for {column!r} in option 'types'",
+        )
+
+
+def places_of(source: pa.StructType, target: pa.StructType) -> list[int] | None:
+    """Where the fields of the target stand in the source: by name, else, where names say nothing, by position."""
+    names = [field.name for field in source]
+    wanted = [field.name for field in target]
+    if len(names) != len(wanted):
+        return None
+    for fold in (str, str.casefold):
+        given = [fold(name) for name in names]
+        if len(set(given)) == len(given) and {fold(name) for name in wanted} == set(given):
+            return [given.index(fold(name)) for name in wanted]
+    return list(range(len(names))) if _is_positional(target) else None
+
+
+def _is_positional(kind: pa.StructType) -> bool:
+    """Whether names are the numbers of fields: Flink does not know them either."""
+    return kind.num_fields > 0 and POSITIONAL.fullmatch(kind.field(0).name) is not None
+
+
+def _is(kind: pa.DataType, *ids: int) -> bool:
+    return kind.id in ids
+
+
+def _is_struct(kind: pa.DataType) -> bool:
+    return _is(kind, pa.lib.Type_STRUCT)
+
+
+def _is_map(kind: pa.DataType) -> bool:
+    return _is(kind, pa.lib.Type_MAP)
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return _is(kind, pa.lib.Type_LIST, pa.lib.Type_LARGE_LIST)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return _is(kind, pa.lib.Type_STRING, pa.lib.Type_LARGE_STRING, pa.lib.Type_STRING_VIEW)
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return _is(kind, pa.lib.Type_BINARY, pa.lib.Type_LARGE_BINARY, pa.lib.Type_BINARY_VIEW)
+
+
+def _fits(source: pa.DataType, target: pa.DataType) -> bool:
+    """Whether values of a type may fit into another."""
+    types = pa.types
+    if types.is_integer(target):
+        return bool(types.is_integer(source) or (types.is_decimal(source) and source.scale <= 0))
+    if types.is_floating(target):
+        return bool(types.is_floating(source) or types.is_integer(source))
+    if types.is_decimal(target):
+        return bool(types.is_decimal(source) or types.is_integer(source))
+    if types.is_timestamp(target):
+        return bool(types.is_timestamp(source)) and (source.tz is None) == (target.tz is None)
+    same = (types.is_boolean, _is_text, _is_bytes, types.is_duration, types.is_date, types.is_time)
+    return any(is_kind(source) and is_kind(target) for is_kind in same)
+
+
+def _cast(column: pa.Array, kind: pa.DataType, path: str) -> pa.Array:
+    """The values in another type; ValueRangeError for one that would change."""
+    if column.type == kind:
+        return column
+    if pa.types.is_dictionary(column.type):
+        return _cast(column.dictionary_decode(), kind, path)
+    if pa.types.is_null(column.type):
+        return pa.nulls(len(column), kind)
+    if pa.types.is_struct(kind):
+        places = places_of(column.type, kind)
+        assert places is not None, "the form was chosen for this type"
+        children = column.flatten()
+        columns = [
+            _cast(children[place], field.type, f"{path}.{field.name}")
+            for place, field in zip(places, kind, strict=True)
+        ]
+        return struct_array(kind, columns, len(column), valid_rows(column) if column.null_count else None)
+    if pa.types.is_list(kind) or pa.types.is_map(kind):
+        return _cast_elements(column, kind, path)
+    return _cast_leaf(column, kind, path)
+
+
+def _cast_elements(column: pa.Array, kind: pa.DataType, path: str) -> pa.Array:
+    if not len(column):
+        return pa.array([], kind)
+    offsets = np.asarray(column.offsets, np.int64)
+    counts, low, high = np.diff(offsets), int(offsets[0]), int(offsets[-1])
+    valid = valid_rows(column) if column.null_count else None
+    if valid is not None and counts[~valid].any():
+        # What a null hides must not be looked at.
+        return _cast_elements(pa.concat_arrays([column.take(pa.array(np.arange(len(column))))]), kind, path)
+    if pa.types.is_list(kind):
+        return list_array(kind, counts, _cast(column.values[low:high], kind.value_type, f"{path}.element"), valid)
+    keys = _cast(column.keys[low:high], kind.key_type, f"{path}.key")
+    items = _cast(column.items[low:high], kind.item_type, f"{path}.value")
+    return map_array(kind, counts, keys, items, valid)
+
+
+def _cast_leaf(column: pa.Array, kind: pa.DataType, path: str) -> pa.Array:
+    try:
+        result = column.cast(kind)
+    except pa.ArrowInvalid as error:
+        raise _does_not_fit(column, kind, path, _first_refused(column, kind)) from error
+    if pa.types.is_float32(kind) and pa.types.is_float64(column.type):
+        changed = pc.and_kleene(pc.not_equal(result.cast(column.type), column), pc.invert(pc.is_nan(column)))
+        if pc.any(changed).as_py():
+            raise _does_not_fit(column, kind, path, changed.index(True).as_py())
+    return result
+
+
+def _first_refused(column: pa.Array, kind: pa.DataType) -> int:
+    """The first row whose value alone cannot be cast, by halves."""
+    low, high = 0, len(column)
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            column[low:middle].cast(kind)
+        except pa.ArrowInvalid:
+            high = middle
+        else:
+            low = middle
+    return low
+
+
+def _does_not_fit(column: pa.Array, kind: pa.DataType, path: str, row: int) -> ValueRangeError:
+    name = path.partition(".")[0]
+    return ValueRangeError(
+        f"a value of column {path!r} does not fit exactly",
+        state=path,
+        expected=f"values of {spark_type(kind)}",
+        found=f"{column[row].as_py()!r} ({spark_type(column.type)})",
+        remedy=f"round or filter such values, or name a wider type for {name!r} in option 'types'",
+    )

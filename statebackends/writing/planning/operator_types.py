@@ -1,0 +1,113 @@
+"""The types of an operator that exists: what option ``typesFrom`` names, and what is at the path already.
+
+Snapshots are taken exactly, so that what is written is what the job has. Subtasks write their own: where those of a
+state differ (a POJO's subclasses are recorded where they were met), the fullest counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from pyspark_savepoint.formats.data_view import DataOutputView
+from pyspark_savepoint.formats.errors import StateNotFoundError, UnsupportedStateError, did_you_mean
+from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.metadata.identifiers import OperatorID
+from pyspark_savepoint.formats.serializers.base import TypeSerializer, write_enveloped
+from pyspark_savepoint.formats.storage_options import StoragePath
+from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
+from pyspark_savepoint.statebackends.tables.operator_table import operator_sources
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.statebackends.model.state_column import unwrap
+from pyspark_savepoint.statebackends.model.timer_queue import TimerQueue, timer_queues
+from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
+from pyspark_savepoint.statebackends.tables.operator_table import operator_sources
+from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest
+
+
+@dataclass(frozen=True)
+class OperatorTypes:
+    """Key, keyed states, timers by service and operator states of one operator, by name."""
+
+    label: str
+    path: str
+    key: TypeSerializer | None = None
+    states: Mapping[str, StateMetaInfoSnapshot] = field(default_factory=dict)
+    timers: Mapping[str, TimerQueue] = field(default_factory=dict)
+    operator_states: Mapping[str, StateMetaInfoSnapshot] = field(default_factory=dict)
+
+    @classmethod
+    def named_by(cls, request: WriteRequest) -> OperatorTypes | None:
+        """What option ``typesFrom`` names: a path, or a path, ``#`` and a uid or uid hash; None without the option."""
+        if request.types_from is None:
+            return None
+        path, _, name = request.types_from.partition("#")
+        savepoint = Savepoint.open(StoragePath.of(path, StoragePath.options_of(request.path)))
+        if not name:
+            operator = savepoint.operator(
+                uid=request.uid,
+                uid_hash=request.uid_hash if request.uid is None else None,
+                name=request.operator_name if request.uid is None and request.uid_hash is None else None,
+            )
+        elif any(str(known.operator_id) == name for known in savepoint.operators):
+            operator = savepoint.operator(uid_hash=OperatorID.from_hex(name).hex)
+        else:
+            operator = savepoint.operator(uid=name)
+        headers = OperatorHeaders.read(savepoint, operator)
+        metas = [meta for source in operator_sources(savepoint, operator) for meta in source.header().states]
+        return cls.of(headers, metas, savepoint.path)
+
+    @classmethod
+    def of(cls, headers: OperatorHeaders, metas: Iterable[StateMetaInfoSnapshot] = (), path: str = "") -> OperatorTypes:
+        """From headers of keyed state and registrations of operator state."""
+        states = {name: found for (name, timer), found in headers.metas().items() if not timer}
+        queues = [queue for header in headers.headers for _, queue in timer_queues(header)]
+        operator_states: dict[str, list[StateMetaInfoSnapshot]] = {}
+        for meta in metas:
+            operator_states.setdefault(meta.name, []).append(meta)
+        keys = headers.key_serializers
+        return cls(
+            headers.operator.label,
+            path,
+            max(keys, key=_size) if keys else None,
+            {name: _fullest(found) for name, found in states.items()},
+            {queue.service: queue for queue in queues},
+            {name: _fullest(found) for name, found in operator_states.items()},
+        )
+
+    def keyed(self, name: str) -> StateMetaInfoSnapshot:
+        """A keyed state; StateNotFoundError names the nearest."""
+        meta = self._find(name, self.states, "keyed state")
+        if meta.kind is BackendStateType.KEY_VALUE_V2:
+            raise UnsupportedStateError(
+                f"state {name!r} is of Flink's asynchronous state API, whose states are not written yet",
+                path=self.path,
+                operator=self.label,
+                state=name,
+                remedy="Savepoint.load(...) keeps such an operator as it is",
+            )
+        return meta
+
+    def operator_state(self, name: str) -> StateMetaInfoSnapshot:
+        """A list, union or broadcast state; StateNotFoundError names the nearest."""
+        return self._find(name, self.operator_states, "operator state")
+
+    def _find(self, name: str, among: Mapping[str, StateMetaInfoSnapshot], what: str) -> StateMetaInfoSnapshot:
+        if name not in among:
+            raise StateNotFoundError(
+                f"option 'typesFrom': the operator has no {what} {name!r}",
+                path=self.path,
+                operator=self.label,
+                remedy=f"{did_you_mean(name, among)}; or name its type in option 'types'",
+            )
+        return among[name]
+
+
+def _fullest(metas: list[StateMetaInfoSnapshot]) -> StateMetaInfoSnapshot:
+    return metas[0] if len(metas) == 1 else max(metas, key=lambda meta: _size(unwrap(meta.value_serializer)))
+
+
+def _size(serializer: TypeSerializer) -> int:
+    view = DataOutputView()
+    write_enveloped(serializer, view)
+    return len(view.getvalue())

@@ -1,0 +1,286 @@
+"""A write, decided on the driver: which operator, what of it stays, and how the bytes will be.
+
+Everything that can be refused is refused here, before a task runs: what is there already, an operator that cannot be
+changed so, types that Flink does not take. What is decided pickles; tasks and commit need nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from pyspark_savepoint.formats.columns import DecodeOptions
+from pyspark_savepoint.formats.errors import OptionError, StateExistsError, UnsupportedStateError
+from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.metadata import OperatorState, SnapshotKind
+from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.snapshot.changes import target_version
+from pyspark_savepoint.formats.snapshot.publication import Staging, fingerprint, read_published
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, OperatorStateDescriptor
+from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders, is_key_value, is_namespaced
+from pyspark_savepoint.statebackends.sources.raw_timers import raw_timer_sources
+from pyspark_savepoint.statebackends.tables.operator_table import operator_sources
+from pyspark_savepoint.statebackends.writing.planning.describe import describe_keyed, describe_operator_state
+from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution, WritePlan
+from pyspark_savepoint.statebackends.writing.planning.write_request import (
+    DEFAULT_FLINK_VERSION,
+    DEFAULT_MAX_PARALLELISM,
+    ENTRIES,
+    KEYED_STATE,
+    TIMERS,
+    WINDOW_STATE,
+    WriteRequest,
+)
+
+__all__ = ["Distribution", "WritePlan", "plan_write"]
+
+#: The oldest Flink that reads a version of the metadata format.
+FLINK_VERSIONS = {6: (2, 1), 5: (2, 0)}
+
+
+def plan_write(request: WriteRequest, schema: pa.Schema, layout: Distribution | None = None) -> WritePlan:
+    """Decide a write; ``layout`` is what ``key_by`` left. Raises whatever forbids it."""
+    token, _, part = (request.fragment or "").partition("/")
+    staging = Staging.at(request.path, token or None, part)
+    at = staging.filesystem.info(staging.directory)
+    if at is not None and not at.is_directory:
+        raise OptionError(
+            "a savepoint is a folder, and there is a file at this path",
+            path=request.path,
+            remedy="name a new folder, or that of the savepoint (without /_metadata)",
+        )
+    published = None if request.fragment else read_published(staging.filesystem, staging.directory)
+    base = None if published is None else Savepoint.open(request.path)
+    if base is not None:
+        _refuse_checkpoint(base)
+    request, existing = _resolve(request, base)
+    found = _Existing.of(base, existing, request)
+    found.refuse_what_is_there()
+    max_parallelism, parallelism = _numbers(request, found, layout)
+    version = target_version([base.metadata] if base is not None else [], request.flink_version)
+    since = request.flink_version or FLINK_VERSIONS.get(version, DEFAULT_FLINK_VERSION)
+    request = replace(request, flink_version=since)
+    plan = WritePlan(
+        request=request,
+        operator_id=existing.operator_id if existing is not None else request.operator_id,
+        staging=staging,
+        seen=fingerprint(published),
+        existed=at is not None,
+        metadata_version=version,
+        max_parallelism=max_parallelism,
+        parallelism=parallelism,
+        schema=schema,
+        descriptor=_describe(request, schema, found),
+        kept=found.kept,
+        kept_metas=found.kept_metas,
+        replaces_raw_timers=found.raw_timers and request.table == TIMERS,
+        clustered=layout == Distribution(max_parallelism, parallelism or 0),
+    )
+    if request.is_keyed:
+        found.refuse_misfits(plan.header())
+    check_parallelism(max_parallelism, parallelism or 1)
+    return plan
+
+
+def _describe(
+    request: WriteRequest, schema: pa.Schema, found: _Existing
+) -> KeyedDescriptor | OperatorStateDescriptor | None:
+    if request.table == ENTRIES:
+        return None
+    if request.is_keyed:
+        return describe_keyed(schema, request, found.headers)
+    return describe_operator_state(schema, request, found.headers)
+
+
+def _refuse_checkpoint(base: Savepoint) -> None:
+    if base.kind is SnapshotKind.CHECKPOINT:
+        raise OptionError(
+            "a checkpoint belongs to its job, and is not written to",
+            path=base.path,
+            remedy="write a changed copy of it: Savepoint.load(spark, path).with_operator(...).write(new_path)",
+        )
+
+
+def _resolve(request: WriteRequest, base: Savepoint | None) -> tuple[WriteRequest, OperatorState | None]:
+    """The request with the operator's uid or hash, and the operator that is there."""
+    if request.uid is None and request.uid_hash is None:
+        if base is None:
+            raise OptionError(
+                "a new operator is named by its uid",
+                operator=f"name {request.operator_name!r}",
+                remedy="option 'uid' is the uid that the job gives it",
+            )
+        named = base.operator(name=request.operator_name)
+        return replace(request, uid=named.uid, uid_hash=None if named.uid else named.operator_id.hex), named
+    if base is None:
+        return request, None
+    for operator in base.operators:
+        if operator.operator_id == request.operator_id or (request.uid is not None and operator.uid == request.uid):
+            return request, operator
+    return request, None
+
+
+def _numbers(request: WriteRequest, found: _Existing, layout: Distribution | None) -> tuple[int, int | None]:
+    """Max parallelism and parallelism: asked for, laid out, there already, or by default."""
+    max_parallelism, parallelism = request.max_parallelism, request.parallelism
+    there = found.operator
+    if found.binds and there is not None:
+        found.check(max_parallelism, parallelism)
+        # Without keyed state, there are no key groups that would have to stay.
+        chosen = there.max_parallelism if found.keyed or max_parallelism is None else max_parallelism
+        return chosen, there.parallelism
+    if layout is not None and request.is_keyed:
+        max_parallelism = max_parallelism or layout.max_parallelism
+        parallelism = parallelism or (layout.parallelism if max_parallelism == layout.max_parallelism else None)
+    if there is not None:
+        max_parallelism = max_parallelism or there.max_parallelism
+        parallelism = parallelism or min(there.parallelism, max_parallelism)
+    max_parallelism = max_parallelism or DEFAULT_MAX_PARALLELISM
+    if parallelism is not None:
+        check_parallelism(max_parallelism, parallelism)
+    # Operator state is dealt out anew at every other parallelism: one subtask is as good as any number.
+    return max_parallelism, parallelism if request.is_keyed else parallelism or 1
+
+
+# -- what is there ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Existing:
+    """The operator that is there, if it is, and what of it stays."""
+
+    request: WriteRequest
+    operator: OperatorState | None = None
+    headers: OperatorHeaders | None = None
+    keyed: tuple[tuple[str, bool], ...] = ()
+    raw_timers: bool = False
+    operator_states: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, base: Savepoint | None, operator: OperatorState | None, request: WriteRequest) -> _Existing:
+        if base is None or operator is None:
+            return cls(request)
+        if not request.is_keyed:
+            names = [meta.name for source in operator_sources(base, operator) for meta in source.header().states]
+            return cls(request, operator, operator_states=tuple(dict.fromkeys(names)))
+        if request.overwrite and request.table == KEYED_STATE:
+            return cls(request, operator)
+        headers = OperatorHeaders.read(base, operator)
+        raw = [queue for source in raw_timer_sources(base, operator) for queue in source.queues(DecodeOptions())]
+        there = headers if headers.headers else None
+        return cls(request, operator, there, tuple(headers.metas()), raw_timers=bool(raw))
+
+    @property
+    def replaced_whole(self) -> bool:
+        """Whether nothing of the operator stays."""
+        return self.request.overwrite and self.request.table == KEYED_STATE
+
+    @property
+    def of_the_table(self) -> tuple[tuple[str, bool], ...]:
+        """The keyed states that are in the table that is written."""
+        if self.headers is None:
+            return ()
+        metas = self.headers.metas()
+        return tuple(state for state in self.keyed if _table_of(metas[state][0]) == self.request.table)
+
+    @property
+    def kept(self) -> tuple[tuple[str, bool], ...]:
+        """The keyed states that stay beside what is written."""
+        if self.replaced_whole or not self.request.is_keyed:
+            return ()
+        return tuple(state for state in self.keyed if state not in self.of_the_table)
+
+    @property
+    def kept_metas(self) -> tuple[StateMetaInfoSnapshot, ...]:
+        """The registrations of the states that stay."""
+        return tuple(self.headers.metas()[state][0] for state in self.kept) if self.headers is not None else ()
+
+    @property
+    def binds(self) -> bool:
+        """Whether something stays whose key groups or subtasks what is written must fit."""
+        if self.operator is None or self.replaced_whole:
+            return False
+        return any(True for subtask in self.operator.subtasks.values() for _ in subtask.handles)
+
+    def refuse_what_is_there(self) -> None:
+        """StateExistsError where append would replace something."""
+        request = self.request
+        if self.operator is None or request.overwrite:
+            return
+        if request.is_keyed:
+            there = [name for name, _ in self.of_the_table]
+            if request.table == TIMERS and self.raw_timers:
+                there.append("timers")
+        else:
+            there = [name for name in self.operator_states if name == request.state]
+        if there:
+            raise StateExistsError(
+                "the savepoint has this state already",
+                path=request.path,
+                operator=self.operator.label,
+                found=f"{request.table}: {_some(there)}",
+                remedy="mode('overwrite') replaces "
+                + ("the whole operator" if request.table == KEYED_STATE else "it and leaves the operator's other state")
+                + ("; Savepoint.load(...).with_state(...) adds one state" if request.table == KEYED_STATE else ""),
+            )
+
+    def check(self, max_parallelism: int | None, parallelism: int | None) -> None:
+        """OptionError where the user wants other numbers than the state that stays has."""
+        assert self.operator is not None
+        there = {"maxParallelism": self.operator.max_parallelism, "parallelism": self.operator.parallelism}
+        wanted = {"maxParallelism": max_parallelism if self.keyed else None, "parallelism": parallelism}
+        for name, number in wanted.items():
+            if number is not None and number != there[name]:
+                raise OptionError(
+                    f"option '{name}' is not that of the operator, which has other state",
+                    path=self.request.path,
+                    operator=self.operator.label,
+                    expected=there[name],
+                    found=number,
+                    remedy="leave the option out, or change the operator first "
+                    "(Savepoint.load(...).with_max_parallelism(...).write(...))",
+                )
+
+    def refuse_misfits(self, header: KeyedBackendHeader) -> None:
+        """What is written and what stays are in one file: their keys must be the same, and their names not."""
+        if self.headers is None or not self.kept:
+            return
+        label = self.operator.label if self.operator is not None else None
+        _same_key(header.key_serializer, self.headers.key_serializers[0], label)
+        names = [(meta.name, not is_key_value(meta)) for meta in header.states]
+        twice = sorted({name for name, timer in names if names.count((name, timer)) > 1})
+        if twice:
+            raise StateExistsError(
+                "the operator has a state of this name in another table",
+                path=self.request.path,
+                operator=label,
+                state=twice[0],
+                remedy="give the column another name",
+            )
+
+
+def _table_of(meta: StateMetaInfoSnapshot) -> str:
+    if not is_key_value(meta):
+        return TIMERS
+    return WINDOW_STATE if is_namespaced(meta) else KEYED_STATE
+
+
+def _same_key(written: TypeSerializer, there: TypeSerializer, operator: str | None) -> None:
+    if written != there:
+        raise UnsupportedStateError(
+            "the keys that are written are not of the type of the operator's keys",
+            operator=operator,
+            expected=there.flink_type,
+            found=written.flink_type,
+            remedy="cast the key column, or option 'types' with the type that is expected for 'key'",
+        )
+
+
+def _some(names: Iterable[str]) -> str:
+    listed = list(names)
+    more = f" and {len(listed) - 10} more" if len(listed) > 10 else ""
+    return ", ".join(repr(name) for name in listed[:10]) + more

@@ -1,0 +1,87 @@
+"""What a writer is asked for: the options of one write, without Spark.
+
+One write is one part of one operator: its keyed state (``keyed_state``), its windows (``window_state``), its timers
+(``timers``), or one of its operator states (``list``, ``union``, ``broadcast``). ``entries`` is the form in which edits
+of existing keyed state travel: raw entries, never decoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pyspark_savepoint.formats.metadata.identifiers import OperatorID
+
+KEYED_STATE, WINDOW_STATE, TIMERS, ENTRIES = "keyed_state", "window_state", "timers", "entries"
+LIST, UNION, BROADCAST = "list", "union", "broadcast"
+#: Tables whose rows belong to key groups, and tables of operator state.
+KEYED_WRITES = (KEYED_STATE, WINDOW_STATE, TIMERS, ENTRIES)
+OPERATOR_WRITES = (LIST, UNION, BROADCAST)
+
+DEFAULT_SORT_MEMORY = 256 << 20
+#: The oldest Flink that can restore what is written, unless the user says another.
+DEFAULT_FLINK_VERSION = (1, 16)
+#: Flink's own default, and that of its State Processor API.
+DEFAULT_MAX_PARALLELISM = 128
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRequest:
+    """One part of one operator, written from one DataFrame.
+
+    ``types`` has types in the notation of ``formats.serializers.notation`` by column, the type of a composite key
+    as a whole by ``key``. ``states`` has kinds by column: ``value``, ``list``, ``map``, ``reducing``, ``aggregating``.
+    ``max_parallelism``, ``parallelism`` and ``flink_version`` (the oldest Flink that must restore) are None where the
+    user leaves them to the snapshot that is there, or to the defaults. ``sort_memory`` is bytes of rows that a task
+    holds; ``ttl`` wraps states as Flink does with a time to live (all, or those of the columns that it
+    names); ``key_group`` names a column that says the key group.
+
+    What only the fluent API asks for: ``header`` is the head of the stream that ``entries`` go to: its states have
+    the numbers of the rows. ``fragment`` is ``token/name``: nothing is published, but ``_metadata`` of just this
+    operator is left as ``.pending-token/name`` below the path, with its files beside it.
+    """
+
+    path: str
+    uid: str | None = None
+    uid_hash: str | None = None
+    operator_name: str | None = None
+    table: str = KEYED_STATE
+    state: str | None = None
+    key: tuple[str, ...] = ()
+    states: Mapping[str, str] = field(default_factory=dict)
+    types: Mapping[str, str] = field(default_factory=dict)
+    types_from: str | None = None
+    max_parallelism: int | None = None
+    parallelism: int | None = None
+    compression: str = "none"
+    ttl: bool | tuple[str, ...] = False
+    flink_version: tuple[int, int] | None = None
+    sort_memory: int = DEFAULT_SORT_MEMORY
+    key_group: str | None = None
+    overwrite: bool = False
+    fragment: str | None = None
+    header: str | None = None
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether rows belong to key groups."""
+        return self.table in KEYED_WRITES
+
+    def has_ttl(self, column: str) -> bool:
+        """Whether the state of a column has a time to live."""
+        return self.ttl if isinstance(self.ttl, bool) else column in self.ttl
+
+    @property
+    def operator_id(self) -> OperatorID:
+        """The operator's id: the hash of its uid, or the hash itself."""
+        return OperatorID.from_uid(self.uid) if self.uid is not None else OperatorID.from_hex(self.uid_hash or "")
+
+    @property
+    def operator(self) -> str:
+        """The operator for error messages."""
+        return self.uid if self.uid is not None else f"uid hash {self.uid_hash}"
+
+    @property
+    def restoring_flink(self) -> tuple[int, int]:
+        """The oldest Flink that must restore."""
+        return self.flink_version or DEFAULT_FLINK_VERSION

@@ -1,0 +1,175 @@
+"""Rows of a DataFrame as entries: states that are put beside those that are there, and keys that are deleted.
+
+One row of keyed state becomes an entry for every state that it has (of a map, for every user key), a row of timers one
+entry. Rows come in any order: entries are sorted where they are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from pyspark_savepoint.formats.columns import DecodeOptions, Ints, binary_array, fixed_array, struct_array
+from pyspark_savepoint.formats.errors import OptionError, SavepointError, ValueRangeError, did_you_mean
+from pyspark_savepoint.formats.keyed.block_parts import binary_column
+from pyspark_savepoint.formats.metadata.key_groups import key_groups_for_hashes
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES, KEY_GROUP, KEYED_ENTRIES, SERIALIZED_KEY
+from pyspark_savepoint.statebackends.model.key_codec import KeyCodec, refuse_null, spans_of
+from pyspark_savepoint.statebackends.model.state_entries import encode_column, state_entries
+from pyspark_savepoint.statebackends.writing.planning.flink_types import conform_column
+from pyspark_savepoint.statebackends.writing.planning.write_plan import WritePlan
+from pyspark_savepoint.statebackends.writing.rows.row_forms import ColumnForm, TimerForm, keyed_columns, row_form
+
+KEY = "key"
+PLAIN = DecodeOptions(timestamps="raw")
+KEYS = pa.schema([pa.field(SERIALIZED_KEY, pa.binary())])
+
+
+@dataclass(frozen=True)
+class EntryEncoder:
+    """A function for ``mapInArrow``. ``numbers`` are those of the plan's states in the new head; -1: not wanted."""
+
+    plan: WritePlan
+    numbers: tuple[int, ...]
+    with_keys: bool
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The entries of all rows."""
+        form = row_form(self.plan)
+        numbers = np.array(self.numbers, np.int32)
+        try:
+            for batch in batches:
+                if len(batch) and isinstance(form, TimerForm):
+                    yield self._timers(form, batch, numbers)
+                elif len(batch):
+                    assert isinstance(form, ColumnForm)
+                    yield from self._states(form, batch)
+        except SavepointError as error:
+            raise error.with_facts(operator=self.plan.label) from None
+
+    def _states(self, form: ColumnForm, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        key_group, key, rows = form.rows(batch)
+        spans = spans_of(key)
+        serialized = self._serialized(form.codec, batch) if self.with_keys else None
+        for number, state in zip(self.numbers, form.descriptor.states, strict=True):
+            if number < 0:
+                continue
+            access = rows.column(state.last_access) if state.last_access is not None else None
+            found = state_entries(state, rows.column(state.column), access, spans)
+            entries = found.entries
+            row = np.arange(len(batch)) if found.row is None else found.row
+            columns = [
+                fixed_array(pa.int32(), np.full(len(row), number, np.int32)),
+                fixed_array(pa.int32(), np.ascontiguousarray(key_group[row])),
+                binary_column(entries.buffer, entries.key_start, entries.key_end),
+                binary_column(entries.value_buffer, entries.value_start, entries.value_end),
+            ]
+            yield self._batch(columns, None if serialized is None else serialized.take(pa.array(row)))
+
+    def _timers(self, form: TimerForm, batch: pa.RecordBatch, numbers: Ints) -> pa.RecordBatch:
+        key_group, key, _ = form.rows(batch)
+        buffer, start, end = spans_of(key)
+        # The number of its queue stands before every timer.
+        state = numbers[buffer[start].astype(np.int32) << 8 | buffer[start + 1]]
+        columns = [
+            fixed_array(pa.int32(), state),
+            fixed_array(pa.int32(), key_group),
+            binary_column(buffer, start + 2, end),
+            binary_column(buffer, end, end),
+        ]
+        found = self._batch(columns, self._serialized(form.codec, batch) if self.with_keys else None)
+        return found.filter(pa.array(state >= 0)) if (state < 0).any() else found
+
+    def _batch(self, columns: list[pa.Array], serialized: pa.Array | None) -> pa.RecordBatch:
+        if serialized is None:
+            return pa.RecordBatch.from_arrays(columns, schema=ENTRIES)
+        return pa.RecordBatch.from_arrays([*columns, serialized], schema=KEYED_ENTRIES)
+
+    @staticmethod
+    def _serialized(codec: KeyCodec, batch: pa.RecordBatch) -> pa.Array:
+        return serialized(codec.serializer, codec.key_column(keyed_columns(batch, codec.descriptor)))
+
+
+@dataclass(frozen=True)
+class KeyEncoder:
+    """A function for ``mapInArrow``: keys as their bytes, in column ``serialized_key``, and ``more`` columns."""
+
+    serializer: TypeSerializer
+    columns: tuple[str, ...]
+    more: tuple[str, ...]
+    operator: str
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The bytes of all keys."""
+        for batch in batches:
+            try:
+                columns = [self._keys(batch), *(batch.column(name) for name in self.more)]
+                yield pa.RecordBatch.from_arrays(columns, names=[SERIALIZED_KEY, *self.more])
+            except SavepointError as error:
+                raise error.with_facts(operator=self.operator) from None
+
+    def _keys(self, batch: pa.RecordBatch) -> pa.Array:
+        given = [batch.column(name) for name in self.columns]
+        if len(given) == 1:
+            refuse_null(given[0], self.columns[0], KEY)
+            if self.serializer.opaque_parts():
+                return given[0]
+            return serialized(self.serializer, conform_column(given[0], self.serializer, self.columns[0]))
+        fields = [pa.field(name, column.type) for name, column in zip(self.columns, given, strict=True)]
+        whole = struct_array(pa.struct(fields), given, len(batch))
+        return serialized(self.serializer, conform_column(whole, self.serializer, KEY))
+
+
+@dataclass(frozen=True)
+class Regroup:
+    """A function for ``mapInArrow``: entries with a ``hash_code`` get the key group of that."""
+
+    max_parallelism: int
+    operator: str
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The entries with other key groups."""
+        for batch in batches:
+            hashes = batch.column("hash_code")
+            if hashes.null_count:
+                key = batch.column(SERIALIZED_KEY).filter(hashes.is_null())[0].as_py()
+                raise ValueRangeError(
+                    "a key of the operator has no hash_code in what was given",
+                    operator=self.operator,
+                    found=f"key of bytes {key.hex()}",
+                    remedy="give the hashCode of every key",
+                )
+            groups = key_groups_for_hashes(np.asarray(hashes.cast(pa.int32()), np.int32), self.max_parallelism)
+            columns = {name: batch.column(name) for name in KEYED_ENTRIES.names}
+            columns[KEY_GROUP] = fixed_array(pa.int32(), groups)
+            yield pa.RecordBatch.from_arrays(list(columns.values()), schema=KEYED_ENTRIES)
+
+
+def serialized(serializer: TypeSerializer, column: pa.Array) -> pa.Array:
+    """Every row's bytes as a binary column."""
+    buffer, start, end = encode_column(serializer, column)
+    return binary_array(pa.binary(), np.append(start, end[-1:] if len(end) else 0).astype(np.int64), buffer)
+
+
+def key_columns(serializer: TypeSerializer, given: pa.Schema, operator: str) -> tuple[str, ...]:
+    """Which columns of a table of keys are the key: ``key``, the only one, or the fields of a composite key."""
+    if KEY in given.names:
+        return (KEY,)
+    if len(given) == 1:
+        return (given.names[0],)
+    kind = serializer.arrow_type(PLAIN)
+    fields = [kind.field(i).name for i in range(kind.num_fields)] if pa.types.is_struct(kind) else []
+    missing = [name for name in fields if name not in given.names]
+    if fields and (not missing or len(fields) == len(given)):
+        return tuple(given.names if missing else fields)
+    raise OptionError(
+        "which columns are the key?",
+        operator=operator,
+        expected="column 'key', or one column" + (f", or columns {', '.join(fields)}" if fields else ""),
+        found=", ".join(given.names),
+        remedy=did_you_mean(missing[0], given.names) if missing else "select the key: df.select('key')",
+    )

@@ -1,0 +1,61 @@
+"""Entries that are made already, as a part of an operator's entries: under the numbers that its head gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from pyspark_savepoint.formats.columns import Cursors, Ints, fixed_array
+from pyspark_savepoint.formats.keyed.block_parts import binary_column
+from pyspark_savepoint.formats.serializers.layout import skip_rows
+from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, StateKind
+from pyspark_savepoint.statebackends.model.entry_bytes import (
+    ENTRIES,
+    KEY,
+    KEY_GROUP,
+    KEYED_ENTRIES,
+    STATE,
+    TIMESTAMP_BYTES,
+    VALUE,
+)
+from pyspark_savepoint.statebackends.model.key_codec import spans_of
+
+
+@dataclass(frozen=True)
+class Renumbered:
+    """A function for ``mapInArrow``: ``numbers`` are those that the descriptor's states get; -1: not wanted."""
+
+    descriptor: KeyedDescriptor
+    numbers: tuple[int, ...]
+    with_keys: bool
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The wanted entries."""
+        numbers = np.array(self.numbers, np.int32)
+        for batch in batches:
+            state = np.asarray(batch.column(STATE), np.int32)
+            wanted = numbers[state] >= 0
+            if not wanted.all():
+                batch, state = batch.filter(pa.array(wanted)), state[wanted]
+            columns = [
+                fixed_array(pa.int32(), numbers[state]),
+                batch.column(KEY_GROUP),
+                batch.column(KEY),
+                batch.column(VALUE),
+            ]
+            if self.with_keys:
+                yield pa.RecordBatch.from_arrays([*columns, self._keys(batch, state)], schema=KEYED_ENTRIES)
+            else:
+                yield pa.RecordBatch.from_arrays(columns, schema=ENTRIES)
+
+    def _keys(self, batch: pa.RecordBatch, state: Ints) -> pa.Array:
+        """The keys alone: what a composite key begins with; of a timer behind its timestamp."""
+        timers = np.array([each.kind is StateKind.TIMER for each in self.descriptor.states])
+        buffer, start, end = spans_of(batch.column(KEY))
+        start = start + np.where(timers[state], TIMESTAMP_BYTES, 0)
+        at = Cursors(np.array(buffer), start.copy(), end)
+        skip_rows(self.descriptor.key_serializer, at)
+        return binary_column(at.buffer, start, at.position)

@@ -1,0 +1,212 @@
+"""Rows of a DataFrame as rows that are sorted: a key group, a key of bytes, and the columns that go with it.
+
+    keyed_state, window_state   key [vlen] window [vlen]      the columns of states
+    timers                      state number, timer           nothing: a timer is its key
+    entries                     state number, composite key   the value
+
+And back: the sink that makes entries of them again. What is wrong with a value is said here, before it is sorted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyspark_savepoint.formats.columns import DecodeOptions, Ints, binary_array, struct_array
+from pyspark_savepoint.formats.errors import ValueRangeError, did_you_mean
+from pyspark_savepoint.formats.keyed.keyed_writer import FullKeyedStreamWriter
+from pyspark_savepoint.statebackends.model.descriptors import (
+    NAMESPACE_COLUMN,
+    TIMER_DOMAINS,
+    KeyedDescriptor,
+    StateDescriptor,
+)
+from pyspark_savepoint.statebackends.model.entry_bytes import KEY, KEY_GROUP, STATE, VALUE
+from pyspark_savepoint.statebackends.model.key_codec import KeyCodec, entry_keys, refuse_null
+from pyspark_savepoint.statebackends.model.sort_runs import SortedBatch
+from pyspark_savepoint.statebackends.model.state_entries import encode_column
+from pyspark_savepoint.statebackends.writing.planning.describe import access_serializer, timer_millis
+from pyspark_savepoint.statebackends.writing.planning.lossless import conform_column, form_of
+from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
+from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRIES, TIMERS
+from pyspark_savepoint.statebackends.writing.rows.keyed_sink import ColumnSink, EntrySink
+
+PLAIN = DecodeOptions(timestamps="raw")
+TIMESTAMP, DOMAIN, SERVICE = "timestamp", "domain", "service"
+NOTHING = pa.schema([])
+VALUES = pa.schema([pa.field(VALUE, pa.binary())])
+
+SortRows = tuple[Ints, pa.BinaryArray, pa.RecordBatch]
+
+
+class Sink(Protocol):
+    """What takes sorted rows to a state file."""
+
+    def add(self, batch: SortedBatch) -> None:
+        """Rows behind those before."""
+
+
+class RowForm(Protocol):
+    """How the rows of one table are sorted and written."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns that go with a key."""
+
+    def rows(self, batch: pa.RecordBatch) -> SortRows:
+        """Key groups, keys and columns of some rows."""
+
+    def sink(self, writer: FullKeyedStreamWriter) -> Sink:
+        """What writes sorted rows."""
+
+
+def row_form(plan: WritePlan) -> RowForm:
+    """The form of a plan's rows."""
+    if plan.request.table == ENTRIES:
+        return EntryForm(plan)
+    return TimerForm(plan) if plan.request.table == TIMERS else ColumnForm(plan)
+
+
+def _descriptor(plan: WritePlan) -> KeyedDescriptor:
+    assert plan.keyed is not None
+    return plan.keyed
+
+
+class ColumnForm:
+    """A row for every key (and window), a column for every state."""
+
+    def __init__(self, plan: WritePlan) -> None:
+        self.descriptor = _descriptor(plan)
+        self.label = plan.label
+        self.codec = KeyCodec(self.descriptor, plan.max_parallelism)
+        self.schema = pa.schema(
+            [field for state in self.descriptor.states for field in self._fields(state, plan.schema)]
+        )
+
+    @staticmethod
+    def _fields(state: StateDescriptor, given: pa.Schema) -> list[pa.Field]:
+        fields = [pa.field(state.column, form_of(given.field(state.column).type, state.serializer, state.column))]
+        name = state.last_access
+        if name is not None:
+            fields.append(pa.field(name, form_of(given.field(name).type, access_serializer(state), name)))
+        return fields
+
+    def rows(self, batch: pa.RecordBatch) -> SortRows:
+        """Columns as the serializers take them, and keys."""
+        keys = self.codec.encode(keyed_columns(batch, self.descriptor))
+        columns = []
+        for state in self.descriptor.states:
+            columns.append(conform_column(batch.column(state.column), state.serializer, state.column))
+            name = state.last_access
+            if name is not None:
+                columns.append(conform_column(batch.column(name), access_serializer(state), name))
+        return keys.key_group, keys.key, pa.record_batch(columns, schema=self.schema)
+
+    def sink(self, writer: FullKeyedStreamWriter) -> Sink:
+        """States have the numbers of their order."""
+        return ColumnSink(self.descriptor, writer, self.codec, self.label)
+
+
+def keyed_columns(batch: pa.RecordBatch, descriptor: KeyedDescriptor) -> pa.RecordBatch:
+    """The columns of the key, of the namespace and of the key group, as the codec of keys takes them."""
+    names = descriptor.key_columns
+    serializer = descriptor.key_serializer
+    if not descriptor.is_composite:
+        columns = {names[0]: conform_column(batch.column(names[0]), serializer, names[0])}
+    else:
+        whole = serializer.arrow_type(PLAIN)
+        given = [batch.column(name) for name in names]
+        fields = [pa.field(whole.field(i).name, column.type) for i, column in enumerate(given)]
+        struct = struct_array(pa.struct(fields), given, len(batch))
+        columns = dict(zip(names, conform_column(struct, serializer, "key").flatten(), strict=True))
+    name = descriptor.namespace_column
+    if name is not None and descriptor.namespace is not None:
+        columns[name] = conform_column(batch.column(name), descriptor.namespace, name)
+    if descriptor.key_group is not None:
+        columns[descriptor.key_group] = batch.column(descriptor.key_group)
+    return pa.record_batch(columns)
+
+
+class TimerForm:
+    """A row for every timer: it belongs to the queue of its domain and service, and its key says all."""
+
+    schema = NOTHING
+
+    def __init__(self, plan: WritePlan) -> None:
+        self.descriptor = _descriptor(plan)
+        self.label = plan.label
+        self.codec = KeyCodec(self.descriptor, plan.max_parallelism)
+        self.services = list(dict.fromkeys(state.service for state in self.descriptor.states))
+        self.numbers = {(state.domain, state.service): i for i, state in enumerate(self.descriptor.states)}
+
+    def rows(self, batch: pa.RecordBatch) -> SortRows:
+        """Timers as their queues have them."""
+        keyed = keyed_columns(batch, self.descriptor)
+        keys = self.codec.key_column(keyed)
+        key_group = self.codec.key_groups(keys, keyed)
+        refuse_null(batch.column(TIMESTAMP), TIMESTAMP, "timestamp")
+        serializer = self.descriptor.states[0].serializer
+        name = self.descriptor.namespace_column
+        namespace = pa.nulls(len(batch)) if name is None else keyed.column(name)
+        if name is not None:
+            refuse_null(namespace, name, "namespace")
+        timestamp = timer_millis(batch.column(TIMESTAMP))
+        kind = pa.struct([(TIMESTAMP, pa.int64()), (KEY, keys.type), (NAMESPACE_COLUMN, namespace.type)])
+        timers = struct_array(kind, [timestamp, keys, namespace], len(batch))
+        buffer, start, end = encode_column(serializer, timers)
+        offsets = np.append(start, end[-1:] if len(end) else 0).astype(np.int64)
+        composite = binary_array(pa.binary(), offsets, buffer)
+        none = pa.RecordBatch.from_struct_array(pa.array([{}] * len(batch), pa.struct([])))
+        return key_group, entry_keys(self._numbers(batch), composite), none
+
+    def _numbers(self, batch: pa.RecordBatch) -> Ints:
+        """The number of every row's queue."""
+        domain = self._codes(batch, DOMAIN, list(TIMER_DOMAINS))
+        service = self._codes(batch, SERVICE, self.services)
+        table = np.array([[self.numbers[name, queue] for queue in self.services] for name in TIMER_DOMAINS], np.int32)
+        return table[domain, service]
+
+    def _codes(self, batch: pa.RecordBatch, name: str, known: list[str]) -> Ints:
+        if name not in batch.schema.names:
+            return np.zeros(len(batch), np.int32)
+        refuse_null(batch.column(name), name, name)
+        codes = pc.index_in(batch.column(name), pa.array(known))
+        if codes.null_count:
+            wrong = batch.column(name).filter(codes.is_null())[0].as_py()
+            raise ValueRangeError(
+                f"column {name!r} names a timer {name} that was not expected",
+                expected=", ".join(known),
+                found=repr(wrong),
+                remedy=did_you_mean(wrong, known)
+                if name == DOMAIN
+                else "option 'state' lists the timer services, with commas between them",
+            )
+        return np.asarray(codes, np.int32)
+
+    def sink(self, writer: FullKeyedStreamWriter) -> Sink:
+        """Timers are entries without values."""
+        return EntrySink(writer, [state.name for state in self.descriptor.states], self.label)
+
+
+@dataclass(frozen=True)
+class EntryForm:
+    """Raw entries as they were read; ``first`` is added to the numbers of their states."""
+
+    plan: WritePlan
+    first: int = 0
+    schema: pa.Schema = VALUES
+
+    def rows(self, batch: pa.RecordBatch) -> SortRows:
+        """The number of its state before each entry's key."""
+        state = np.asarray(batch.column(STATE), np.int32) + self.first
+        key_group = np.asarray(batch.column(KEY_GROUP), np.int32)
+        values = pa.record_batch([batch.column(VALUE)], schema=VALUES)
+        return key_group, entry_keys(state, batch.column(KEY)), values
+
+    def sink(self, writer: FullKeyedStreamWriter) -> EntrySink:
+        """Bytes pass through."""
+        return EntrySink(writer, [meta.name for meta in self.plan.header().states], self.plan.label)

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import os
+import pickle
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.io.filesystem import absolute
+from pyspark_savepoint.options.write_options import SavepointWriteOptions, write_options_table
+from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest
+
+NAMES = [
+    "path", "uid", "uidHash", "operatorName", "table", "state", "key", "states", "types", "typesFrom",
+    "maxParallelism", "parallelism", "compression", "ttl", "flinkVersion", "sortMemory", "keyGroup",
+]  # fmt: skip
+
+
+def parse(**options: str) -> SavepointWriteOptions:
+    return SavepointWriteOptions.parse({"path": "/sp", "uid": "op", **options})
+
+
+def problems(**options: str) -> str:
+    with pytest.raises(OptionError) as raised:
+        parse(**options)
+    return str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "field", "value"),
+    [
+        ("key", " a , b ", "key", ("a", "b")),
+        ("key", '["a,b", "c"]', "key", ("a,b", "c")),
+        ("states", '{"n": "Reducing"}', "states", {"n": "reducing"}),
+        ("types", '{"n": "LONG"}', "types", {"n": "LONG"}),
+        ("maxParallelism", "32768", "max_parallelism", 32768),
+        ("compression", "SNAPPY", "compression", "snappy"),
+        ("ttl", "TRUE", "ttl", True),
+        ("ttl", "a,b", "ttl", ("a", "b")),
+        ("flinkVersion", " 1.20.5 ", "flink_version", (1, 20)),
+        ("flinkVersion", "2.3", "flink_version", (2, 3)),
+        ("sortMemory", "1g", "sort_memory", 1 << 30),
+        ("keyGroup", "g", "key_group", "g"),
+    ],
+)
+def test_values(name: str, text: str, field: str, value: Any) -> None:
+    options = parse(**{name: text})
+    assert getattr(options, field) == value
+    assert getattr(options.request(False), field) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("key", "["),
+        ("key", "[1]"),
+        ("key", " , "),
+        ("states", '{"n": "vlaue"}'),
+        ("states", "[]"),
+        ("types", '{"n": 1}'),
+        ("types", "[" * 100_000),
+        ("maxParallelism", "0"),
+        ("parallelism", "32769"),
+        ("compression", "lz4"),
+        ("flinkVersion", "3.0"),
+        ("flinkVersion", "1"),
+        ("sortMemory", "1"),
+        ("uidHash", "abc"),
+        ("fragment", "../x"),
+    ],
+)
+def test_a_value_that_cannot_be(name: str, text: str) -> None:
+    assert f"option '{name}' is {text!r}, expected " in problems(**{name: text})
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"uidHash": "0" * 32}, "'uid' and 'uidHash' each name the operator"),
+        ({"table": "list"}, "option 'state' is its name"),
+        ({"table": "union", "state": "s", "key": "a"}, "table 'union' has no keys, so 'key' cannot apply"),
+        ({"state": "s"}, "every column is a state by its name"),
+        ({"table": "timers", "states": "{}"}, "'states' cannot apply"),
+        ({"table": "broadcast", "state": "s", "ttl": "true"}, "has no time to live"),
+        ({"parallelism": "4", "maxParallelism": "2"}, "expected at most 'maxParallelism', which is 2"),
+        ({"table": "entries"}, "not for users"),
+        ({"flinkVersion": "1.15"}, "older than 1.16"),
+        ({"keys": "[1]"}, "did you mean 'key'"),
+        ({"max_parallelism": "1"}, "did you mean 'maxParallelism'"),
+    ],
+)
+def test_what_does_not_go_together(options: dict[str, str], said: str) -> None:
+    assert said in problems(**options)
+
+
+def test_everything_that_is_wrong_is_said_at_once() -> None:
+    with pytest.raises(OptionError) as raised:
+        SavepointWriteOptions.parse({"path": "/sp", "tabel": "list", "ttl": "", "types": "{"})
+    assert str(raised.value).splitlines() == [
+        "4 things are wrong with the options:",
+        "  there is no option 'tabel', did you mean 'table' or 'state' or 'states'?",
+        """  option 'types' is '{', expected a JSON object of texts, such as {"column": "..."}""",
+        "  option 'ttl' is '', expected names with commas between them",
+        "  no operator is named: option 'uid' is the uid that the job gives it",
+    ]
+
+
+def test_a_path_is_needed() -> None:
+    with pytest.raises(OptionError, match="there is no path"):
+        SavepointWriteOptions.parse({"uid": "a"})
+
+
+def test_defaults_are_those_of_the_request() -> None:
+    assert parse().request(True) == WriteRequest("/sp", uid="op", overwrite=True)
+    assert pickle.loads(pickle.dumps(parse())) == parse()
+
+
+def test_the_table_of_options_has_every_option_for_users() -> None:
+    lines = write_options_table().splitlines()[2:]
+    assert [line.split("`")[1] for line in lines] == NAMES
+    assert all(line.count("|") == 4 for line in lines)
+
+
+@given(st.dictionaries(st.sampled_from(NAMES) | st.text(max_size=8), st.text(max_size=12)))
+def test_any_options_are_parsed_or_refused(options: dict[str, str]) -> None:
+    try:
+        parsed = SavepointWriteOptions.parse(options)
+    except OptionError:
+        return
+    assert parsed.request(False).path == absolute(options["path"])
+
+
+def test_paths_are_absolute_from_the_driver_on() -> None:
+    """Tasks, and the process that commits, need not be where the write was planned."""
+    parsed = parse(path="out/../sp", typesFrom="base#a//uid")
+    assert (parsed.path, parsed.types_from) == (os.path.abspath("sp"), os.path.abspath("base") + "#a//uid")
+    assert parse(path="s3://bucket/sp").path == "s3://bucket/sp"

@@ -1,0 +1,125 @@
+"""Heads of streams: read in steps, around serializer snapshots of the user's own, refused where they are damaged."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
+from pyspark_savepoint.formats.errors import SavepointError, UndecodableStateError
+from pyspark_savepoint.formats.io.byte_source import InlineByteSource
+from pyspark_savepoint.formats.io.snappy import IDENTIFIER
+from pyspark_savepoint.formats.keyed import headers
+from pyspark_savepoint.formats.keyed.headers import read_header
+from pyspark_savepoint.formats.keyed.meta_info import (
+    BackendStateType,
+    KeyedBackendHeader,
+    OperatorBackendHeader,
+    StateMetaInfoSnapshot,
+)
+from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer
+from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer
+from pyspark_savepoint.formats.serializers.registry import OpaqueSerializer
+
+BASE = "org.apache.flink.api.common.typeutils.base."
+DATA = b"\x00\x00data of key groups"
+
+
+def basic(stem: str) -> TypeSerializer:
+    view = DataOutputView()
+    view.write_utf(f"{BASE}{stem}Serializer${stem}SerializerSnapshot")
+    view.write_i32(3)
+    return SnapshotReader(DataInputView(view.getvalue())).versioned()
+
+
+def of_user(payload: bytes, version: int = 1) -> TypeSerializer:
+    """A serializer that nobody knows, whose snapshot has a payload without length."""
+    return OpaqueSerializer("com.example.OwnSerializer$Snapshot", version, payload)
+
+
+def keyed(*values: TypeSerializer) -> KeyedBackendHeader:
+    states = tuple(
+        StateMetaInfoSnapshot(
+            f"state-{i}",
+            BackendStateType.KEY_VALUE,
+            {"KEYED_STATE_TYPE": "VALUE"},
+            {"VALUE_SERIALIZER": value, "NAMESPACE_SERIALIZER": basic("Long")},
+        )
+        for i, value in enumerate(values)
+    )
+    return KeyedBackendHeader(False, basic("Int"), states)
+
+
+def written(header: KeyedBackendHeader | OperatorBackendHeader) -> bytes:
+    view = DataOutputView()
+    header.write(view)
+    return view.getvalue()
+
+
+def read_keyed(header: KeyedBackendHeader) -> KeyedBackendHeader:
+    data = written(header)
+    return read_header(KeyedBackendHeader, InlineByteSource("a stream", data + DATA), len(data))
+
+
+payloads = st.binary(max_size=40) | st.just(b"\0\x0dconfigPayload")
+
+
+@settings(deadline=None, max_examples=40)
+@given(payloads, payloads, st.sampled_from([0, 1, 4, 1000]))
+def test_a_users_own_snapshot_is_passed(first: bytes, second: bytes, version: int) -> None:
+    header = keyed(of_user(first, version), basic("Long"), of_user(second, version))
+
+    found = read_keyed(header)
+
+    assert written(found) == written(header)
+    assert [meta.name for meta in found.states] == ["state-0", "state-1", "state-2"]
+    assert found.states[0].value_serializer.opaque
+    assert found.states[1].value_serializer == basic("Long")
+
+
+def test_a_users_own_snapshot_inside_of_another() -> None:
+    inner = of_user(b"\0\x03abc")
+    header = keyed(ListSerializer(BASE + "ListSerializerSnapshot", 3, 1, (inner,)))
+
+    assert read_keyed(header).states[0].value_serializer.opaque_parts() == [inner]
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_operator_streams_too(compressed: bool) -> None:
+    meta = StateMetaInfoSnapshot(
+        "own",
+        BackendStateType.OPERATOR,
+        {"OPERATOR_STATE_DISTRIBUTION_MODE": "SPLIT_DISTRIBUTE"},
+        {"VALUE_SERIALIZER": of_user(b"\1\2\3")},
+    )
+    header = OperatorBackendHeader(6, compressed, (meta,), ())
+    data = written(header) + (IDENTIFIER if compressed else b"")
+
+    found = read_header(OperatorBackendHeader, InlineByteSource("a stream", data + DATA), len(data))
+
+    assert written(found) == written(header)
+
+
+def test_large_headers_are_read_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(headers, "FIRST_READ", 16)
+    header = keyed(basic("Long"), basic("Int"))
+
+    assert written(read_keyed(header)) == written(header)
+
+
+def test_an_end_that_no_length_reaches_is_refused() -> None:
+    data = written(keyed(of_user(b"\1\2\3")))
+    for cut in (1, 20):
+        with pytest.raises(SavepointError):
+            read_header(KeyedBackendHeader, InlineByteSource("a stream", data), len(data) - cut)
+
+
+def test_the_error_names_the_class_and_what_to_do() -> None:
+    data = written(keyed(of_user(b"\1\2\3")))
+
+    with pytest.raises(UndecodableStateError, match="class of the user's own") as raised:
+        read_header(KeyedBackendHeader, InlineByteSource("a stream", data[:-30]), len(data) - 30)
+
+    assert raised.value.facts["found"] == "com.example.OwnSerializer$Snapshot"
+    assert "pyspark_savepoint.serializers" in raised.value.facts["remedy"]

@@ -1,0 +1,147 @@
+"""Strings and characters against real Flink's bytes, and over whole columns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pyspark_savepoint.formats.columns import Cursors, Origin
+from pyspark_savepoint.formats.errors import CorruptStateError, ValueRangeError
+from pyspark_savepoint.formats.java import string_hash
+from tests.formats.serializers.codec_checks import (
+    base,
+    check_column,
+    check_corpus,
+    check_prefixes,
+    check_value,
+    decode,
+    encode,
+)
+
+DIGITS = "123456789012345678901234567890123456"
+TEXTS = [
+    "",
+    "a",
+    "ASCII of more than eight",
+    "h\u00e9\U0001f600",
+    "\0",
+    "\u6f22\u5b57\u304b\u306a",
+    "\uffff",
+    "x" * 300,
+]
+
+
+@pytest.mark.parametrize(
+    ("stem", "expected", "flink_type", "length"),
+    [
+        ("string", DIGITS, "STRING", -1),
+        ("string-value", DIGITS, "STRING_VALUE", -1),
+        ("char", "\uffff", "CHAR", 2),
+        ("char-value", "*", "CHAR_VALUE", 2),
+    ],
+)
+def test_values_of_real_flink(corpus: Path, stem: str, expected: str, flink_type: str, length: int) -> None:
+    serializer = check_corpus(corpus, f"{stem}-serializer", expected, 5)
+    assert serializer.flink_type == flink_type
+    assert serializer.length == length
+
+
+@pytest.mark.parametrize(
+    ("stem", "data", "expected"),
+    [
+        ("String", "00", None),
+        ("String", "01", ""),
+        ("String", "0568e901bdb00380bc03", "h\u00e9\U0001f600"),
+        ("String", "0200", "\0"),
+        ("StringValue", "00", ""),
+        ("StringValue", "0468e901bdb00380bc03", "h\u00e9\U0001f600"),
+        ("Char", "6f22", "\u6f22"),
+        ("Char", "0000", "\0"),
+        ("CharValue", "00e9", "\u00e9"),
+    ],
+)
+def test_bytes(stem: str, data: str, expected: str | None) -> None:
+    check_value(base(stem), bytes.fromhex(data), expected)
+
+
+def test_columns() -> None:
+    strings = pa.array([(TEXTS * 100)[i] if i % 7 else None for i in range(500)])
+    check_column(base("String"), strings)
+    check_column(base("StringValue"), strings.fill_null("null"))
+    characters = pa.array([chr(i * 131 % 0xD800) for i in range(500)])
+    check_column(base("Char"), characters)
+
+
+@given(st.lists(st.one_of(st.none(), st.text()), max_size=20))
+@settings(max_examples=50, deadline=None)
+def test_any_text(texts: list[str | None]) -> None:
+    check_column(base("String"), pa.array(texts, pa.string()))
+
+
+@given(st.lists(st.binary(max_size=12), min_size=1, max_size=4), st.sampled_from(["String", "StringValue", "Char"]))
+@settings(max_examples=100, deadline=None)
+def test_any_bytes_are_read_or_refused(values: list[bytes], stem: str) -> None:
+    try:
+        column = base(stem).decode(Cursors.over(values))
+    except (CorruptStateError, ValueRangeError):
+        return
+    column.validate(full=True)
+
+
+def test_nulls_under_which_text_stands() -> None:
+    column = pa.Array.from_buffers(
+        pa.string(), 2, [pa.py_buffer(b"\x02"), pa.py_buffer(np.array([0, 2, 3], np.int32)), pa.py_buffer(b"abc")]
+    )
+    assert encode(base("String"), column) == [b"\0", b"\x02c"]
+
+
+def test_hashes() -> None:
+    column = pa.array([*TEXTS, None])
+    expected = [*map(string_hash, TEXTS), 0]
+    assert base("String").java_hash(column).tolist() == expected
+    assert base("StringValue").java_hash(pa.array(["h\u00e9\U0001f600"])).tolist() == [5095076]
+    assert base("Char").java_hash(pa.array(["\uffff", "a"])).tolist() == [65535, 97]
+
+
+@pytest.mark.parametrize(("stem", "data"), [("String", "0480bc03bdb00361"), ("String", "02bdb003"), ("Char", "dc00")])
+def test_half_a_surrogate_pair_is_refused(stem: str, data: str) -> None:
+    with pytest.raises(ValueRangeError, match="half of a surrogate pair") as caught:
+        decode(base(stem), bytes.fromhex("0100") if stem == "Char" else b"\x01", bytes.fromhex(data))
+    assert 'option("raw", "<state>")' in str(caught.value)
+    assert caught.value.facts["offset"] == (2 if stem == "Char" else 1)
+
+
+def test_the_way_out_of_an_error_names_the_whole_state() -> None:
+    at = Cursors.over([bytes.fromhex("0280b003")], origin=Origin(state="a.b"))
+    with pytest.raises(ValueRangeError, match=r'option\("raw", "a\.b"\)'), at.inside("field"):
+        base("String").decode(at)
+
+
+@pytest.mark.parametrize("data", ["8080808080", "ffffffffff7f", "02808004", "028080808001", "ffffffff0f41"])
+def test_damaged_varints(data: str) -> None:
+    with pytest.raises(CorruptStateError):
+        decode(base("String"), bytes.fromhex(data))
+
+
+def test_what_cannot_be_written() -> None:
+    with pytest.raises(ValueRangeError, match="STRING_VALUE cannot be null"):
+        base("StringValue").sizes(pa.array(["a", None]))
+    with pytest.raises(ValueRangeError, match="CHAR cannot be null"):
+        base("Char").sizes(pa.array([None], pa.string()))
+    for text in ("", "ab", "\U0001f600"):
+        with pytest.raises(ValueRangeError, match="one UTF-16 code unit"):
+            encode(base("Char"), pa.array(["x", text]))
+    torn = pa.Array.from_buffers(
+        pa.string(), 1, [None, pa.py_buffer(np.array([0, 1], np.int32)), pa.py_buffer(b"\xf0")]
+    )
+    with pytest.raises(ValueRangeError, match="not valid UTF-8"):
+        base("String").sizes(torn)
+
+
+def test_prefixes_of_long_strings() -> None:
+    check_prefixes(base("String"), encode(base("String"), pa.array(["0123456789" + TEXTS[3] * 4]))[0])

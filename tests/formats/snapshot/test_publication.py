@@ -1,0 +1,274 @@
+"""Files appear whole or not at all; of two writers one wins; full disks are said to be full."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from pyarrow import fs as arrow_fs
+
+from pyspark_savepoint.formats.errors import ConcurrentWriteError, OutputError, SavepointError
+from pyspark_savepoint.formats.io import outputs
+from pyspark_savepoint.formats.io.filesystem import ArrowFileSystem, LocalFileSystem
+from pyspark_savepoint.formats.io.snapshot_files import SnapshotFileSystem
+from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, OperatorSubtaskState
+from pyspark_savepoint.formats.metadata.identifiers import OperatorID
+from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, KeyGroupRangeOffsets
+from pyspark_savepoint.formats.metadata.state_handles import KeyGroupsSavepointStateHandle, RelativeFileStateHandle
+from pyspark_savepoint.formats.snapshot.publication import (
+    Staging,
+    delete_unreferenced,
+    fingerprint,
+    publish_metadata,
+    read_published,
+)
+
+
+class OnDisk(ArrowFileSystem):
+    """pyarrow's own local file system stands for what pyarrow reaches: an object store that cannot rename."""
+
+    __slots__ = ()
+
+    def connected(self) -> tuple[arrow_fs.FileSystem, str]:
+        return arrow_fs.LocalFileSystem(), ""
+
+
+SYSTEMS = [LocalFileSystem(), OnDisk("s3", "bucket")]
+systems = pytest.mark.parametrize("system", SYSTEMS, ids=["local", "pyarrow"])
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+# -- files --------------------------------------------------------------------------------------------------
+
+
+@systems
+def test_a_file_is_written_from_the_front(tmp_path: Path, system: SnapshotFileSystem) -> None:
+    file = system.open_output(str(tmp_path / "a"))
+    file.write(b"abc")
+    file.write(memoryview(bytearray(b"def")))
+    assert file.size == 6
+    file.close()
+    file.abort()
+    assert (tmp_path / "a").read_bytes() == b"abcdef"
+
+
+@systems
+def test_an_aborted_file_leaves_nothing(tmp_path: Path, system: SnapshotFileSystem) -> None:
+    file = system.open_output(str(tmp_path / "a"))
+    file.write(b"abc")
+    file.abort()
+    file.abort()
+    assert names(tmp_path) == []
+
+
+def test_a_new_file_replaces_none(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"old")
+    with pytest.raises(OutputError, match=r"cannot be written(.|\n)*exists"):
+        LocalFileSystem().open_output(str(tmp_path / "a"))
+    (tmp_path / "b").write_bytes(b"new")
+    with pytest.raises(OutputError, match="exists"):
+        LocalFileSystem().move(str(tmp_path / "b"), str(tmp_path / "a"))
+    assert (tmp_path / "a").read_bytes() == b"old"
+
+
+@systems
+def test_folders_come_and_go(tmp_path: Path, system: SnapshotFileSystem) -> None:
+    folder = str(tmp_path / "a" / "b")
+    system.create_directory(folder)
+    system.create_directory(folder)
+    system.delete_empty_directory(str(tmp_path / "a"))
+    assert names(tmp_path) == ["a", "a/b"]
+    system.delete_empty_directory(folder)
+    assert names(tmp_path) == ["a"]
+    system.delete_directory(str(tmp_path / "a"))
+    system.delete_directory(str(tmp_path / "a"))
+    system.delete_file(str(tmp_path / "none"))
+    assert names(tmp_path) == []
+
+
+def test_who_may_not_write_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(OutputError, match="cannot be written"):
+        LocalFileSystem().create_directory(str(tmp_path / "file" / "below"))
+    with pytest.raises(OutputError, match="cannot be written"):
+        LocalFileSystem().open_output(str(tmp_path / "none" / "a"))
+
+
+FULL_DISK = """
+import resource, signal, sys
+from pyspark_savepoint.formats.errors import OutputError
+from pyspark_savepoint.formats.io.filesystem import LocalFileSystem
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
+file = LocalFileSystem().open_output(sys.argv[1])
+try:
+    for _ in range(100):
+        file.write(bytes(1 << 12))
+except OutputError as error:
+    print(error)
+finally:
+    file.abort()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits on files are POSIX")
+def test_a_file_that_cannot_grow_says_why_and_goes(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", FULL_DISK, str(tmp_path / "a")]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert f"file: {tmp_path / 'a'}" in said
+    assert "ulimit -f" in said
+    assert names(tmp_path) == []
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device that is always full")
+def test_a_full_disk_is_said_to_be_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outputs, "CREATE_FLAGS", os.O_WRONLY)
+    file = LocalFileSystem().open_output("/dev/full")
+    with pytest.raises(OutputError, match=r"No space left(.|\n)*free space"):
+        file.write(b"x")
+    os.close(file._descriptor)
+
+
+# -- publishing ---------------------------------------------------------------------------------------------
+
+
+@systems
+def test_a_published_file_is_not_replaced_unless_it_may_be(tmp_path: Path, system: SnapshotFileSystem) -> None:
+    path = str(tmp_path / "_metadata")
+    system.publish(path, b"one", replace=False)
+    with pytest.raises(ConcurrentWriteError, match="another writer has published"):
+        system.publish(path, b"two", replace=False)
+    assert (tmp_path / "_metadata").read_bytes() == b"one"
+    system.publish(path, b"three", replace=True)
+    assert (tmp_path / "_metadata").read_bytes() == b"three"
+    assert names(tmp_path) == ["_metadata"]
+
+
+def test_without_hard_links_a_name_is_taken_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_links(*_: object) -> None:
+        raise OSError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", no_links)
+    system = LocalFileSystem()
+    system.publish(str(tmp_path / "a"), b"one", replace=False)
+    with pytest.raises(ConcurrentWriteError):
+        system.publish(str(tmp_path / "a"), b"two", replace=False)
+    assert (tmp_path / "a").read_bytes() == b"one"
+    assert names(tmp_path) == ["a"]
+
+
+def test_metadata_replace_only_what_was_seen(tmp_path: Path) -> None:
+    system, folder = LocalFileSystem(), str(tmp_path / "sp")
+    publish_metadata(system, folder, b"one", None)
+    seen = fingerprint(read_published(system, folder))
+    with pytest.raises(ConcurrentWriteError, match="another writer published a savepoint at this path"):
+        publish_metadata(system, folder, b"two", None)
+    publish_metadata(system, folder, b"two", seen)
+    with pytest.raises(ConcurrentWriteError):
+        publish_metadata(system, folder, b"three", seen)
+    assert read_published(system, folder) == b"two"
+    (tmp_path / "sp" / "_metadata").unlink()
+    with pytest.raises(ConcurrentWriteError, match="is gone"):
+        publish_metadata(system, folder, b"three", seen)
+
+
+def test_of_many_writers_at_once_one_wins(tmp_path: Path) -> None:
+    system, folder = LocalFileSystem(), str(tmp_path / "sp")
+    publish_metadata(system, folder, b"base", None)
+    seen = fingerprint(b"base")
+    start, won, lost = threading.Barrier(8), [], []
+
+    def writer(number: int) -> None:
+        start.wait()
+        try:
+            publish_metadata(system, folder, b"%d" % number, seen)
+            won.append(number)
+        except ConcurrentWriteError:
+            lost.append(number)
+
+    threads = [threading.Thread(target=writer, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(won), len(lost)) == (1, 7)
+    assert read_published(system, folder) == b"%d" % won[0]
+    assert names(tmp_path / "sp") == ["_metadata"]
+
+
+# -- staging ------------------------------------------------------------------------------------------------
+
+
+@systems
+def test_files_are_staged_adopted_and_discarded(tmp_path: Path, system: SnapshotFileSystem) -> None:
+    staging = Staging(system, str(tmp_path), "token")
+    kept, lost = staging.unique("0"), staging.unique("0")
+    for name in (kept, lost):
+        file = staging.create_state(name)
+        file.write(b"state")
+        file.close()
+    work = staging.create_work("run")
+    work.close()
+    staging.adopt([kept])
+    staging.discard([kept])
+    assert names(tmp_path) == [kept]
+    staging.forsake([kept])
+    assert names(tmp_path) == []
+
+
+@systems
+def test_parts_wait_for_whoever_publishes_them(tmp_path: Path, system: SnapshotFileSystem) -> None:
+    whole = Staging(system, str(tmp_path), "token")
+    part, other = (Staging(system, str(tmp_path), "token", name) for name in ("a", "b"))
+    name = part.unique("0")
+    for staging, named in ((part, name), (part, part.unique("0")), (other, other.unique("0"))):
+        file = staging.create_state(named)
+        file.close()
+    part.adopt([name])
+    part.discard([name])
+    other.discard()
+    assert system.info(whole.state_path(name)) is not None
+    whole.adopt([name])
+    whole.discard([name])
+    assert names(tmp_path) == [name]
+
+
+def test_a_late_task_finds_no_folder(tmp_path: Path) -> None:
+    staging = Staging(LocalFileSystem(), str(tmp_path), "token").begin()
+    file = staging.create_state("a")
+    staging.discard()
+    for create in (staging.create_state, staging.create_work):
+        with pytest.raises(SavepointError, match="cannot be written"):
+            create("b")
+    file.abort()
+    assert names(tmp_path) == []
+
+
+def test_files_that_nothing_names_any_more_are_deleted(tmp_path: Path) -> None:
+    def metadata(*files: str) -> CheckpointMetadata:
+        handles = [
+            KeyGroupsSavepointStateHandle(
+                KeyGroupRangeOffsets(KeyGroupRange(i, i), (0,)), RelativeFileStateHandle(name, 1)
+            )
+            for i, name in enumerate(files)
+        ]
+        subtasks = {i: OperatorSubtaskState(managed_keyed_state=handle) for i, handle in enumerate(handles)}
+        return CheckpointMetadata(4, 0, (), (OperatorState(OperatorID(bytes(16)), 3, 3, subtasks=subtasks),))
+
+    outside = tmp_path / "outside"
+    outside.write_bytes(b"")
+    folder = tmp_path / "sp"
+    folder.mkdir()
+    for name in ("a", "b", "_metadata"):
+        (folder / name).write_bytes(b"")
+    before = metadata("a", "b", "../outside")
+    delete_unreferenced(LocalFileSystem(), str(folder), before, metadata("b"))
+    assert names(folder) == ["_metadata", "b"]
+    assert outside.exists()

@@ -1,0 +1,245 @@
+"""Operators of snapshots put together anew: files copied or referred to, ids and versions."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pyspark_savepoint.formats.errors import StateExistsError, UnsupportedVersionError
+from pyspark_savepoint.formats.io.filesystem import ArrowFileSystem, LocalFileSystem
+from pyspark_savepoint.formats.metadata import (
+    FINISHED_SUBTASK,
+    NULL_PROPERTIES,
+    CheckpointMetadata,
+    OperatorState,
+    OperatorSubtaskState,
+    read_metadata,
+    write_metadata,
+)
+from pyspark_savepoint.formats.metadata.channel_handles import MergedChannelStateHandle
+from pyspark_savepoint.formats.metadata.identifiers import OperatorID, OperatorIdentifier
+from pyspark_savepoint.formats.metadata.operator_handles import (
+    FileMergingOperatorStreamStateHandle,
+    Mode,
+    OperatorStreamStateHandle,
+    StateMetaInfo,
+)
+from pyspark_savepoint.formats.metadata.state_handles import (
+    ByteStreamStateHandle,
+    CheckpointedStateScope,
+    FileStateHandle,
+    IncrementalRemoteKeyedStateHandle,
+    RelativeFileStateHandle,
+    SegmentFileStateHandle,
+    StreamStateHandle,
+)
+from pyspark_savepoint.formats.snapshot.changes import (
+    assemble,
+    has_channel_state,
+    identified,
+    metadata_version,
+    target_version,
+    with_keyed_state,
+)
+from pyspark_savepoint.formats.snapshot.handle_streams import replace_streams, streams_of
+from pyspark_savepoint.formats.snapshot.relocation import Relocation, absolute, referenced
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+
+ID = OperatorID.from_uid("a")
+
+
+def checkpoint(tmp_path: Path, corpus: Path) -> Savepoint:
+    """An incremental checkpoint of RocksDB with files of its own and shared ones."""
+    case = corpus / "lab" / "2.2.1-rocksdb-incr-checkpoint" / "checkpoints"
+    copied = tmp_path / "checkpoints"
+    shutil.copytree(case, copied)
+    (found,) = copied.rglob("_metadata")
+    return Savepoint.open(str(found.parent))
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """Hashes of all files below a folder."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def snapshot_of(metadata: CheckpointMetadata, folder: Path) -> Savepoint:
+    """Metadata in a folder, opened."""
+    (folder / "_metadata").write_bytes(write_metadata(metadata))
+    return Savepoint.open(str(folder))
+
+
+# -- files --------------------------------------------------------------------------------------------------
+
+
+def test_a_checkpoint_that_is_copied_stands_alone(tmp_path: Path, corpus: Path) -> None:
+    base = checkpoint(tmp_path, corpus)
+    before = digests(tmp_path / "checkpoints")
+    relocation = Relocation("token")
+    operators = [relocation.copied(base, operator) for operator in base.operators]
+    target = tmp_path / "new"
+    target.mkdir()
+    for copy in relocation.copies.values():
+        assert copy.run(LocalFileSystem(), str(target)) == copy.size
+    moved = snapshot_of(assemble(operators, [base.metadata], base.metadata.version), target)
+
+    assert digests(tmp_path / "checkpoints") == before
+    assert len(relocation.copies) == len(list(target.iterdir())) - 1 > 10
+    assert set(digests(target).values()) - set(before.values()) == {digests(target)["_metadata"]}
+    shutil.rmtree(tmp_path / "checkpoints")
+    for old, new in zip(base.operators, moved.operators, strict=True):
+        assert new.state_size == old.state_size
+        for handle in streams_of(new):
+            assert isinstance(handle, RelativeFileStateHandle | ByteStreamStateHandle)
+            with moved.open_state(handle) as source:
+                assert source.size == handle.state_size
+        keyed = [subtask.managed_keyed_state for subtask in new.subtasks.values()]
+        assert all(not k.shared_state for k in keyed if isinstance(k, IncrementalRemoteKeyedStateHandle))
+
+
+def test_a_file_of_several_handles_is_copied_once(tmp_path: Path) -> None:
+    (tmp_path / "state").write_bytes(b"0123456789")
+    handle = OperatorStreamStateHandle((), RelativeFileStateHandle("state", 10))
+    subtasks = {i: OperatorSubtaskState(managed_operator_state=handle) for i in range(3)}
+    base = snapshot_of(CheckpointMetadata(4, 1, (), (OperatorState(ID, 3, 128, subtasks=subtasks),)), tmp_path)
+    relocation = Relocation("t")
+    copied = relocation.copied(base, base.operators[0])
+    assert {handle.relative_path for handle in streams_of(copied)} == {"t-0"}  # type: ignore[union-attr]
+    assert relocation.size == 10
+
+
+def test_a_segment_of_a_merged_file_becomes_a_file(tmp_path: Path) -> None:
+    (tmp_path / "merged").write_bytes(b"0123456789")
+    segment = SegmentFileStateHandle(f"file:{tmp_path}/merged", 3, 4, CheckpointedStateScope.EXCLUSIVE, "id")
+    states = (StateMetaInfo("s", Mode.UNION, (0, 2)),)
+    handle = FileMergingOperatorStreamStateHandle(states, "/owned", "/shared", False, segment)
+    subtasks = {0: OperatorSubtaskState(managed_operator_state=handle)}
+    base = snapshot_of(CheckpointMetadata(4, 1, (), (OperatorState(ID, 1, 128, subtasks=subtasks),)), tmp_path)
+
+    relocation = Relocation("t")
+    copied = relocation.copied(base, base.operators[0]).subtasks[0].managed_operator_state
+    assert copied == OperatorStreamStateHandle(states, RelativeFileStateHandle("t-0", 4))
+    (copy,) = relocation.copies.values()
+    out = tmp_path / "out"
+    out.mkdir()
+    copy.run(LocalFileSystem(), str(out))
+    assert (out / "t-0").read_bytes() == b"3456"
+
+    pointed = referenced(base, base.operators[0], str(tmp_path)).subtasks[0].managed_operator_state
+    assert pointed == handle
+
+
+def test_a_copy_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "state").write_bytes(b"short")
+    handle = OperatorStreamStateHandle((), RelativeFileStateHandle("state", 10))
+    subtasks = {0: OperatorSubtaskState(managed_operator_state=handle)}
+    base = snapshot_of(CheckpointMetadata(4, 1, (), (OperatorState(ID, 1, 128, subtasks=subtasks),)), tmp_path)
+    relocation = Relocation("t")
+    relocation.copied(base, base.operators[0])
+    (copy,) = relocation.copies.values()
+    out = tmp_path / "out"
+    out.mkdir()
+    with pytest.raises(ValueError, match="shorter than its handle says"):
+        copy.run(LocalFileSystem(), str(out))
+    assert os.listdir(out) == []
+
+
+def test_references_are_absolute(tmp_path: Path, corpus: Path) -> None:
+    base = checkpoint(tmp_path, corpus)
+    for operator in base.operators:
+        for handle in streams_of(referenced(base, operator, base.path)):
+            if isinstance(handle, FileStateHandle):
+                assert Path(handle.path.removeprefix("file:")).stat().st_size >= handle.size
+            else:
+                assert isinstance(handle, ByteStreamStateHandle)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("s3a://bucket/base", "s3a://bucket/base/f"),
+        ("s3://bucket/base", "s3://bucket/base/f"),
+        ("/elsewhere", "s3://bucket/base/f"),
+    ],
+)
+def test_references_keep_the_scheme_that_the_user_gave(given: str, expected: str) -> None:
+    assert absolute(ArrowFileSystem("s3", "bucket"), "/base/f", given) == expected
+
+
+def test_replacing_nothing_changes_nothing(corpus: Path) -> None:
+    def same(handle: StreamStateHandle) -> StreamStateHandle:
+        return handle
+
+    count = 0
+    for path in sorted((corpus / "lab").rglob("_metadata")):
+        for operator in Savepoint.open(str(path)).operators:
+            changed = replace_streams(operator, same)
+            assert sorted(streams_of(changed), key=repr) == sorted(streams_of(operator), key=repr)
+            assert changed.state_size == operator.state_size
+            count += 1
+    assert count > 100
+
+
+# -- metadata -----------------------------------------------------------------------------------------------
+
+
+def test_versions_follow_the_oldest_flink() -> None:
+    versions = {(1, 8): 3, (1, 15): 3, (1, 16): 4, (1, 20): 4, (2, 0): 5, (2, 1): 6, (2, 9): 6}
+    assert {flink: metadata_version(flink) for flink in versions} == versions
+    old, new = CheckpointMetadata(4, 1), CheckpointMetadata(6, 1)
+    assert target_version([old, new], None) == 6
+    assert target_version([new], (1, 16)) == 4
+    assert target_version([], None) == 4
+    assert target_version([CheckpointMetadata(2, 1)], None) == 3
+
+
+def test_a_name_and_a_uid_are_written_where_there_is_room_for_them() -> None:
+    operator = identified(OperatorState(ID, 1, 128, name="n", uid="a"), OperatorIdentifier.for_uid("b"))
+    for version, uid in ((4, None), (6, "b")):
+        written = read_metadata(write_metadata(assemble([operator], [], version)))
+        assert written.operators[0].operator_id == OperatorID.from_uid("b")
+        assert written.operators[0].uid == uid
+    assert identified(operator, OperatorIdentifier.for_uid_hash("00" * 16)).uid is None
+
+
+def test_two_operators_of_one_id_are_refused() -> None:
+    operator = OperatorState(ID, 1, 128)
+    with pytest.raises(StateExistsError, match="same id"):
+        assemble([operator, replace(operator, name="other")], [], 4)
+
+
+def test_properties_of_a_savepoint_stay_and_those_of_a_checkpoint_do_not(tmp_path: Path, corpus: Path) -> None:
+    savepoint = Savepoint.open(str(corpus / "lab" / "2.2.1-rocksdb-native" / "savepoint")).metadata
+    taken = checkpoint(tmp_path, corpus).metadata
+    assert assemble([], [savepoint], 6).properties == savepoint.properties != NULL_PROPERTIES
+    assert assemble([], [savepoint], 4).properties == NULL_PROPERTIES
+    assert assemble([], [savepoint, taken], 6).properties == NULL_PROPERTIES
+    assert assemble([], [taken], 6).properties == NULL_PROPERTIES
+    assert assemble([], [savepoint, taken], 6).checkpoint_id == max(savepoint.checkpoint_id, taken.checkpoint_id)
+
+
+def test_merged_channel_state_does_not_go_to_old_flinks() -> None:
+    channels = (MergedChannelStateHandle(0, 1, ByteStreamStateHandle("c", b"x"), b""),)
+    operator = OperatorState(ID, 1, 128, subtasks={0: OperatorSubtaskState(input_channel_state=channels)})
+    assert has_channel_state(operator)
+    assert assemble([operator], [], 6).operators == (operator,)
+    with pytest.raises(UnsupportedVersionError, match="in flight"):
+        assemble([operator], [], 5)
+
+
+def test_a_finished_subtask_goes_on_where_it_is_given_state(corpus: Path) -> None:
+    shop = Savepoint.open(str(corpus / "lab" / "2.2.1-hashmap-canonical" / "savepoint"))
+    written = next(o for o in shop.operators if any(s.managed_keyed_state for s in o.subtasks.values()))
+    finished = OperatorState(ID, 2, 128, subtasks={0: FINISHED_SUBTASK, 1: FINISHED_SUBTASK})
+    some = replace(written, subtasks={0: written.subtasks[0]})
+    subtasks = with_keyed_state(finished, some).subtasks
+    assert subtasks[0].managed_keyed_state == written.subtasks[0].managed_keyed_state
+    assert not subtasks[0].is_finished
+    assert subtasks[1].is_finished
+    whole = with_keyed_state(OperatorState(ID, 2, 128, is_fully_finished=True), some)
+    assert not whole.is_fully_finished

@@ -1,0 +1,263 @@
+"""The restore check on a savepoint at hand; `tests/oracle` holds its verdicts against real restores."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyspark_savepoint.formats.errors import OperatorNotFoundError, OptionError
+from pyspark_savepoint.formats.metadata.identifiers import OperatorID, OperatorIdentifier
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.statebackends.jobs.graph.graph_position import (
+    identifiers_to_change,
+    operator_at,
+    operator_at_plan,
+)
+from pyspark_savepoint.statebackends.jobs.graph.hashers import StreamGraphHasher, operator_ids
+from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph
+from pyspark_savepoint.statebackends.jobs.graph.stream_nodes import ChainingStrategy
+from pyspark_savepoint.statebackends.jobs.restore.job_reader import describe_job, from_graph
+from pyspark_savepoint.statebackends.jobs.restore.restore_check import check_restore
+from pyspark_savepoint.statebackends.jobs.restore.restore_plan import plan_restore, restore_plan_table
+from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import SCHEMA, OperatorVerdict, RestoreCheck, Verdict
+
+SHOP = Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint"
+UIDS = (
+    *("orders-source", "orders-parser", "accounts", "warehouse-export", "currency-converter", "orders-per-minute"),
+    "rates-source",
+)
+
+
+@pytest.fixture(scope="module")
+def shop() -> Savepoint:
+    return Savepoint.open(str(SHOP))
+
+
+def job(*changed: dict[str, Any], without: tuple[str, ...] = (), **more: Any) -> Any:
+    """The shop's job, with some operators described further."""
+    by_uid = {operator["uid"]: operator for operator in changed}
+    operators = [by_uid.pop(uid, {"uid": uid}) for uid in UIDS if uid not in without]
+    return describe_job({"operators": [*operators, *by_uid.values()], **more})
+
+
+def only(check: RestoreCheck, verdict: Verdict) -> OperatorVerdict:
+    (row,) = [row for row in check.operators if row.verdict is verdict]
+    return row
+
+
+def test_the_same_job_restores(shop: Savepoint) -> None:
+    for same in (describe_job(shop), job()):
+        check = check_restore(shop, same)
+        assert check.verdict is Verdict.RESTORES
+        assert len(check.operators) == len(UIDS)
+
+
+def test_an_operator_that_is_gone_is_named_with_what_it_may_be_now(shop: Savepoint) -> None:
+    check = check_restore(shop, job({"uid": "account"}, without=("accounts",)))
+    row = only(check, Verdict.FAILS)
+    assert row.match is not None
+    assert row.match.state.uid == "accounts"
+    assert row.remedy == (
+        "if this is 'account' of the job: change_operator_identifier of 14cfd403e0929194539014eaed9ae6ed to 'account'"
+    )
+    assert only(check, Verdict.BEGINS_EMPTY).operator is not None
+    allowed = check_restore(shop, job(without=("accounts",)), allow_non_restored_state=True)
+    assert only(allowed, Verdict.IS_DROPPED).reasons == ("the job has no operator of this id",)
+
+
+def test_an_operator_is_recognised_by_its_name(shop: Savepoint) -> None:
+    made = StreamGraph()
+    made.operator("orders per minute", made.source("orders").key_by(), uid="per-minute")
+    rows = {row.match.state.uid: row for row in check_restore(shop, from_graph(made)).operators if row.match}
+    assert rows["orders-per-minute"].remedy == (
+        "if this is 'orders per minute' (uid 'per-minute') of the job: "
+        "change_operator_identifier of 0b637ce1b947c559bb5f723647b7cc8e to 'per-minute'"
+    )
+    assert "uid hash" in str(rows["orders-source"].remedy)
+    assert "remove_operator" in str(rows["currency-converter"].remedy)
+
+
+def test_a_source_inside_another_operator_is_not_restored(shop: Savepoint) -> None:
+    made = StreamGraph()
+    inputs = [made.source(name, uid=name) for name in ("orders-source", "rates-source")]
+    made.operator("both", *inputs, uid="both", chaining=ChainingStrategy.HEAD_WITH_SOURCES)
+    check = check_restore(shop, from_graph(made))
+    inside = [row for row in check.operators if any("runs inside an operator" in reason for reason in row.reasons)]
+    assert [row.verdict for row in inside] == [Verdict.BEGINS_EMPTY] * 2 + [Verdict.FAILS] * 2
+    made.chaining = False
+    apart = check_restore(shop, from_graph(made), allow_non_restored_state=True)
+    assert sum(row.verdict is Verdict.RESTORES for row in apart.operators) == 2
+
+
+def test_an_operator_without_state_is_not_missed(shop: Savepoint) -> None:
+    check = check_restore(shop, job(without=("orders-parser",)))
+    assert check.verdict is Verdict.RESTORES
+    assert only(check, Verdict.NOTHING_TO_RESTORE).reasons == ("it has no state",)
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason", "remedy"),
+    [
+        (
+            {"maxParallelism": 64},
+            "max parallelism 128 in the snapshot, 64 in the job",
+            "set max parallelism 128 in the job, or none",
+        ),
+        (
+            {"parallelism": 129},
+            "parallelism 129 is above the snapshot's max parallelism 128",
+            "parallelism at most 128",
+        ),
+        (
+            {"parallelism": 3, "maxParallelism": 2},
+            "the job does not start: parallelism 3 is above its max parallelism 2",
+            "set max parallelism 128",
+        ),
+        ({"key": "STRING"}, "key: LONG versus STRING", "keep the type of the key"),
+        (
+            {"states": {"total": "STRING"}},
+            "state total: LONG versus STRING",
+            "take total out of the snapshot (remove_state)",
+        ),
+        (
+            {"states": {"total": {"kind": "LIST", "type": "LONG"}}},
+            "state total: was registered as VALUE, and is now LIST",
+            "remove_state",
+        ),
+    ],
+)
+def test_what_fails_says_why_and_what_to_do(shop: Savepoint, changed: Any, reason: str, remedy: str) -> None:
+    row = only(check_restore(shop, job({"uid": "accounts", **changed})), Verdict.FAILS)
+    assert reason in row.reasons
+    assert remedy in str(row.remedy)
+
+
+def test_states_of_both_sides_are_listed(shop: Savepoint) -> None:
+    check = check_restore(shop, job({"uid": "accounts", "key": "LONG", "states": {"total": "LONG", "new": "INT"}}))
+    row = next(row for row in check.operators if row.states)
+    verdicts = {state.state: state.verdict for state in row.states}
+    assert verdicts["total"] == "as is"
+    assert verdicts["new"] == "new"
+    assert verdicts["profile"] == "not used"
+
+
+def test_classes_of_states_that_are_not_used_must_still_be_there(shop: Savepoint) -> None:
+    accounts = {"uid": "accounts", "key": "LONG", "states": {"total": "LONG"}}
+    row = only(check_restore(shop, job(accounts)), Verdict.UNKNOWN)
+    assert "oracle.Shop$Profile" in row.reasons[0]
+    needed = sorted(name for reason in row.reasons for name in re.findall(r"oracle[.\w$]+", reason))
+    assert check_restore(shop, job(accounts, classes=needed)).verdict is Verdict.RESTORES
+    # A type that the job has somewhere names its class.
+    types = {state: {"type": f"ENUM<{name}>(A)"} for state, name in enumerate_names(needed)}
+    assert check_restore(shop, job(accounts, {"uid": "new", "states": types})).verdict is Verdict.BEGINS_EMPTY
+
+
+def enumerate_names(names: list[str]) -> list[tuple[str, str]]:
+    return [(f"state {number}", name) for number, name in enumerate(names)]
+
+
+def test_an_operator_that_is_not_keyed_any_more_drops_its_keyed_state(shop: Savepoint) -> None:
+    row = only(check_restore(shop, job({"uid": "accounts", "states": {}})), Verdict.IS_DROPPED)
+    assert "total" in row.reasons[0]
+
+
+def test_state_under_the_id_that_is_not_taken_is_dropped(shop: Savepoint) -> None:
+    other = str(OperatorID.from_uid("rates-source"))
+    check = check_restore(shop, job({"uid": "accounts", "uidHash": other}, without=("rates-source",)))
+    row = only(check, Verdict.IS_DROPPED)
+    assert row.match is not None
+    assert row.match.state.uid == "accounts"
+    assert row.reasons == ("'accounts' takes the state of another of its ids; this one is dropped unsaid",)
+
+
+def test_a_plan_of_the_rest_interface_leaves_operators_open(shop: Savepoint) -> None:
+    nodes = [{"id": str(OperatorID.from_uid("accounts")), "parallelism": 2, "description": "accounts<br/>+- more<br/>"}]
+    check = check_restore(shop, describe_job({"nodes": nodes}))
+    assert check.verdict is Verdict.UNKNOWN
+    assert check.notes
+
+
+def test_the_table_has_the_worst_first(shop: Savepoint) -> None:
+    table = check_restore(shop, job({"uid": "accounts", "key": "STRING"}, {"uid": "late"})).to_arrow()
+    assert table.schema.equals(SCHEMA)
+    assert table.column("verdict").to_pylist()[:2] == ["fails", "begins empty"]
+    assert table.column("job_operator").to_pylist()[:2] == ["'accounts'", "'late'"]
+    assert table.column("matched_by").to_pylist()[:2] == ["uid", None]
+
+
+def test_execution_vertices_are_given_their_state(shop: Savepoint) -> None:
+    plan = plan_restore(shop, job({"uid": "accounts", "parallelism": 3}))
+    accounts = plan["'accounts'"]
+    assert [vertex.key_group_range.start for vertex in accounts] == [0, 43, 86]
+    assert all(vertex.managed_keyed_state for vertex in accounts)
+    assert len(plan["'rates-source'"]) == 1
+    rows = restore_plan_table(shop, job({"uid": "accounts", "parallelism": 3})).to_pylist()
+    keyed = [(row["first_key_group"], row["last_key_group"]) for row in rows if row["job_operator"] == "'accounts'"]
+    assert keyed == [(0, 42), (43, 85), (86, 127)]
+    (second,) = [row for row in rows if row["job_operator"] == "'accounts'" and row["subtask"] == 1]
+    assert second["keyed_state_of_subtasks"] == [0, 1]
+    (converter, *_) = [row for row in rows if row["job_operator"] == "'currency-converter'"]
+    assert [(state["state"], state["mode"]) for state in converter["operator_states"]] == [("rates", "BROADCAST")]
+
+
+# -- operators by their place in the graph ----------------------------------------------------------------------
+
+
+def graph() -> StreamGraph:
+    """As much of the shop's graph as has its ids: everything there has a uid."""
+    made = StreamGraph()
+    orders = made.source("orders", uid="orders-source")
+    made.operator("late", orders)
+    made.operator("accounts", orders.key_by(), uid="accounts")
+    return made
+
+
+@pytest.mark.parametrize("hasher", StreamGraphHasher)
+def test_an_operator_is_found_by_its_place(shop: Savepoint, hasher: StreamGraphHasher) -> None:
+    for name in ("accounts", "3"):
+        assert operator_at(shop, graph(), name, hasher) == OperatorID.from_uid("accounts")
+    with pytest.raises(OperatorNotFoundError) as error:
+        operator_at(shop, graph(), "late", hasher)
+    assert f"({hasher.value})" in str(error.value)
+
+
+def test_an_operator_is_found_by_its_place_in_a_plan(shop: Savepoint) -> None:
+    bare = '{"nodes": [{"id": 4, "type": "Source: orders", "parallelism": 1}]}'
+    plan = bare[:-1] + ', "settings": {"4": {"uid": "orders-source"}}}'
+    assert operator_at_plan(shop, plan, "4", StreamGraphHasher.V2) == OperatorID.from_uid("orders-source")
+    with pytest.raises(OperatorNotFoundError, match="taken for granted: no uid: 'Source: orders'"):
+        operator_at_plan(shop, bare, "Source: orders", StreamGraphHasher.V2)
+    with pytest.raises(OptionError, match="is no JSON"):
+        operator_at_plan(shop, "{", "4", StreamGraphHasher.V2)
+
+
+def test_uids_for_operators_that_had_none(shop: Savepoint) -> None:
+    before = StreamGraph()
+    before.operator("last", before.operator("count", before.source("orders").key_by()))
+    old = operator_ids(before)
+    states = tuple(replace(shop.operators[0], operator_id=operator_id) for operator_id in old.values())
+    snapshot = replace(shop, metadata=replace(shop.metadata, operators=states))
+    after = StreamGraph()
+    after.operator("last", after.operator("count", after.source("orders").key_by(), uid="count"))
+    # The operator behind the one with a uid has another id since, though it has no uid itself.
+    assert identifiers_to_change(snapshot, after) == {
+        old[2]: OperatorIdentifier.for_uid("count"),
+        old[3]: OperatorIdentifier(operator_ids(after)[3]),
+    }
+    assert [node.uid for node in after.nodes.values()] == [None, "count", None]
+    # What the snapshot has by its uid already keeps it.
+    named = replace(states[1], operator_id=OperatorID.from_uid("count"))
+    known = replace(shop, metadata=replace(shop.metadata, operators=(named,)))
+    assert identifiers_to_change(known, after) == {}
+
+
+def test_a_graph_whose_operators_have_no_uids_fails(shop: Savepoint) -> None:
+    made = StreamGraph()
+    made.operator("accounts", made.source("orders").key_by())
+    check = check_restore(shop, from_graph(made))
+    assert check.verdict is Verdict.FAILS
+    assert sum(row.verdict is Verdict.BEGINS_EMPTY for row in check.operators) == 2

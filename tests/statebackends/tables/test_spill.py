@@ -1,0 +1,120 @@
+"""Key groups larger than memory: partitioned by key on disk, and the same rows."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pyspark_savepoint.formats.keyed.keyed_block import KeyedBlock
+from pyspark_savepoint.statebackends.model.rows import join
+from pyspark_savepoint.statebackends.sources.keyed_plan import KeyedSpec
+from pyspark_savepoint.statebackends.tables import spill
+from pyspark_savepoint.statebackends.tables.spill import SpillJoin
+from tests.statebackends.keyed_models import KEYED, RAW, Model, Written, by_key, expected, write
+
+WINDOW = 2000
+FORMS = pytest.mark.parametrize("heap", [False, True], ids=["full", "heap"])
+
+
+def large_model(keys: int = 400, entries: int = 5) -> Model:
+    shuffled = random.Random(7)
+    return {
+        shuffled.getrandbits(60): {
+            "total": i,
+            "name": f"n{i}" if i % 3 else None,
+            "items": list(range(i % 5 + 1)),
+            "by_name": {f"m{j}": i * j if j else None for j in range(entries)},
+            "sums": {(j, j + i): i for j in range(2)},
+        }
+        for i in range(keys)
+    }
+
+
+def blocks_of(written: Written, states: tuple[str, ...], window: int) -> Iterator[KeyedBlock]:
+    """What the stream gives in windows of some bytes."""
+    spec = KeyedSpec(states, states == ("sums",), frozenset(), RAW, 1000, window)
+    with written.source.open(RAW) as stream:
+        selected = {state for state, _ in spec.bind(stream.header, stream.form).values()}
+        yield from stream.blocks(set(written.source.key_group_range), selected, spec.namespaced, window)
+
+
+@FORMS
+@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize("states", [KEYED, ("by_name",), ("sums",)], ids=str)
+def test_the_rows_of_a_large_key_group(heap: bool, compressed: bool, states: tuple[str, ...]) -> None:
+    model = large_model()
+    written = write(model, heap=heap, compressed=compressed, max_parallelism=1, shuffle=random.Random(1))
+    assert not next(blocks_of(written, states, WINDOW)).complete
+
+    assert by_key(written.rows(states, WINDOW)) == expected(model, states)
+
+
+@FORMS
+@pytest.mark.parametrize("states", [KEYED, ("sums",)], ids=str)
+def test_parts_are_small_and_have_whole_keys(heap: bool, states: tuple[str, ...]) -> None:
+    model = large_model()
+    written = write(model, heap=heap, max_parallelism=1, shuffle=random.Random(1))
+    pieces = list(blocks_of(written, states, WINDOW))
+    header = written.source.header()
+
+    with SpillJoin(pieces[0], header, WINDOW) as joined:
+        for piece in pieces:
+            assert joined.takes(piece)
+            joined.add(piece)
+        blocks = list(joined.blocks())
+
+    assert len(blocks) > 10
+    assert all(block.complete and len(block.buffer) < 4 * WINDOW for block in blocks)
+    assert sum(len(join(block)) for block in blocks) == len(expected(model, states))
+
+
+def test_a_part_that_is_still_too_large_is_divided_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spill, "FANOUT", 2)
+    depths: set[int] = set()
+    add = SpillJoin.add
+
+    def noted(self: SpillJoin, block: KeyedBlock) -> None:
+        depths.add(self.depth)
+        add(self, block)
+
+    monkeypatch.setattr(SpillJoin, "add", noted)
+    model = large_model(200)
+    written = write(model, heap=True, max_parallelism=1)
+
+    assert by_key(written.rows(KEYED, WINDOW)) == expected(model, KEYED)
+    assert depths == {0, 1, 2, 3, 4}
+
+
+def test_one_enormous_key_is_not_divided_for_ever() -> None:
+    model: Model = {7: {"by_name": {f"name {i}": i for i in range(2000)}}, 8: {"total": 1}}
+    for shuffle in (None, random.Random(3)):
+        written = write(model, heap=False, max_parallelism=1, shuffle=shuffle)
+
+        assert by_key(written.rows(KEYED, 500)) == expected(model, KEYED)
+
+
+@FORMS
+def test_no_file_is_left(heap: bool, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    descriptors = len(os.listdir("/proc/self/fd"))
+    written = write(large_model(100), heap=heap, max_parallelism=1, shuffle=random.Random(1))
+
+    rows = written.rows(("by_name",), WINDOW)
+
+    assert len(rows) == 100
+    assert list(tmp_path.iterdir()) == []
+    assert len(os.listdir("/proc/self/fd")) == descriptors
+
+
+def test_entries_keep_their_order_within_a_key() -> None:
+    model: Model = {1: {"by_name": {f"{i:04}": i for i in range(500)}}}
+    written = write(model, heap=False, max_parallelism=1)
+    (row,) = written.rows(("by_name",), 300)
+
+    assert [name for name, _ in row["by_name"]] == sorted(model[1]["by_name"])
+    assert np.all(np.diff([value for _, value in row["by_name"]]) == 1)

@@ -1,0 +1,95 @@
+"""Rooms have one-way doors: no cycle of imports, among modules or among packages, and every package is packed."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = {
+    "connector": "pyspark_savepoint",
+    "formats": "pyspark_savepoint.formats",
+    "statebackends": "pyspark_savepoint.statebackends",
+}
+Graph = dict[str, set[str]]
+
+
+def modules() -> dict[str, Path]:
+    """All modules of the package, packages by their own name."""
+    found = {}
+    for folder, package in FOLDERS.items():
+        for path in (ROOT / folder).rglob("*.py"):
+            parts = path.relative_to(ROOT / folder).with_suffix("").parts
+            found[".".join([package, *(part for part in parts if part != "__init__")])] = path
+    return found
+
+
+def imports(tree: ast.AST, known: dict[str, Path], deferred: bool) -> Iterator[str]:
+    """The modules that a module imports; ``deferred``: also inside of functions and for type checkers."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in known)
+        elif isinstance(node, ast.ImportFrom) and node.module in known:
+            for alias in node.names:
+                module = f"{node.module}.{alias.name}"
+                yield module if module in known else node.module
+        is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        is_for_types = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        if deferred or not (is_function or is_for_types):
+            yield from imports(node, known, deferred)
+
+
+def graph(deferred: bool) -> Graph:
+    known = modules()
+    return {
+        module: set(imports(ast.parse(path.read_text()), known, deferred)) - {module} for module, path in known.items()
+    }
+
+
+def package_of(module: str) -> str:
+    return module if modules()[module].name == "__init__.py" else module.rpartition(".")[0]
+
+
+def cycles(edges: Graph) -> set[frozenset[str]]:
+    """What reaches itself, by the others that it reaches and that reach it."""
+    reached: Graph = {}
+    for start in edges:
+        seen: set[str] = set()
+        queue = [start]
+        while queue:
+            queue += (new := edges[queue.pop()] - seen)
+            seen |= new
+        reached[start] = seen
+    return {frozenset(other for other in reached[node] if node in reached[other]) for node in edges} - {frozenset()}
+
+
+def test_cycles_are_found() -> None:
+    edges = {"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": {"e"}, "e": set()}
+    assert cycles(edges) == {frozenset("abc")}
+
+
+def test_packages_have_no_cycle() -> None:
+    """Deferred imports count: they are arrows for a reader too."""
+    homes = {module: package_of(module) for module in modules()}
+    edges: Graph = {home: set() for home in homes.values()}
+    for module, imported in graph(deferred=True).items():
+        edges[homes[module]] |= {homes[other] for other in imported} - {homes[module]}
+    assert cycles(edges) == set()
+
+
+def test_modules_have_no_cycle() -> None:
+    assert cycles(graph(deferred=False)) == set()
+
+
+def test_every_package_is_packed() -> None:
+    packed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    assert sorted(packed) == sorted(name for name, path in modules().items() if path.name == "__init__.py")
+
+
+def test_every_folder_is_a_package() -> None:
+    """Also those of tests: modules of two rooms may have one name."""
+    for folder in (*FOLDERS, "tests"):
+        without = {path.parent for path in (ROOT / folder).rglob("*.py")}
+        assert all((path / "__init__.py").exists() for path in without if "java" not in path.parts)
