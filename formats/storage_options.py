@@ -15,8 +15,8 @@ from types import MappingProxyType
 from typing import Any, Self
 
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean
+from pyspark_savepoint.formats.io.remote_errors import IN_ENVIRONMENT
 from pyspark_savepoint.formats.redaction import redact
-from pyspark_savepoint.formats.remote_errors import IN_ENVIRONMENT
 
 OPTION = "storageOptions"
 ENDPOINT = re.compile(r"(?:(https?)://)?([A-Za-z0-9.\-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?/?")

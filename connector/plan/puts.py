@@ -10,8 +10,6 @@ from pyspark_savepoint.formats.errors import OptionError, did_you_mean
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.storage_options import OPTION
-from pyspark_savepoint.plan.keyed_edits import with_states
-from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, OperatorRows, PlannedState, Put
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.paths import located_types
 from pyspark_savepoint.options.schema import arrow_schema

@@ -22,7 +22,6 @@ from pyspark_savepoint.formats.keyed.block_parts import PARTS, SCHEMA, binary_co
 from pyspark_savepoint.formats.keyed.changelog import not_replayed
 from pyspark_savepoint.formats.keyed.keyed_block import KeyedBlock
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
-from pyspark_savepoint.statebackends.model.rows import SEED
 from pyspark_savepoint.statebackends.sources.changelog_entries import UNIT, UNITS
 
 FANOUT = 64

@@ -14,10 +14,8 @@ from pyspark_savepoint.formats.errors import StateNotFoundError, UnsupportedStat
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.serializers.base import TypeSerializer, write_enveloped
-from pyspark_savepoint.formats.storage_options import StoragePath
-from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
-from pyspark_savepoint.statebackends.tables.operator_table import operator_sources
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.storage_options import StoragePath
 from pyspark_savepoint.statebackends.model.state_column import unwrap
 from pyspark_savepoint.statebackends.model.timer_queue import TimerQueue, timer_queues
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
