@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from pyspark_savepoint.formats.io.storage_options import storage_options_table
 from pyspark_savepoint.formats.serializers.registry import known_serializers
-from pyspark_savepoint.formats.storage_options import storage_options_table
 from pyspark_savepoint.options.bootstrap_options import processing_options_table
 from pyspark_savepoint.options.options import options_table
 from pyspark_savepoint.options.write_options import write_options_table

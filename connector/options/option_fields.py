@@ -15,7 +15,7 @@ from typing import Any
 
 from pyspark_savepoint.formats.errors import OptionError, nearest
 from pyspark_savepoint.formats.io.filesystem import absolute
-from pyspark_savepoint.formats.storage_options import StorageOptions
+from pyspark_savepoint.formats.io.storage_options import StorageOptions
 
 MIN_MEMORY, MAX_MEMORY = 1 << 20, 1 << 40
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from pyspark_savepoint.formats.columns import DecodeOptions
+from pyspark_savepoint.formats.io.storage_options import StoragePath
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
-from pyspark_savepoint.formats.storage_options import StoragePath
 from pyspark_savepoint.options.option_fields import (
     STORAGE_OPTIONS_DOC,
     RefusedError,

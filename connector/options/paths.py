@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pyspark_savepoint.formats.io.filesystem import absolute
-from pyspark_savepoint.formats.storage_options import OPTION, StoragePath
+from pyspark_savepoint.formats.io.storage_options import OPTION, StoragePath
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

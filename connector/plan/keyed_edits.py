@@ -22,12 +22,12 @@ from pyspark_savepoint.formats.errors import (
     UnsupportedStateError,
 )
 from pyspark_savepoint.formats.io.filesystem import LocalFileSystem
+from pyspark_savepoint.formats.io.storage_options import OPTION
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata.key_groups_handles import KeyGroupsStateHandle
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.changes import has_channel_state
 from pyspark_savepoint.formats.snapshot.publication import Staging
-from pyspark_savepoint.formats.storage_options import OPTION
 from pyspark_savepoint.options.schema import arrow_schema, spark_schema
 from pyspark_savepoint.options.write_options import SavepointWriteOptions
 from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, PlannedState, Put

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark_savepoint.formats.io.filesystem import ArrowFileSystem
+from pyspark_savepoint.formats.io.storage_options import NO_OPTIONS, OPTION
 from pyspark_savepoint.formats.metadata import OperatorState, read_metadata
 from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamStateHandle
 from pyspark_savepoint.formats.metadata.stream_handles import RelativeFileStateHandle
 from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint as Snapshot
 from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocation
-from pyspark_savepoint.formats.storage_options import NO_OPTIONS, OPTION
 from pyspark_savepoint.plan.keyed_edits import edited_state
 from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, Put
 from pyspark_savepoint.source.distribution import by_key_group, cores, key_by, layout_of

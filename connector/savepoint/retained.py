@@ -7,7 +7,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from pyspark_savepoint.formats.errors import OperatorNotFoundError, OptionError, SnapshotNotFoundError, did_you_mean
-from pyspark_savepoint.formats.storage_options import OPTION
+from pyspark_savepoint.formats.io.storage_options import OPTION
 from pyspark_savepoint.options.option_values import option_name, to_options
 from pyspark_savepoint.options.paths import located
 from pyspark_savepoint.savepoint.savepoint import Savepoint

@@ -16,9 +16,9 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
+from pyspark_savepoint.formats.io.storage_options import OPTION
 from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint as Snapshot
-from pyspark_savepoint.formats.storage_options import OPTION
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.paths import located, reached
 from pyspark_savepoint.plan.savepoint_plan import Named, SavepointPlan, identifier_of

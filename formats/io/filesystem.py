@@ -32,7 +32,7 @@ from pyspark_savepoint.formats.io.remote import connect
 from pyspark_savepoint.formats.io.remote_errors import CLIENT_ERRORS, storage_error
 from pyspark_savepoint.formats.io.remote_input import RemoteInputFile
 from pyspark_savepoint.formats.io.snapshot_files import Anchor, FileInfo, SnapshotFileSystem
-from pyspark_savepoint.formats.storage_options import NO_OPTIONS, OPTION, StorageOptions, StoragePath
+from pyspark_savepoint.formats.io.storage_options import NO_OPTIONS, OPTION, StorageOptions, StoragePath
 
 URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?://([^/?#]*))?(.*)", re.DOTALL)
 # What other systems call the schemes of pyarrow.

@@ -30,7 +30,7 @@ from pyarrow import fs as arrow_fs
 
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, StorageError
 from pyspark_savepoint.formats.io.remote_errors import CLIENT_ERRORS, IN_ENVIRONMENT, MISSING_BUCKET, storage_error
-from pyspark_savepoint.formats.storage_options import OPTION, StorageOptions
+from pyspark_savepoint.formats.io.storage_options import OPTION, StorageOptions
 
 CONNECT_TIMEOUT, REQUEST_TIMEOUT = 5.0, 10.0
 MAX_ATTEMPTS = 5

@@ -28,6 +28,7 @@ from pyspark_savepoint.formats.errors import OptionError, SavepointError, Unsafe
 from pyspark_savepoint.formats.io.byte_source import ByteSource, FileLocation, InlineLocation, StateLocation
 from pyspark_savepoint.formats.io.filesystem import ARROW_SCHEMES, URI, ArrowFileSystem, is_encodable, locate
 from pyspark_savepoint.formats.io.snapshot_files import Anchor, SnapshotFileSystem
+from pyspark_savepoint.formats.io.storage_options import NO_OPTIONS, StorageOptions
 from pyspark_savepoint.formats.metadata.stream_handles import (
     ByteStreamStateHandle,
     EmptySegmentFileStateHandle,
@@ -37,7 +38,6 @@ from pyspark_savepoint.formats.metadata.stream_handles import (
     SegmentFileStateHandle,
     StreamStateHandle,
 )
-from pyspark_savepoint.formats.storage_options import NO_OPTIONS, StorageOptions
 
 CHECKPOINT_DIRECTORY = re.compile(r"chk-[0-9]+")
 JOB_ID = re.compile(r"[0-9a-f]{32}")

@@ -21,8 +21,8 @@ from pyspark_savepoint.formats.errors import (
     StorageError,
 )
 from pyspark_savepoint.formats.io.filesystem import locate
+from pyspark_savepoint.formats.io.storage_options import StorageOptions, StoragePath
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint, find_snapshots
-from pyspark_savepoint.formats.storage_options import StorageOptions, StoragePath
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
 from tests.remote.conftest import SHOP

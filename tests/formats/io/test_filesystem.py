@@ -25,8 +25,8 @@ from pyspark_savepoint.formats.io import filesystem
 from pyspark_savepoint.formats.io.filesystem import ArrowFileSystem, LocalFileSystem, is_encodable, locate
 from pyspark_savepoint.formats.io.local_input import local_error
 from pyspark_savepoint.formats.io.snapshot_files import Anchor
+from pyspark_savepoint.formats.io.storage_options import StorageOptions, StoragePath
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
-from pyspark_savepoint.formats.storage_options import StorageOptions, StoragePath
 
 
 @pytest.mark.parametrize(
