@@ -19,9 +19,8 @@ from pyspark_savepoint.formats.serializers.base import UnknownPayloads
 # Heads are kilobytes; Kryo and Avro snapshots may take more. They are read in steps, up to this.
 FIRST_READ = 1 << 16
 MAX_HEADER = 1 << 26
-# A user's payload is a few names. Trying lengths for it may not take longer than parsing this many bytes.
+# A user's payload is a few names.
 MAX_PAYLOAD = 1 << 12
-MAX_TRIED = 1 << 23
 
 H = TypeVar("H", KeyedBackendHeader, OperatorBackendHeader)
 
@@ -63,7 +62,6 @@ class _Fit(Generic[H]):
         self.kind: type[H] = kind
         self.view = view
         self.end = end
-        self.tries = MAX_TRIED // max(1, end)
 
     def fit(self, unknown: UnknownPayloads) -> H | None:
         """Try lengths for the first payload that has none, then for those behind it; None where none fit."""
@@ -73,13 +71,13 @@ class _Fit(Generic[H]):
         for length in range(min(MAX_PAYLOAD, self.end - start) + 1):
             attempt = unknown.with_length(start, length)
             found = self._attempt(attempt) or self.fit(attempt)
-            if found is not None or self.tries <= 0:
+            if found is not None or attempt.work.exhausted(self.view):
                 return found
         return None
 
     def _attempt(self, unknown: UnknownPayloads) -> H | None:
-        self.tries -= 1
         self.view.position = 0
+        unknown.work.add(0)
         try:
             header = self.kind.read(self.view, unknown)
         except SavepointError:

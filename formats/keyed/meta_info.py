@@ -82,7 +82,12 @@ REQUIRED: Mapping[BackendStateType, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 
 def read_state_meta(view: DataInputView, unknown: UnknownPayloads | None = None) -> StateMetaInfoSnapshot:
-    """One StateMeta."""
+    """One StateMeta; one that was read already, where lengths of unknown payloads are tried behind it."""
+    known = unknown or UnknownPayloads()
+    return known.once(read_state_meta, view, lambda: _read_state_meta(view, known))
+
+
+def _read_state_meta(view: DataInputView, unknown: UnknownPayloads) -> StateMetaInfoSnapshot:
     name = view.read_utf("a state name")
     kind = view.read_i32("the kind of a state")
     if not 0 <= kind < len(BackendStateType):

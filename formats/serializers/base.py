@@ -115,22 +115,64 @@ class TypeSerializer(ABC):
         return found
 
 
+#: What looking for the ends of unknown payloads may cost, in parts that are parsed: so many, and some for every byte.
+MAX_WORK = 1 << 15
+WORK_PER_BYTE = 1 / 4
+#: Bytes of a part that cost as much as the part.
+BYTES_OF_WORK = 64
+
+
+@dataclass
+class Work:
+    """What was parsed while ends of unknown payloads were looked for."""
+
+    done: float = 0
+    #: Positions of the magic number of nested serializers, which are looked for once.
+    magic: list[int] | None = None
+
+    def add(self, size: int) -> None:
+        """Count a part of some bytes that was parsed, or failed behind them."""
+        self.done += 1 + size / BYTES_OF_WORK
+
+    def exhausted(self, view: DataInputView) -> bool:
+        """Whether it was more than a header of that size may cost."""
+        return self.done > MAX_WORK + view.end * WORK_PER_BYTE
+
+
 @dataclass
 class UnknownPayloads:
     """Payloads of snapshot classes that nobody knows, by position: those that were met, and lengths to try.
 
     To try is to parse the same bytes again and again. ``parsed`` are parts with their ends that hold nothing unknown,
-    so that they stay what they are with other lengths; ``failed`` are positions where no snapshot begins.
+    so that they stay what they are with other lengths; ``failed`` are positions where no snapshot begins. ``work``
+    goes on from try to try.
     """
 
     lengths: dict[int, int] = field(default_factory=dict)
     met: dict[int, str] = field(default_factory=dict)
-    parsed: dict[int, tuple[Any, int]] = field(default_factory=dict)
+    parsed: dict[tuple[object, int], tuple[Any, int]] = field(default_factory=dict)
     failed: set[int] = field(default_factory=set)
+    work: Work = field(default_factory=Work)
 
     def with_length(self, start: int, length: int) -> UnknownPayloads:
         """The same with a length to try."""
-        return UnknownPayloads({**self.lengths, start: length}, parsed=self.parsed)
+        return UnknownPayloads({**self.lengths, start: length}, parsed=self.parsed, work=self.work)
+
+    def once(self, kind: object, view: DataInputView, read: Callable[[], T]) -> T:
+        """What a function reads here; what it read here before, where that holds nothing unknown."""
+        start, met = view.position, len(self.met)
+        known = self.parsed.get((kind, start))
+        if known is not None:
+            value: T
+            value, view.position = known
+            return value
+        try:
+            value = read()
+        finally:
+            self.work.add(max(0, view.position - start))
+        if len(self.met) == met:
+            self.parsed[kind, start] = value, view.position
+        return value
 
 
 class SnapshotReader:
@@ -166,12 +208,7 @@ class SnapshotReader:
 
     def once(self, read: Callable[[DataInputView], T]) -> T:
         """What a function reads here; what it read here before, where lengths are tried."""
-        start, parsed = self.view.position, self.unknown.parsed
-        if start not in parsed:
-            parsed[start] = read(self.view), self.view.position
-        found: T
-        found, self.view.position = parsed[start]
-        return found
+        return self.unknown.once(read, self.view, lambda: read(self.view))
 
     def over(self, view: DataInputView) -> SnapshotReader:
         """The same depth over a part of the bytes."""

@@ -10,6 +10,8 @@ Flink's base classes, whose payloads have a shape of their own (:class:`OpaqueSe
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -24,6 +26,9 @@ from pyspark_savepoint.formats.errors import SavepointError, UndecodableStateErr
 from pyspark_savepoint.formats.serializers.base import COMPOSITE_MAGIC, SnapshotReader, TypeSerializer
 
 ENTRY_POINT_GROUP = "pyspark_savepoint.serializers"
+
+#: Magic number and version of nested serializers.
+NESTED_START = re.compile(re.escape(b"\x00\x14\x57\xfd\x00\x00\x00\x01"))
 
 _REGISTRY: dict[str, type[TypeSerializer]] = {}
 S = TypeVar("S", bound=type[TypeSerializer])
@@ -57,22 +62,15 @@ def known_serializers() -> dict[str, type[TypeSerializer]]:
 
 def read_versioned(reader: SnapshotReader) -> TypeSerializer:
     """``utf snapshotClass  i32 version  payload``; what was parsed already at this place is not parsed again."""
-    start, unknown = reader.view.position, reader.unknown
-    if start in unknown.parsed:
-        serializer: TypeSerializer
-        serializer, reader.view.position = unknown.parsed[start]
-        return serializer
+    view, unknown = reader.view, reader.unknown
+    start = view.position
     if start in unknown.failed:
-        reader.view.fail("a serializer snapshot")
-    met = len(unknown.met)
+        view.fail("a serializer snapshot")
     try:
-        serializer = _read_versioned(reader)
+        return unknown.once(read_versioned, view, lambda: _read_versioned(reader))
     except SavepointError:
         unknown.failed.add(start)
         raise
-    if len(unknown.met) == met:
-        unknown.parsed[start] = serializer, reader.view.position
-    return serializer
 
 
 def _read_versioned(reader: SnapshotReader) -> TypeSerializer:
@@ -163,18 +161,18 @@ def _endless(view: DataInputView, start: int, name: str) -> UndecodableStateErro
 
 def _skip_composite(reader: SnapshotReader, name: str) -> None:
     """Find the nested serializers behind an outer part of unknown length: the first place where they parse."""
-    view = reader.view
-    view.position += 8
-    magic = b"\x00\x14\x57\xfd\x00\x00\x00\x01"
+    view, work = reader.view, reader.unknown.work
     start = view.position
-    data = bytes(view.data[start : view.end])
-    found = data.find(magic)
-    while found >= 0:
-        view.position = start + found
+    if work.magic is None:
+        work.magic = [match.start() for match in NESTED_START.finditer(view.data)]
+    for found in work.magic[bisect_left(work.magic, start + 8) :]:
+        if work.exhausted(view):
+            break
+        view.position = found
         try:
             reader.nested()
         except SavepointError:
-            found = data.find(magic, found + 1)
+            work.add(0)
         else:
             return
-    raise _endless(view, start - 8, name)
+    raise _endless(view, start, name)

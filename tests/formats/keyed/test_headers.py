@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -123,3 +125,20 @@ def test_the_error_names_the_class_and_what_to_do() -> None:
 
     assert raised.value.facts["found"] == "com.example.OwnSerializer$Snapshot"
     assert "pyspark_savepoint.serializers" in raised.value.facts["remedy"]
+
+
+def nested_unknown(size: int) -> bytes:
+    """Unknown composite serializers in one another, none of which ends."""
+    composite = b"\0\1U\0\0\0\3\0\x0d\xe6\xfc\0\0\0\1\0\x14\x57\xfd\0\0\0\1\0\0\0\1"
+    return b"\0\0\0\6\0\0\0\0\2" + composite * (size // len(composite))
+
+
+def seconds_of(data: bytes) -> float:
+    start = time.process_time()
+    with pytest.raises(SavepointError):
+        read_header(KeyedBackendHeader, InlineByteSource("a stream", data), len(data))
+    return time.process_time() - start
+
+
+def test_unknown_serializers_in_one_another_take_time_in_proportion() -> None:
+    assert seconds_of(nested_unknown(1 << 16)) < 0.2 + 6 * seconds_of(nested_unknown(1 << 14))
