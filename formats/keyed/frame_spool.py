@@ -6,32 +6,13 @@ key group, and a large one goes to local disk.
 
 from __future__ import annotations
 
-import contextlib
-import tempfile
 from collections.abc import Iterator
 from typing import Any
 
 from pyspark_savepoint.formats.columns import Bytes
-from pyspark_savepoint.formats.errors import SpillError
+from pyspark_savepoint.formats.io.local_disk import discard, local_directory, spilling, temporary_file
 
 READ = 1 << 20
-REMEDY = "free space there, or name a larger disk: SPARK_LOCAL_DIRS, else TMPDIR, of the executors"
-
-
-def spill_error(error: OSError, directory: str | None) -> SpillError:
-    """What to say of a local disk that does not take more."""
-    return SpillError(
-        f"rows that do not fit into memory cannot be written to local disk: {error.strerror or error}",
-        path=directory or tempfile.gettempdir(),
-        expected="space for all rows of a task, as bytes of their state",
-        remedy=f"{REMEDY}; more memory per task (option 'sortMemory') needs less disk",
-    )
-
-
-def discard(file: Any) -> None:
-    """Close a temporary file, which is its end; what a full disk has not taken needs no second complaint."""
-    with contextlib.suppress(OSError):
-        file.close()
 
 
 class FrameSpool:
@@ -39,7 +20,7 @@ class FrameSpool:
 
     def __init__(self, memory: int, directory: str | None = None) -> None:
         self.memory = memory
-        self.directory = directory
+        self.directory = directory or local_directory()
         self._pieces: dict[int, list[Bytes]] = {}
         self._size = 0
         self._file: Any = None
@@ -54,9 +35,9 @@ class FrameSpool:
             self._spill()
 
     def _spill(self) -> None:
-        try:
+        with spilling(self.directory):
             if self._file is None:
-                self._file = tempfile.TemporaryFile(prefix="savepoint-spool-", dir=self.directory)  # noqa: SIM115
+                self._file = temporary_file("spool", self.directory)
             for state, pieces in self._pieces.items():
                 size = sum(len(piece) for piece in pieces)
                 self._extents.setdefault(state, []).append((self._end, size))
@@ -64,8 +45,6 @@ class FrameSpool:
                     self._file.write(piece.data)
                 self._end += size
             self._file.flush()
-        except OSError as error:
-            raise spill_error(error, self.directory) from error
         self._pieces.clear()
         self._size = 0
 

@@ -43,6 +43,7 @@ END_OF_FIELDS, PATH_ID, MUST_BE_KNOWN = 1, 65, 64
 IGNORABLE = 8192
 BLOB_FILES = (400, 401)
 TAG = 8
+SEQUENCE_BITS = 56
 #: Of the largest key of a file that only a range deletion extends up to there, which is not in it.
 RANGE_DELETION_SENTINEL = (2**56 - 1) << 8 | 15
 
@@ -247,8 +248,8 @@ def _read_file(view: Coding, form: int) -> FileMetaData:
     smallest, largest = _internal_key(view), _internal_key(view)
     sequence = None
     if form != 7:
-        view.varint("a sequence number")
-        sequence = view.varint("a sequence number")
+        view.varint("a sequence number", SEQUENCE_BITS)
+        sequence = view.varint("a sequence number", SEQUENCE_BITS)
     while form == 103:
         tag = view.varint("the tag of a field", 32)
         if tag == END_OF_FIELDS:

@@ -40,7 +40,7 @@ from pyspark_savepoint.formats.rocksdb.block import (
 )
 from pyspark_savepoint.formats.rocksdb.checksum import CHECKSUMS, NONE
 from pyspark_savepoint.formats.rocksdb.coding import Coding
-from pyspark_savepoint.formats.rocksdb.manifest import RANGE_DELETION_SENTINEL, TAG, FileMetaData
+from pyspark_savepoint.formats.rocksdb.manifest import RANGE_DELETION_SENTINEL, SEQUENCE_BITS, TAG, FileMetaData
 from pyspark_savepoint.formats.rocksdb.properties import FIRST_KEYS, TWO_LEVEL, TableProperties
 
 FOOTER = 53
@@ -183,7 +183,15 @@ class SstFile:
         if not self.properties.external:
             return None
         known = self.info.largest_sequence
-        return self.properties.global_sequence if known is None else known
+        found = self.properties.global_sequence if known is None else known
+        if found >> SEQUENCE_BITS - 1:  # with the type, the bits of a signed number
+            raise CorruptStateError(
+                "the sequence number of a table file is larger than any database gets",
+                path=self.path,
+                found=found,
+                remedy=UNREADABLE,
+            )
+        return found
 
     def _metaindex(self, tail: _Tail, footer: Footer) -> Mapping[bytes, BlockHandle]:
         content = read_block(tail, footer.metaindex, self.protection)

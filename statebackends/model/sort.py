@@ -8,8 +8,6 @@ The order is RocksDB's: unsigned bytes. It is stable: equal keys stay in the ord
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -17,17 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Ints
-from pyspark_savepoint.formats.keyed.frame_spool import discard, spill_error
+from pyspark_savepoint.formats.io.local_disk import discard, local_directory, spilling, temporary_file
 from pyspark_savepoint.statebackends.model.key_codec import spans_of
 from pyspark_savepoint.statebackends.model.sort_order import sort_by_key_group
-from pyspark_savepoint.statebackends.model.sort_runs import (
-    RunInfo,
-    Sink,
-    SortedBatch,
-    merge_runs,
-    read_run,
-    write_run,
-)
+from pyspark_savepoint.statebackends.model.sort_runs import RunInfo, Sink, SortedBatch, merge_runs, read_run, write_run
 
 BATCH_ROWS = 1 << 16
 #: Runs that are merged at a time: of each, two batches are in memory.
@@ -35,12 +26,6 @@ FAN_IN = 32
 #: Bytes that sorting takes per row besides the rows themselves, and of an Arrow column that 32 bits reach for sure.
 SORTING, MAX_RUN = 40, 1 << 30
 MIN_BATCH, MAX_BATCH = 1 << 16, 1 << 23
-
-
-def local_directory() -> str:
-    """Where a Spark executor keeps temporary files: the first of its local folders, else the system's."""
-    folders = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")
-    return next((folder for folder in folders if folder and os.path.isdir(folder)), tempfile.gettempdir())
 
 
 class RowSorter:
@@ -123,15 +108,14 @@ class RowSorter:
 
     def _run(self, batches: Iterator[SortedBatch]) -> Any:
         """Sorted batches as a temporary file without a name, at its beginning."""
-        file: Any = None
-        try:
-            file = tempfile.TemporaryFile(prefix="savepoint-sort-", dir=self.spill_directory)  # noqa: SIM115
-            write_run(file, self.schema, batches)
-            file.seek(0)
-        except OSError as error:
-            if file is not None:
+        with spilling(self.spill_directory):
+            file = temporary_file("sort", self.spill_directory)
+            try:
+                write_run(file, self.schema, batches)
+                file.seek(0)
+            except OSError:
                 discard(file)
-            raise spill_error(error, self.spill_directory) from error
+                raise
         return file
 
     def close(self) -> None:

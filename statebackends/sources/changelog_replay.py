@@ -6,7 +6,6 @@ that is too large is divided again, by another hash, as often as that helps.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any
@@ -18,6 +17,7 @@ import pyarrow.ipc as ipc
 
 from pyspark_savepoint.formats.columns import Bytes, Longs, Origin, binary_array, binary_parts
 from pyspark_savepoint.formats.errors import UnsupportedStateError
+from pyspark_savepoint.formats.io.local_disk import discard, spilling, temporary_file
 from pyspark_savepoint.formats.keyed.block_parts import PARTS, SCHEMA, binary_column, block_of
 from pyspark_savepoint.formats.keyed.changelog import not_replayed
 from pyspark_savepoint.formats.keyed.keyed_block import KeyedBlock
@@ -45,21 +45,23 @@ class _Part:
 
     def flush(self) -> None:
         """Put all into the file."""
-        if self.waiting and self.file is None:
-            temporary = tempfile.TemporaryFile(prefix="savepoint-changes-")  # noqa: SIM115  (the stack closes it)
-            self.file = self.stack.enter_context(temporary)
-            self.writer = ipc.new_stream(self.file, UNITS)
-        for batch in self.waiting:
-            self.writer.write_batch(batch)
+        with spilling():
+            if self.waiting and self.file is None:
+                self.file = temporary_file("changes")
+                self.stack.callback(discard, self.file)
+                self.writer = ipc.new_stream(self.file, UNITS)
+            for batch in self.waiting:
+                self.writer.write_batch(batch)
         self.waiting = []
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """All of it; nothing is added any more."""
         if self.file is not None:
-            self.writer.close()
-            self.file.seek(0)
-            with ipc.open_stream(self.file) as reader:
-                yield from reader
+            with spilling():
+                self.writer.close()
+                self.file.seek(0)
+                with ipc.open_stream(self.file) as reader:
+                    yield from reader
         yield from self.waiting
 
 

@@ -8,7 +8,6 @@ partitioned again, by another hash, as often as that helps: one enormous key is 
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -17,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.ipc as ipc
 
+from pyspark_savepoint.formats.io.local_disk import discard, spilling, temporary_file
 from pyspark_savepoint.formats.keyed.block_parts import SCHEMA, block_of, take_entries
 from pyspark_savepoint.formats.keyed.keyed_block import KeyedBlock, SortedRows
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
@@ -60,7 +60,8 @@ class SpillJoin:
         from pyspark_savepoint.formats.kernels import frames, hashing
 
         if not self.files:
-            self._open()
+            with spilling():
+                self._open()
         chosen = [np.arange(low, high) for _, runs in block.groups for low, high in runs]
         if not chosen:
             return
@@ -73,20 +74,23 @@ class SpillJoin:
         for i in range(FANOUT):
             if bounds[i] < bounds[i + 1]:
                 batch = take_entries(block, entries[order[bounds[i] : bounds[i + 1]]])
-                self.writers[i].write_batch(batch)
+                with spilling():
+                    self.writers[i].write_batch(batch)
                 self.sizes[i] += batch.nbytes
 
     def _open(self) -> None:
         for _ in range(FANOUT):
-            temporary = tempfile.TemporaryFile(prefix="savepoint-spill-")  # noqa: SIM115  (the stack closes it)
-            file = self.stack.enter_context(temporary)
+            file = temporary_file("spill")
+            self.stack.callback(discard, file)
             self.files.append(file)
             self.writers.append(ipc.new_stream(file, SCHEMA))
 
     def blocks(self) -> Iterator[KeyedBlock]:
         """One complete block per part, or per some parts where they are small."""
-        for writer in self.writers:
-            writer.close()
+        with spilling():
+            for writer, file in zip(self.writers, self.files, strict=True):
+                writer.close()
+                file.flush()
         waiting: list[pa.RecordBatch] = []
         size = 0
         for file, part_size in zip(self.files, self.sizes.tolist(), strict=True):
@@ -115,6 +119,7 @@ class SpillJoin:
 
 
 def _batches(file: Any) -> Iterator[pa.RecordBatch]:
-    file.seek(0)
-    with ipc.open_stream(file) as reader:
-        yield from reader
+    with spilling():
+        file.seek(0)
+        with ipc.open_stream(file) as reader:
+            yield from reader

@@ -53,11 +53,13 @@ def log(*records: bytes) -> bytes:
     return out
 
 
-def add(number: int, level: int = 0, form: int = 103, smallest: bytes = A_KEY, largest: bytes = Z_KEY) -> bytes:
+def add(
+    number: int, level: int = 0, form: int = 103, smallest: bytes = A_KEY, largest: bytes = Z_KEY, sequence: int = 9
+) -> bytes:
     out = varint(form) + varint(level) + varint(number)
     out += varint(0) if form == 102 else b""
     out += varint(1000 + number) + string(smallest) + string(largest)
-    out += varint(3) + varint(9) if form != 7 else b""
+    out += varint(3) + varint(sequence) if form != 7 else b""
     return out + (varint(5) + string(b"\1") + varint(1) if form == 103 else b"")
 
 
@@ -143,6 +145,8 @@ def test_a_group_counts_as_a_whole() -> None:
         (varint(201) + string(b"again"), CorruptStateError),
         (FAMILY + varint(201) + string(b"\xff"), CorruptStateError),
         (add(7, smallest=b"short"), CorruptStateError),
+        (add(7, sequence=2**64 - 1), CorruptStateError),
+        (add(7, sequence=2**56), CorruptStateError),
         (varint(7) + varint(0), CorruptStateError),
     ],
 )

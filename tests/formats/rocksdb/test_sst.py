@@ -16,7 +16,9 @@ from pyspark_savepoint.formats.errors import (
     UnsupportedStateError,
     UnsupportedVersionError,
 )
-from pyspark_savepoint.formats.rocksdb.sst import FOOTER, LEGACY_MAGIC
+from pyspark_savepoint.formats.io.byte_source import InlineByteSource
+from pyspark_savepoint.formats.rocksdb.manifest import FileMetaData, InternalKey
+from pyspark_savepoint.formats.rocksdb.sst import FOOTER, LEGACY_MAGIC, SstFile
 from tests.formats.rocksdb.rocksdb_files import Pairs, options_of, read_all, writer
 
 PAIRS: Pairs = [(bytes([group]) + b"key-%05d" % i, b"value" * (i % 7)) for group in (0, 3, 127) for i in range(150)]
@@ -133,6 +135,21 @@ def test_ingested_files_have_one_sequence_number(tmp_path: Path) -> None:
         files = opened.files()
 
     assert read_all(files) == [*PAIRS[:10], *newer[:5], (PAIRS[15][0], b"newest"), *newer[6:], *PAIRS[20:]]
+
+
+@pytest.mark.parametrize("number", [2**55, 2**56 - 1])
+def test_a_sequence_number_that_no_database_gets(tmp_path: Path, number: int) -> None:
+    outside = str(tmp_path / "outside.sst")
+    file = SstFileWriter(options=Options(raw_mode=True))
+    file.open(outside)
+    file[b"a"] = b"1"
+    file.finish()
+    data = Path(outside).read_bytes()
+    key = InternalKey(b"a", 1)
+    info = FileMetaData(0, 1, len(data), key, key, number)
+    table = SstFile(InlineByteSource("x", data), info, 1, 0, 255)
+    with pytest.raises(CorruptStateError, match="larger than any database gets"):
+        assert table.sequence
 
 
 def test_prefixes_of_two_bytes(tmp_path: Path) -> None:

@@ -5,13 +5,19 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+from pyspark_savepoint.formats.errors import SpillError
 from pyspark_savepoint.formats.keyed.keyed_block import KeyedBlock
 from pyspark_savepoint.statebackends.model.rows import join
+from pyspark_savepoint.statebackends.sources import changelog_replay as replay
+from pyspark_savepoint.statebackends.sources.changelog_entries import UNITS
+from pyspark_savepoint.statebackends.sources.changelog_replay import Parts
 from pyspark_savepoint.statebackends.sources.keyed_plan import KeyedSpec
 from pyspark_savepoint.statebackends.tables import spill
 from pyspark_savepoint.statebackends.tables.spill import SpillJoin
@@ -118,3 +124,34 @@ def test_entries_keep_their_order_within_a_key() -> None:
 
     assert [name for name, _ in row["by_name"]] == sorted(model[1]["by_name"])
     assert np.all(np.diff([value for _, value in row["by_name"]]) == 1)
+
+
+def full(*_: object) -> Any:
+    """A file on a disk without room."""
+    return open("/dev/full", "w+b")
+
+
+@FORMS
+def test_a_full_disk_says_which_and_what_to_do(heap: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", f"/nowhere,{tmp_path}")
+    monkeypatch.setattr(spill, "temporary_file", full)
+    written = write(large_model(), heap=heap, max_parallelism=1, shuffle=random.Random(1))
+    with pytest.raises(SpillError, match="No space left") as raised:
+        written.rows(KEYED, WINDOW)
+    assert raised.value.facts["path"] == str(tmp_path)
+    assert "'memory' of reads" in raised.value.facts["remedy"]
+
+
+def test_a_full_disk_for_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replay, "temporary_file", full)
+    units = pa.record_batch([pa.array([None] * 9, field.type) for field in UNITS], schema=UNITS)
+    with Parts(1, 0) as parts, pytest.raises(SpillError, match="No space left"):
+        parts.add(pa.concat_batches([units] * 10_000), np.zeros(90_000, np.int64))
+
+
+def test_spilled_files_are_in_the_folders_of_sparks_executors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
+    pieces = list(blocks_of(written := write(large_model(), heap=False, max_parallelism=1), KEYED, WINDOW))
+    with SpillJoin(pieces[0], written.source.header(), WINDOW) as joined:
+        joined.add(pieces[0])
+        assert {Path(f"/proc/self/fd/{file.fileno()}").readlink().parent for file in joined.files} == {tmp_path}
