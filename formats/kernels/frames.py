@@ -147,6 +147,20 @@ def ascending(buf: Any, start: Any, end: Any, low: int, high: int) -> int:
 
 
 @kernel
+def count_order(buf: Any, start: Any, end: Any, low: int, high: int) -> Any:
+    """How many of the spans [low, high) stand before the one before them, and how many are equal to it."""
+    falls = 0
+    repeats = 0
+    for i in range(low + 1, high):
+        order = compare_spans(buf, start[i - 1], end[i - 1], start[i], end[i])
+        if order > 0:
+            falls += 1
+        elif order == 0:
+            repeats += 1
+    return falls, repeats
+
+
+@kernel
 def merge_rows(buf: Any, start: Any, end: Any, low: Any, high: Any, row: int, row_of: Any, first: Any) -> Any:
     """Number the distinct keys of some sorted runs of entries, in key order, from ``row``: the next row.
 

@@ -41,7 +41,11 @@ def split_composite_keys(block: KeyedBlock, key: TypeSerializer, selected: set[i
     easy = len(widths) == 1 and -1 not in widths and not any(is_map(meta) for _, meta in metas)
     if easy:
         block.namespace_end = block.key_end
-        block.key_end = block.namespace_start = block.key_end - widths.pop()
+        width: int | Longs = widths.pop()
+        timers = [i for i in selected if block.states[i].kind is BackendStateType.PRIORITY_QUEUE]
+        if timers:  # a timer is all key
+            width = np.where(np.isin(block.state, timers), 0, width)
+        block.key_end = block.namespace_start = block.key_end - width
         # Entries of other states may have shorter namespaces; their keys are not looked at.
         short = np.flatnonzero(block.key_end < block.key_start)
         _check_order(block, short[np.isin(block.state[short], list(selected))])

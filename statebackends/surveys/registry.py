@@ -15,12 +15,15 @@ from pyspark_savepoint.statebackends.surveys.sizes import plan_sizes
 from pyspark_savepoint.statebackends.surveys.survey import Plan, SurveyTable
 from pyspark_savepoint.statebackends.surveys.ttl_ages import SCHEMA as TTL_AGES
 from pyspark_savepoint.statebackends.surveys.ttl_ages import plan_ttl_ages
+from pyspark_savepoint.statebackends.surveys.verification import SCHEMA as VERIFICATION
+from pyspark_savepoint.statebackends.surveys.verification import plan_verification
 
 SURVEYS: Mapping[str, tuple[Plan, pa.Schema]] = MappingProxyType(
     {
         "sizes": (plan_sizes, SIZES),
         "heaviest_keys": (plan_heaviest_keys, HEAVIEST_KEYS),
         "ttl_ages": (plan_ttl_ages, TTL_AGES),
+        "verification": (plan_verification, VERIFICATION),
     }
 )
 

@@ -1,0 +1,469 @@
+"""The table ``verification``: is every byte of a snapshot what its format says? A row per operator, state and subtask.
+
+table                 what is checked                                               entries         bytes
+keyed_state ...       every entry: see ``entry_checks``; framing, checksums         entries         of the entries
+timers                key groups, keys, namespaces                                  timers          of the timers
+operator_state        every element                                                 elements        in the file
+raw_..., channels     that the bytes are there: only their owner can read them      pieces          in the file
+coordinator_state     nothing: it is in ``_metadata``                               1               its length
+files                 files that handles name are there, as long as they were       files, parts    of the handles
+
+``status`` is ok, warning (worth a look, but nothing that cannot be) or error; ``note`` says what was found and what
+nobody but the user's code can check. An error does not hide what else there is: key groups are halved until the
+damaged ones stand alone. Parts are key groups of one handle; they hold a window of bytes, whatever their size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+
+import numpy as np
+import pyarrow as pa
+
+from pyspark_savepoint.formats.byte_source import FileLocation, StateLocation
+from pyspark_savepoint.formats.changelog_handles import ChangelogStateHandleStreamImpl
+from pyspark_savepoint.formats.columns import DecodeOptions
+from pyspark_savepoint.formats.errors import SavepointError, UndecodableStateError
+from pyspark_savepoint.formats.handle_streams import streams_of
+from pyspark_savepoint.formats.headers import read_header
+from pyspark_savepoint.formats.key_groups_handles import KeyGroupsStateHandle
+from pyspark_savepoint.formats.keyed_handles import ChangelogStateBackendHandle
+from pyspark_savepoint.formats.meta_info import OperatorBackendHeader, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.operator_stream import OperatorStream
+from pyspark_savepoint.formats.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot_location import SnapshotLocation
+from pyspark_savepoint.formats.state_handles import Mode
+from pyspark_savepoint.formats.stream_handles import (
+    UNKNOWN_SIZE,
+    FileStateHandle,
+    RelativeFileStateHandle,
+    SegmentFileStateHandle,
+    StreamStateHandle,
+)
+from pyspark_savepoint.statebackends.key_check import exact_options
+from pyspark_savepoint.statebackends.keyed_plan import meets, vertices
+from pyspark_savepoint.statebackends.keyed_sources import AnyKeyedSource, KeyedStream, keyed_sources
+from pyspark_savepoint.statebackends.operator_table import OperatorPartition, OperatorSource, operator_sources
+from pyspark_savepoint.statebackends.raw_timers import RawTimerSource, raw_timer_sources
+from pyspark_savepoint.statebackends.request import TableRequest
+from pyspark_savepoint.statebackends.surveys.entry_checks import (
+    NOT_SHOWN,
+    TIMESTAMP_BYTES,
+    EntryChecks,
+    Tally,
+    TimerChecks,
+)
+from pyspark_savepoint.statebackends.surveys.sizes import entry_bytes, entry_counts, table_of, wanted_states
+from pyspark_savepoint.statebackends.surveys.survey import STATE_FIELDS, Part, Row, Surveyed
+
+OK, WARNING, ERROR = "ok", "warning", "error"
+SCHEMA = pa.schema(
+    [
+        *STATE_FIELDS,
+        pa.field("kind", pa.string()),
+        pa.field("subtask", pa.int32()),
+        pa.field("first_key_group", pa.int32()),
+        pa.field("last_key_group", pa.int32()),
+        pa.field("status", pa.string()),
+        pa.field("entries", pa.int64()),
+        pa.field("bytes", pa.int64()),
+        pa.field("note", pa.string()),
+    ]
+)
+#: Errors that a part names; more of them are counted.
+MAX_ERRORS = 100
+#: Files that one part looks for.
+FILES_AT_ONCE = 64
+ONLY_OWNER = "bytes that only their owner can read: that they are there was checked"
+
+
+def plan_verification(
+    savepoint: Savepoint, operator: OperatorState, request: TableRequest, count: int
+) -> Sequence[tuple[Surveyed, Part]]:
+    """The parts of an operator; what cannot even be planned is a part that says so."""
+    surveyed = Surveyed.of(operator)
+    parts: list[Part] = []
+    for plan in (_keyed, _elements, _raw, _files):
+        try:
+            parts += plan(savepoint, operator, request, count)
+        except SavepointError as error:
+            parts.append(Failed(surveyed, PLANNED[plan], str(error)))
+    return [(surveyed, part) for part in parts]
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Something of an operator that cannot be opened at all."""
+
+    operator: Surveyed
+    table: str
+    why: str
+
+    def rows(self, request: TableRequest) -> Iterator[Row]:
+        """One, which says why."""
+        yield self.operator.row(table=self.table, status=ERROR, note=self.why)
+
+
+# -- keyed state and timers ---------------------------------------------------------------------------------
+
+
+def _keyed(savepoint: Savepoint, operator: OperatorState, request: TableRequest, count: int) -> Iterator[Part]:
+    surveyed = Surveyed.of(operator)
+    sources = keyed_sources(savepoint, operator)
+    timers = raw_timer_sources(savepoint, operator)
+    for key_groups in vertices(operator, request, None, count):
+        for source in sources:
+            mine = tuple(group for group in key_groups if group in source.key_group_range)
+            if mine:
+                yield KeyedVerification(surveyed, source, mine)
+        for raw in timers:
+            if meets(raw.offsets.key_group_range, key_groups):
+                yield RawTimerVerification(surveyed, raw, key_groups)
+
+
+#: Tallies by state id, and what was damaged: state, key group, why.
+Found = dict[int, Tally]
+
+
+@dataclass(slots=True)
+class _Errors:
+    """The errors of a part, as many as are worth naming."""
+
+    named: list[tuple[str | None, tuple[int, ...], str]] = field(default_factory=list)
+    more: int = 0
+
+    def add(self, error: SavepointError, key_groups: tuple[int, ...]) -> None:
+        if len(self.named) < MAX_ERRORS:
+            self.named.append((error.facts.get("state"), key_groups, str(error)))
+        else:
+            self.more += 1
+
+    def rows(self, operator: Surveyed, table: str, subtask: int) -> Iterator[Row]:
+        for state, key_groups, why in self.named:
+            place = {"first_key_group": min(key_groups), "last_key_group": max(key_groups)}
+            yield operator.row(table=table, state=state, subtask=subtask, status=ERROR, note=why, **place)
+        if self.more:
+            yield operator.row(table=table, subtask=subtask, status=ERROR, note=f"{self.more} more errors")
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedVerification:
+    """Some key groups of one handle."""
+
+    operator: Surveyed
+    source: AnyKeyedSource
+    key_groups: tuple[int, ...]
+
+    def rows(self, request: TableRequest) -> Iterator[Row]:
+        """One row per state and subtask, and one per error."""
+        options = exact_options(request.decode)
+        for subtask, groups in groupby(self.key_groups, self.operator.subtask):
+            mine = tuple(groups)
+            errors = _Errors()
+            found: Found = {}
+            metas: Sequence[StateMetaInfoSnapshot] = ()
+            try:
+                with self.source.open(options) as stream:
+                    metas = stream.header.states
+                    for state in sorted(wanted_states(stream, request)):
+                        found[state] = Tally()
+                    checks = EntryChecks(stream.header, self.operator.max_parallelism, options)
+                    _Walk(stream, checks, request.window, errors).walk(mine, set(found), found)
+            except SavepointError as error:
+                errors.add(error, mine)
+            yield from errors.rows(self.operator, "keyed_state", subtask)
+            for state, tally in found.items():
+                meta = metas[state]
+                place = {"subtask": subtask, "first_key_group": mine[0], "last_key_group": mine[-1]}
+                what = {"table": table_of(meta), "state": meta.name, "kind": meta.state_type}
+                yield self.operator.row(**what, **place, **tallied(tally))
+
+
+def tallied(tally: Tally) -> Row:
+    """The columns of what was found."""
+    said = [*tally.warnings, *(f"not checked: {note}" for note in tally.notes)]
+    return {
+        "status": WARNING if tally.warnings else OK,
+        "entries": tally.entries,
+        "bytes": tally.bytes,
+        "note": "; ".join(said) or None,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """The entries of one open stream, walked; what is damaged is found by halving."""
+
+    stream: KeyedStream
+    checks: EntryChecks
+    window: int
+    errors: _Errors
+
+    def walk(self, key_groups: tuple[int, ...], states: set[int], found: Found) -> None:
+        """Add what some states have in some key groups."""
+        here: Found = {}
+        try:
+            for block in self.stream.blocks(set(key_groups), states, False, self.window):
+                for state in sorted(states):
+                    entries = block.entries_of(state)
+                    if len(entries):
+                        tally = here.setdefault(state, Tally())
+                        self.checks.check(block, state, entries, tally)
+                        tally.entries += int(entry_counts(block, entries).sum())
+                        tally.bytes += int(entry_bytes(block, entries).sum())
+        except UndecodableStateError as error:
+            self._hidden(key_groups, states, found, error)
+            return
+        except SavepointError as error:
+            if len(key_groups) == 1 or self.errors.more:
+                self.errors.add(error, key_groups)
+                return
+            middle = len(key_groups) // 2
+            self.walk(key_groups[:middle], states, found)
+            self.walk(key_groups[middle:], states, found)
+            return
+        for state, tally in here.items():
+            found[state].add(tally)
+
+    def _hidden(
+        self, key_groups: tuple[int, ...], states: set[int], found: Found, error: UndecodableStateError
+    ) -> None:
+        """Walk states one by one where a state has values that only the user's code can delimit."""
+        if len(states) > 1:
+            for state in sorted(states):
+                self.walk(key_groups, {state}, found)
+            return
+        (state,) = states
+        found[state].notes[f"anything: {error.message}"] = None
+
+
+@dataclass(frozen=True, slots=True)
+class RawTimerVerification:
+    """Timers in raw keyed state, of some key groups."""
+
+    operator: Surveyed
+    source: RawTimerSource
+    key_groups: tuple[int, ...]
+
+    def rows(self, request: TableRequest) -> Iterator[Row]:
+        """One row per queue and subtask, and one per error."""
+        options = exact_options(request.decode)
+        for subtask, groups in groupby(self.key_groups, self.operator.subtask):
+            mine = [group for group in groups if group in self.source.offsets.key_group_range]
+            errors = _Errors()
+            found: dict[str, Tally] = {}
+            for group in mine:
+                try:
+                    self._group(group, options, found)
+                except SavepointError as error:
+                    errors.add(error, (group,))
+            yield from errors.rows(self.operator, "timers", subtask)
+            for name, tally in found.items():
+                place = {"subtask": subtask, "first_key_group": mine[0], "last_key_group": mine[-1]}
+                yield self.operator.row(table="timers", state=name, kind="TIMER", **place, **tallied(tally))
+
+    def _group(self, group: int, options: DecodeOptions, found: dict[str, Tally]) -> None:
+        for queue, at, _ in self.source.timers({group}, options):
+            tally = found.setdefault(f"{queue.domain} {queue.service}", Tally())
+            if len(at):
+                tally.entries += len(at)
+                tally.bytes += int((at.end - at.position).sum())
+                groups = np.full(len(at), group, np.int32)
+                timers = TimerChecks(self.operator.max_parallelism)
+                timers.check(at, queue, groups, TIMESTAMP_BYTES, tally)
+
+
+# -- operator state -----------------------------------------------------------------------------------------
+
+
+def _elements(savepoint: Savepoint, operator: OperatorState, request: TableRequest, _count: int) -> Iterator[Part]:
+    if request.key_groups is None:
+        for source in operator_sources(savepoint, operator):
+            yield OperatorStateVerification(Surveyed.of(operator), source)
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorStateVerification:
+    """The operator state that one subtask wrote."""
+
+    operator: Surveyed
+    source: OperatorSource
+
+    def rows(self, request: TableRequest) -> Iterator[Row]:
+        """One row per state."""
+        request = replace(request, decode=exact_options(request.decode))
+        place = {"table": "operator_state", "subtask": self.source.subtask}
+        for state in self.source.states:
+            if request.states is not None and state.name not in request.states:
+                continue
+            kind = {Mode.UNION: "UNION", Mode.BROADCAST: "BROADCAST"}.get(state.mode, "LIST")
+            try:
+                tally = self._state(state.name, state.offsets, request)
+            except SavepointError as error:
+                yield self.operator.row(state=state.name, kind=kind, status=ERROR, note=str(error), **place)
+            else:
+                yield self.operator.row(state=state.name, kind=kind, **tallied(tally), **place)
+
+    def _state(self, name: str, offsets: tuple[int, ...], request: TableRequest) -> Tally:
+        tally = Tally()
+        boundaries = [offset for state in self.source.states for offset in state.offsets]
+        with self.source.location.open() as opened:
+            header = read_header(OperatorBackendHeader, opened, min(boundaries, default=opened.size))
+            tally.bytes = sum(OperatorStream(opened, header, boundaries).sizes(offsets))
+        if not offsets:
+            return tally
+        meta = next((meta for meta in header.states if meta.name == name), None)
+        opaque = [
+            part for serializer in (meta.serializers.values() if meta else ()) for part in serializer.opaque_parts()
+        ]
+        for part in opaque:
+            tally.notes[f"values of {part.flink_type}: only the user's code can read them"] = None
+        try:
+            tally.entries = self._count(meta, name, offsets, request, raw=bool(opaque))
+        except NOT_SHOWN as error:
+            tally.notes[f"values are not decoded: {error.message}"] = None
+            if not opaque:
+                tally.entries = self._count(meta, name, offsets, request, raw=True)
+        return tally
+
+    def _count(
+        self, meta: StateMetaInfoSnapshot | None, name: str, offsets: tuple[int, ...], request: TableRequest, raw: bool
+    ) -> int:
+        """Read all elements: how many there are."""
+        mode = meta.state_type if meta is not None else ""
+        fields = []
+        for role, serializer in meta.serializers.items() if meta is not None else ():
+            kind = pa.binary() if raw else serializer.arrow_type(request.decode)
+            fields.append(pa.field("key" if role == "KEY_SERIALIZER" else "value", kind))
+        share = (self.source, 0, 1 if mode == "BROADCAST" else len(offsets))
+        partition = OperatorPartition((share,), name, mode, raw, pa.schema(fields), request)
+        return sum(batch.num_rows for batch in partition.batches())
+
+
+# -- what is only bytes, and files --------------------------------------------------------------------------
+
+
+def _raw(savepoint: Savepoint, operator: OperatorState, request: TableRequest, _count: int) -> Iterator[Part]:
+    if request.key_groups is not None or request.state is not None:
+        return
+    surveyed = Surveyed.of(operator)
+    if operator.coordinator_state is not None:
+        note = "not checked: bytes that only their owner can read"
+        size = operator.coordinator_state_size
+        yield Bytes(surveyed, "coordinator_state", None, 1, size, (), note)
+    for source in operator_sources(savepoint, operator, raw=True):
+        starts = tuple(sorted(offset for state in source.states for offset in state.offsets))
+        yield Bytes(surveyed, "raw_operator_state", source.subtask, len(starts), None, (source.location,), ONLY_OWNER)
+    timers = {source.location for source in raw_timer_sources(savepoint, operator)}
+    for index in sorted(operator.subtasks):
+        subtask = operator.subtasks[index]
+        handle = subtask.raw_keyed_state
+        if isinstance(handle, KeyGroupsStateHandle):
+            location = savepoint.resolve(handle.delegate, operator)
+            pieces = sum(offset >= 0 for _, offset in handle.offsets)
+            if location not in timers:
+                yield Bytes(surveyed, "raw_keyed_state", index, pieces, None, (location,), ONLY_OWNER)
+        channels = (*subtask.input_channel_state, *subtask.result_subpartition_state)
+        if channels:
+            places = tuple(savepoint.resolve(channel.delegate, operator) for channel in channels)
+            yield Bytes(surveyed, "channel_state", index, len(channels), None, places, ONLY_OWNER)
+
+
+@dataclass(frozen=True, slots=True)
+class Bytes:
+    """Bytes that only their owner can read; ``size`` where it is known."""
+
+    operator: Surveyed
+    table: str
+    subtask: int | None
+    entries: int
+    size: int | None
+    locations: tuple[StateLocation, ...]
+    note: str
+
+    def rows(self, request: TableRequest) -> Iterator[Row]:
+        """One row."""
+        what = {"table": self.table, "kind": "RAW", "subtask": self.subtask, "entries": self.entries}
+        size = self.size or 0
+        try:
+            for location in self.locations:
+                with location.open() as opened:
+                    size += opened.size
+        except SavepointError as error:
+            yield self.operator.row(status=ERROR, note=str(error), **what)
+        else:
+            yield self.operator.row(status=OK, bytes=size, note=self.note, **what)
+
+
+def _files(savepoint: Savepoint, operator: OperatorState, request: TableRequest, _count: int) -> Iterator[Part]:
+    if request.key_groups is not None or request.state is not None:
+        return
+    files = [handle for handle in dict.fromkeys(streams_of(operator)) if _is_file(handle)]
+    changes = _changes(operator)
+    for low in range(0, len(files), FILES_AT_ONCE):
+        some = files[low : low + FILES_AT_ONCE]
+        sized = tuple(handle for handle in some if handle not in changes)
+        yield Files(Surveyed.of(operator), savepoint.location, sized, tuple(each for each in some if each in changes))
+
+
+def _is_file(handle: StreamStateHandle) -> bool:
+    return isinstance(handle, FileStateHandle | RelativeFileStateHandle | SegmentFileStateHandle)
+
+
+def _changes(operator: OperatorState) -> set[StreamStateHandle]:
+    """The files of a changelog: their handles have the size of what is in them, not theirs."""
+    found: set[StreamStateHandle] = set()
+    for subtask in operator.subtasks.values():
+        handle = subtask.managed_keyed_state
+        for delta in handle.non_materialized if isinstance(handle, ChangelogStateBackendHandle) else ():
+            if isinstance(delta, ChangelogStateHandleStreamImpl):
+                found |= {each.handle for each in delta.handles_and_offsets}
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Some of the files that an operator's handles name; the sizes of ``changes`` are not those of their files."""
+
+    operator: Surveyed
+    location: SnapshotLocation
+    sized: tuple[StreamStateHandle, ...]
+    changes: tuple[StreamStateHandle, ...]
+
+    def rows(self, request: TableRequest) -> Iterator[Row]:
+        """One row for all that are as they should be, and one for each that is not."""
+        count = size = 0
+        for handle in (*self.sized, *self.changes):
+            try:
+                longer = self._longer(handle)
+            except SavepointError as error:
+                yield self.operator.row(table="files", kind="FILE", status=ERROR, note=str(error))
+                continue
+            count, size = count + 1, size + handle.state_size
+            if longer:
+                yield self.operator.row(table="files", kind="FILE", status=WARNING, note=longer)
+        if count:
+            yield self.operator.row(table="files", kind="FILE", status=OK, entries=count, bytes=size)
+
+    def _longer(self, handle: StreamStateHandle) -> str | None:
+        """Open a file, which must be there and long enough; a text where it is longer than it was."""
+        location = self.location.resolve(handle, self.operator.label)
+        if not isinstance(location, FileLocation):
+            return None
+        if handle in self.changes:
+            location = replace(location, size=UNKNOWN_SIZE)
+        with location.open() as opened:
+            if location.segment or location.size < 0 or opened.size == location.size:
+                return None
+            return f"{opened.path} has {opened.size} bytes, {location.size} were written"
+
+
+PLANNED: dict[Callable[..., Iterator[Part]], str] = {
+    _keyed: "keyed_state",
+    _elements: "operator_state",
+    _raw: "raw_keyed_state",
+    _files: "files",
+}
