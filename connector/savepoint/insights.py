@@ -51,6 +51,18 @@ class SavepointInsights:
         ranked = found.withColumn("rank", F.row_number().over(ranks))
         return ranked.where(F.col("rank") <= n).orderBy("operator_uid", "operator_uid_hash", "table", "state", "rank")
 
+    def verify(self, uid: str | OperatorIdentifier | None = None, **options: Any) -> DataFrame:
+        """Walk every byte of every state, of one operator or of all: one row per state and subtask, errors first.
+
+        ``status`` is ``ok``, ``warning`` or ``error``; ``note`` says what was found, and what nobody but the user's
+        code can check. Errors are rows, not exceptions.
+        """
+        from pyspark.sql import functions as F  # noqa: N812
+
+        found = self.table(table="verification", **self._of(uid), **options)
+        worst = F.when(F.col("status") == "error", 0).when(F.col("status") == "warning", 1).otherwise(2)
+        return found.orderBy(worst, "operator_uid", "operator_uid_hash", "table", "state", "subtask", "first_key_group")
+
     def ttl_ages(self, uid: str | OperatorIdentifier | None = None, **options: Any) -> DataFrame:
         """How many units of states with a time to live were last accessed how long before the snapshot."""
         from pyspark.sql import functions as F  # noqa: N812

@@ -56,6 +56,18 @@ def test_ages_are_counted_over_all_key_groups(savepoint: Savepoint) -> None:
     assert {row["state"] for row in found} == {"coupon"}
 
 
+def test_verify_finds_nothing_in_a_sound_snapshot_and_what_is_missing_first(
+    spark: Any, shop: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "shop"
+    shutil.copytree(shop, path)
+    assert {row["status"] for row in Savepoint.load(spark, str(path)).verify().collect()} == {"ok"}
+    next(file for file in path.iterdir() if file.name != "_metadata").unlink()
+    statuses = [row["status"] for row in Savepoint.load(spark, str(path)).verify("accounts").collect()]
+    assert statuses[0] == "error"
+    assert statuses[-1] == "ok"
+
+
 # -- differences -----------------------------------------------------------------------------------------------------
 
 
