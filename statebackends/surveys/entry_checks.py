@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow.compute as pc
 
-from pyspark_savepoint.formats.block_parts import binary_column
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Ints, Longs
 from pyspark_savepoint.formats.errors import (
     CorruptStateError,
@@ -23,14 +22,15 @@ from pyspark_savepoint.formats.errors import (
     UnsupportedStateError,
     ValueRangeError,
 )
-from pyspark_savepoint.formats.keyed_block import FULL, HEAP, KeyedBlock
-from pyspark_savepoint.formats.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.keyed.block_parts import binary_column
+from pyspark_savepoint.formats.keyed.keyed_block import FULL, HEAP, KeyedBlock
+from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.layout import skip_rows
-from pyspark_savepoint.statebackends.key_check import check_key_groups
-from pyspark_savepoint.statebackends.keyed_plan import is_key_value
-from pyspark_savepoint.statebackends.state_column import StateColumn
-from pyspark_savepoint.statebackends.timer_queue import TimerQueue
+from pyspark_savepoint.statebackends.model.state_column import StateColumn
+from pyspark_savepoint.statebackends.model.timer_queue import TimerQueue
+from pyspark_savepoint.statebackends.sources.keyed_plan import is_key_value
+from pyspark_savepoint.statebackends.tables.key_check import check_key_groups
 
 #: Errors of values that are sound, but that no column holds or nobody else can read.
 NOT_SHOWN = (UndecodableStateError, UnsupportedStateError, ValueRangeError)

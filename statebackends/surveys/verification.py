@@ -22,33 +22,31 @@ from itertools import groupby
 import numpy as np
 import pyarrow as pa
 
-from pyspark_savepoint.formats.byte_source import FileLocation, StateLocation
-from pyspark_savepoint.formats.changelog_handles import ChangelogStateHandleStreamImpl
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import SavepointError, UndecodableStateError
-from pyspark_savepoint.formats.handle_streams import streams_of
-from pyspark_savepoint.formats.headers import read_header
-from pyspark_savepoint.formats.key_groups_handles import KeyGroupsStateHandle
-from pyspark_savepoint.formats.keyed_handles import ChangelogStateBackendHandle
-from pyspark_savepoint.formats.meta_info import OperatorBackendHeader, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.io.byte_source import FileLocation, StateLocation
+from pyspark_savepoint.formats.keyed.headers import read_header
+from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
-from pyspark_savepoint.formats.operator_stream import OperatorStream
-from pyspark_savepoint.formats.savepoint import Savepoint
-from pyspark_savepoint.formats.snapshot_location import SnapshotLocation
-from pyspark_savepoint.formats.state_handles import Mode
-from pyspark_savepoint.formats.stream_handles import (
+from pyspark_savepoint.formats.metadata.changelog_handles import ChangelogStateHandleStreamImpl
+from pyspark_savepoint.formats.metadata.key_groups_handles import KeyGroupsStateHandle
+from pyspark_savepoint.formats.metadata.keyed_handles import ChangelogStateBackendHandle
+from pyspark_savepoint.formats.metadata.state_handles import Mode
+from pyspark_savepoint.formats.metadata.stream_handles import (
     UNKNOWN_SIZE,
     FileStateHandle,
     RelativeFileStateHandle,
     SegmentFileStateHandle,
     StreamStateHandle,
 )
-from pyspark_savepoint.statebackends.key_check import exact_options
-from pyspark_savepoint.statebackends.keyed_plan import meets, vertices
-from pyspark_savepoint.statebackends.keyed_sources import AnyKeyedSource, KeyedStream, keyed_sources
-from pyspark_savepoint.statebackends.operator_table import OperatorPartition, OperatorSource, operator_sources
-from pyspark_savepoint.statebackends.raw_timers import RawTimerSource, raw_timer_sources
-from pyspark_savepoint.statebackends.request import TableRequest
+from pyspark_savepoint.formats.operator.operator_stream import OperatorStream
+from pyspark_savepoint.formats.snapshot.handle_streams import streams_of
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocation
+from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.sources.keyed_plan import meets, vertices
+from pyspark_savepoint.statebackends.sources.keyed_sources import AnyKeyedSource, KeyedStream, keyed_sources
+from pyspark_savepoint.statebackends.sources.raw_timers import RawTimerSource, raw_timer_sources
 from pyspark_savepoint.statebackends.surveys.entry_checks import (
     NOT_SHOWN,
     TIMESTAMP_BYTES,
@@ -58,6 +56,8 @@ from pyspark_savepoint.statebackends.surveys.entry_checks import (
 )
 from pyspark_savepoint.statebackends.surveys.sizes import entry_bytes, entry_counts, table_of, wanted_states
 from pyspark_savepoint.statebackends.surveys.survey import STATE_FIELDS, Part, Row, Surveyed
+from pyspark_savepoint.statebackends.tables.key_check import exact_options
+from pyspark_savepoint.statebackends.tables.operator_table import OperatorPartition, OperatorSource, operator_sources
 
 OK, WARNING, ERROR = "ok", "warning", "error"
 SCHEMA = pa.schema(

@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 
 from pyspark_savepoint.formats.columns import DecodeOptions
-from pyspark_savepoint.formats.handle_streams import streams_of
-from pyspark_savepoint.formats.keyed_block import KeyedBlock
-from pyspark_savepoint.formats.savepoint import Savepoint
-from pyspark_savepoint.formats.stream_handles import ByteStreamStateHandle
-from pyspark_savepoint.statebackends.keyed_sources import KeyedSource, keyed_sources
-from pyspark_savepoint.statebackends.request import TableRequest
-from pyspark_savepoint.statebackends.tables import open_table
+from pyspark_savepoint.formats.keyed.keyed_block import KeyedBlock
+from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
+from pyspark_savepoint.formats.snapshot.handle_streams import streams_of
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.statebackends.sources.keyed_sources import KeyedSource, keyed_sources
 
 #: Where a file of RocksDB's ends.
 TABLE_MAGIC = bytes.fromhex("f7cff485b741e288")
-SHIPPED = Path(__file__).parents[1] / "oracle" / "savepoints"
+SHIPPED = Path(__file__).parents[2] / "oracle" / "savepoints"
 SHOP = SHIPPED / "shop" / "savepoint"
 Row = dict[str, Any]
 
