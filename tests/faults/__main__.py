@@ -1,0 +1,38 @@
+"""``python -m tests.faults --runs 200``: kills processes of Spark while it writes; what was found, by victim.
+
+Ends with 1 where a savepoint was neither the old one nor the new one, or an outcome was told that is not true. What is
+left of such a run is kept in the folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from faults.runner import VICTIMS, attack  # noqa: E402  (the tests' folder has to be found first)
+
+
+def main() -> int:
+    """Run, and say what was found."""
+    parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
+    parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=None, help="of the order and the moments; default: by chance")
+    parser.add_argument("--victims", nargs="*", choices=VICTIMS, default=list(VICTIMS))
+    args = parser.parse_args()
+    seed = random.SystemRandom().randrange(1 << 32) if args.seed is None else args.seed
+    folder = Path(tempfile.mkdtemp(prefix="savepoint-faults-"))
+    print(f"seed {seed}, {args.runs} runs in {folder}", flush=True)
+    counts, problems = attack(folder, args.runs, seed, args.victims, lambda line: print(line, flush=True))
+    for what, count in sorted(counts.items()):
+        print(f"{count:5d}  {what}")
+    print("\n".join(problems) or "the old savepoint or the new one after every run")
+    return bool(problems)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

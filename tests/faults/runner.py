@@ -1,0 +1,264 @@
+"""One run: a write begins, a process of it is killed, and what is on the disk is held against old and new.
+
+The savepoint must be the old one or the new one, complete: every file is there, every entry is read. Where the driver
+was told that the write ended well, it must be the new one; where it was told of a failure, the old one, unless what
+was killed may have been the process that had just published.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from faults.processes import kill, kill_all, running
+from faults.session import ROWS, STEP
+from pyspark_savepoint.formats.savepoint import Savepoint
+from pyspark_savepoint.statebackends.request import TableRequest
+from pyspark_savepoint.statebackends.tables import open_table
+from pyspark_savepoint.statebackends.writing.commit import commit
+from pyspark_savepoint.statebackends.writing.write_plan import plan_write
+from pyspark_savepoint.statebackends.writing.write_request import WriteRequest
+from pyspark_savepoint.statebackends.writing.write_task import write_rows
+
+#: Seconds after which a write that was attacked must have ended.
+PATIENCE = 90.0
+WRITES = ("append", "overwrite", "fluent")
+#: What is killed, and of which kind of session.
+VICTIMS = {
+    "worker": "local[2,4]",
+    "driver JVM": "local[2,4]",
+    "driver Python": "local[2,4]",
+    "executor": "local-cluster[2,1,1024]",
+}
+#: An operator's name and the sum of its values.
+Content = dict[str, int]
+
+
+@dataclass
+class Driver:
+    """A running driver, with one request at a time."""
+
+    master: str
+    process: subprocess.Popen[str] = field(init=False)
+    answers: list[dict[str, Any]] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        command = [sys.executable, "-m", "faults.session", self.master]
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        self.process = subprocess.Popen(command, text=True, start_new_session=True, **pipes)
+        threading.Thread(target=self._listen, daemon=True).start()
+        self.wait_for("ready")
+
+    def _listen(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if line.startswith("{"):
+                self.answers.append(json.loads(line))
+
+    def ask(self, **request: Any) -> None:
+        """Have a write begin."""
+        self.answers.clear()
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
+        self.wait_for("began")
+
+    def wait_for(self, name: str, seconds: float = PATIENCE) -> Any:
+        """Return what the driver says under a name; None where it ended, or went on for too long."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            for answer in list(self.answers):
+                if name in answer:
+                    return answer[name]
+            if self.process.poll() is not None:
+                time.sleep(0.1)  # for what it has said last
+                return next((answer[name] for answer in self.answers if name in answer), None)
+            time.sleep(0.005)
+        return None
+
+    @property
+    def alive(self) -> bool:
+        """Whether another write can be asked of it."""
+        return self.process.poll() is None and bool(running("driver JVM", self.process.pid))
+
+    def stop(self) -> None:
+        """End it and all that it has started."""
+        kill_all(self.process.pid)
+        self.process.wait(30)
+
+
+def content_of(path: Path) -> Content | None:
+    """Read all entries of a savepoint: the sum of the values by operator; None where there is no savepoint."""
+    if not (path / "_metadata").exists():
+        return None
+    sums: Content = {}
+    for operator in Savepoint.open(str(path)).operators:
+        request = TableRequest(str(path), uid_hash=operator.operator_id.hex)
+        rows = total = 0
+        for partition in open_table(request).partitions(1):
+            for batch in partition.batches():
+                rows += batch.num_rows
+                total += pc.sum(batch.column("n")).as_py() or 0
+        assert rows == ROWS, f"{rows} rows of {ROWS} in operator {operator.operator_id.hex} of {path}"
+        sums[operator.operator_id.hex] = total
+    return sums
+
+
+def sum_of(version: int) -> int:
+    """The sum of an operator's values in one version."""
+    return ROWS * (ROWS - 1) // 2 + ROWS * version * STEP
+
+
+@dataclass
+class Attack:
+    """Runs one after another, in sessions that last until they are killed."""
+
+    folder: Path
+    random: random.Random
+    counts: Counter[str] = field(default_factory=Counter)
+    problems: list[str] = field(default_factory=list)
+    drivers: dict[str, Driver] = field(default_factory=dict)
+    #: Seconds that a write takes when nothing disturbs it, by session and kind.
+    durations: dict[tuple[str, str], float] = field(default_factory=dict)
+    version: int = 0
+
+    def driver(self, master: str) -> Driver:
+        """Return a session that works, with a savepoint to change."""
+        found = self.drivers.get(master)
+        if found is None or not found.alive:
+            if found is not None:
+                found.stop()
+            found = self.drivers[master] = Driver(master)
+            for kind in ("append", "overwrite"):  # Python workers start, code is compiled
+                self._undisturbed(found, kind)
+        return found
+
+    def run(self, victim: str, kind: str) -> None:
+        """Attack one write."""
+        master = VICTIMS[victim]
+        driver = self.driver(master)
+        if (master, kind) not in self.durations:
+            self.durations[master, kind] = self._undisturbed(driver, kind)
+        path, target = self._prepare(kind)
+        old = content_of(path)
+        driver.ask(kind=kind, path=str(path), target=str(target), version=self.version)
+        time.sleep(self.random.uniform(0, 1.1) * self.durations[master, kind])
+        hit = self._kill(driver, victim)
+        ended = driver.wait_for("ended")
+        if not driver.alive:
+            driver.stop()
+        self._judge(f"{kind}, {victim} killed, version {self.version}", kind, victim, hit, ended, path, target, old)
+
+    def stop(self) -> None:
+        """End all sessions."""
+        for driver in self.drivers.values():
+            driver.stop()
+
+    def _undisturbed(self, driver: Driver, kind: str) -> float:
+        path, target = self._prepare(kind)
+        before = time.monotonic()
+        driver.ask(kind=kind, path=str(path), target=str(target), version=self.version)
+        ended = driver.wait_for("ended")
+        assert ended == "written", driver.answers
+        return time.monotonic() - before
+
+    def _prepare(self, kind: str) -> tuple[Path, Path]:
+        """A copy of the base to be changed, and where a changed copy of it goes."""
+        self.version += 1
+        path, target = self.folder / f"sp-{self.version}", self.folder / f"copy-{self.version}"
+        shutil.copytree(self.base(), path)
+        return path, target
+
+    def base(self) -> Path:
+        """The savepoint that every run begins with, written once."""
+        path = self.folder / "base"
+        if not path.exists():
+            write_base(path)
+        return path
+
+    def _kill(self, driver: Driver, victim: str) -> bool:
+        pids = running(victim, driver.process.pid)
+        return bool(pids) and kill(self.random.choice(pids))
+
+    def _judge(
+        self, what: str, kind: str, victim: str, hit: bool, ended: str | None, path: Path, target: Path, old: Any
+    ) -> None:
+        published = target if kind == "fluent" else path
+        before = None if kind == "fluent" else old
+        try:
+            found = content_of(published)
+            untouched = kind != "fluent" or content_of(path) == old
+        except Exception as error:  # a savepoint that cannot be read is what is looked for
+            self.problems.append(f"{what}: {type(error).__name__}: {error}")
+            return
+        outcome = "old" if found == before else "new" if self._is_new(found, old, kind) else "neither"
+        told = ended or ("nothing" if victim.startswith("driver") else "no end")
+        self.counts[f"{victim}: {'killed' if hit else 'not met'}, told {told}, found the {outcome}"] += 1
+        allowed = {
+            "written": {"new"},
+            "failed": {"old", "new"} if hit else {"old"},
+            "nothing": {"old", "new"},
+            "no end": set(),
+        }[told]
+        if outcome not in allowed or not untouched:
+            self.problems.append(f"{what}: told {told}, found the {outcome}, base untouched: {untouched}: {found}")
+        else:
+            shutil.rmtree(path)
+            shutil.rmtree(target, ignore_errors=True)
+
+    def _is_new(self, found: Content | None, old: Content, kind: str) -> bool:
+        if found is None:
+            return False
+        expected = Counter(old.values())
+        if kind != "append":
+            expected[sum_of(0)] -= 1
+        expected[sum_of(self.version)] += 1
+        return Counter(found.values()) == +expected
+
+
+def write_base(path: Path) -> None:
+    """Two operators: ``changed``, and ``kept``, which no write touches."""
+    keys = list(range(ROWS))
+    for uid, version in (("changed", 0), ("kept", -1)):
+        table = pa.table({"key": keys, "n": [key + version * STEP for key in keys]})
+        plan = plan_write(WriteRequest(str(path), uid=uid), table.schema, None)
+        commit(plan, [write_rows(plan, 0, table.to_batches())])
+
+
+def attack(
+    folder: Path, runs: int, seed: int, victims: Sequence[str], report: Callable[[str], object] | None = None
+) -> tuple[Counter[str], list[str]]:
+    """Make some runs; return how often what was found, and what must not be.
+
+    Most runs kill workers, which leaves the session; one in five kills what ends it.
+    """
+    chance = random.Random(seed)
+    attacks = Attack(folder, chance)
+    lasting = [victim for victim in victims if not victim.startswith("driver")]
+    ending = [victim for victim in victims if victim.startswith("driver")]
+    # One kind of session after the other, so that two are never up at a time.
+    planned = [
+        chance.choice(ending if ending and (not lasting or number % 5 == 4) else lasting) for number in range(runs)
+    ]
+    planned.sort(key=lambda victim: VICTIMS[victim])
+    try:
+        for number, victim in enumerate(planned):
+            attacks.run(victim, WRITES[number % len(WRITES)])
+            if report is not None and number % 10 == 9:
+                report(f"{number + 1} of {runs} runs, {len(attacks.problems)} problems")
+    finally:
+        attacks.stop()
+    return attacks.counts, attacks.problems

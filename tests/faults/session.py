@@ -1,0 +1,78 @@
+"""A driver: writes what it is asked to on its standard input, a line of JSON each, and says how each write ended.
+
+Run as a process of its own, for it is killed. ``write`` is what a user would call:
+
+``append``     one more operator in the savepoint at the path
+``overwrite``  the operator ``changed`` of the savepoint at the path
+``fluent``     a changed copy of the savepoint at the path, at another path
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from pyspark_savepoint import Savepoint
+
+ROWS, TASKS = 20_000, 4
+#: What a version adds to every value, so that the sum of an operator's values says which version it is.
+STEP = 1_000_000
+
+
+def start(master: str) -> SparkSession:
+    """A session whose tasks are tried four times, and run twice where one is slow."""
+    conf = {
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": "1g",
+        "spark.log.level": "OFF",
+        "spark.speculation": "true",
+        "spark.speculation.interval": "100ms",
+        "spark.speculation.multiplier": "1.1",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    return SparkSession.builder.master(master).config(map=conf).getOrCreate()
+
+
+def rows_of(spark: SparkSession, version: int) -> DataFrame:
+    """The rows of one version."""
+    return spark.range(0, ROWS, 1, TASKS).selectExpr("id AS key", f"id + {version * STEP}L AS n")
+
+
+def write(spark: SparkSession, kind: str, path: str, target: str, version: int) -> None:
+    """One write, as a user calls it."""
+    rows = rows_of(spark, version)
+    if kind == "fluent":
+        Savepoint.load(spark, path).with_state("changed", "n", rows).write(target)
+        return
+    uid = "changed" if kind == "overwrite" else f"added-{version}"
+    rows.write.format("savepoint").option("uid", uid).mode(kind).save(path)
+
+
+def main() -> None:
+    """Answer requests until the input ends."""
+    spark = start(sys.argv[1])
+    say({"ready": True})
+    for line in sys.stdin:
+        request: dict[str, Any] = json.loads(line)
+        say({"began": True})
+        try:
+            write(spark, **request)
+        except Exception as error:  # whatever it is, the caller judges it by what is on the disk
+            say({"ended": "failed", "error": f"{type(error).__name__}: {error}"[:2000]})
+        else:
+            say({"ended": "written"})
+
+
+def say(answer: dict[str, Any]) -> None:
+    """One line for the caller."""
+    print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()
