@@ -22,16 +22,16 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-
 from faults.processes import kill, kill_all, running
 from faults.session import ROWS, STEP
-from pyspark_savepoint.formats.savepoint import Savepoint
-from pyspark_savepoint.statebackends.request import TableRequest
-from pyspark_savepoint.statebackends.tables import open_table
-from pyspark_savepoint.statebackends.writing.commit import commit
-from pyspark_savepoint.statebackends.writing.write_plan import plan_write
-from pyspark_savepoint.statebackends.writing.write_request import WriteRequest
-from pyspark_savepoint.statebackends.writing.write_task import write_rows
+
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.statebackends.writing.commit.committer import commit
+from pyspark_savepoint.statebackends.writing.commit.write_task import write_rows
+from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write
+from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest
 
 #: Seconds after which a write that was attacked must have ended.
 PATIENCE = 90.0
