@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from faults.runner import VICTIMS, attack  # noqa: E402  (the tests' folder has to be found first)
+from faults.runner import VICTIMS, attack
 
 
 def main() -> int:
