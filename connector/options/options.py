@@ -183,7 +183,11 @@ class SavepointReadOptions:
         flag, "decode PyFlink's pickled values where they are plain; nothing is ever unpickled", False, "false"
     )
     allow_outside: bool = option(
-        flag, "open files that the snapshot names outside its own directory and checkpoint root", False, "false"
+        flag,
+        "open files that the snapshot names outside its own directory and checkpoint root, such as changelogs in a "
+        "folder of their own",
+        False,
+        "false",
     )
     storage_options: str | None = option(storage, STORAGE_OPTIONS_DOC, shown="the environment")
     top: int = option(

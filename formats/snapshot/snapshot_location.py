@@ -5,15 +5,16 @@
     <checkpoint root>/chk-42/_metadata      the exclusive folder: "directory"
     <checkpoint root>/shared/<uuid>         files that several checkpoints share
     <checkpoint root>/taskowned/...         files that tasks own
-    <anywhere>/<job id>/dstl/<uuid>         changelogs, of the job whose id is the checkpoint root's name
+    <checkpoint root>/dstl/<uuid>           changelogs, where ``dstl.dfs.base-path`` is that of the checkpoints
+    <anywhere>/<job id>/dstl/<uuid>         changelogs, where it is not
     <anywhere>/savepoint-ab12cd/_metadata   a savepoint is a folder of its own
 
 A relative handle stays in the exclusive folder. An absolute one may name files of the exclusive folder and of the
-three kinds of folders of the checkpoint root. When it names another place, the checkpoint was moved, or the state
+four kinds of folders of the checkpoint root. When it names another place, the checkpoint was moved, or the state
 really lies elsewhere (entropy in S3 paths, state of a claimed snapshot): the tail of the recorded path (from
-``shared``, ``taskowned`` or ``chk-N`` on, or the file's name) is looked up here first, and only what the user allowed
-is read out there. Changelogs have a place of their own by design: those of this very job are read where they were
-recorded, or where they are beside the folders above the checkpoint after a move. Flink's twins:
+``shared``, ``taskowned``, ``dstl`` or ``chk-N`` on, or the file's name) is looked up here first, and only what the user
+allowed is read out there. Allowed changelogs of this very job are found where they were recorded, or where they are
+beside the folders above the checkpoint after a move. Flink's twins:
 ``AbstractFsCheckpointStorageAccess``, ``FsCheckpointStorageLocation``, ``FsStateChangelogStorage``.
 """
 
@@ -168,7 +169,12 @@ class SnapshotLocation:
         """Where a recorded file of this job's changelog may be: there, or in the same place beside a folder above."""
         root = self.checkpoint_root
         job = posixpath.basename(root or "")
-        if root is None or not JOB_ID.fullmatch(job) or parts[-3:-1] != [job, CHANGELOG_DIRECTORY]:
+        if (
+            not self.allow_outside
+            or root is None
+            or not JOB_ID.fullmatch(job)
+            or parts[-3:-1] != [job, CHANGELOG_DIRECTORY]
+        ):
             return
         places = [here] if here is not None else []
         above = root
@@ -185,7 +191,7 @@ class SnapshotLocation:
             path=recorded,
             expected=f"a file below {self.uri}, or moved along with the snapshot to {looked}",
             remedy=f"if the snapshot is to be trusted, set option '{ALLOW_OUTSIDE}' to true; "
-            "if it was moved, move its checkpoint folder as a whole (chk-N, shared, taskowned)",
+            "if it was moved, move its checkpoint folder as a whole (chk-N, shared, taskowned, dstl)",
         )
 
 
@@ -195,7 +201,9 @@ def is_checkpoint_directory(name: str) -> bool:
 
 
 def _is_state_folder(name: str) -> bool:
-    return name in (SHARED_STATE_DIRECTORY, TASK_OWNED_STATE_DIRECTORY) or is_checkpoint_directory(name)
+    return name in (SHARED_STATE_DIRECTORY, TASK_OWNED_STATE_DIRECTORY, CHANGELOG_DIRECTORY) or is_checkpoint_directory(
+        name
+    )
 
 
 def recorded_parts(recorded: str) -> list[str]:

@@ -34,7 +34,9 @@ WITHOUT_KEYS = {"inferred/pojo"}
 
 @pytest.fixture(params=CASES)
 def logged(request: pytest.FixtureRequest, flink_version: str, savepoint_of: SavepointOf) -> Snapshot:
-    return snapshot_of(savepoint_of(flink_version, format="checkpoint", **CASES[request.param]))
+    snapshot = snapshot_of(savepoint_of(flink_version, format="checkpoint", **CASES[request.param]))
+    snapshot.options["allow_outside"] = True  # the changelogs have a folder of their own
+    return snapshot
 
 
 def handles(snapshot: Snapshot) -> Iterator[ChangelogStateBackendHandle]:
@@ -59,7 +61,7 @@ def test_changes_and_what_was_materialized_read_to_what_went_in(logged: Snapshot
 
 
 def test_a_changelog_lists_its_states_as_others_do(logged: Snapshot) -> None:
-    (partition,) = open_table(TableRequest(logged.path)).partitions(1)
+    (partition,) = open_table(TableRequest(logged.path, allow_outside=True)).partitions(1)
 
     rows = [row for batch in partition.batches() for row in batch.to_pylist()]
 
