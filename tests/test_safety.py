@@ -35,6 +35,7 @@ ATTRIBUTES_BY_NAME = {
     "formats/keyed/heap_stream.py": 1,  # starts or stops
     "formats/rocksdb/entries.py": 1,  # the parts of an entry
     "formats/rocksdb/keyed_stream.py": 1,  # the parts of an entry
+    "formats/serializers/plug_ins.py": 3,  # the methods of a serializer
     "formats/serializers/sql/logical_streams.py": 1,  # fields of a logical type
     "formats/serializers/basic/primitives.py": 1,  # the kernel of a width
     "statebackends/processing/runtime/guard.py": 1,  # methods of a user's function that its base declares

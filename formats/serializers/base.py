@@ -25,6 +25,7 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Ints, Longs
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import UndecodableStateError, UnsupportedVersionError
+from pyspark_savepoint.formats.serializers import plug_ins
 from pyspark_savepoint.formats.serializers.layout import UNKNOWN, Layout
 
 T = TypeVar("T")
@@ -47,6 +48,10 @@ class TypeSerializer(ABC):
 
     #: True for values that nobody can decode without the user's code; they become BINARY.
     opaque: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        plug_ins.guard(cls)
 
     @classmethod
     @abstractmethod

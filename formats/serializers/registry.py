@@ -15,7 +15,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import ClassVar, TypeVar
 
 import pyarrow as pa
@@ -24,6 +24,7 @@ from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import SavepointError, UndecodableStateError
 from pyspark_savepoint.formats.serializers.base import COMPOSITE_MAGIC, SnapshotReader, TypeSerializer
+from pyspark_savepoint.formats.serializers.plug_ins import PlugIn
 
 ENTRY_POINT_GROUP = "pyspark_savepoint.serializers"
 
@@ -53,11 +54,17 @@ def known_serializers() -> dict[str, type[TypeSerializer]]:
     from pyspark_savepoint.formats.serializers import families
 
     families.load()
-    plugged = {entry.name: entry.load() for entry in entry_points(group=ENTRY_POINT_GROUP)}
-    for name, serializer in plugged.items():
-        if not (isinstance(serializer, type) and issubclass(serializer, TypeSerializer)):
-            raise TypeError(f"entry point {name!r} of {ENTRY_POINT_GROUP} is not a TypeSerializer: {serializer!r}")
-    return {**_REGISTRY, **plugged}
+    return {**_REGISTRY, **{entry.name: _plugged(entry) for entry in entry_points(group=ENTRY_POINT_GROUP)}}
+
+
+def _plugged(entry: EntryPoint) -> type[TypeSerializer]:
+    """The class of an entry point; UserFunctionError names the entry point and its package."""
+    package = f" of package {entry.dist.name} {entry.dist.version}" if entry.dist is not None else ""
+    with PlugIn(f"entry point {entry.name!r} = {entry.value!r}{package}", "its import"):
+        found = entry.load()
+        if not (isinstance(found, type) and issubclass(found, TypeSerializer)):
+            raise TypeError(f"{found!r:.200} is not a TypeSerializer")
+    return found
 
 
 def read_versioned(reader: SnapshotReader) -> TypeSerializer:

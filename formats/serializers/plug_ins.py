@@ -1,0 +1,82 @@
+"""Serializers of users: what they raise names them, and what they return is checked before anything builds on it."""
+
+from __future__ import annotations
+
+import functools
+import traceback
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+
+from pyspark_savepoint.formats.columns import Cursors
+from pyspark_savepoint.formats.errors import SavepointError, UserFunctionError
+
+HOME = "pyspark_savepoint."
+#: The methods that are called on serializers, and what those must return that others build on.
+METHODS: dict[str, type | tuple[type, ...] | None] = {
+    "read_snapshot": None,
+    "write_payload": None,
+    "flink_type": str,
+    "arrow_type": pa.DataType,
+    "length": int,
+    "layout": None,
+    "decode": pa.Array,
+    "sizes": None,
+    "encode": None,
+    "java_hash": None,
+}
+
+
+class PlugIn:
+    """Around a call of a plug-in: what it raises becomes a UserFunctionError that names it."""
+
+    def __init__(self, name: str, doing: str) -> None:
+        self.name = name
+        self.doing = doing
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        # sys.exit() in a plug-in would end Spark's worker, and say nothing of the plug-in.
+        if not isinstance(error, Exception | SystemExit):
+            return
+        if isinstance(error, SavepointError):
+            raise error.with_facts(function=self.name) from None
+        raise UserFunctionError(
+            f"the serializer plug-in failed in {self.doing}: {type(error).__name__}: {error}",
+            function=self.name,
+            remedy="the package that the plug-in is from must be mended, or removed",
+            traceback="\n" + "".join(traceback.format_exception(error)).rstrip(),
+        ) from None
+
+
+def guard(serializer: type) -> None:
+    """Put :class:`PlugIn` around the methods that a user's serializer declares."""
+    if serializer.__module__.startswith(HOME):
+        return
+    name = f"{serializer.__module__}.{serializer.__qualname__}"
+    for method, returned in METHODS.items():
+        member = serializer.__dict__.get(method)
+        if isinstance(member, classmethod):
+            setattr(serializer, method, classmethod(_guarded(member.__func__, name, method, returned)))
+        elif isinstance(member, property) and member.fget is not None:
+            setattr(serializer, method, property(_guarded(member.fget, name, method, returned)))
+        elif callable(member):
+            setattr(serializer, method, _guarded(member, name, method, returned))
+
+
+def _guarded(function: Callable[..., Any], name: str, method: str, returned: Any) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def call(self: Any, *arguments: Any, **more: Any) -> Any:
+        with PlugIn(name, method):
+            found = function(self, *arguments, **more)
+            if returned is not None and not isinstance(found, returned):
+                raise TypeError(f"{method} returned {type(found).__name__}, expected {returned.__name__}")
+            if method == "decode" and isinstance(arguments[0], Cursors) and len(found) != len(arguments[0]):
+                raise ValueError(f"decode returned {len(found)} values for {len(arguments[0])} cursors")
+        return found
+
+    return call
