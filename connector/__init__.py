@@ -72,7 +72,7 @@ _LAZY = {
     "SavepointDataSource": ("pyspark_savepoint.source.datasource", "SavepointDataSource"),
     "SavepointError": ("pyspark_savepoint.formats.errors", "SavepointError"),
     "diff": ("pyspark_savepoint.savepoint.differences", "diff"),
-    "history": ("pyspark_savepoint.savepoint.retained", "history"),
+    "history": ("pyspark_savepoint.savepoint.history", "history"),
     "register": ("pyspark_savepoint.catalog.table_functions", "register"),
 }
 

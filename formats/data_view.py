@@ -1,7 +1,7 @@
 """Java's ``DataInput`` and ``DataOutput`` over one buffer, bounds-checked.
 
 For headers and metadata: everything big-endian, every length checked against what is left before anything is
-allocated. Rows are decoded elsewhere (``columns.py``). Twins: ``DataInputDeserializer``, ``DataOutputSerializer``.
+allocated. Rows are decoded elsewhere (``columns.py``). Flink: ``DataInputDeserializer``, ``DataOutputSerializer``.
 """
 
 from __future__ import annotations

@@ -182,7 +182,7 @@ def fitted(parts: Sequence[str], limit: int) -> list[str]:
     """Return texts that have at most ``limit`` bytes together: the longest lose their middle.
 
     >>> fitted(["short", "x" * 100], 50)
-    ['short', 'xxxxxxxxxxxxxxxxxx[64 bytes]xxxxxxxxxxxxxxxxxx']
+    ['short', 'xxxxxxxxxxxxxxxxx[66 bytes]xxxxxxxxxxxxxxxxx']
     """
     sizes = sorted(len(part.encode("utf-8", "backslashreplace")) for part in parts)
     level = limit

@@ -23,7 +23,7 @@ from pyspark_savepoint.options.bootstrap_options import ProcessingOptions
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.schema import arrow_schema, spark_schema
 from pyspark_savepoint.options.write_options import SavepointWriteOptions
-from pyspark_savepoint.plan.operator_plan import Put
+from pyspark_savepoint.plan.operator_plan import StateInput
 from pyspark_savepoint.source.distribution import LAYOUT, key_by, layout_of
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES
@@ -38,7 +38,7 @@ from pyspark_savepoint.statebackends.processing.operators.operator_state import 
 from pyspark_savepoint.statebackends.processing.operators.process import ProcessPlan
 from pyspark_savepoint.statebackends.processing.operators.records import RecordOrder
 from pyspark_savepoint.statebackends.processing.operators.window_operator import WindowSpec
-from pyspark_savepoint.statebackends.processing.runtime.guard import expect_function
+from pyspark_savepoint.statebackends.processing.runtime.user_code import expect_function
 from pyspark_savepoint.statebackends.writing.planning.describe_key import describe_key
 from pyspark_savepoint.statebackends.writing.planning.entry_header import header_text
 from pyspark_savepoint.statebackends.writing.planning.flink_types import default_serializer
@@ -165,7 +165,7 @@ class KeyedRows:
         kind = pa.struct([schema.field(name) for name in self.source.columns])
         return default_serializer(kind, "element", version).flink_type
 
-    def operator_tables(self, options: Mapping[str, str]) -> list[Put]:
+    def operator_tables(self, options: Mapping[str, str]) -> list[StateInput]:
         """The entries of all states and timers as one table."""
         refuse_others(options)
         try:
@@ -178,7 +178,7 @@ class KeyedRows:
         entries = frame.mapInArrow(task, _with_layout(spark_schema(ENTRIES), layout))
         header = header_text(plan.descriptor.header(options.get("compression") == "snappy"))
         numbers = {MAX_PARALLELISM: str(plan.max_parallelism), "parallelism": str(parallelism)}
-        return [Put(entries, {**options, "table": "entries", "header": header, **numbers}, plan.descriptor)]
+        return [StateInput(entries, {**options, "table": "entries", "header": header, **numbers}, plan.descriptor)]
 
 
 def refuse_others(options: Mapping[str, str]) -> None:
@@ -207,7 +207,7 @@ class OperatorStateRows:
     processing: ProcessingOptions
     function: StateBootstrapFunction | BroadcastStateBootstrapFunction
 
-    def operator_tables(self, options: Mapping[str, str]) -> list[Put]:
+    def operator_tables(self, options: Mapping[str, str]) -> list[StateInput]:
         """A table for every state.
 
         The function runs once for each: what it makes of the records must not change from run to run.
@@ -231,5 +231,5 @@ class OperatorStateRows:
                 texts["key"] = state.key.flink_type
             table = {"SPLIT_DISTRIBUTE": "list", "UNION": "union", "BROADCAST": "broadcast"}[state.mode.value]
             rows = frame.mapInArrow(task, spark_schema(state_schema(state)))
-            tables.append(Put(rows, {"table": table, "state": state.name, "types": json.dumps(texts)}, state))
+            tables.append(StateInput(rows, {"table": table, "state": state.name, "types": json.dumps(texts)}, state))
         return tables

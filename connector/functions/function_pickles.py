@@ -15,7 +15,7 @@ from pyspark.serializers import CloudPickleSerializer
 
 from pyspark_savepoint.formats.errors import UserFunctionError
 from pyspark_savepoint.statebackends.processing.operators.window_operator import WindowSpec
-from pyspark_savepoint.statebackends.processing.runtime.guard import name_of
+from pyspark_savepoint.statebackends.processing.runtime.user_code import name_of
 
 F = TypeVar("F")
 

@@ -6,7 +6,7 @@
                 .transform(AccountBootstrapper()))
     Savepoint.create(spark, max_parallelism=128).with_operator("accounts", accounts).write(path)
 
-Every step is immutable and runs nothing. Twins: ``OperatorTransformation``, ``OneInputStateTransformation``,
+Every step is immutable and runs nothing. Flink: ``OperatorTransformation``, ``OneInputStateTransformation``,
 ``KeyedStateTransformation``, ``WindowedStateTransformation``, ``StateBootstrapTransformation``.
 """
 
@@ -31,7 +31,7 @@ from pyspark_savepoint.statebackends.processing.api.functions import (
     StateBootstrapFunction,
 )
 from pyspark_savepoint.statebackends.processing.api.windows import WindowAssigner
-from pyspark_savepoint.statebackends.processing.runtime.guard import expect_arguments, expect_function
+from pyspark_savepoint.statebackends.processing.runtime.user_code import expect_arguments, expect_function
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -1,7 +1,7 @@
 """``sp.read_keyed_state`` and ``sp.read_window``: reader functions over a snapshot, as DataFrames.
 
 Types come from the snapshot, the result's schema from the user. One task reads one execution vertex.
-Flink's twins: ``SavepointReader#readKeyedState``, ``WindowSavepointReader``.
+Flink: ``SavepointReader#readKeyedState``, ``WindowSavepointReader``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pyspark_savepoint.statebackends.processing.api.functions import KeyedStateR
 from pyspark_savepoint.statebackends.processing.api.state_descriptors import AggregateFunction
 from pyspark_savepoint.statebackends.processing.readers.keyed_reader import KeyedReaderPlan
 from pyspark_savepoint.statebackends.processing.readers.window_reader import WindowReaderPlan
-from pyspark_savepoint.statebackends.processing.runtime.guard import expect_function
+from pyspark_savepoint.statebackends.processing.runtime.user_code import expect_function
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -18,7 +18,7 @@ from pyspark_savepoint.statebackends.processing.api.state_descriptors import Agg
 from pyspark_savepoint.statebackends.processing.api.triggers import Trigger
 from pyspark_savepoint.statebackends.processing.api.windows import WindowAssigner
 from pyspark_savepoint.statebackends.processing.operators.window_operator import WindowSpec
-from pyspark_savepoint.statebackends.processing.runtime.guard import expect_function
+from pyspark_savepoint.statebackends.processing.runtime.user_code import expect_function
 
 if TYPE_CHECKING:
     from pyspark_savepoint.functions.operator_transformation import KeyedTransformation

@@ -32,7 +32,7 @@ STORAGE_OPTIONS_DOC = (
 Parse = Callable[[str], Any]
 
 
-class RefusedError(ValueError):
+class InvalidOptionValueError(ValueError):
     """What a value should have been; :func:`collect` says the rest."""
 
 
@@ -42,15 +42,15 @@ class RefusedError(ValueError):
 def text(value: str) -> str:
     """Anything but nothing."""
     if not value.strip():
-        raise RefusedError("not to be empty")
+        raise InvalidOptionValueError("not to be empty")
     return value
 
 
-def place(value: str) -> str:
+def absolute_path(value: str) -> str:
     """A path, absolute from here on: tasks begin relative paths elsewhere."""
     path = absolute(text(value))
     if path != value and not value.startswith(("/", "~")) and os.environ.get(OF_SESSION, EVERYBODYS) != EVERYBODYS:
-        raise RefusedError(
+        raise InvalidOptionValueError(
             "an absolute path or a URI: on Spark Connect a relative path is in a folder of the session on the server, "
             "which is deleted with the session"
         )
@@ -68,7 +68,7 @@ def choice(*choices: str) -> Parse:
     def parse(value: str) -> str:
         folded = value.strip().casefold()
         if folded not in choices:
-            raise RefusedError(" or ".join(choices))
+            raise InvalidOptionValueError(" or ".join(choices))
         return folded
 
     return parse
@@ -79,7 +79,7 @@ def whole_number(low: int, high: int) -> Parse:
 
     def parse(value: str) -> int:
         if not re.fullmatch(r"\s*[0-9]{1,18}\s*", value) or not low <= int(value) <= high:
-            raise RefusedError(f"a whole number from {low} to {high}")
+            raise InvalidOptionValueError(f"a whole number from {low} to {high}")
         return int(value)
 
     return parse
@@ -89,7 +89,7 @@ def names(value: str) -> tuple[str, ...]:
     """Names with commas between them."""
     found = tuple(name.strip() for name in value.split(",") if name.strip())
     if not found:
-        raise RefusedError("names with commas between them")
+        raise InvalidOptionValueError("names with commas between them")
     return found
 
 
@@ -102,7 +102,7 @@ def size(value: str) -> int:
     match = re.fullmatch(r"\s*([0-9]{1,12})\s*([kmgt]?)b?\s*", value.casefold())
     size = int(match[1]) << {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}[match[2]] if match else 0
     if not MIN_MEMORY <= size <= MAX_MEMORY:
-        raise RefusedError("a size from 1m to 1t, such as 64m")
+        raise InvalidOptionValueError("a size from 1m to 1t, such as 64m")
     return size
 
 
@@ -162,7 +162,7 @@ def collect(
             values[found.name] = found.metadata["parse"](texts[key])
         except OptionError as error:
             problems.append("; ".join([error.message, *(str(fact) for fact in error.facts.values())]))
-        except RefusedError as refused:
+        except InvalidOptionValueError as refused:
             problems.append(f"option '{name}' is {texts[key]!r}, expected {refused}")
     problems += conflicts(values)
     missing = [name for name, found in named(options) if found.default is MISSING and name.lower() not in texts]

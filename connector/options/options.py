@@ -17,7 +17,8 @@ from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALL
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.options.option_fields import (
     STORAGE_OPTIONS_DOC,
-    RefusedError,
+    InvalidOptionValueError,
+    absolute_path,
     choice,
     collect,
     flag,
@@ -25,7 +26,6 @@ from pyspark_savepoint.options.option_fields import (
     listed,
     names,
     option,
-    place,
     required,
     size,
     storage,
@@ -68,7 +68,7 @@ def _key_groups(value: str) -> tuple[tuple[int, int], ...]:
         match = re.fullmatch(r"\s*([0-9]{1,5})\s*(?:-\s*([0-9]{1,5})\s*)?", part)
         low, high = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if not low <= high < UPPER_BOUND_MAX_PARALLELISM:
-            raise RefusedError(
+            raise InvalidOptionValueError(
                 f"numbers and ranges of key groups from 0 to {UPPER_BOUND_MAX_PARALLELISM - 1}, such as 0-31,77"
             )
         ranges.append((low, high))
@@ -81,7 +81,7 @@ def _keys(value: str) -> str:
     except (ValueError, RecursionError):
         keys = None
     if not isinstance(keys, list):
-        raise RefusedError("""a JSON list of keys, such as [1, 2] or ["a"]""")
+        raise InvalidOptionValueError("""a JSON list of keys, such as [1, 2] or ["a"]""")
     return value
 
 
@@ -91,7 +91,7 @@ def _decimals(value: str) -> str:
     if match and 1 <= int(match[1]) <= MAX_DECIMAL_PRECISION and int(match[2]) <= int(match[1]):
         return f"{int(match[1])},{int(match[2])}"
     if folded not in ("auto", "string"):
-        raise RefusedError("auto, string, or precision and scale, such as 38,18")
+        raise InvalidOptionValueError("auto, string, or precision and scale, such as 38,18")
     return folded
 
 
@@ -99,7 +99,7 @@ def _entries(value: str) -> str:
     try:
         EntriesRequest.from_json(value)
     except (ValueError, TypeError, KeyError, RecursionError):
-        raise RefusedError("what the fluent API makes of it: it is not for users") from None
+        raise InvalidOptionValueError("what the fluent API makes of it: it is not for users") from None
     return value
 
 
@@ -111,7 +111,7 @@ class SavepointReadOptions:
     """The options of one read, parsed and checked."""
 
     path: str = required(
-        place,
+        absolute_path,
         "the directory of a savepoint or checkpoint, its `_metadata` file, or a directory that holds several; what "
         "`load(path)` is given",
     )

@@ -17,14 +17,14 @@ from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
 from pyspark_savepoint.options.option_fields import (
     STORAGE_OPTIONS_DOC,
-    RefusedError,
+    InvalidOptionValueError,
+    absolute_path,
     choice,
     collect,
     given_names,
     listed,
     names,
     option,
-    place,
     required,
     size,
     storage,
@@ -62,7 +62,7 @@ def _columns(value: str) -> tuple[str, ...]:
 def _json_names(value: str) -> list[str]:
     parsed = _json(value)
     if not isinstance(parsed, list) or not parsed or not all(isinstance(name, str) for name in parsed):
-        raise RefusedError("""names with commas between them, or a JSON list of names, such as ["a", "b"]""")
+        raise InvalidOptionValueError("""names with commas between them, or a JSON list of names, such as ["a", "b"]""")
     return parsed
 
 
@@ -76,7 +76,7 @@ def _json(value: str) -> Any:
 def _texts(value: str) -> dict[str, str]:
     parsed = _json(value)
     if not isinstance(parsed, dict) or not all(isinstance(item, str) for item in parsed.values()):
-        raise RefusedError("""a JSON object of texts, such as {"column": "..."}""")
+        raise InvalidOptionValueError("""a JSON object of texts, such as {"column": "..."}""")
     return parsed
 
 
@@ -84,7 +84,7 @@ def _kinds(value: str) -> dict[str, str]:
     kinds = {column: kind.strip().casefold() for column, kind in _texts(value).items()}
     wrong = sorted(set(kinds.values()) - set(STATE_KINDS))
     if wrong:
-        raise RefusedError(f"""a JSON object of columns to {", ".join(STATE_KINDS)}, not {listed(wrong)}""")
+        raise InvalidOptionValueError(f"""a JSON object of columns to {", ".join(STATE_KINDS)}, not {listed(wrong)}""")
     return kinds
 
 
@@ -102,7 +102,7 @@ def _flink_version(value: str) -> tuple[int, int]:
     match = re.fullmatch(r"\s*([12])\.([0-9]{1,2})(?:\.[0-9]{1,3})?\s*", value)
     version = (int(match[1]), int(match[2])) if match else (0, 0)
     if not OLDEST_PART <= version <= NEWEST:
-        raise RefusedError("a version of Flink from 1.16 on, such as 1.20 or 2.2")
+        raise InvalidOptionValueError("a version of Flink from 1.16 on, such as 1.20 or 2.2")
     return version
 
 
@@ -110,17 +110,17 @@ def _uid_hash(value: str) -> str:
     try:
         return OperatorID.from_hex(value).hex
     except OptionError:
-        raise RefusedError("32 hex digits; if this is the operator's uid, give it as option 'uid'") from None
+        raise InvalidOptionValueError("32 hex digits; if this is the operator's uid, give it as option 'uid'") from None
 
 
 def _types_from(value: str) -> str:
     path, mark, operator = text(value).partition("#")
-    return place(path) + mark + operator
+    return absolute_path(path) + mark + operator
 
 
 def _fragment(value: str) -> str:
     if not re.fullmatch(r"[a-z0-9]+/[a-z0-9]+", value):
-        raise RefusedError("what the fluent API makes of it: it is not for users")
+        raise InvalidOptionValueError("what the fluent API makes of it: it is not for users")
     return value
 
 
@@ -131,7 +131,7 @@ def _fragment(value: str) -> str:
 class SavepointWriteOptions:
     """The options of one write, parsed and checked."""
 
-    path: str = required(place, "the directory of the savepoint, new or existing; what `save(path)` is given")
+    path: str = required(absolute_path, "the directory of the savepoint, new or existing; what `save(path)` is given")
     uid: str | None = option(text, "the operator, by the uid that its job gives it")
     uid_hash: str | None = option(_uid_hash, "the operator, by its uid hash (32 hex digits)")
     operator_name: str | None = option(

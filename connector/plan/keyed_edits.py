@@ -30,7 +30,7 @@ from pyspark_savepoint.formats.snapshot.changes import has_channel_state
 from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.options.schema import arrow_schema, spark_schema
 from pyspark_savepoint.options.write_options import SavepointWriteOptions
-from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, PlannedState, Put
+from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, PlannedState, StateInput
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, StateKind
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES, KEYED_ENTRIES, SERIALIZED_KEY
 from pyspark_savepoint.statebackends.model.request import EntriesRequest
@@ -45,7 +45,7 @@ from pyspark_savepoint.statebackends.writing.rows.entry_encoder import (
     Regroup,
     key_columns,
 )
-from pyspark_savepoint.statebackends.writing.rows.renumbered import Renumbered
+from pyspark_savepoint.statebackends.writing.rows.remap_state_ids import RemapStateIds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -57,7 +57,7 @@ READ_OPTIONS = frozenset({"allowOutside", "kryo", "memory", OPTION})
 
 
 def with_states(plan: OperatorPlan) -> OperatorPlan:
-    """The plan with its states: those of the base, from the heads of its files."""
+    """The plan with its states: those of the base, from the headers of its files."""
     if plan.states is not None:
         return plan
     if plan.base is None:
@@ -207,19 +207,21 @@ def _base_entries(
     return _regrouped(plan, entries) if plan.rehashes and not by_hash else entries
 
 
-def _put_entries(plan: OperatorPlan, put: Put, numbers: Mapping[tuple[str, str], int], with_keys: bool) -> DataFrame:
+def _put_entries(
+    plan: OperatorPlan, put: StateInput, numbers: Mapping[tuple[str, str], int], with_keys: bool
+) -> DataFrame:
     assert isinstance(put.descriptor, KeyedDescriptor)
     states = put.descriptor.states
     own = tuple(numbers.get((state.name, TIMERS if state.kind is StateKind.TIMER else KEYED), -1) for state in states)
     if put.options["table"] == ENTRIES_TABLE:
-        renumbered = Renumbered(put.descriptor, own, with_keys)
+        renumbered = RemapStateIds(put.descriptor, own, with_keys)
         return put.frame.mapInArrow(renumbered, spark_schema(KEYED_ENTRIES if with_keys else ENTRIES))
     encoder = EntryEncoder(write_plan(plan, put), own, with_keys)
     schema = spark_schema(KEYED_ENTRIES if with_keys else ENTRIES)
     return put.frame.mapInArrow(encoder, schema)
 
 
-def write_plan(plan: OperatorPlan, put: Put) -> WritePlan:
+def write_plan(plan: OperatorPlan, put: StateInput) -> WritePlan:
     """What the rows of a table are encoded by."""
     given = {"path": "/", "uidHash": plan.identifier.operator_id.hex, **put.options}
     request = replace(SavepointWriteOptions.parse(given).request(overwrite=False), uid=plan.identifier.uid)

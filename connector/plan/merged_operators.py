@@ -14,12 +14,12 @@ from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, StateM
 from pyspark_savepoint.formats.snapshot.changes import has_channel_state
 from pyspark_savepoint.options.schema import spark_schema
 from pyspark_savepoint.plan.keyed_edits import EditedState, edited_state, refuse_raw_state, with_states
-from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, PlannedState, Put
+from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, PlannedState, StateInput
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, StateDescriptor, StateKind
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES, is_timer
 from pyspark_savepoint.statebackends.writing.planning.entry_header import header_text
 from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRIES as ENTRIES_TABLE
-from pyspark_savepoint.statebackends.writing.rows.renumbered import Renumbered
+from pyspark_savepoint.statebackends.writing.rows.remap_state_ids import RemapStateIds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -46,7 +46,7 @@ def merged_operator(spark: SparkSession, source: OperatorPlan, into: OperatorPla
             )
     header = KeyedBackendHeader(into.compressed, taken.header.key_serializer, tuple(metas))
     frames = [_renumbered(one, header) for one in (own, taken) if one is not None]
-    put = Put(
+    put = StateInput(
         frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1]),
         {"table": ENTRIES_TABLE, "header": header_text(header)},
         _descriptor(header),
@@ -112,7 +112,7 @@ def _renumbered(edited: EditedState, header: KeyedBackendHeader) -> DataFrame:
     """Entries with the numbers that their states have in the common head."""
     numbers = {_identity(meta): number for number, meta in enumerate(header.states)}
     places = tuple(numbers[_identity(meta)] for meta in edited.header.states)
-    task = Renumbered(_descriptor(edited.header), places, with_keys=False)
+    task = RemapStateIds(_descriptor(edited.header), places, with_keys=False)
     return edited.frame.mapInArrow(task, spark_schema(ENTRIES))
 
 

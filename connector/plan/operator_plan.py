@@ -51,7 +51,7 @@ class Base:
 
 
 @dataclass(frozen=True)
-class Put:
+class StateInput:
     """A table that is put into an operator: rows, how they are written (options of the data source), what they are."""
 
     frame: DataFrame
@@ -63,7 +63,7 @@ class Put:
 class OperatorRows(Protocol):
     """What makes rows for an operator by itself: user functions do."""
 
-    def operator_tables(self, options: Mapping[str, str]) -> Sequence[Put]:
+    def operator_tables(self, options: Mapping[str, str]) -> Sequence[StateInput]:
         """Tables of the operator's state; the options say ``maxParallelism``, and what the user said more."""
 
 
@@ -103,7 +103,7 @@ class OperatorPlan:
     key_serializer: TypeSerializer | None = None
     compressed: bool = False
     raw_timers: bool = False
-    puts: tuple[Put, ...] = ()
+    puts: tuple[StateInput, ...] = ()
     deletions: tuple[tuple[int, DataFrame], ...] = ()
     new_max_parallelism: int | None = None
     key_hashes: DataFrame | None = None
@@ -146,7 +146,7 @@ class OperatorPlan:
 
     # -- changes ---------------------------------------------------------------------------------------------
 
-    def with_put(self, put: Put, states: Iterable[PlannedState], replaces: bool) -> OperatorPlan:
+    def with_put(self, put: StateInput, states: Iterable[PlannedState], replaces: bool) -> OperatorPlan:
         """Put in a table that gives these states; StateExistsError where one is there and shall not be replaced."""
         kept = list(self.states or ())
         for new in states:

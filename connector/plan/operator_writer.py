@@ -20,7 +20,7 @@ from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint as Snapshot
 from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocation
 from pyspark_savepoint.plan.keyed_edits import edited_state
-from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, Put
+from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, StateInput
 from pyspark_savepoint.source.distribution import by_key_group, cores, key_by, layout_of
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
 from pyspark_savepoint.statebackends.model.entry_bytes import KEY, KEY_GROUP
@@ -89,7 +89,7 @@ class OperatorWriter:
         asked = [int(put.options["parallelism"]) for put in self.plan.puts if "parallelism" in put.options]
         return max(asked, default=None)
 
-    def _laid_out(self, put: Put) -> DataFrame:
+    def _laid_out(self, put: StateInput) -> DataFrame:
         """The rows of a table where their subtasks write them, unless they are there already."""
         if put.options["table"] == ENTRIES or layout_of(put.frame.schema) is not None:
             return put.frame
@@ -98,7 +98,7 @@ class OperatorWriter:
         keys, limit = put.descriptor.key_columns, self.plan.max_parallelism
         return key_by(put.frame, *keys, max_parallelism=limit, parallelism=self.parallelism, **given)
 
-    def _direct(self) -> Put | None:
+    def _direct(self) -> StateInput | None:
         """The one table that is all of the keyed state, as it was given."""
         states = self.plan.of_kind(KEYED, TIMERS)
         sources = {state.put for state in states}

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 UID_HASH = re.compile(r"[0-9a-f]{32}")
-Named = str | OperatorIdentifier
+OperatorRef = str | OperatorIdentifier
 
 
-def identifier_of(named: Named) -> OperatorIdentifier:
+def identifier_of(named: OperatorRef) -> OperatorIdentifier:
     """A uid, or the uid hash that 32 lower-case hex digits are; who has such a uid gives an OperatorIdentifier.
 
     >>> print(identifier_of("my-uid"))
@@ -57,7 +57,7 @@ class SavepointPlan:
         usual = max(set(numbers), key=numbers.count) if numbers else DEFAULT_MAX_PARALLELISM
         return cls(tuple(plans), (snapshot.metadata,), usual)
 
-    def find(self, named: Named) -> OperatorPlan | None:
+    def find(self, named: OperatorRef) -> OperatorPlan | None:
         """The operator of a uid or uid hash; None where there is none."""
         wanted = identifier_of(named)
         for operator in self.operators:
@@ -67,7 +67,7 @@ class SavepointPlan:
         recorded = [operator for operator in self.operators if named == operator.identifier.uid]
         return recorded[0] if recorded else None
 
-    def operator(self, named: Named) -> OperatorPlan:
+    def operator(self, named: OperatorRef) -> OperatorPlan:
         """The operator of a uid or uid hash; OperatorNotFoundError names the nearest."""
         found = self.find(named)
         if found is not None:
@@ -84,7 +84,7 @@ class SavepointPlan:
         """An operator without state."""
         return OperatorPlan(identifier, name, default_max_parallelism=self.max_parallelism, states=())
 
-    def taken(self, other: SavepointPlan, named: Named) -> SavepointPlan:
+    def taken(self, other: SavepointPlan, named: OperatorRef) -> SavepointPlan:
         """One operator of another savepoint more."""
         plan = self.with_new(other.operator(named))
         return replace(plan, bases=(*self.bases, *(base for base in other.bases if base not in self.bases)))

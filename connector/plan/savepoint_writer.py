@@ -19,8 +19,8 @@ from pyspark_savepoint.formats.errors import OptionError, StateExistsError
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, write_metadata
 from pyspark_savepoint.formats.snapshot.changes import (
     assemble,
-    identified,
     target_version,
+    with_identifier,
     with_keyed_state,
     with_operator_state,
 )
@@ -84,7 +84,7 @@ class SavepointWriter:
             published = True
         finally:
             if not published:
-                self.staging.forsake(names)
+                self.staging.rollback(names)
             self.staging.discard(keep=names if published else ())
             if not published and not was_there:
                 filesystem.delete_empty_directory(directory)
@@ -105,7 +105,7 @@ class SavepointWriter:
     def _operator(self, number: int, plan: OperatorPlan, kept: OperatorState) -> OperatorState:
         # Spark looks for Python data sources in the thread's active session, which this makes of the user's.
         self.spark.createDataFrame([], "nothing INT")
-        operator = replace(identified(kept, plan.identifier), name=plan.name, max_parallelism=plan.max_parallelism)
+        operator = replace(with_identifier(kept, plan.identifier), name=plan.name, max_parallelism=plan.max_parallelism)
         writer = OperatorWriter(self.spark, plan, self.given, self.staging, f"op{number}", self.version)
         if plan.edits_keyed_state:
             written = writer.keyed_state()

@@ -71,7 +71,7 @@ def _hidden(savepoint: Savepoint) -> dict[str, str]:
 
 
 def _is_opaque(base: Base) -> bool:
-    """Whether a key or keyed state is of a type whose end nobody can tell; the heads of the files say it."""
+    """Whether a key or keyed state is of a type whose end nobody can tell; the headers of the files say it."""
     for header in OperatorHeaders.read(base.snapshot, base.operator).headers:
         values = [serializer for meta in header.states for serializer in meta.serializers.values()]
         if any(serializer.opaque_parts() for serializer in (header.key_serializer, *values)):

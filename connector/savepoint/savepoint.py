@@ -7,7 +7,7 @@
     sp.keyed_state("accounts").where("total > 100")
     sp.remove_operator("audit").change_operator_identifier("accounts", "customers").write("/savepoints/new")
 
-Flink's twins: ``SavepointReader``, ``SavepointWriter``.
+Flink: ``SavepointReader``, ``SavepointWriter``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint as Snapshot
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.paths import located, reached
-from pyspark_savepoint.plan.savepoint_plan import Named, SavepointPlan, identifier_of
+from pyspark_savepoint.plan.savepoint_plan import OperatorRef, SavepointPlan, identifier_of
 from pyspark_savepoint.savepoint.insights import SavepointInsights
 from pyspark_savepoint.savepoint.savepoint_edits import SavepointEdits
 from pyspark_savepoint.savepoint.savepoint_tables import SavepointTables
@@ -94,7 +94,7 @@ class Savepoint(SavepointTables, SavepointEdits, SavepointInsights):
         ``flink_version``, ``state_backend`` and ``classes`` (Java names of classes that the job has beside those in
         its types) are for graphs, which do not have them.
         """
-        from pyspark_savepoint.savepoint.identify import restore_table
+        from pyspark_savepoint.savepoint.restore_checks import restore_table
 
         return restore_table(
             self,
@@ -107,7 +107,7 @@ class Savepoint(SavepointTables, SavepointEdits, SavepointInsights):
             stream_graph_hasher=stream_graph_hasher,
         )
 
-    def assign_uid(self, operator: Named, uid: str) -> Savepoint:
+    def assign_uid(self, operator: OperatorRef, uid: str) -> Savepoint:
         """With a uid for an operator that had none, and was known by its hash."""
         return self.assign_uids({str(identifier_of(operator).operator_id): uid})
 
@@ -116,19 +116,19 @@ class Savepoint(SavepointTables, SavepointEdits, SavepointInsights):
 
         The graph is that of the job as it was when it took the snapshot, but with the uids that it sets now.
         """
-        from pyspark_savepoint.savepoint.identify import with_uids
+        from pyspark_savepoint.savepoint.restore_checks import with_uids
 
         return with_uids(self, uids)
 
     def restore_plan(self, job: Job | Savepoint, *, stream_graph_hasher: str = "v2") -> DataFrame:
         """Which state goes to which subtask of the job: one row per operator and subtask."""
-        from pyspark_savepoint.savepoint.identify import plan_table
+        from pyspark_savepoint.savepoint.restore_checks import plan_table
 
         return plan_table(self, job, stream_graph_hasher)
 
     def operator_at(self, graph: StreamGraph, name: str, *, stream_graph_hasher: str = "v2") -> OperatorIdentifier:
         """The operator at a place in the job's graph, by its name there: for operators without uid."""
-        from pyspark_savepoint.savepoint.identify import identifier_at
+        from pyspark_savepoint.savepoint.restore_checks import identifier_at
 
         return identifier_at(self, graph, name, stream_graph_hasher)
 

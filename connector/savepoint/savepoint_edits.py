@@ -9,8 +9,8 @@ from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.plan.keyed_edits import with_keys_deleted, with_states
 from pyspark_savepoint.plan.merged_operators import merged_operator
 from pyspark_savepoint.plan.operator_plan import OperatorPlan, OperatorRows
-from pyspark_savepoint.plan.puts import put_rows, put_state, put_table
-from pyspark_savepoint.plan.savepoint_plan import Named, SavepointPlan, identifier_of
+from pyspark_savepoint.plan.savepoint_plan import OperatorRef, SavepointPlan, identifier_of
+from pyspark_savepoint.plan.state_inputs import put_rows, put_state, put_table
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
     BROADCAST,
     KEYED_STATE,
@@ -39,7 +39,7 @@ class SavepointEdits:
 
     def with_operator(
         self,
-        uid: Named,
+        uid: OperatorRef,
         source: DataFrame | SavepointEdits | OperatorRows | None = None,
         *,
         key: str | Sequence[str] | None = None,
@@ -77,15 +77,15 @@ class SavepointEdits:
             changed = put_rows(new, source, options)
         return self._planned(plan.with_changed(new, changed))
 
-    def remove_operator(self, uid: Named) -> Self:
+    def remove_operator(self, uid: OperatorRef) -> Self:
         """Without an operator and all its state."""
         return self._planned(self.plan.without(self.plan.operator(uid)))
 
-    def change_operator_identifier(self, old: Named, new: Named) -> Self:
+    def change_operator_identifier(self, old: OperatorRef, new: OperatorRef) -> Self:
         """With an operator under another uid, or uid hash."""
         return self._planned(self.plan.with_identifier(self.plan.operator(old), identifier_of(new)))
 
-    def copy_operator(self, uid: Named, new: Named) -> Self:
+    def copy_operator(self, uid: OperatorRef, new: OperatorRef) -> Self:
         """With an operator a second time, under another uid: to be split, by states or by keys.
 
         ``sp.copy_operator("a", "b").remove_state("a", "x").remove_state("b", "y")``
@@ -93,7 +93,7 @@ class SavepointEdits:
         copied = SavepointPlan().taken(self.plan, uid)
         return self._planned(self.plan.merged(copied.with_identifier(copied.operators[0], identifier_of(new))))
 
-    def merge_operator(self, uid: Named, *, into: Named) -> Self:
+    def merge_operator(self, uid: OperatorRef, *, into: OperatorRef) -> Self:
         """Without an operator, whose keyed state and timers another one has then beside its own, byte for byte.
 
         States go by name: those that both have are of the same type, or renamed before, and no key is in both.
@@ -123,28 +123,30 @@ class SavepointEdits:
     # -- states of an operator -------------------------------------------------------------------------------
 
     def with_window_state(
-        self, uid: Named, df: DataFrame, *, key: str | Sequence[str] | None = None, **options: Any
+        self, uid: OperatorRef, df: DataFrame, *, key: str | Sequence[str] | None = None, **options: Any
     ) -> Self:
         """With window state of an operator: a row for each key and ``window``, a column for each state."""
         return self._changed(uid, lambda plan: put_table(plan, df, WINDOW_STATE, {"key": key, **options}))
 
-    def with_timers(self, uid: Named, df: DataFrame, *, key: str | Sequence[str] | None = None, **options: Any) -> Self:
+    def with_timers(
+        self, uid: OperatorRef, df: DataFrame, *, key: str | Sequence[str] | None = None, **options: Any
+    ) -> Self:
         """With timers of an operator: key, ``timestamp``, ``domain`` (``event``, ``processing``), ``service``."""
         return self._changed(uid, lambda plan: put_table(plan, df, TIMERS, {"key": key, **options}))
 
-    def with_list_state(self, uid: Named, name: str, df: DataFrame, **options: Any) -> Self:
+    def with_list_state(self, uid: OperatorRef, name: str, df: DataFrame, **options: Any) -> Self:
         """With a list state of an operator (split over its subtasks): a row for each element."""
         return self._changed(uid, lambda plan: put_table(plan, df, LIST, {"state": name, **options}))
 
-    def with_union_state(self, uid: Named, name: str, df: DataFrame, **options: Any) -> Self:
+    def with_union_state(self, uid: OperatorRef, name: str, df: DataFrame, **options: Any) -> Self:
         """With a union list state of an operator: a row for each element."""
         return self._changed(uid, lambda plan: put_table(plan, df, UNION, {"state": name, **options}))
 
-    def with_broadcast_state(self, uid: Named, name: str, df: DataFrame, **options: Any) -> Self:
+    def with_broadcast_state(self, uid: OperatorRef, name: str, df: DataFrame, **options: Any) -> Self:
         """With a broadcast state of an operator: ``key`` and ``value``."""
         return self._changed(uid, lambda plan: put_table(plan, df, BROADCAST, {"state": name, **options}))
 
-    def with_state(self, uid: Named, name: str, df: DataFrame, **options: Any) -> Self:
+    def with_state(self, uid: OperatorRef, name: str, df: DataFrame, **options: Any) -> Self:
         """With one state of an operator replaced, or added; its other states, and its timers, stay byte for byte.
 
         ``df`` has the key and the state, as they are read (the state's column has its name, or is the only other one).
@@ -153,21 +155,21 @@ class SavepointEdits:
         """
         return self._changed(uid, lambda plan: put_state(plan, name, df, options))
 
-    def remove_state(self, uid: Named, name: str) -> Self:
+    def remove_state(self, uid: OperatorRef, name: str) -> Self:
         """Without one state of an operator, or without the timers of a service."""
         return self._changed(uid, lambda plan: with_states(plan).without_state(name))
 
-    def rename_state(self, uid: Named, old: str, new: str) -> Self:
+    def rename_state(self, uid: OperatorRef, old: str, new: str) -> Self:
         """With one state of an operator, or a timer service, under another name."""
         return self._changed(uid, lambda plan: with_states(plan).with_renamed_state(old, new))
 
-    def delete_keys(self, uid: Named, keys: DataFrame) -> Self:
+    def delete_keys(self, uid: OperatorRef, keys: DataFrame) -> Self:
         """Without some keys: none of the operator's keyed states, windows and timers has them then.
 
         ``keys`` has column ``key`` as it is read, or one column, or the fields of a composite key.
         """
         return self._changed(uid, lambda plan: with_keys_deleted(plan, keys))
 
-    def _changed(self, uid: Named, change: Callable[[OperatorPlan], OperatorPlan]) -> Self:
+    def _changed(self, uid: OperatorRef, change: Callable[[OperatorPlan], OperatorPlan]) -> Self:
         operator = self.plan.operator(uid)
         return self._planned(self.plan.with_changed(operator, change(operator)))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.options.option_values import to_options
-from pyspark_savepoint.plan.savepoint_plan import Named, SavepointPlan
+from pyspark_savepoint.plan.savepoint_plan import OperatorRef, SavepointPlan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,38 +48,38 @@ class SavepointTables:
         """The same as :meth:`operators`, by the name of the table (FLIP-512)."""
         return self.table(table="metadata")
 
-    def keyed_state(self, uid: Named, **options: Any) -> DataFrame:
+    def keyed_state(self, uid: OperatorRef, **options: Any) -> DataFrame:
         """Every key once, with a column for each state."""
         return self.table(**self._named(uid), table="keyed_state", **options)
 
-    def window_state(self, uid: Named, **options: Any) -> DataFrame:
+    def window_state(self, uid: OperatorRef, **options: Any) -> DataFrame:
         """Every key and window once, with a column for each state."""
         return self.table(**self._named(uid), table="window_state", **options)
 
-    def timers(self, uid: Named, **options: Any) -> DataFrame:
+    def timers(self, uid: OperatorRef, **options: Any) -> DataFrame:
         """Every timer."""
         return self.table(**self._named(uid), table="timers", **options)
 
-    def list_state(self, uid: Named, name: str, **options: Any) -> DataFrame:
+    def list_state(self, uid: OperatorRef, name: str, **options: Any) -> DataFrame:
         """The elements of a list state of the operator (split over its subtasks)."""
         return self.table(**self._named(uid), table="operator_state", state=name, **options)
 
-    def union_state(self, uid: Named, name: str, **options: Any) -> DataFrame:
+    def union_state(self, uid: OperatorRef, name: str, **options: Any) -> DataFrame:
         """The elements of a union list state of the operator."""
         return self.table(**self._named(uid), table="operator_state", state=name, **options)
 
-    def broadcast_state(self, uid: Named, name: str, **options: Any) -> DataFrame:
+    def broadcast_state(self, uid: OperatorRef, name: str, **options: Any) -> DataFrame:
         """The entries of a broadcast state: key and value."""
         return self.table(**self._named(uid), table="operator_state", state=name, **options)
 
-    def _named(self, uid: Named) -> dict[str, str]:
+    def _named(self, uid: OperatorRef) -> dict[str, str]:
         """The options that name an operator; OperatorNotFoundError names the nearest."""
         return {"uidHash": self.plan.operator(uid).identifier.operator_id.hex}
 
     # -- functions -------------------------------------------------------------------------------------------
 
     def read_keyed_state(
-        self, uid: Named, function: KeyedStateReaderFunction, schema: str | StructType, **options: Any
+        self, uid: OperatorRef, function: KeyedStateReaderFunction, schema: str | StructType, **options: Any
     ) -> DataFrame:
         """What a reader function yields of every key, with all of its states and timers.
 
@@ -92,7 +92,7 @@ class SavepointTables:
 
     def read_window(
         self,
-        uid: Named,
+        uid: OperatorRef,
         function: WindowReaderFunction,
         schema: str | StructType,
         *,
@@ -107,7 +107,7 @@ class SavepointTables:
 
         return read_window(self.spark, *self._named_options(uid, options), function, schema, aggregate)
 
-    def _named_options(self, uid: Named, options: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+    def _named_options(self, uid: OperatorRef, options: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
         if self.path is None:
             raise OptionError(
                 "this savepoint is not written yet, so it has no state to read",

@@ -17,7 +17,7 @@ class SavepointDataSource(DataSource):
     """Savepoints and checkpoints of Apache Flink as tables."""
 
     #: Warnings that :meth:`schema` has shown; Spark pickles them along to the process that makes the reader.
-    told: tuple[str, ...] = ()
+    shown_warnings: tuple[str, ...] = ()
 
     @classmethod
     def name(cls) -> str:
@@ -37,28 +37,28 @@ class SavepointDataSource(DataSource):
         except SavepointError as error:
             raise error.with_traceback(None) from None
         warn(iter(table.warnings))
-        self.told = table.warnings
+        self.shown_warnings = table.warnings
         return spark_schema(table.schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of the columns of the schema, which may be a user's."""
         from pyspark_savepoint.formats.errors import SavepointError
         from pyspark_savepoint.options.options import SavepointReadOptions
-        from pyspark_savepoint.source.reader import SavepointReader
+        from pyspark_savepoint.source.reader import SavepointDataSourceReader
 
         try:
             options = SavepointReadOptions.parse(self.options)
         except SavepointError as error:
             raise error.with_traceback(None) from None
-        return SavepointReader(options, schema, self.told)
+        return SavepointDataSourceReader(options, schema, self.shown_warnings)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """A writer of one part of one operator; everything that can be refused is refused here."""
         from pyspark_savepoint.formats.errors import SavepointError
         from pyspark_savepoint.options.write_options import SavepointWriteOptions
-        from pyspark_savepoint.source.writer import SavepointWriter
+        from pyspark_savepoint.source.writer import SavepointDataSourceWriter
 
         try:
-            return SavepointWriter(SavepointWriteOptions.parse(self.options), schema, overwrite)
+            return SavepointDataSourceWriter(SavepointWriteOptions.parse(self.options), schema, overwrite)
         except SavepointError as error:
             raise error.with_traceback(None) from None

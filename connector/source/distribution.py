@@ -2,7 +2,7 @@
 
 A sink cannot ask Spark for a distribution, so the user (or the fluent API) does: after :func:`key_by` every task writes
 the state file of one subtask, and the commit only names the files. Without it any DataFrame is written correctly too,
-but the commit merges the rows of all tasks by itself. Flink's twins: ``DataStream#keyBy``, ``KeyGroupRangeAssignment``.
+but the commit merges the rows of all tasks by itself. Flink: ``DataStream#keyBy``, ``KeyGroupRangeAssignment``.
 """
 
 from __future__ import annotations

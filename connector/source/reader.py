@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from pyspark_savepoint.options.options import SavepointReadOptions
 
 
-class SavepointReader(DataSourceReader):
+class SavepointDataSourceReader(DataSourceReader):
     """Reads the columns of a schema from one table. Spark pickles it, so it holds nothing that is open or large."""
 
-    def __init__(self, options: SavepointReadOptions, schema: StructType, told: tuple[str, ...] = ()) -> None:
+    def __init__(self, options: SavepointReadOptions, schema: StructType, shown_warnings: tuple[str, ...] = ()) -> None:
         self.options = options
         self.schema = schema
-        self.told = told
+        self.shown_warnings = shown_warnings
 
     def partitions(self) -> list[InputPartition]:
         """One per execution vertex that has state to read."""
@@ -43,7 +43,7 @@ class SavepointReader(DataSourceReader):
 
     def _plan(self) -> list[InputPartition]:
         table = open_table(self.options.request())
-        warn(warning for warning in table.warnings if warning not in self.told)
+        warn(warning for warning in table.warnings if warning not in self.shown_warnings)
         chosen = table.select(choose_columns(table.schema, self.schema))
         parallelism = self.options.parallelism or default_parallelism(chosen.state_bytes, chosen.max_parallelism)
         return [StatePartition(partition) for partition in chosen.partitions(parallelism)]

@@ -31,7 +31,7 @@ class SubtaskStateMessage(WriterCommitMessage):
     output: TaskOutput
 
 
-class SavepointWriter(DataSourceArrowWriter):
+class SavepointDataSourceWriter(DataSourceArrowWriter):
     """Writes one part of one operator."""
 
     def __init__(self, options: SavepointWriteOptions, schema: StructType, overwrite: bool) -> None:
@@ -64,6 +64,6 @@ class SavepointWriter(DataSourceArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Leave nothing, of failed tasks and of others."""
-        from pyspark_savepoint.statebackends.writing.commit.committer import abandon
+        from pyspark_savepoint.statebackends.writing.commit.committer import abort
 
-        abandon(self.plan)
+        abort(self.plan)

@@ -2,8 +2,8 @@
 
 A file is created under a name of its own, written from the front, and either closed, which makes it last, or aborted,
 which leaves nothing. What makes a snapshot visible is published: it appears at once, whole. A folder is locked while
-what is in it is compared and replaced. Here are the local files; ``arrow_outputs`` has what pyarrow reaches. Flink's
-twins: ``FsCheckpointStreamFactory``, ``FsCheckpointMetadataOutputStream``.
+what is in it is compared and replaced. Here are the local files; ``arrow_outputs`` has what pyarrow reaches.
+Flink: ``FsCheckpointStreamFactory``, ``FsCheckpointMetadataOutputStream``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What the errors of object stores and HDFS mean: their clients say it in text only.
 
-Twins in what they tell apart: ``S3AUtils.translateException`` and its like.
+Flink and Hadoop tell apart the same: ``S3AUtils.translateException`` and its like.
 """
 
 from __future__ import annotations

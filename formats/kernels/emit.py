@@ -1,4 +1,4 @@
-"""Entries of the full format, written: the mirror of ``frames.split_frames``.
+"""Entries of the canonical format, written: the mirror of ``frames.split_frames``.
 
 Entry := i32 keyLength  prefix key  i32 valueLength  value        the prefix is the key group, one byte or two
 

@@ -1,4 +1,4 @@
-"""Entries of the full format, and rows out of the entries of several states.
+"""Entries of the canonical format, and rows out of the entries of several states.
 
 KeyGroup := u16 stateId  Entry+ ...        Entry := i32 keyLength  key  i32 valueLength  value
 if the top bit of key[0] is set (it is cleared here): u16 next; 0xFFFF ends the key group

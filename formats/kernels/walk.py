@@ -1,4 +1,4 @@
-"""Rows straight from key groups of the full format: states with one entry per key, joined while they are read.
+"""Rows straight from key groups of the canonical format: states with one entry per key, joined while they are read.
 
 The general way (``kernels.frames``) writes down every entry and joins afterwards. Where runs are sorted, as RocksDB
 writes them, the same rows come out of one walk over the bytes, which checks the order at the cost of one comparison per

@@ -8,7 +8,7 @@
     Defaults  := bool [Java object: TTL]  bool [value]                             timers: nothing
 
 Key group -1 stands first in a change set. A state id counts from its registration on, in the rest of the handle's log.
-Twins: ``StateChangeFormat``, ``AbstractStateChangeLogger``, ``ChangelogBackendLogApplier``, ``StateChangeOperation``.
+Flink: ``StateChangeFormat``, ``AbstractStateChangeLogger``, ``ChangelogBackendLogApplier``, ``StateChangeOperation``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pyspark_savepoint.formats.data_view import DataInputView
 from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, SavepointError, UnsupportedStateError
 from pyspark_savepoint.formats.io.byte_source import ByteSource, StateLocation
 from pyspark_savepoint.formats.java_stream import skip_java_object
-from pyspark_savepoint.formats.keyed.keyed_content import KeyGroupContent
+from pyspark_savepoint.formats.keyed.key_group_reader import KeyGroupContent
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMetaInfoSnapshot, read_state_meta
 from pyspark_savepoint.formats.serializers.layout import skip_rows
 

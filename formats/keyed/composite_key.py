@@ -1,4 +1,4 @@
-"""Composite keys of the full format and of RocksDB, taken apart: key, namespace and user key.
+"""Composite keys of the canonical format and of RocksDB, taken apart: key, namespace and user key.
 
     compositeKey := prefix  key  [vlen]  namespace  [vlen]  [userKey]        timers: prefix  timer
     vlen         := length of what stands before it, little-endian base 256; both or none: where both are variable

@@ -1,4 +1,4 @@
-"""Spans of entries and rows in a buffer of the full format: the arrays that kernels fill for ``keyed_stream``."""
+"""Spans of entries and rows in a buffer of the canonical format: the arrays that kernels fill for ``keyed_stream``."""
 
 from __future__ import annotations
 

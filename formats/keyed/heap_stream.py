@@ -6,7 +6,7 @@
 
 Entries have no lengths: a value that nobody can delimit hides everything behind it in its key group. A list is
 ``i32 n`` and its elements here, a map ``i32 n`` and its entries: the whole value is one entry.
-Twins: ``HeapSnapshotStrategy``, ``HeapRestoreOperation``, ``StateTableByKeyGroupReaders``.
+Flink: ``HeapSnapshotStrategy``, ``HeapRestoreOperation``, ``StateTableByKeyGroupReaders``.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import numpy as np
 from pyspark_savepoint.formats.columns import Bytes, Cursors, DecodeOptions, Longs, Origin
 from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, UndecodableStateError
 from pyspark_savepoint.formats.io.byte_source import ByteSource
+from pyspark_savepoint.formats.keyed.key_group_reader import Extent, KeyGroupContent, read_extent, whole_content
 from pyspark_savepoint.formats.keyed.keyed_block import HEAP, KeyedBlock
-from pyspark_savepoint.formats.keyed.keyed_content import Extent, KeyGroupContent, read_extent, whole_content
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers

@@ -1,8 +1,8 @@
 """Entries of keyed state in memory: spans in one buffer, whatever the file looked like.
 
-An entry is a key, a namespace, in the full format's map states a user key, and a value. ``span`` is what two states'
-entries have in common where they belong to one row: the key, or the key together with the namespace (they lie side by
-side in both formats).
+An entry is a key, a namespace, in map states of the canonical format a user key, and a value. ``span`` is what entries
+of two states have in common where they belong to one row: the key, or the key together with the namespace (they lie
+side by side in both formats).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from pyspark_savepoint.formats.columns import Bytes, Ints, Longs, Origin
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 
-FULL, HEAP = "full", "heap"
+CANONICAL, HEAP = "canonical", "heap"
 
 
 @dataclass(slots=True)

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from pyspark_savepoint.formats.keyed.key_group_reader import Extent, KeyGroupContent
 from pyspark_savepoint.formats.keyed.keyed_block import KeyedBlock
-from pyspark_savepoint.formats.keyed.keyed_content import Extent, KeyGroupContent
 from pyspark_savepoint.formats.keyed.sorted_merge import merge_sorted
 
 if TYPE_CHECKING:
-    from pyspark_savepoint.formats.keyed.keyed_stream import FullKeyedStream
+    from pyspark_savepoint.formats.keyed.canonical_stream import CanonicalKeyedStream
 
 Wanted = tuple[set[int], bool, int]
 # Windows must hold a few entries; smaller ones only cost.
@@ -30,7 +30,7 @@ class _Scan:
         self.last = b""
 
 
-def merge_large_key_group(stream: FullKeyedStream, extent: Extent, wanted: Wanted) -> Iterator[KeyedBlock] | None:
+def merge_large_key_group(stream: CanonicalKeyedStream, extent: Extent, wanted: Wanted) -> Iterator[KeyedBlock] | None:
     """Complete blocks of a key group, or None where its states are not sorted."""
     content = stream.content_of(extent)
     runs = _scan(stream, content, extent, wanted)
@@ -43,7 +43,9 @@ def merge_large_key_group(stream: FullKeyedStream, extent: Extent, wanted: Wante
     )
 
 
-def _scan(stream: FullKeyedStream, content: KeyGroupContent, extent: Extent, wanted: Wanted) -> dict[int, _Scan] | None:
+def _scan(
+    stream: CanonicalKeyedStream, content: KeyGroupContent, extent: Extent, wanted: Wanted
+) -> dict[int, _Scan] | None:
     from pyspark_savepoint.formats.kernels import frames
 
     runs: dict[int, _Scan] = {}
@@ -63,7 +65,7 @@ def _scan(stream: FullKeyedStream, content: KeyGroupContent, extent: Extent, wan
 
 
 def _run(
-    stream: FullKeyedStream, content: KeyGroupContent, extent: Extent, wanted: Wanted, scan: _Scan
+    stream: CanonicalKeyedStream, content: KeyGroupContent, extent: Extent, wanted: Wanted, scan: _Scan
 ) -> Iterator[KeyedBlock]:
     (state,) = wanted[0]
     again, rest = content.from_content(scan.start)

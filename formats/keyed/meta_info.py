@@ -1,4 +1,4 @@
-"""The heads of state streams: which states a stream holds, and their serializers.
+"""The headers of state streams: which states a stream holds, and their serializers.
 
     KeyedHeader    := i32 version (6)  bool compressed  Enveloped key  i16 n StateMeta[n]      then key groups
     OperatorHeader := i32 version (5, 6)  [bool compressed, version 6]
@@ -6,7 +6,7 @@
     StateMeta      := utf name  i32 kind  i32 n (utf key, utf value)[n]  i32 m (utf key, Enveloped)[m]
 
 A state's id in a keyed stream is its position in that stream's list; it differs from stream to stream.
-Twins: ``KeyedBackendSerializationProxy``, ``OperatorBackendSerializationProxy``, ``StateMetaInfoSnapshot``.
+Flink: ``KeyedBackendSerializationProxy``, ``OperatorBackendSerializationProxy``, ``StateMetaInfoSnapshot``.
 """
 
 from __future__ import annotations

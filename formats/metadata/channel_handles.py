@@ -7,7 +7,7 @@
     Single := i32 subtaskIndex  i32 a  i32 b  i32 k  i64 offset[k]  i64 size  StreamHandle
     Merged := i32 subtaskIndex  i64 size  StreamHandle  blob offsets
 
-For input a, b are gate and channel index; for output partition and subpartition index. Flink's twins:
+For input a, b are gate and channel index; for output partition and subpartition index. Flink:
 ``InputChannelStateHandle``, ``ResultSubpartitionStateHandle`` and their merged forms;
 ``ChannelStateHandleSerializerV1`` and ``V2``. The direction is not in the class here: it is the list that a handle
 stands in.

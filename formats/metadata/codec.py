@@ -23,7 +23,7 @@ version  written by      what it changes
 6        2.1 to 2.3      channel handles have a type byte
 =======  ==============  ====================================================================================
 
-Version 1 is older than any release that can be met; 7 is on Flink's development branch only. Flink's twins:
+Version 1 is older than any release that can be met; 7 is on Flink's development branch only. Flink:
 ``Checkpoints#loadCheckpointMetadata``, ``MetadataV2Serializer`` to ``MetadataV6Serializer``.
 """
 

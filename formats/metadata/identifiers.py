@@ -5,7 +5,7 @@
     OperatorID := bytes(16)                              in print order
     from a uid  = MurmurHash3_x64_128(UTF-8 of the uid, seed 0)
 
-Flink's twins: ``OperatorID``, ``OperatorIdentifier``, ``StreamGraphHasherV2#generateUserSpecifiedHash``.
+Flink: ``OperatorID``, ``OperatorIdentifier``, ``StreamGraphHasherV2#generateUserSpecifiedHash``.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
     range of a subtask   = [(i * max + p - 1) // p, ((i + 1) * max - 1) // p]        both inclusive
     KeyGroupRange        := i32 start  i32 count                                     a count, not the end
 
-Flink's twins: ``KeyGroupRange``, ``KeyGroupRangeOffsets``, ``KeyGroupRangeAssignment``,
+Flink: ``KeyGroupRange``, ``KeyGroupRangeOffsets``, ``KeyGroupRangeAssignment``,
 ``MathUtils#murmurHash``.
 """
 

@@ -23,7 +23,7 @@ KGRange is ``i32 start, i32 count``; FileList is ``i32 n {utf fileName, StreamHa
 
 Types 3, 12 and 7 are in ``key_groups_handles``, 5 and 11 in ``incremental_handles``, 9, 10 and 13 in
 ``changelog_handles``, those made of others here. Only type 7 tells the form of its stream: the one that all state
-backends share. Flink's twins have the same class names; the layout is that of
+backends share. Flink's classes have the same names; the layout is that of
 ``MetadataV2V3SerializerBase#serializeKeyedStateHandle``.
 """
 

@@ -1,7 +1,7 @@
 """What ``_metadata`` says, as frozen records.
 
 Nothing is dropped and nothing is reordered: operators and subtasks keep the order of the file, what is not
-understood stays as bytes. Flink's twins: ``CheckpointMetadata``, ``MasterState``, ``OperatorState``,
+understood stays as bytes. Flink: ``CheckpointMetadata``, ``MasterState``, ``OperatorState``,
 ``FullyFinishedOperatorState``, ``OperatorSubtaskState``, ``FinishedOperatorSubtaskState``.
 """
 

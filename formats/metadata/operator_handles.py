@@ -8,7 +8,7 @@
         17  file merging     States  utf taskOwnedDir  utf sharedDir  bool isEmpty  StreamHandle (15, 16)   1.20 on
     States   := i32 n {utf name  u8 mode  i32 k  i64 offset[k]}[n]
 
-Flink's twins have the same class names (``OperatorStateHandle.StateMetaInfo`` has the name as a map's key); the layout
+Flink's classes have the same names (``OperatorStateHandle.StateMetaInfo`` has the name as a map's key); the layout
 is that of ``MetadataV2V3SerializerBase#serializeOperatorStateHandle``.
 """
 

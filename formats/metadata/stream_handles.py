@@ -11,7 +11,7 @@
         15  SegmentFile    i64 start  i64 size  i32 scope  utf path  utf logicalFileId      Flink 1.20 on
         16  EmptySegment   -
 
-Mind 2 and 6: size and path change places. Flink's twins have the same class names; the layout is that of
+Mind 2 and 6: size and path change places. Flink's classes have the same names; the layout is that of
 ``MetadataV2V3SerializerBase#serializeStreamStateHandle``.
 """
 

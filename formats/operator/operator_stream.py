@@ -6,7 +6,7 @@
 
 Compressed (1.18 on): one snappy framed stream behind the header; every offset is the file position of a chunk. Flink
 1.18.1 recorded one and the same offset for all elements of a compressed state: elements with equal offsets are read
-one after another, as they were written. Twins: ``DefaultOperatorStateBackendSnapshotStrategy``,
+one after another, as they were written. Flink: ``DefaultOperatorStateBackendSnapshotStrategy``,
 ``OperatorStateRestoreOperation``.
 """
 
@@ -22,7 +22,7 @@ from pyspark_savepoint.formats.columns import Bytes, Cursors, DecodeOptions, Lon
 from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError
 from pyspark_savepoint.formats.io import snappy
 from pyspark_savepoint.formats.io.byte_source import ByteSource
-from pyspark_savepoint.formats.keyed.keyed_content import read_extent
+from pyspark_savepoint.formats.keyed.key_group_reader import read_extent
 from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader
 
 

@@ -2,7 +2,7 @@
 
 Elements of list and union states lie one behind the other, each at an offset of the handle; a broadcast state is the
 number of its entries and the entries, at one offset. Compressed (header version 6, Flink 1.18 on) every element
-begins with a chunk of its own, for offsets are places in the file. Twins:
+begins with a chunk of its own, for offsets are places in the file. Flink:
 ``DefaultOperatorStateBackendSnapshotStrategy``, ``PartitionableListState#write``, ``HeapBroadcastState#write``.
 """
 

@@ -3,7 +3,7 @@
     stored block := content or compressed content  u8 compression  u32 checksum(of both, plus the file's own context)
     compressed   := snappy: raw, with its own length in front; others: varint32 length of the content, data
 
-Twins: ``BlockFetcher``, ``UncompressBlockData``, ``util/compression.h``.
+Flink: ``BlockFetcher``, ``UncompressBlockData``, ``util/compression.h``.
 """
 
 from __future__ import annotations

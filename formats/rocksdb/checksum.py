@@ -1,7 +1,7 @@
 """Checksums of blocks and log records.
 
 0 none   1 CRC-32C, masked   2 XXH32   3 XXH64, low half   4 XXH3 of all but the last byte, low half, last byte mixed in
-masked := rotr32(crc, 15) + 0xA282EAD8                                 twins: util/crc32c.h, ComputeBuiltinChecksum
+masked := rotr32(crc, 15) + 0xA282EAD8                                 RocksDB: util/crc32c.h, ComputeBuiltinChecksum
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """RocksDB's numbers: little-endian, and varints of seven bits a byte, the least significant first.
 
-str := varint32 length  bytes            twin: util/coding.h
+str := varint32 length  bytes            RocksDB: util/coding.h
 """
 
 from __future__ import annotations

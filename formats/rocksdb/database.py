@@ -3,7 +3,7 @@
     CURRENT -> MANIFEST -> column family -> level 0: files that overlap; others: files that do not -> blocks
 
 Files are opened where they lie and only as long as they are needed; only blocks that meet the wanted key groups are
-read. Twins: ``RocksDBHandle``, ``Checkpoint``, ``VersionStorageInfo``.
+read. Flink: ``RocksDBHandle``, ``Checkpoint``, ``VersionStorageInfo``.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from pyspark_savepoint.formats.io.byte_source import ByteSource, StateLocation
 from pyspark_savepoint.formats.metadata.stream_handles import UNKNOWN_SIZE
 from pyspark_savepoint.formats.rocksdb.block import Arena
 from pyspark_savepoint.formats.rocksdb.entries import (
+    DatabaseEntries,
     DeletedRanges,
-    Entries,
     KeyRange,
     concatenate,
     decode_entries,
@@ -136,11 +136,11 @@ class _Run:
         for info in self.files:
             yield self.database.table(info, *self.bounds)
 
-    def read(self, low: int, high: int, arena: Arena | None = None) -> list[Entries]:
+    def read(self, low: int, high: int, arena: Arena | None = None) -> list[DatabaseEntries]:
         """All entries of key groups from ``low`` to ``high``, in parts."""
         return list(self.steps(low, high, None, arena))
 
-    def steps(self, low: int, high: int, step: int | None, arena: Arena | None = None) -> Iterator[Entries]:
+    def steps(self, low: int, high: int, step: int | None, arena: Arena | None = None) -> Iterator[DatabaseEntries]:
         """The same in parts of about ``step`` bytes; parts may be empty."""
         first, behind = _bounds(low, high, self.database.prefix)
         for info in self.files:
@@ -151,7 +151,7 @@ class _Run:
             for part in _cut(file, chosen, step):
                 yield self._decode(file, part, low, high, arena)
 
-    def read_ranges(self, ranges: Sequence[KeyRange]) -> list[Entries]:
+    def read_ranges(self, ranges: Sequence[KeyRange]) -> list[DatabaseEntries]:
         """All entries in some ranges of keys, which are in order and do not overlap."""
         return [within(self._decode(file, part, 0, MAX_NUMBER), ranges) for file, part in self.blocks_of(ranges)]
 
@@ -167,7 +167,7 @@ class _Run:
             for first, last in zip(edges[::2], edges[1::2], strict=True):
                 yield file, slice(first, last)
 
-    def _decode(self, file: SstFile, part: slice, low: int, high: int, arena: Arena | None = None) -> Entries:
+    def _decode(self, file: SstFile, part: slice, low: int, high: int, arena: Arena | None = None) -> DatabaseEntries:
         blocks = file.read(self.database.open(file.info), part, arena)
         return decode_entries(blocks, file, low, high, int(file.index.size[part].sum()), arena)
 
@@ -210,12 +210,12 @@ def _check_family(file: SstFile, name: str) -> None:
 class _Pending:
     """A run that is read in steps: what is at hand of it, and what comes next."""
 
-    def __init__(self, parts: Iterator[Entries]) -> None:
+    def __init__(self, parts: Iterator[DatabaseEntries]) -> None:
         self.parts = parts
-        self.pieces: list[Entries] = []
+        self.pieces: list[DatabaseEntries] = []
         self.ahead = self._next()
 
-    def _next(self) -> Entries | None:
+    def _next(self) -> DatabaseEntries | None:
         return next((part for part in self.parts if len(part)), None)
 
     def advance(self) -> None:
@@ -229,7 +229,7 @@ class _Pending:
         """The last key at hand."""
         return self.pieces[-1].key(len(self.pieces[-1]) - 1)
 
-    def take_before(self, boundary: bytes | None) -> list[Entries]:
+    def take_before(self, boundary: bytes | None) -> list[DatabaseEntries]:
         """Remove the entries whose keys stand before a boundary, or all."""
         taken, kept = [], []
         for piece in self.pieces:
@@ -281,16 +281,16 @@ class FamilyReader:
         )
         return int(sum(found))
 
-    def read_ranges(self, ranges: Sequence[KeyRange]) -> Entries | None:
+    def read_ranges(self, ranges: Sequence[KeyRange]) -> DatabaseEntries | None:
         """The values in some ranges of keys, sorted; None where there are none."""
         return self._resolve([run.read_ranges(ranges) for run in self.runs])
 
-    def read(self, low: int, high: int, arena: Arena | None = None) -> Entries | None:
+    def read(self, low: int, high: int, arena: Arena | None = None) -> DatabaseEntries | None:
         """The values of key groups from ``low`` to ``high``, sorted, in the arena if they fit; None: there are none."""
         runs = [run.read(low, high, arena) for run in self.runs]
         return self._resolve(runs, arena)
 
-    def steps(self, low: int, high: int, window: int) -> Iterator[Entries]:
+    def steps(self, low: int, high: int, window: int) -> Iterator[DatabaseEntries]:
         """The same in parts of about ``window`` bytes: all versions of a key are in one part."""
         step = max(MIN_STEP, window // max(1, len(self.runs)))
         runs = [_Pending(run.steps(low, high, step)) for run in self.runs]
@@ -310,7 +310,7 @@ class FamilyReader:
                 if run.pieces and run.ahead is not None and run.last == boundary:
                     run.advance()
 
-    def _resolve(self, runs: list[list[Entries]], arena: Arena | None = None) -> Entries | None:
+    def _resolve(self, runs: list[list[DatabaseEntries]], arena: Arena | None = None) -> DatabaseEntries | None:
         present = [[part for part in parts if len(part)] for parts in runs]
         sorted_runs = [concatenate(parts) for parts in present if parts]
         return resolve(sorted_runs, self.deleted, self.path, arena) if sorted_runs else None

@@ -6,7 +6,7 @@
     2 merge        joined to what is older by a comma: elements that were added to a list
     deleted range  like a delete, for all keys in it
 
-Twins: ``MergingIterator``, ``DBIter``, ``MergeHelper``, ``RangeDelAggregator``, ``StringAppendTESTOperator``.
+Flink: ``MergingIterator``, ``DBIter``, ``MergeHelper``, ``RangeDelAggregator``, ``StringAppendTESTOperator``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LEAST_ENTRY = 3
 
 
 @dataclass(slots=True)
-class Entries:
+class DatabaseEntries:
     """Spans of user keys and values in one buffer; ``tag`` is sequence number and type.
 
     ``paths``: the file of what begins somewhere in the buffer, in order.
@@ -55,13 +55,13 @@ class Entries:
         """A user key."""
         return self.buffer[int(self.key_start[entry]) : int(self.key_end[entry])].tobytes()
 
-    def cut(self, low: int, high: int) -> Entries:
+    def cut(self, low: int, high: int) -> DatabaseEntries:
         """The entries [low, high), in the same buffer."""
         return self.take(slice(low, high))
 
-    def take(self, rows: Longs | slice) -> Entries:
+    def take(self, rows: Longs | slice) -> DatabaseEntries:
         """Some entries, in the same buffer."""
-        return Entries(
+        return DatabaseEntries(
             self.buffer, self.key_start[rows], self.key_end[rows],
             self.value_start[rows], self.value_end[rows], self.tag[rows], self.paths,
         )  # fmt: skip
@@ -80,7 +80,7 @@ class Entries:
 
 def decode_entries(
     blocks: Blocks, file: SstFile, low: int, high: int, size: int, arena: Arena | None = None
-) -> Entries:
+) -> DatabaseEntries:
     """The entries of blocks whose keys begin with a number from ``low`` to ``high``.
 
     ``size``: bytes of the blocks in the file. Keys are put behind the contents, in the arena if they fit.
@@ -121,7 +121,7 @@ def _measure(blocks: Blocks, file: SstFile) -> tuple[int, int]:
     return int(count.sum()), int(size.sum())
 
 
-def _decode(blocks: Blocks, file: SstFile, room: tuple[int, int], arena: Arena | None) -> Entries | None:
+def _decode(blocks: Blocks, file: SstFile, room: tuple[int, int], arena: Arena | None) -> DatabaseEntries | None:
     """The entries of blocks; None where there is more than room for them."""
     from pyspark_savepoint.formats.kernels import sst
 
@@ -146,10 +146,10 @@ def _decode(blocks: Blocks, file: SstFile, room: tuple[int, int], arena: Arena |
     if arena is not None and buffer is arena.buffer:
         arena.paths.append((int(start[0]), file.path))
         arena.used = int(stop)
-    return Entries(buffer, key_start[:n], key_end[:n], value_start[:n], value_end[:n], tag[:n], paths)
+    return DatabaseEntries(buffer, key_start[:n], key_end[:n], value_start[:n], value_end[:n], tag[:n], paths)
 
 
-def within(entries: Entries, ranges: Sequence[KeyRange]) -> Entries:
+def within(entries: DatabaseEntries, ranges: Sequence[KeyRange]) -> DatabaseEntries:
     """The entries whose keys are in some ranges, which are in order and do not overlap."""
     if not len(entries):
         return entries
@@ -174,7 +174,7 @@ def _unreadable(path: str, expected: str) -> CorruptStateError:
     )
 
 
-def concatenate(parts: Sequence[Entries]) -> Entries:
+def concatenate(parts: Sequence[DatabaseEntries]) -> DatabaseEntries:
     """Entries one behind the other, in one buffer."""
     if len(parts) == 1:
         return parts[0]
@@ -187,12 +187,12 @@ def concatenate(parts: Sequence[Entries]) -> Entries:
     )
     tag = np.concatenate([part.tag for part in parts])
     if shared:
-        return Entries(parts[0].buffer, key_start, key_end, value_start, value_end, tag, parts[0].paths)
+        return DatabaseEntries(parts[0].buffer, key_start, key_end, value_start, value_end, tag, parts[0].paths)
     buffer = np.concatenate([part.buffer for part in parts])
     paths = [
         (start + at, path) for part, at in zip(parts, base[:-1].tolist(), strict=True) for start, path in part.paths
     ]
-    return Entries(buffer, key_start, key_end, value_start, value_end, tag, paths)
+    return DatabaseEntries(buffer, key_start, key_end, value_start, value_end, tag, paths)
 
 
 @dataclass(slots=True)
@@ -225,7 +225,9 @@ class DeletedRanges:
         return end - lengths, end
 
 
-def resolve(runs: Sequence[Entries], deleted: DeletedRanges, path: str, arena: Arena | None = None) -> Entries:
+def resolve(
+    runs: Sequence[DatabaseEntries], deleted: DeletedRanges, path: str, arena: Arena | None = None
+) -> DatabaseEntries:
     """The newest value of every key of some sorted runs; tags do not count any more."""
     from pyspark_savepoint.formats.kernels import sst
 
@@ -251,7 +253,7 @@ def resolve(runs: Sequence[Entries], deleted: DeletedRanges, path: str, arena: A
     paths = [*entries.paths, (at, path)] if joined else entries.paths
     sst.join_values(buffer, entries.value_start, entries.value_end, order, first, last, at, row_start, row_end)
     chosen = order[first]
-    return Entries(
+    return DatabaseEntries(
         buffer, entries.key_start[chosen], entries.key_end[chosen], row_start, row_end, entries.tag[chosen], paths
     )
 
@@ -266,7 +268,7 @@ def _with_room(buffer: Bytes, size: int, arena: Arena | None) -> tuple[Bytes, in
     return np.concatenate([buffer, np.empty(size, np.uint8)]), len(buffer)
 
 
-def _merge(entries: Entries, orders: list[Longs]) -> Longs:
+def _merge(entries: DatabaseEntries, orders: list[Longs]) -> Longs:
     """One list of entries in order, out of lists that are each in order."""
     from pyspark_savepoint.formats.kernels import sst
 

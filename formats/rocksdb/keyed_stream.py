@@ -1,10 +1,10 @@
 """Keyed state in a database of RocksDB or ForSt, as blocks of entries.
 
     column family   one per state, of the state's name; timers too
-    key             as in the full format: prefix  key  [vlen]  namespace  [vlen]  [userKey]      timers: prefix  timer
-    value           as in the full format; parts of a list may still have to be joined
+    key             as in the canonical format: prefix  key  [vlen]  namespace  [vlen]  [userKey]   timers: prefix timer
+    value           as in the canonical format; parts of a list may still have to be joined
 
-Column families are sorted, so that key groups come in their order and rows are found by merging. Twins:
+Column families are sorted, so that key groups come in their order and rows are found by merging. Flink:
 ``RocksDBKeyedStateBackend``, ``RocksIncrementalCheckpointRestoreOperation``.
 """
 
@@ -22,13 +22,13 @@ import numpy as np
 from pyspark_savepoint.formats.columns import DecodeOptions, Ints, Longs, Origin
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.keyed.composite_key import constant_width, is_map, split_composite_keys
-from pyspark_savepoint.formats.keyed.keyed_block import FULL, KeyedBlock
+from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, KeyedBlock
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.keyed.sorted_merge import merge_sorted
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange
 from pyspark_savepoint.formats.rocksdb.block import Arena
 from pyspark_savepoint.formats.rocksdb.database import Database, FamilyReader
-from pyspark_savepoint.formats.rocksdb.entries import Entries, KeyRange
+from pyspark_savepoint.formats.rocksdb.entries import DatabaseEntries, KeyRange
 
 #: Windows must hold a few entries; smaller ones only cost.
 MIN_WINDOW = 1 << 16
@@ -52,7 +52,7 @@ class FilesOrigin(Origin):
 class RocksDBKeyedStream:
     """An open database. Of its keys, those outside of ``key_groups`` belong to other subtasks."""
 
-    form = FULL
+    form = CANONICAL
 
     def __init__(
         self,
@@ -193,7 +193,7 @@ class RocksDBKeyedStream:
             if len(entries):
                 yield self._block([(state, entries)], namespaced, complete=False)
 
-    def _block(self, parts: Sequence[tuple[int, Entries]], namespaced: bool, complete: bool) -> KeyedBlock:
+    def _block(self, parts: Sequence[tuple[int, DatabaseEntries]], namespaced: bool, complete: bool) -> KeyedBlock:
         from pyspark_savepoint.formats.kernels import sst
 
         prefix = self.database.prefix
@@ -215,7 +215,7 @@ class RocksDBKeyedStream:
         key_start = key_start + prefix
         bounds = np.cumsum([0, *(len(entries) for _, entries in parts)]).tolist()
         block = KeyedBlock(
-            FULL, self.header.states, buffer, origin, state, number.astype(np.int32),
+            CANONICAL, self.header.states, buffer, origin, state, number.astype(np.int32),
             key_start, end, end, end, end, end, value_start, value_end, key_start, end,
             _groups(number, bounds), complete, namespaced,
         )  # fmt: skip

@@ -14,7 +14,7 @@ r"""Which files a database has, and for what: the log of version edits that CURR
                   from 8192 on            str, not needed to understand the rest
     smallest, largest := internal keys: user key  u64 (sequence << 8 | type)
 
-Twins: ``VersionEdit``, ``VersionSet``, ``log::Reader``. Everything is little-endian.
+Flink: ``VersionEdit``, ``VersionSet``, ``log::Reader``. Everything is little-endian.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     entry := name  value       value: varint64, text, or a little-endian number of fixed width
 
-Twins: ``TableProperties``, ``BlockBasedTablePropertyNames``.
+Flink: ``TableProperties``, ``BlockBasedTablePropertyNames``.
 """
 
 from __future__ import annotations

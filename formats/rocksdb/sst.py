@@ -9,7 +9,7 @@
     index     := separator (not less than the block's last key) -> BlockHandle; of two levels: -> index
     range_del := first key, sequence -> first key that is not deleted
 
-Twins: ``Footer``, ``BlockBasedTable``, ``IndexReader``.
+Flink: ``Footer``, ``BlockBasedTable``, ``IndexReader``.
 """
 
 from __future__ import annotations

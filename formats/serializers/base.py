@@ -8,7 +8,7 @@ from its snapshot. Snapshots have no length: to find the end, the payload must b
     Composite  := i32 911108  i32 outerVersion  outer  Nested        payload, CompositeTypeSerializerSnapshot
     Nested     := i32 1333245  i32 1  i32 n  Versioned[n]            NestedSerializersSnapshotDelegate
 
-Twins: ``TypeSerializer``, ``TypeSerializerSnapshot``, ``TypeSerializerSnapshotSerializationUtil``.
+Flink: ``TypeSerializer``, ``TypeSerializerSnapshot``, ``TypeSerializerSnapshotSerializationUtil``.
 """
 
 from __future__ import annotations

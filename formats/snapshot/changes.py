@@ -1,6 +1,6 @@
 """A snapshot made of operators of others: who they are, what stays, and which version of metadata it needs.
 
-Nothing here looks into state. Twins: ``SavepointWriter``, ``SavepointMetadataV2``.
+Nothing here looks into state. Flink: ``SavepointWriter``, ``SavepointMetadataV2``.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ def metadata_version(flink_version: tuple[int, int]) -> int:
     return next((version for release, version in FIRST_RELEASES if flink_version >= release), OLDEST_VERSION)
 
 
-def identified(operator: OperatorState, identifier: OperatorIdentifier) -> OperatorState:
+def with_identifier(operator: OperatorState, identifier: OperatorIdentifier) -> OperatorState:
     """The operator under another identifier; of one that is named by its hash no uid is known."""
     return replace(operator, operator_id=identifier.operator_id, uid=identifier.uid)
 
 
-def named(operator: OperatorState, written: OperatorState) -> OperatorState:
+def with_name(operator: OperatorState, written: OperatorState) -> OperatorState:
     """The operator with the uid and name that were written with its state, as far as they were."""
     return replace(operator, uid=written.uid or operator.uid, name=written.name or operator.name)
 

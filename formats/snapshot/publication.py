@@ -7,7 +7,7 @@
     <savepoint>/_metadata               published under a lock, if it is still what was there when the write began
 
 Object stores copy where others rename: there files of state are written where they stay, and what is not referred to
-in the end is found by the token in its name. Flink's twins: ``FsCheckpointStorageLocation``,
+in the end is found by the token in its name. Flink: ``FsCheckpointStorageLocation``,
 ``FsCheckpointMetadataOutputStream``.
 """
 
@@ -107,7 +107,7 @@ class Staging:
                 if entry.name.startswith(mine) and entry.name not in keep:
                     self.filesystem.delete_file(entry.path)
 
-    def forsake(self, names: Collection[str]) -> None:
+    def rollback(self, names: Collection[str]) -> None:
         """Delete files of state that were adopted into the savepoint before it could not be published."""
         for name in names:
             self.filesystem.delete_file(posixpath.join(self.directory, name))

@@ -1,7 +1,7 @@
 """A snapshot that was opened: what ``_metadata`` says, which operators it has, and where their bytes are.
 
 A path may be the snapshot's folder (a savepoint, or a retained checkpoint ``chk-N``), or its metadata file under any
-name. Nothing stays open: what an executor needs is :attr:`Savepoint.location`, which pickles. Flink's twins:
+name. Nothing stays open: what an executor needs is :attr:`Savepoint.location`, which pickles. Flink:
 ``SavepointLoader``, ``AbstractFsCheckpointStorageAccess#resolveCheckpointPointer``.
 """
 

@@ -14,7 +14,7 @@ four kinds of folders of the checkpoint root. When it names another place, the c
 really lies elsewhere (entropy in S3 paths, state of a claimed snapshot): the tail of the recorded path (from
 ``shared``, ``taskowned``, ``dstl`` or ``chk-N`` on, or the file's name) is looked up here first, and only what the user
 allowed is read out there. Allowed changelogs of this very job are found where they were recorded, or where they are
-beside the folders above the checkpoint after a move. Flink's twins:
+beside the folders above the checkpoint after a move. Flink:
 ``AbstractFsCheckpointStorageAccess``, ``FsCheckpointStorageLocation``, ``FsStateChangelogStorage``.
 """
 

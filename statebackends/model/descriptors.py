@@ -2,7 +2,7 @@
 
 A descriptor joins a column of the DataFrame with a registered state: its name, its kind, and its serializer as the
 snapshot will have it. Descriptors pickle, and tasks need nothing else to encode. ``describe.py`` makes them from a
-schema and options. Twins: ``StateDescriptor``, ``RegisteredKeyValueStateBackendMetaInfo``,
+schema and options. Flink: ``StateDescriptor``, ``RegisteredKeyValueStateBackendMetaInfo``,
 ``RegisteredPriorityQueueStateBackendMetaInfo``, ``RegisteredOperatorStateBackendMetaInfo``,
 ``RegisteredBroadcastStateBackendMetaInfo``.
 """

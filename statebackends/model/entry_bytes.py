@@ -5,12 +5,12 @@
     RecordBatch of (state, key_group, key, value[, serialized_key])
 
     key            key [vlen] namespace [vlen] [userKey], or a timer: the composite key without its key-group prefix
-    value          as the full format has it; of a timer nothing
+    value          as the canonical format has it; of a timer nothing
     serialized_key the bytes of the key alone
 
-What is read from the full format, RocksDB or ForSt is this already. The heap format has whole lists and maps, and the
-namespace before the key: lists are joined by the delimiter, maps become an entry for each user key, without looking
-further into the bytes than their ends need. Twins: ``CompositeKeySerializationUtils``, ``ListDelimitedSerializer``,
+What is read from the canonical format, RocksDB or ForSt is this already. The heap format has whole lists and maps, and
+the namespace before the key: lists are joined by the delimiter, maps become an entry for each user key, without looking
+further into the bytes than their ends need. Flink: ``CompositeKeySerializationUtils``, ``ListDelimitedSerializer``,
 ``HeapKeyValueStateIterator``.
 """
 
@@ -61,7 +61,7 @@ NOTHING = pa.scalar(b"", pa.binary())
 class EntryReader:
     """Turns blocks of one file into entries. ``numbers`` has the number of every state by its id; -1: not wanted.
 
-    ``contiguous``: the parts of a key lie one behind the other in a block, as they do in files of the full format.
+    ``contiguous``: the parts of a key lie one behind the other in a block, as they do in files of the canonical format.
     """
 
     header: KeyedBackendHeader
@@ -92,7 +92,7 @@ class EntryReader:
         schema = KEYED_ENTRIES if self.with_keys else ENTRIES
         return pa.RecordBatch.from_arrays([numbers, groups, *columns], schema=schema)
 
-    # -- full format -----------------------------------------------------------------------------------------
+    # -- canonical format -----------------------------------------------------------------------------------------
 
     def _full(self, block: KeyedBlock, rows: Longs) -> pa.RecordBatch:
         key = binary_column(block.buffer, block.key_start[rows], block.user_end[rows])

@@ -1,11 +1,11 @@
 """Keys as columns to serialized keys and key groups, and back to text for errors.
 
-    sort key := key [vlen] namespace [vlen]     keyed state and windows, as in composite keys of the full format
+    sort key := key [vlen] namespace [vlen]     keyed state and windows, as in composite keys of the canonical format
                 u16 stateId  compositeKey       raw entries and timers
     vlen     := length of what stands before it, little-endian base 256; both or none: where both are variable
 
 Serialized values end where they say, so none is the beginning of another: rows in the order of these bytes are in
-the order of RocksDB's composite keys, whatever follows. Twins: ``CompositeKeySerializationUtils``,
+the order of RocksDB's composite keys, whatever follows. Flink: ``CompositeKeySerializationUtils``,
 ``SerializedCompositeKeyBuilder``, ``KeyGroupRangeAssignment#assignToKeyGroup``.
 """
 
@@ -26,7 +26,7 @@ from pyspark_savepoint.formats.columns import (
     struct_array,
 )
 from pyspark_savepoint.formats.errors import SavepointError, UndecodableStateError, ValueRangeError
-from pyspark_savepoint.formats.keyed.keyed_writer import read_only
+from pyspark_savepoint.formats.keyed.canonical_writer import read_only
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.constants import ConstantSerializer
 from pyspark_savepoint.formats.serializers.composite.tuples import FieldsSerializer

@@ -18,7 +18,14 @@ from pyspark_savepoint.formats.columns import Ints
 from pyspark_savepoint.formats.io.local_disk import discard, local_directory, spilling, temporary_file
 from pyspark_savepoint.statebackends.model.key_codec import spans_of
 from pyspark_savepoint.statebackends.model.sort_order import sort_by_key_group
-from pyspark_savepoint.statebackends.model.sort_runs import RunInfo, Sink, SortedBatch, merge_runs, read_run, write_run
+from pyspark_savepoint.statebackends.model.sort_runs import (
+    RunInfo,
+    RunSink,
+    SortedBatch,
+    merge_runs,
+    read_run,
+    write_run,
+)
 
 BATCH_ROWS = 1 << 16
 #: Runs that are merged at a time: of each, two batches are in memory.
@@ -74,7 +81,7 @@ class RowSorter:
             for low in range(0, len(batch), batch_rows):
                 yield batch.slice(low, min(low + batch_rows, len(batch)))
 
-    def write_run(self, sink: Sink) -> RunInfo:
+    def write_run(self, sink: RunSink) -> RunInfo:
         """All rows in order as one run, which ``sort_runs.read_run`` reads; the sink stays open."""
         return write_run(sink, self.schema, self.sorted())
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Bytes, Ints, Longs, binary_array
-from pyspark_savepoint.formats.keyed.keyed_writer import read_only
+from pyspark_savepoint.formats.keyed.canonical_writer import read_only
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
 
 

@@ -2,7 +2,7 @@
 
     run := Arrow IPC stream of (key group, key, columns of the rows)        batches of bounded size
 
-Twins: ``ExternalSorter``, ``NormalizedKeySorter`` of Flink's batch mode.
+Flink: ``ExternalSorter``, ``NormalizedKeySorter`` of Flink's batch mode.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class RunInfo:
     key_groups: dict[int, int]
 
 
-class Sink(Protocol):
+class RunSink(Protocol):
     """What takes a run's bytes."""
 
     def write(self, data: Any, /) -> object:
@@ -63,7 +63,7 @@ class _Stream:
 
     closed = False
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink: RunSink) -> None:
         self.sink = sink
 
     def write(self, data: Any) -> int:
@@ -89,7 +89,7 @@ def run_schema(rows: pa.Schema) -> pa.Schema:
     return pa.schema([pa.field(KEY_GROUP, pa.int32()), pa.field(KEY, pa.binary()), *rows])
 
 
-def write_run(sink: Sink, schema: pa.Schema, batches: Iterable[SortedBatch]) -> RunInfo:
+def write_run(sink: RunSink, schema: pa.Schema, batches: Iterable[SortedBatch]) -> RunInfo:
     """Write sorted batches, whose rows have ``schema``, as one run; the sink stays open."""
     whole = run_schema(schema)
     rows = 0

@@ -1,6 +1,6 @@
 """One registered keyed state as a column: from the entries of a block to an Arrow array.
 
-kind                       full format                              heap format
+kind                       canonical format                              heap format
 VALUE, REDUCING, ...       one entry, the value                     the same
 LIST                       one entry, elements joined by one ','    one entry, the whole list
 MAP                        one entry per user key: null flag value  one entry, the whole map
@@ -25,18 +25,18 @@ from pyspark_savepoint.formats.columns import (
 )
 from pyspark_savepoint.formats.errors import UndecodableStateError
 from pyspark_savepoint.formats.keyed.block_parts import binary_column
-from pyspark_savepoint.formats.keyed.keyed_block import FULL, KeyedBlock, SortedRows
+from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, KeyedBlock, SortedRows
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
 from pyspark_savepoint.formats.serializers.basic.shapes import Flagged
 from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.layout import count_until_end, decode_elements, locate
-from pyspark_savepoint.statebackends.model.conform import conform
 from pyspark_savepoint.statebackends.model.rows import Rows, RowsOfBlock
+from pyspark_savepoint.statebackends.model.unify_types import conform
 
 Block = KeyedBlock | SortedRows
-#: Between two elements of a list in the full format.
+#: Between two elements of a list in the canonical format.
 DELIMITER = 1
 LAST_ACCESS = "__last_access"
 TTL_SNAPSHOT = "TtlStateFactory$TtlSerializerSnapshot"
@@ -100,7 +100,7 @@ class StateColumn:
     @property
     def many(self) -> bool:
         """Whether a row has many entries."""
-        return self.meta.state_type == "MAP" and self.form == FULL
+        return self.meta.state_type == "MAP" and self.form == CANONICAL
 
     @property
     def opaque(self) -> list[TypeSerializer]:
@@ -143,7 +143,7 @@ class StateColumn:
             return self._raw_maps(block, start, end)
         if any(self._as_bytes(unit) for unit in units):
             return binary_column(block.buffer, start, end)
-        if self.meta.state_type == "LIST" and self.form == FULL:
+        if self.meta.state_type == "LIST" and self.form == CANONICAL:
             counts, elements = self.decode_list(block, start, end)
             return list_array(self.arrow_type(), counts, elements)
         value = units[0] if self.meta.kind is BackendStateType.KEY_VALUE_V2 else unwrap(self.meta.value_serializer)
@@ -151,7 +151,7 @@ class StateColumn:
         return column if column.type.equals(self.arrow_type()) else conform(column, self.arrow_type(), block.origin)
 
     def _raw_maps(self, block: Block, start: Longs, end: Longs) -> pa.Array:
-        """Whole maps as BINARY to BINARY, as the full format has them by its entries."""
+        """Whole maps as BINARY to BINARY, as the canonical format has them by its entries."""
         key, value = unit_serializers(self.meta)
         at = self.cursors(block, start, end)
         counts = read_numbers(at, "read_i32", np.int32, "the number of a map's entries").astype(np.int64)
@@ -166,7 +166,7 @@ class StateColumn:
         return map_array(self.arrow_type(), counts, binary_spans(block, starts[0], stops[0]), values)
 
     def decode_list(self, block: Block, start: Longs, end: Longs) -> tuple[Longs, pa.Array]:
-        """Elements of lists in the full format, flat, and their number per list."""
+        """Elements of lists in the canonical format, flat, and their number per list."""
         at = self.cursors(block, start, end)
         (element,) = unit_serializers(self.meta)
         counts = count_until_end(element, at, DELIMITER)
@@ -181,7 +181,7 @@ class StateColumn:
             at.fail(int(empty[0]), "at least one element, for an empty list has no entry")
 
     def decode_map_entries(self, block: KeyedBlock, entries: Longs) -> tuple[pa.Array, pa.Array]:
-        """User keys and values of a map's entries in the full format."""
+        """User keys and values of a map's entries in the canonical format."""
         key, value = unit_serializers(self.meta)
         keys = self.decode_spans(key, block, block.user_start[entries], block.user_end[entries])
         at = self.cursors(block, block.value_start[entries], block.value_end[entries])

@@ -1,4 +1,4 @@
-"""One state's column as entries of the full format: composite keys and values."""
+"""One state's column as entries of the canonical format: composite keys and values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from pyspark_savepoint.formats.columns import Bytes, Cursors, Flags, Longs, struct_array, valid_rows
 from pyspark_savepoint.formats.errors import SavepointError, ValueRangeError
-from pyspark_savepoint.formats.keyed.keyed_writer import Entries, read_only
+from pyspark_savepoint.formats.keyed.canonical_writer import Entries, read_only
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.elements import list_parts, map_parts, pick
 from pyspark_savepoint.formats.serializers.runtime.ttl import TTL_FIELDS

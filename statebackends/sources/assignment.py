@@ -14,7 +14,7 @@ BROADCAST         unchanged parallelism: stays; else, or for a vertex whose subt
                   reporting subtask ``i % (number of them)``
 ================  =================================================================================================
 
-Flink's twins: ``StateAssignmentOperation``, ``RoundRobinOperatorStateRepartitioner``, ``KeyGroupRangeAssignment``.
+Flink: ``StateAssignmentOperation``, ``RoundRobinOperatorStateRepartitioner``, ``KeyGroupRangeAssignment``.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     handle := whole parts (of the backend below)  changes in order  key groups
 
-The key groups of the handle count, not what is in the parts. Twins: ``ChangelogBackendRestoreOperation``,
+The key groups of the handle count, not what is in the parts. Flink: ``ChangelogBackendRestoreOperation``,
 ``ChangelogKeyedStateBackend``.
 """
 
@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import DecodeOptions, Origin
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.keyed.changelog import ChangeSource, not_replayed, registrations
-from pyspark_savepoint.formats.keyed.keyed_block import FULL, KeyedBlock
+from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, KeyedBlock
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
@@ -119,14 +119,14 @@ def _covers_state(wide: StateMetaInfoSnapshot, narrow: StateMetaInfoSnapshot) ->
 
 @dataclass(slots=True)
 class ChangelogKeyedStream:
-    """Open parts and changes, as one stream of entries in the full format."""
+    """Open parts and changes, as one stream of entries in the canonical format."""
 
     source: ChangelogSource
     header: KeyedBackendHeader
     streams: list[KeyedStream]
     options: DecodeOptions
     changed: set[StateName] = field(default_factory=set)
-    form: str = field(default=FULL, init=False)
+    form: str = field(default=CANONICAL, init=False)
 
     def blocks(self, key_groups: set[int], selected: set[int], namespaced: bool, window: int) -> Iterator[KeyedBlock]:
         """Entries of some key groups, in complete blocks; ``namespaced`` rows are a key and a namespace."""
@@ -171,7 +171,7 @@ class _Reading:
         spans, numbers, nothing = np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.uint8)
         origin = Origin(self.source.path, 0, self.source.operator, None, True)
         return KeyedBlock(
-            FULL, self.header.states, nothing, origin, numbers, numbers, spans, spans, spans, spans, spans, spans,
+            CANONICAL, self.header.states, nothing, origin, numbers, numbers, spans, spans, spans, spans, spans, spans,
             spans, spans, spans, spans, namespaced=self.namespaced,
         )  # fmt: skip
 
@@ -236,7 +236,7 @@ class _Reading:
             yield from replayed(of_key_groups(log, sorted(rest)), self.like)
 
     def _complete(self, block: KeyedBlock, ids: dict[int, int], log: list[pa.RecordBatch]) -> Iterator[KeyedBlock]:
-        if log or block.form != FULL:
+        if log or block.form != CANONICAL:
             yield from replayed([entry_units(block, ids, self.header.states), *log], self.like)
             return
         place = np.full(len(block.states) + 1, -1, np.int32)

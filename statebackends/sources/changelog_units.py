@@ -7,8 +7,8 @@
     CLEAR                                 all of it
     MERGE_TARGET   the namespace that takes over what the MERGE_SOURCEs behind it have
 
-A change of many elements becomes as many units. Values are those of the full format: elements of a list are joined by
-a comma, values of a map stand behind their flag for null. Twins: the ``StateChangeApplier`` of each kind of state.
+A change of many elements becomes as many units. Values are those of the canonical format: elements of a list are joined
+by a comma, values of a map stand behind their flag for null. Flink: the ``StateChangeApplier`` of each kind of state.
 """
 
 from __future__ import annotations

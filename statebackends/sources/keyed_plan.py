@@ -14,16 +14,16 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import StateNotFoundError, UndecodableStateError
-from pyspark_savepoint.formats.keyed.keyed_block import FULL, KeyedBlock, SortedRows
+from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, KeyedBlock, SortedRows
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, range_for_operator_index
 from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
-from pyspark_savepoint.statebackends.model.conform import unify
 from pyspark_savepoint.statebackends.model.request import TableRequest, choose_states
 from pyspark_savepoint.statebackends.model.state_column import StateColumn
+from pyspark_savepoint.statebackends.model.unify_types import unify
 from pyspark_savepoint.statebackends.sources.changelog_source import ChangelogSource
 from pyspark_savepoint.statebackends.sources.keyed_sources import AnyKeyedSource, KeyedStream, keyed_sources
 
@@ -188,12 +188,12 @@ def meets(key_group_range: KeyGroupRange, key_groups: Sequence[int]) -> bool:
 
 def state_type(metas: Sequence[StateMetaInfoSnapshot], options: DecodeOptions, raw: bool) -> pa.DataType:
     """The type of a state's column over all files."""
-    return unify([StateColumn(meta, FULL, options, raw).arrow_type() for meta in metas], metas[0].name)
+    return unify([StateColumn(meta, CANONICAL, options, raw).arrow_type() for meta in metas], metas[0].name)
 
 
 def check_decodable(metas: Sequence[StateMetaInfoSnapshot], undecodable: str, operator: str) -> str | None:
     """A warning where a state is (partly) BINARY because nobody can decode it; an error where that was declined."""
-    opaque = StateColumn(metas[0], FULL, DecodeOptions()).opaque
+    opaque = StateColumn(metas[0], CANONICAL, DecodeOptions()).opaque
     if not opaque:
         return None
     name = metas[0].name

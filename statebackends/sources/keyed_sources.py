@@ -1,7 +1,7 @@
 """Where the keyed state of an operator comes from: one source per handle, by kind of handle.
 
-The tables do not know which backend wrote a handle: they ask :data:`BACKENDS` for sources, and a source opens as a
-stream of :class:`~pyspark_savepoint.formats.keyed.keyed_block.KeyedBlock`.
+The tables do not know which backend wrote a handle: they ask :data:`SOURCES_BY_HANDLE` for sources, and a source opens
+as a stream of :class:`~pyspark_savepoint.formats.keyed.keyed_block.KeyedBlock`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any, NoReturn
 from pyspark_savepoint.formats.columns import DecodeOptions, Origin
 from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, SavepointError
 from pyspark_savepoint.formats.io.byte_source import ByteSource, FileLocation, StateLocation
+from pyspark_savepoint.formats.keyed.canonical_stream import CanonicalKeyedStream
 from pyspark_savepoint.formats.keyed.changelog import ChangeSource, FileChanges, InlineChanges
 from pyspark_savepoint.formats.keyed.headers import read_header
 from pyspark_savepoint.formats.keyed.heap_stream import HeapKeyedStream
-from pyspark_savepoint.formats.keyed.keyed_content import Extent
-from pyspark_savepoint.formats.keyed.keyed_stream import FullKeyedStream
+from pyspark_savepoint.formats.keyed.key_group_reader import Extent
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.changelog_handles import (
@@ -38,7 +38,7 @@ from pyspark_savepoint.statebackends.sources.changelog_keys import with_keys
 from pyspark_savepoint.statebackends.sources.changelog_source import ChangelogKeyedStream, ChangelogSource
 from pyspark_savepoint.statebackends.sources.rocksdb_source import RocksDBSource
 
-KeyedStream = FullKeyedStream | HeapKeyedStream | RocksDBKeyedStream | ChangelogKeyedStream
+KeyedStream = CanonicalKeyedStream | HeapKeyedStream | RocksDBKeyedStream | ChangelogKeyedStream
 FRAMING_WINDOW = 1 << 24
 
 
@@ -75,7 +75,7 @@ class KeyedSource:
                 header = self._read_header(source)
                 extents = self._extents(source, header)
                 origin = Origin(source.path, 0, self.operator)
-                full = FullKeyedStream(source, header, extents, self.max_parallelism, origin, options)
+                full = CanonicalKeyedStream(source, header, extents, self.max_parallelism, origin, options)
                 if not self.canonical and is_heap_format(full, self.offsets):
                     yield HeapKeyedStream(source, header, extents, origin, options)
                 else:
@@ -107,11 +107,11 @@ class KeyedSource:
         return extents
 
 
-def is_heap_format(stream: FullKeyedStream, offsets: KeyGroupRangeOffsets) -> bool:
+def is_heap_format(stream: CanonicalKeyedStream, offsets: KeyGroupRangeOffsets) -> bool:
     """Whether key groups are in the heap format: each has an offset, and its number stands there.
 
-    Key group 0 alone proves nothing, for the full format may begin with four zeros as well: then it is what the strict
-    framing of the full format cannot be.
+    Key group 0 alone proves nothing, for the canonical format may begin with four zeros as well: then it is what the
+    strict framing of the canonical format cannot be.
     """
     extents = stream.extents
     if len(extents) < len(offsets.offsets) or not extents:
@@ -172,7 +172,7 @@ def refuse_overlaps(savepoint: Savepoint, operator: OperatorState, ranges: list[
 
 
 def _sources(savepoint: Savepoint, operator: OperatorState, handle: Any) -> list[AnyKeyedSource]:
-    return BACKENDS[type(handle)](savepoint, operator, handle)
+    return SOURCES_BY_HANDLE[type(handle)](savepoint, operator, handle)
 
 
 def _key_groups(
@@ -229,7 +229,7 @@ def _no_state(savepoint: Savepoint, operator: OperatorState, handle: Any) -> NoR
     )
 
 
-BACKENDS: Mapping[type, Callable[[Savepoint, OperatorState, Any], list[AnyKeyedSource]]] = MappingProxyType(
+SOURCES_BY_HANDLE: Mapping[type, Callable[[Savepoint, OperatorState, Any], list[AnyKeyedSource]]] = MappingProxyType(
     {
         KeyGroupsStateHandle: _key_groups,
         KeyGroupsSavepointStateHandle: _key_groups,

@@ -5,7 +5,7 @@
     Timer    := key  namespace  i64 timestamp
 
 Offset -1 in the handle: the key group was never begun. Raw keyed state may also be an operator's own: without the
-magic number it is not touched. Twins: ``InternalTimerServiceSerializationProxy``, ``TimersSnapshot``.
+magic number it is not touched. Flink: ``InternalTimerServiceSerializationProxy``, ``TimersSnapshot``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Origin
 from pyspark_savepoint.formats.data_view import DataInputView
 from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, SavepointError
 from pyspark_savepoint.formats.io.byte_source import ByteSource, StateLocation
-from pyspark_savepoint.formats.keyed.keyed_content import Extent
+from pyspark_savepoint.formats.keyed.key_group_reader import Extent
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRangeOffsets
 from pyspark_savepoint.formats.metadata.key_groups_handles import KeyGroupsStateHandle

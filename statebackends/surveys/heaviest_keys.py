@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Longs
 from pyspark_savepoint.formats.errors import ValueRangeError
 from pyspark_savepoint.formats.keyed.block_parts import binary_column
-from pyspark_savepoint.formats.keyed.keyed_block import FULL, KeyedBlock
+from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, KeyedBlock
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
@@ -34,7 +34,7 @@ from pyspark_savepoint.statebackends.surveys.sizes import (
     table_of,
     wanted_states,
 )
-from pyspark_savepoint.statebackends.surveys.survey import STATE_FIELDS, Part, Row, Surveyed
+from pyspark_savepoint.statebackends.surveys.survey import STATE_FIELDS, Row, Surveyed, SurveyPart
 
 SCHEMA = pa.schema(
     [
@@ -54,7 +54,7 @@ SCHEMA = pa.schema(
 
 def plan_heaviest_keys(
     savepoint: Savepoint, operator: OperatorState, request: TableRequest, count: int
-) -> Sequence[tuple[Surveyed, Part]]:
+) -> Sequence[tuple[Surveyed, SurveyPart]]:
     """The key groups of an operator in ``count`` parts."""
     parts = keyed_parts(savepoint, operator, request, count)
     return [(part.operator, HeaviestKeys(part.operator, part.split)) for part in parts if part.split.sources]
@@ -167,9 +167,9 @@ def _weigh(block: KeyedBlock, entries: Longs, top: _Top) -> None:
 
 
 def _run_starts(block: KeyedBlock, entries: Longs) -> Longs:
-    """Where the entries of another key or window begin; only maps in the full format have several of one."""
+    """Where the entries of another key or window begin; only maps in the canonical format have several of one."""
     state = int(block.state[entries[0]])
-    if block.form != FULL or block.states[state].state_type != "MAP" or len(entries) < 2:
+    if block.form != CANONICAL or block.states[state].state_type != "MAP" or len(entries) < 2:
         return np.arange(len(entries))
     spans = binary_column(block.buffer, block.span_start[entries], block.span_end[entries])
     other = pc.not_equal(spans[1:], spans[:-1])

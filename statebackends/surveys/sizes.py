@@ -6,7 +6,7 @@ timers            timers                                       timers, serialize
 operator_state    elements; of broadcast state its entries     elements, serialized (or, if it is so, compressed)
 raw and others    pieces                                       as they lie in the file
 
-``largest`` is the bytes of the largest entry. Entries of the full format (canonical, RocksDB) name their key each, so
+``largest`` is the bytes of the largest entry. Entries of the canonical format and of RocksDB name their key each, so
 a map takes more bytes there than on the heap.
 """
 
@@ -20,9 +20,9 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Longs
 from pyspark_savepoint.formats.io.byte_source import ByteSource
+from pyspark_savepoint.formats.keyed.canonical_stream import CanonicalKeyedStream
 from pyspark_savepoint.formats.keyed.headers import read_header
 from pyspark_savepoint.formats.keyed.keyed_block import HEAP, KeyedBlock
-from pyspark_savepoint.formats.keyed.keyed_stream import FullKeyedStream
 from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.key_groups_handles import KeyGroupsStateHandle
@@ -34,7 +34,7 @@ from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.sources.keyed_plan import KeyedSplit, is_key_value, is_namespaced, meets, vertices
 from pyspark_savepoint.statebackends.sources.keyed_sources import KeyedStream, keyed_sources
 from pyspark_savepoint.statebackends.sources.raw_timers import RawTimerSource, raw_timer_sources
-from pyspark_savepoint.statebackends.surveys.survey import STATE_FIELDS, Part, Row, Surveyed
+from pyspark_savepoint.statebackends.surveys.survey import STATE_FIELDS, Row, Surveyed, SurveyPart
 from pyspark_savepoint.statebackends.tables.operator_table import OperatorSource, operator_sources
 
 SCHEMA = pa.schema(
@@ -53,10 +53,10 @@ SCHEMA = pa.schema(
 
 def plan_sizes(
     savepoint: Savepoint, operator: OperatorState, request: TableRequest, count: int
-) -> Sequence[tuple[Surveyed, Part]]:
+) -> Sequence[tuple[Surveyed, SurveyPart]]:
     """The parts of an operator: its key groups in ``count`` parts, and what has none."""
     surveyed = Surveyed.of(operator)
-    parts: list[Part] = list(keyed_parts(savepoint, operator, request, count))
+    parts: list[SurveyPart] = list(keyed_parts(savepoint, operator, request, count))
     if request.key_groups is None:
         parts += [OperatorStateSizes(surveyed, source) for source in operator_sources(savepoint, operator)]
         parts.append(OtherSizes(surveyed, tuple(_others(savepoint, operator))))
@@ -166,7 +166,7 @@ class KeyedSizes:
 
     def _add_stream(self, stream: KeyedStream, wanted: set[int], sums: _Sums, request: TableRequest) -> None:
         selected = wanted
-        if isinstance(stream, FullKeyedStream):
+        if isinstance(stream, CanonicalKeyedStream):
             selected = set()  # all entries come, and none is split into its parts
         elif isinstance(stream, RocksDBKeyedStream):
             stream.split_keys = False

@@ -51,7 +51,7 @@ class Surveyed:
         return key_group * self.parallelism // self.max_parallelism
 
 
-class Part(Protocol):
+class SurveyPart(Protocol):
     """What is read in one go: frozen, picklable, holds nothing open."""
 
     def rows(self, request: TableRequest) -> Iterator[Row]:
@@ -71,7 +71,7 @@ class Refused:
 
 
 #: How the parts of an operator are found; ``count`` is in how many parts its key groups should be.
-Plan = Callable[[Savepoint, OperatorState, TableRequest, int], Sequence[tuple[Surveyed, Part]]]
+Plan = Callable[[Savepoint, OperatorState, TableRequest, int], Sequence[tuple[Surveyed, SurveyPart]]]
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class SurveyTable:
         """Parts of about the same size; operators with little state go together."""
         share = max(1, self.state_bytes // max(1, parallelism or 1))
         bundles: list[TablePartition] = []
-        waiting: list[tuple[Surveyed, Part]] = []
+        waiting: list[tuple[Surveyed, SurveyPart]] = []
         size = 0
         for operator in self.operators:
             count = min(operator.max_parallelism, -(-max(1, operator.state_size) // share))
@@ -123,7 +123,7 @@ class SurveyTable:
                 size += operator.state_size // len(parts)
         return [*bundles, SurveyPartition(tuple(waiting), self.schema, self.request)] if waiting else bundles
 
-    def _parts(self, operator: OperatorState, count: int) -> Sequence[tuple[Surveyed, Part]]:
+    def _parts(self, operator: OperatorState, count: int) -> Sequence[tuple[Surveyed, SurveyPart]]:
         try:
             return self.plan(self.savepoint, operator, self.request, count)
         except SavepointError as error:
@@ -142,7 +142,7 @@ def is_named(request: TableRequest) -> bool:
 class SurveyPartition:
     """Some parts, read one after another."""
 
-    parts: tuple[tuple[Surveyed, Part], ...]
+    parts: tuple[tuple[Surveyed, SurveyPart], ...]
     schema: pa.Schema
     request: TableRequest
 
@@ -158,7 +158,7 @@ class SurveyPartition:
         if rows:
             yield to_batch(rows, self.schema)
 
-    def _rows(self, operator: Surveyed, part: Part) -> list[Row]:
+    def _rows(self, operator: Surveyed, part: SurveyPart) -> list[Row]:
         try:
             return list(part.rows(self.request))
         except SavepointError as error:

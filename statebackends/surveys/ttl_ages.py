@@ -20,7 +20,7 @@ from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest
 from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS, has_ttl, unit_serializers
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders, is_key_value, is_namespaced
-from pyspark_savepoint.statebackends.surveys.survey import STATE_FIELDS, Part, Row, Surveyed
+from pyspark_savepoint.statebackends.surveys.survey import STATE_FIELDS, Row, Surveyed, SurveyPart
 from pyspark_savepoint.statebackends.tables.keyed_table import KEY_GROUP, KeyedTable, column_names
 
 MINUTE, HOUR, DAY = 60, 3600, 86_400
@@ -47,11 +47,11 @@ SCHEMA = pa.schema(
 
 def plan_ttl_ages(
     savepoint: Savepoint, operator: OperatorState, request: TableRequest, count: int
-) -> Sequence[tuple[Surveyed, Part]]:
+) -> Sequence[tuple[Surveyed, SurveyPart]]:
     """The key groups of an operator in ``count`` parts, for each kind of namespace that its states have."""
     surveyed = Surveyed.of(operator)
     now = _snapshot_time(savepoint)
-    found: list[tuple[Surveyed, Part]] = []
+    found: list[tuple[Surveyed, SurveyPart]] = []
     for table, states in _states_with_ttl(savepoint, operator, request):
         wanted = replace(
             request, state=",".join(states), include_ttl=True, include_key_group=True, undecodable="binary", raw=()

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from pyspark_savepoint.formats.columns import Cursors, binary_parts, fixed_array
 from pyspark_savepoint.formats.keyed.block_parts import binary_column
-from pyspark_savepoint.formats.keyed.keyed_stream import FullKeyedStream
+from pyspark_savepoint.formats.keyed.canonical_stream import CanonicalKeyedStream
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.key_groups import key_groups_for_hashes
@@ -96,12 +96,12 @@ class EntriesPartition:
     def _all(self, numbers: dict[tuple[str, bool], int]) -> Iterator[tuple[pa.RecordBatch, TypeSerializer]]:
         for source in self.split.sources:
             with source.open(self.request.decode) as stream:
-                contiguous = isinstance(stream, FullKeyedStream | RocksDBKeyedStream)
+                contiguous = isinstance(stream, CanonicalKeyedStream | RocksDBKeyedStream)
                 reader = self._reader(stream.header, numbers, contiguous)
                 selected = set(np.flatnonzero(reader.numbers >= 0).tolist())
                 if isinstance(stream, RocksDBKeyedStream):
                     stream.split_keys = reader.with_keys
-                elif isinstance(stream, FullKeyedStream) and not reader.with_keys:
+                elif isinstance(stream, CanonicalKeyedStream) and not reader.with_keys:
                     selected = set()  # all entries come, and none is split into its parts
                 key_groups = set(self.split.key_groups)
                 for block in stream.blocks(key_groups, selected, False, self.request.window):

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from pyspark_savepoint.formats.columns import Flags, Ints, Longs, Origin, binary_parts
 from pyspark_savepoint.formats.keyed.block_parts import binary_column
 from pyspark_savepoint.formats.keyed.composite_key import split_composite_keys
-from pyspark_savepoint.formats.keyed.keyed_block import FULL, KeyedBlock, runs_of
+from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, KeyedBlock, runs_of
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange
 from pyspark_savepoint.statebackends.model.entry_bytes import KEY, KEY_GROUP, SERIALIZED_KEY, STATE, VALUE
@@ -138,7 +138,7 @@ class EntryDiff:
 
     def _of_file(self, about: DiffSide, header: KeyedBackendHeader, table: pa.Table, differs: Flags) -> _Half:
         spec = about.partition.spec
-        ids = {name: i for name, (i, _) in spec.bind(header, FULL).items()}
+        ids = {name: i for name, (i, _) in spec.bind(header, CANONICAL).items()}
         numbers = np.array([ids.get(name, -1) for name in self.states], np.int32)
         state = numbers[np.asarray(table.column(STATE))]
         group = np.asarray(table.column(KEY_GROUP)).astype(np.int32)
@@ -272,7 +272,7 @@ def _first_of(before: pa.Array, after: pa.Array, has_before: Flags) -> pa.Array:
 def _block(
     table: pa.Table, state: Ints, group: Ints, header: KeyedBackendHeader, operator: str, namespaced: bool
 ) -> KeyedBlock:
-    """A block in the full format, of entries that are sorted by key group and state."""
+    """A block in the canonical format, of entries that are sorted by key group and state."""
     buffers, spans, base = [], {}, 0
     for name in (KEY, VALUE):
         offsets, data = binary_parts(_one(table.column(name).cast(pa.large_binary())))
@@ -284,6 +284,6 @@ def _block(
     bounds = [0, *(1 + np.flatnonzero(np.diff(group))).tolist(), len(group)]
     groups = [(int(group[low]), runs_of(state, low, high)) for low, high in pairwise(bounds)]
     return KeyedBlock(
-        FULL, header.states, np.concatenate(buffers), Origin(None, 0, operator), state, group,
+        CANONICAL, header.states, np.concatenate(buffers), Origin(None, 0, operator), state, group,
         start, end, end, end, end, end, spans[VALUE][:-1], spans[VALUE][1:], start, end, groups, namespaced=namespaced,
     )  # fmt: skip

@@ -16,13 +16,13 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Longs
 from pyspark_savepoint.formats.errors import OptionError, UndecodableStateError
-from pyspark_savepoint.formats.keyed.keyed_block import FULL, KeyedBlock
+from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, KeyedBlock
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
-from pyspark_savepoint.statebackends.model.conform import conform
 from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, choose_columns
 from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS, StateColumn, repeat_index
+from pyspark_savepoint.statebackends.model.unify_types import conform
 from pyspark_savepoint.statebackends.sources.keyed_plan import vertices
 from pyspark_savepoint.statebackends.tables.key_check import check_key_groups
 from pyspark_savepoint.statebackends.tables.keyed_table import (
@@ -54,7 +54,7 @@ class FlatTable:
         self.state_bytes = self.keyed.state_bytes
         (state,) = self.keyed.spec.states
         metas = self.keyed.headers.metas()[state, False]
-        self.column = StateColumn(metas[0], FULL, self.keyed.spec.options, state in request.raw)
+        self.column = StateColumn(metas[0], CANONICAL, self.keyed.spec.options, state in request.raw)
         self.schema = pa.schema(list(self._fields(column_names((state,), namespaced)[state])))
 
     def _fields(self, name: str) -> Iterator[pa.Field]:
@@ -183,7 +183,7 @@ def _elements(block: KeyedBlock, column: StateColumn, entries: Longs) -> tuple[L
     if column.many:
         keys, values = column.decode_map_entries(block, entries)
         return np.ones(len(entries), np.int64), {MAP_KEY: keys, MAP_VALUE: values}
-    if column.meta.state_type == "LIST" and block.form == FULL:
+    if column.meta.state_type == "LIST" and block.form == CANONICAL:
         counts, values = column.decode_list(block, block.value_start[entries], block.value_end[entries])
         return counts, {LIST_INDEX: repeat_index(counts), LIST_VALUE: values}
     whole = column.decode_values(block, block.value_start[entries], block.value_end[entries])

@@ -20,12 +20,11 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import Cursors, Ints, Longs, fixed_array
 from pyspark_savepoint.formats.errors import UnsupportedStateError
 from pyspark_savepoint.formats.keyed.block_parts import binary_column
-from pyspark_savepoint.formats.keyed.keyed_block import FULL, KeyedBlock, SortedRows
+from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, KeyedBlock, SortedRows
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
-from pyspark_savepoint.statebackends.model.conform import conform, unify
 from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, choose_columns
 from pyspark_savepoint.statebackends.model.rows import RowsOfBlock, rows_of
 from pyspark_savepoint.statebackends.model.state_column import (
@@ -35,6 +34,7 @@ from pyspark_savepoint.statebackends.model.state_column import (
     split_ttl,
     split_ttl_type,
 )
+from pyspark_savepoint.statebackends.model.unify_types import conform, unify
 from pyspark_savepoint.statebackends.sources.keyed_plan import (
     KeyedSpec,
     KeyedSplit,
@@ -130,7 +130,7 @@ class KeyedTable:
         return "key " + self.headers.headers[0].key_serializer.flink_type
 
     def _shows_ttl(self, meta: StateMetaInfoSnapshot) -> bool:
-        return shows_ttl(StateColumn(meta, FULL, self.spec.options, meta.name in self.spec.raw))
+        return shows_ttl(StateColumn(meta, CANONICAL, self.spec.options, meta.name in self.spec.raw))
 
     def _window_type(self, namespaces: dict[str, TypeSerializer], operator: str) -> pa.DataType:
         kinds = {name: serializer.arrow_type(self.spec.options) for name, serializer in namespaces.items()}

@@ -33,8 +33,8 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
 from pyspark_savepoint.formats.serializers.layout import decode_elements, locate
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
-from pyspark_savepoint.statebackends.model.conform import conform, unify
 from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, choose_columns, choose_states
+from pyspark_savepoint.statebackends.model.unify_types import conform, unify
 from pyspark_savepoint.statebackends.sources.assignment import repartition_state
 
 KEY, VALUE, SUBTASK = "key", "value", "subtask"

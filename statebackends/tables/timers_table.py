@@ -4,7 +4,7 @@
 
 Timers are PRIORITY_QUEUE states named ``_timer_state/event_SERVICE`` and ``_timer_state/processing_SERVICE``, or, of
 RocksDB jobs with timers on the heap and of old releases, raw keyed state. ``timestamp`` is what Flink stores: a long,
-milliseconds for both domains as a rule, but event time may be anything that the job counts. Twins:
+milliseconds for both domains as a rule, but event time may be anything that the job counts. Flink:
 ``InternalTimeServiceManagerImpl``, ``TimerSerializer``, ``InternalTimerServiceSerializationProxy``.
 """
 
@@ -26,9 +26,9 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
 from pyspark_savepoint.formats.serializers.layout import skip_rows
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
-from pyspark_savepoint.statebackends.model.conform import conform, unify
 from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, choose_columns, choose_states
 from pyspark_savepoint.statebackends.model.timer_queue import TimerQueue, timer_queues
+from pyspark_savepoint.statebackends.model.unify_types import conform, unify
 from pyspark_savepoint.statebackends.sources.keyed_plan import KeyedSplit, OperatorHeaders, meets, vertices
 from pyspark_savepoint.statebackends.sources.raw_timers import RawTimerSource, raw_timer_sources
 from pyspark_savepoint.statebackends.tables.key_check import check_key_groups

@@ -30,8 +30,8 @@ from pyspark.cloudpickle import register_pickle_by_value
 from pyspark_savepoint import KeyedStateBootstrapFunction, OperatorTransformation, Savepoint, ValueStateDescriptor
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
 from pyspark_savepoint.statebackends.processing.operators.bootstrap import BootstrapPlan, BootstrapTask
-from pyspark_savepoint.statebackends.processing.operators.registry import ObjectReuse
-from pyspark_savepoint.statebackends.processing.runtime.garbage import rows_in_thousands
+from pyspark_savepoint.statebackends.processing.operators.state_registry import ObjectReuse
+from pyspark_savepoint.statebackends.processing.runtime.garbage_collection import relaxed_gc
 from pyspark_savepoint.statebackends.writing.planning.flink_types import default_serializer
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def profile(kind: str, records: int) -> dict[str, float]:
 
     def objects() -> None:
         found = task(Nothing())
-        with rows_in_thousands():
+        with relaxed_gc():
             for batch in found.records.sorted(batches):
                 for chunk in found.records.chunks(batch, ObjectReuse.DEFAULT, found.registry.unshared):
                     deque(chunk.values, maxlen=0)

@@ -28,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pyspark_savepoint.formats.keyed.keyed_writer import FullKeyedStreamWriter
+from pyspark_savepoint.formats.keyed.canonical_writer import CanonicalKeyedStreamWriter
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, key_group_for_hash
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, StateDescriptor, StateKind
 from pyspark_savepoint.statebackends.model.key_codec import KeyCodec
@@ -78,7 +78,7 @@ def write(rows: pa.RecordBatch, memory: int = 1 << 30) -> tuple[int, bool]:
     codec, whole = KeyCodec(descriptor, GROUPS), KeyGroupRange(0, GROUPS - 1)
     with (
         RowSorter(rows.schema, memory) as sorter,
-        FullKeyedStreamWriter(file, descriptor.header(), whole, GROUPS, memory) as writer,
+        CanonicalKeyedStreamWriter(file, descriptor.header(), whole, GROUPS, memory) as writer,
     ):
         for low in range(0, rows.num_rows, SPARKS_BATCH):
             batch = rows.slice(low, SPARKS_BATCH)

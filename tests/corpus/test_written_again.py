@@ -14,7 +14,7 @@ import pytest
 
 from pyspark_savepoint.formats.io import snappy
 from pyspark_savepoint.formats.io.byte_source import InlineLocation
-from pyspark_savepoint.formats.keyed.keyed_writer import FullKeyedStreamWriter
+from pyspark_savepoint.formats.keyed.canonical_writer import CanonicalKeyedStreamWriter
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
@@ -83,7 +83,7 @@ def rewritten(source: KeyedSource, entries: list[Entry]) -> tuple[bytes, tuple[i
     header, file = source.header(), io.BytesIO()
     with (
         RowSorter(VALUE, 1 << 16) as sorter,
-        FullKeyedStreamWriter(file, header, source.key_group_range, source.max_parallelism, 1 << 16) as writer,
+        CanonicalKeyedStreamWriter(file, header, source.key_group_range, source.max_parallelism, 1 << 16) as writer,
     ):
         for low in range(0, len(entries), 100):
             part = entries[low : low + 100]
@@ -187,7 +187,7 @@ def from_columns(
     codec, file, whole = KeyCodec(descriptor, max_parallelism), io.BytesIO(), KeyGroupRange(0, max_parallelism - 1)
     with (
         RowSorter(batch.schema, 1 << 20) as sorter,
-        FullKeyedStreamWriter(file, descriptor.header(), whole, max_parallelism, 1 << 20) as writer,
+        CanonicalKeyedStreamWriter(file, descriptor.header(), whole, max_parallelism, 1 << 20) as writer,
     ):
         keys = codec.encode(batch)
         sorter.add(keys.key_group, keys.key, batch)

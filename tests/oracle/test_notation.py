@@ -17,7 +17,7 @@ from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.model.state_entries import encode_column
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
-from pyspark_savepoint.statebackends.writing.planning.lossless import conform_column
+from pyspark_savepoint.statebackends.writing.planning.exact_casts import conform_column
 from tests.oracle.flink import FlinkError, Oracle, SavepointOf
 
 pytestmark = pytest.mark.flink

@@ -4,7 +4,7 @@
 
 Logical types say what the numbers and bytes mean: decimal (unscaled, two's complement) is DECIMAL, date is DATE,
 timestamps are TIMESTAMP, local timestamps TIMESTAMP_NTZ. Spark has no time of day, so time-millis and time-micros are
-plain numbers. Numbers without meaning are ``primitives.NumberSerializer``. Twins: ``DataInputDecoder``,
+plain numbers. Numbers without meaning are ``primitives.NumberSerializer``. Flink: ``DataInputDecoder``,
 ``DataOutputEncoder``.
 """
 

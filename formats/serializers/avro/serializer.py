@@ -4,7 +4,7 @@
     value    := see ``avro_leaves.py`` and ``avro_parts.py``; this is not the binary encoding of Avro
 
 ``string`` is what ``StringValue`` writes, which has no limit of 64 KiB. Types follow the schema: ``avro_schema.py``.
-Twins: ``AvroSerializer``, ``AvroSerializerSnapshot``.
+Flink: ``AvroSerializer``, ``AvroSerializerSnapshot``.
 """
 
 from __future__ import annotations

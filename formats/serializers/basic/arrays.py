@@ -6,7 +6,7 @@
     StringValueArray i32 n  i32 size  n StringValues in that many bytes
     NullValueArray   i32 n  nothing
 
-Twins: ``BooleanPrimitiveArraySerializer`` ... ``CharPrimitiveArraySerializer``, ``StringArraySerializer``,
+Flink: ``BooleanPrimitiveArraySerializer`` ... ``CharPrimitiveArraySerializer``, ``StringArraySerializer``,
 ``org.apache.flink.graph.types.valuearray.*``.
 """
 

@@ -8,7 +8,7 @@ As columns (``DecodeOptions.decimals``): ``auto`` is DECIMAL(38,0) for BigIntege
 and text as ``BigDecimal.toString`` prints it; ``string`` is text for both; ``p,s`` is DECIMAL(p,s) for both, where
 what does not fit exactly is an error. Numbers of up to 38 digits stay in Arrow; others are taken one by one.
 
-Twins: ``BigIntSerializer``, ``BigDecSerializer``.
+Flink: ``BigIntSerializer``, ``BigDecSerializer``.
 """
 
 from __future__ import annotations

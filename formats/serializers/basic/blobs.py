@@ -6,7 +6,7 @@
     Bitmap                i32 n  n bytes              a Roaring bitmap, since Flink 2.3
     Variant               i32 v  i32 m  v bytes of value  m bytes of metadata     since Flink 2.1
 
-A Variant is a struct of two BINARY, as Spark's own variants are underneath. Twins:
+A Variant is a struct of two BINARY, as Spark's own variants are underneath. Flink:
 ``BytePrimitiveArraySerializer``, ``ByteArrayWrapperSerializer``, ``BitmapSerializer``, ``VariantSerializer``.
 """
 

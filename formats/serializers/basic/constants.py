@@ -6,7 +6,7 @@
     NullValue                          -      Len 0
     NullValue in a ValueSerializer     00
 
-Len is ``getLength``, which decides the form of composite keys. Twins: ``VoidSerializer``, ``NullSerializer``,
+Len is ``getLength``, which decides the form of composite keys. Flink: ``VoidSerializer``, ``NullSerializer``,
 ``UnitSerializer``, ``VoidNamespaceSerializer``, ``GlobalWindow.Serializer``, ``NullValueSerializer``.
 """
 

@@ -3,7 +3,7 @@
     snapshot (Java)    utf class  i32 n  utf name[n]             value  i32 index into this list, not ordinal()
     snapshot (Scala)   utf class  i32 n  (utf name  i32 id)[n]   value  i32 id
 
-After a class has changed, the list is the old order with new constants behind it. Twins: ``EnumSerializer``,
+After a class has changed, the list is the old order with new constants behind it. Flink: ``EnumSerializer``,
 ``EnumValueSerializer`` of Flink's Scala API.
 """
 

@@ -4,7 +4,7 @@
     LocalTime       i8 hour  i8 minute  i8 second  i32 nanos    null 80 8000 80000000
     LocalDateTime   LocalDate  LocalTime                        null where both are
 
-Twins: ``LocalDateSerializer``, ``LocalTimeSerializer``, ``LocalDateTimeSerializer``.
+Flink: ``LocalDateSerializer``, ``LocalTimeSerializer``, ``LocalDateTimeSerializer``.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     snapshot  := SimpleTypeSerializerSnapshot: version 3 nothing, version 2 (early 1.7) utf serializerClass
     value     := boolean u8 | byte i8 | short i16 | int i32 | long i64 | float f32 | double f64 | char u16 | void 00
 
-A table, not ten classes. Twins: ``BooleanSerializer`` ... ``DoubleSerializer``, ``CharSerializer``,
+A table, not ten classes. Flink: ``BooleanSerializer`` ... ``DoubleSerializer``, ``CharSerializer``,
 ``VoidSerializer`` and the same of ``org.apache.flink.types.*Value``.
 """
 

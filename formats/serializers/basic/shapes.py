@@ -7,7 +7,7 @@
     Choice    := u8 tag  the part of that tag            struct of which one field is set
 
 A shape is no serializer: it has no snapshot. Composite serializers of many names share them
-(:class:`Shaped`), and they nest: the values of a ``MapSerializer`` are ``Entries(key, Flagged(value))``.
+(:class:`Shaped`), and they nest: the values of a ``MapSerializer`` are ``MapEntries(key, Flagged(value))``.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ class Repeated:
 
 
 @dataclass(frozen=True)
-class Entries:
+class MapEntries:
     """A count, then key and value as often. Spark's maps have no null keys."""
 
     key: Part

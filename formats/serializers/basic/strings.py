@@ -6,7 +6,7 @@
     CharValueSerializer    u16 unit
 
 A surrogate without its other half is a Java string, but has no UTF-8: reading one is an error that offers BINARY.
-Twins: ``StringSerializer``, ``StringValueSerializer``, ``CharSerializer``, ``CharValueSerializer``, ``StringValue``.
+Flink: ``StringSerializer``, ``StringValueSerializer``, ``CharSerializer``, ``CharValueSerializer``, ``StringValue``.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
     Instant                  i64 seconds,      i32 nanoseconds of the second          null 8000000000000000 80000000
 
 A SqlTimestamp has its milliseconds twice. SqlDate and SqlTime are moments in the time zone of the JVM that wrote
-them. Twins: ``DateSerializer``, ``SqlDateSerializer``, ``SqlTimeSerializer``, ``SqlTimestampSerializer``,
+them. Flink: ``DateSerializer``, ``SqlDateSerializer``, ``SqlTimeSerializer``, ``SqlTimestampSerializer``,
 ``InstantSerializer``.
 """
 

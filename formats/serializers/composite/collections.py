@@ -12,7 +12,7 @@
     Map, SortedMap   := i32 n  (key  u8 isNull  value unless null)[n]
     NullAwareMap     := i32 n  (u8 isNull  key unless null  u8 isNull  value unless null)[n]
 
-Twins: ``ListSerializer``, ``MapSerializer``, ``SetSerializer``, ``GenericArraySerializer``, ``ArrayListSerializer`` of
+Flink: ``ListSerializer``, ``MapSerializer``, ``SetSerializer``, ``GenericArraySerializer``, ``ArrayListSerializer`` of
 the runtime, ``LinkedListSerializer`` and ``SortedMapSerializer`` of the table runtime, the data views.
 """
 
@@ -54,7 +54,7 @@ from pyspark_savepoint.formats.serializers.basic.elements import (
     sum_per_row,
 )
 from pyspark_savepoint.formats.serializers.basic.primitives import BASE, write_numbers
-from pyspark_savepoint.formats.serializers.basic.shapes import Entries, Fields, Flagged, Repeated, ShapedSerializer
+from pyspark_savepoint.formats.serializers.basic.shapes import Fields, Flagged, MapEntries, Repeated, ShapedSerializer
 from pyspark_savepoint.formats.serializers.checks import refuse_nulls
 from pyspark_savepoint.formats.serializers.layout import Layout, Part, decode_elements
 from pyspark_savepoint.formats.serializers.registry import register
@@ -162,7 +162,7 @@ class MapSerializer(ShapedSerializer):
     @property
     def shape(self) -> Part:
         """Keys and flagged values."""
-        return Entries(self.key, Flagged(self.value))
+        return MapEntries(self.key, Flagged(self.value))
 
     def java_hash(self, column: pa.Array) -> Ints:
         """``Map.hashCode``."""

@@ -11,7 +11,7 @@
 A subclass is mostly a POJO itself, so its value begins with flags of its own. A POJO with subclasses becomes a struct
 of the fields of all classes, with ``__class`` last: see ``pojo_columns.py``. A subclass that is not registered stands
 in the snapshot only where the serializer met it before; the hashmap backend writes with copies of its serializers, so
-there it does not, and such a value cannot be read. Twins: ``PojoSerializer``, ``PojoSerializerSnapshot``.
+there it does not, and such a value cannot be read. Flink: ``PojoSerializer``, ``PojoSerializerSnapshot``.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
     value    := field...; of Tuple0 the byte 2A
 
 A field is null only where its own serializer has bytes for that. Neither file names the fields: ``f0, f1...`` as in
-Flink, ``_1, _2...`` as in Scala. Twins: ``TupleSerializer``, ``Tuple0Serializer``, ``ScalaCaseClassSerializer``.
+Flink, ``_1, _2...`` as in Scala. Flink: ``TupleSerializer``, ``Tuple0Serializer``, ``ScalaCaseClassSerializer``.
 """
 
 from __future__ import annotations

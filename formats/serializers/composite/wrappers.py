@@ -10,7 +10,7 @@
     Traversable  := i32 n  (u8 isPresent  element if present)[n]
     Union        := 01 one | 02 two
 
-Twins: ``NullableSerializer``, ``EitherSerializer``, the ``Scala*Serializer`` and ``TraversableSerializer``,
+Flink: ``NullableSerializer``, ``EitherSerializer``, the ``Scala*Serializer`` and ``TraversableSerializer``,
 ``CoGroupedStreams.UnionSerializer``.
 """
 

@@ -6,7 +6,7 @@
     text     ASCII of at least two characters, the last one with bit 80; else u8 (80 | 40 more follows | 6 bits), then
              seven bits each: 0 null, else characters plus one; then one to three bytes per UTF-16 unit
 
-Twins: ``com.esotericsoftware.kryo.io.Input`` of Kryo 2.24 and 5.6.
+Flink: ``com.esotericsoftware.kryo.io.Input`` of Kryo 2.24 and 5.6.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
     java.time, Kryo 5            year, month, day; hour, minute, second, nanos, of which zeros at the end are left out
 
 Kryo 2 has no serializers for ``java.time``; its fields of final classes are objects without a class, which may have
-been read before (:class:`Part`). Where the column has a type of its own (``walker.typed``), times of day are
+been read before (:class:`KryoPart`). Where the column has a type of its own (``walker.typed``), times of day are
 nanoseconds and durations microseconds, else texts as Java prints them. The ZonedDateTime of Kryo 5 has no offset.
 """
 
@@ -23,7 +23,7 @@ from pyspark_savepoint.formats.serializers.basic.calendar import (
     TRUNCATE,
 )
 from pyspark_savepoint.formats.serializers.kryo.kryo_input import BeyondError, DamagedError
-from pyspark_savepoint.formats.serializers.kryo.kryo_walker import KryoWalker, Part, Reader
+from pyspark_savepoint.formats.serializers.kryo.kryo_walker import KryoPart, KryoWalker, Reader
 from pyspark_savepoint.formats.variant import Date, Timestamp
 
 TIME = "java.time."
@@ -171,30 +171,30 @@ def _check_time(hour: int, minute: int, second: int, nano: int) -> int:
     return (hour * 3600 + minute * 60 + second) * NANOS_PER_SECOND + nano
 
 
-def _date_2(walker: KryoWalker) -> Part:
+def _date_2(walker: KryoWalker) -> KryoPart:
     day, month = int(walker.fixed("h")), int(walker.fixed("h"))
     date = _check_date(walker.signed(), month, day)
-    return Part(_date_2, date, lambda: _date_value(walker, date))
+    return KryoPart(_date_2, date, lambda: _date_value(walker, date))
 
 
 def _date_5(walker: KryoWalker) -> tuple[int, int, int]:
     return _check_date(walker.integer(), walker.byte(), walker.byte())
 
 
-def _time_2(walker: KryoWalker) -> Part:
+def _time_2(walker: KryoWalker) -> KryoPart:
     hour, minute, nano = walker.byte(), walker.byte(), walker.signed()
     time = _check_time(hour, minute, walker.byte(), nano)
-    return Part(_time_2, time, lambda: _time_value(walker, time))
+    return KryoPart(_time_2, time, lambda: _time_value(walker, time))
 
 
-def _date_time_2(walker: KryoWalker) -> Part:
+def _date_time_2(walker: KryoWalker) -> KryoPart:
     date, time = walker.part(_date_2), walker.part(_time_2)
-    return Part(_date_time_2, (date, time), lambda: _date_time_value(walker, date, time))
+    return KryoPart(_date_time_2, (date, time), lambda: _date_time_value(walker, date, time))
 
 
-def _offset_2(walker: KryoWalker) -> Part:
+def _offset_2(walker: KryoWalker) -> KryoPart:
     seconds = walker.signed()
-    return Part(_offset_2, offset_text(seconds), lambda: offset_text(seconds))
+    return KryoPart(_offset_2, offset_text(seconds), lambda: offset_text(seconds))
 
 
 def _time_5(walker: KryoWalker) -> int:

@@ -5,7 +5,7 @@
 
 References are left out for primitives and their wrappers, with Kryo 5 for enums too. Bodies have no lengths, so one
 class that is not known hides all that follows: ``kryo_types.py`` knows those of the JDK.
-Twins: ``Kryo#readClassAndObject``, ``DefaultClassResolver``, ``MapReferenceResolver``.
+Flink: ``Kryo#readClassAndObject``, ``DefaultClassResolver``, ``MapReferenceResolver``.
 """
 
 from __future__ import annotations
@@ -89,10 +89,10 @@ class KryoDialect:
 
 
 @dataclass(frozen=True)
-class Part:
+class KryoPart:
     """An object that may also be a part of others: what these need of it, and how it is shown on its own."""
 
-    kind: Callable[[KryoWalker], Part]
+    kind: Callable[[KryoWalker], KryoPart]
     raw: Any
     finish: Callable[[], Any]
 
@@ -192,13 +192,13 @@ class KryoWalker(KryoInput):
             raise ForeignError("an object inside itself")
         return self.objects[number]
 
-    def part(self, read: Callable[[KryoWalker], Part]) -> Any:
+    def part(self, read: Callable[[KryoWalker], KryoPart]) -> Any:
         """The raw value of a field whose class is final, and so not written; null is not expected."""
         reference = self.varint()
         if reference == 0:
             raise DamagedError("a part of a value", "null")
         found = self._remember(lambda: read(self)) if reference == 1 else self._recall(reference - 2)
-        if not isinstance(found, Part) or found.kind is not read:
+        if not isinstance(found, KryoPart) or found.kind is not read:
             raise DamagedError("a part of a value", "an object of another class")
         return found.raw
 
@@ -236,7 +236,7 @@ class KryoWalker(KryoInput):
 
 
 def _finished(found: Any) -> Any:
-    return found.finish() if isinstance(found, Part) else found
+    return found.finish() if isinstance(found, KryoPart) else found
 
 
 def component(name: str) -> str:

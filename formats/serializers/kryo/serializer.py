@@ -8,7 +8,7 @@ All that a snapshot tells is the erased class. Where it is final enough (Date, B
 arrays) the column has a type; a List, Map or Object is a VARIANT, for only the data says what is inside. A class of
 the user's is opaque. One inside a VARIANT makes the whole value a VARIANT of its bytes, where its end is known
 (``whole``), else it is an error. Values have no lengths, so they are walked row by row. They are not written: state
-of Kryo's is carried as bytes. Twins: ``KryoSerializer``, ``KryoSerializerSnapshot``.
+of Kryo's is carried as bytes. Flink: ``KryoSerializer``, ``KryoSerializerSnapshot``.
 """
 
 from __future__ import annotations

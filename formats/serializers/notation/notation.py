@@ -24,7 +24,7 @@
 
 Names of types are case-insensitive, space between words is free. The version is the oldest Flink that must restore: a
 type that it does not have is refused. Types that hold what no text says (Kryo's registrations, comparators, generated
-code) come from an existing savepoint alone. Twins: ``Types`` of the DataStream API, ``LogicalTypeParser``.
+code) come from an existing savepoint alone. Flink: ``Types`` of the DataStream API, ``LogicalTypeParser``.
 """
 
 from __future__ import annotations

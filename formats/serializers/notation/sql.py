@@ -5,7 +5,7 @@
              | BYTES | BINARY(n) | VARBINARY(n) | DECIMAL(p, s) | DATE | TIME(p) | TIMESTAMP(p) | TIMESTAMP_LTZ(p)
              | INTERVAL ... | ARRAY<T> | MULTISET<T> | MAP<K, V> | ROW<name T, ...>
 
-Numbers may be left out where SQL has a default: DECIMAL is DECIMAL(10, 0), TIMESTAMP is TIMESTAMP(6). Twins:
+Numbers may be left out where SQL has a default: DECIMAL is DECIMAL(10, 0), TIMESTAMP is TIMESTAMP(6). Flink:
 ``LogicalTypeParser``, ``LogicalType#asSerializableString``.
 """
 

@@ -11,7 +11,7 @@
     NFAState   := partial matches  completed matches, each i32 n  computation[n]
     computation := STRING state  NodeId  Dewey  i64 start  [i64 previous]  u8 hasStartEvent  EventId
 
-Twins: ``EventId.EventIdSerializer``, ``DeweyNumber.DeweyNumberSerializer``, ``NodeId.NodeIdSerializer``,
+Flink: ``EventId.EventIdSerializer``, ``DeweyNumber.DeweyNumberSerializer``, ``NodeId.NodeIdSerializer``,
 ``SharedBufferEdge.SharedBufferEdgeSerializer``, ``Lockable.LockableTypeSerializer``, ``SharedBufferNodeSerializer``,
 ``NFAStateSerializer``.
 """

@@ -5,7 +5,7 @@
     JavaSerializer: one Java object stream, AC ED 00 05 ..., no length
 
 The classes of Flink and Hadoop that are known are decoded; the others stay BINARY, for only the user's code knows
-where a value ends. Twins: ``ValueSerializer``, ``CopyableValueSerializer``, ``WritableSerializer``,
+where a value ends. Flink: ``ValueSerializer``, ``CopyableValueSerializer``, ``WritableSerializer``,
 ``JavaSerializer``.
 """
 

@@ -8,7 +8,7 @@
                       i32 n  transaction[n]  u8 isPresent  context unless absent
     transaction    := handle  i64 start
 
-Twins: ``TimerSerializer``, ``IntervalJoinOperator.BufferEntrySerializer``, ``TwoPhaseCommitSinkFunction
+Flink: ``TimerSerializer``, ``IntervalJoinOperator.BufferEntrySerializer``, ``TwoPhaseCommitSinkFunction
 .StateSerializer``.
 """
 

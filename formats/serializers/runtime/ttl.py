@@ -6,7 +6,7 @@
               value    := that of the serializer inside
 
 Readers see the value alone, or with the option ``ttl`` a struct of value and last access; writers may give either, and
-what has no last access was accessed now. Twins: ``TtlStateFactory.TtlSerializer``, ``TtlAwareSerializer``.
+what has no last access was accessed now. Flink: ``TtlStateFactory.TtlSerializer``, ``TtlAwareSerializer``.
 """
 
 from __future__ import annotations

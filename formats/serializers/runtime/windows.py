@@ -4,7 +4,7 @@
     CountWindow (SQL)              i64 id
     SortedLong (SQL, 2.3)          i64 with its sign bit flipped
 
-GlobalWindow is a constant (``constants.py``). Twins: ``TimeWindow.Serializer`` of both packages,
+GlobalWindow is a constant (``constants.py``). Flink: ``TimeWindow.Serializer`` of both packages,
 ``CountWindow.Serializer``, ``SortedLongSerializer``.
 """
 

@@ -7,7 +7,7 @@
 All little-endian, bits least significant first; slots of arrays are as wide as their type, entries of the variable
 part are padded to 8 bytes. A container
 inside another one is an entry of its variable part, its own offsets count from its own start. Rows that the
-containers are columns of are decoded together, field by field. Twins: ``BinaryRowData``, ``BinaryArrayData``,
+containers are columns of are decoded together, field by field. Flink: ``BinaryRowData``, ``BinaryArrayData``,
 ``BinaryMapData`` and their writers.
 """
 
@@ -35,7 +35,7 @@ from pyspark_savepoint.formats.serializers.sql.binary_numbers import BooleanCode
 from pyspark_savepoint.formats.serializers.sql.binary_texts import BytesCodec, VariantCodec
 from pyspark_savepoint.formats.serializers.sql.binary_times import DayTimeIntervalCodec, TimestampCodec
 from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType, arrow_type
-from pyspark_savepoint.formats.serializers.sql.slots import Rows, SlotCodec, Slots, Target, Wide, first_row
+from pyspark_savepoint.formats.serializers.sql.slots import RowWriter, SlotCodec, Slots, Target, Wide, first_row
 
 RAW_STATE = 'read the state as bytes: option("raw", "<state>")'
 COUNT = LogicalType("INTEGER", nullable=False)
@@ -104,7 +104,7 @@ def variable_sizes(kind: LogicalType, column: pa.Array, present: Flags, generate
             found=f"null in row {row} of a column of {len(column)}",
             remedy="leave these rows out or give them a value",
         )
-    return padded(CODECS[kind.root].variable(kind, column, Rows(present, valid, generated)))
+    return padded(CODECS[kind.root].variable(kind, column, RowWriter(present, valid, generated)))
 
 
 def write_fields(
@@ -222,7 +222,7 @@ class Container(Wide, ABC):
         starts, stops = slots.extents()
         return self.read_column(kind, slots.at.at(starts, stops), slots.valid)
 
-    def variable(self, kind: LogicalType, column: pa.Array, target: Rows) -> Longs:
+    def variable(self, kind: LogicalType, column: pa.Array, target: RowWriter) -> Longs:
         """The bytes of the containers."""
         return self.sizes(kind, column, target.valid)
 
@@ -338,7 +338,7 @@ class DistinctCodec:
         """As the other type."""
         return self._source(kind).read(kind.children[0], slots)
 
-    def variable(self, kind: LogicalType, column: pa.Array, target: Rows) -> Longs:
+    def variable(self, kind: LogicalType, column: pa.Array, target: RowWriter) -> Longs:
         """As the other type."""
         return self._source(kind).variable(kind.children[0], column, target)
 

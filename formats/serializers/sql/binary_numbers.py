@@ -3,7 +3,7 @@
     BOOLEAN .. DOUBLE, DATE, TIME, INTERVAL YEAR TO MONTH   slot: 1, 2, 4 or 8 bytes, little-endian
     DECIMAL(p)    slot: p <= 18: i64 unscaled; else u32 length, u32 offset of 16 bytes: the big-endian number first
 
-Twins: ``BinaryRowData``, ``DecimalData``.
+Flink: ``BinaryRowData``, ``DecimalData``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Cursors, Flags, Longs, bool_array, fixed_array, fixed_values
 from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType, arrow_type
-from pyspark_savepoint.formats.serializers.sql.slots import InSlot, Rows, Slots, Target, Wide, first_row
+from pyspark_savepoint.formats.serializers.sql.slots import InSlot, RowWriter, Slots, Target, Wide, first_row
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class DecimalCodec(Wide):
         starts, stops = slots.extents()
         return wide_decimals(kind, slots.at.at(starts, stops), slots.valid)
 
-    def variable(self, kind: LogicalType, column: pa.Array, target: Rows) -> Longs:
+    def variable(self, kind: LogicalType, column: pa.Array, target: RowWriter) -> Longs:
         """Always 16 bytes; generated code reserves them for null as well."""
         if kind.compact:
             return np.zeros(len(column), np.int64)

@@ -4,7 +4,7 @@
     RAW, BITMAP                        u32 length, u32 offset
     VARIANT                            u32 length, u32 offset of: i32 (big-endian) length of metadata, metadata, value
 
-Text is UTF-8. Twins: ``BinarySegmentUtils``, ``AbstractBinaryWriter``.
+Text is UTF-8. Flink: ``BinarySegmentUtils``, ``AbstractBinaryWriter``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pyspark_savepoint.formats.columns import Cursors, Flags, Longs, binary_arra
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
 from pyspark_savepoint.formats.serializers.basic.strings import expect_utf8, refuse_size
 from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType, arrow_type
-from pyspark_savepoint.formats.serializers.sql.slots import Rows, Slots, Target, Wide, first_row
+from pyspark_savepoint.formats.serializers.sql.slots import RowWriter, Slots, Target, Wide, first_row
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class BytesCodec(Wide):
     def _type(self) -> pa.DataType:
         return pa.string() if self.text else pa.binary()
 
-    def variable(self, kind: LogicalType, column: pa.Array, target: Rows) -> Longs:
+    def variable(self, kind: LogicalType, column: pa.Array, target: RowWriter) -> Longs:
         """The bytes, unless they fit the slot."""
         sizes = np.diff(binary_parts(column)[0])
         if self.in_place:
@@ -108,7 +108,7 @@ class VariantCodec(Wide):
         value = copy_spans(pa.binary(), spans.at(middle, stops), slots.valid)
         return struct_array(arrow_type(kind, slots.at.options), [value, metadata], len(spans), slots.valid)
 
-    def variable(self, kind: LogicalType, column: pa.Array, target: Rows) -> Longs:
+    def variable(self, kind: LogicalType, column: pa.Array, target: RowWriter) -> Longs:
         """The length and both parts."""
         sizes = sum(np.diff(binary_parts(part)[0]) for part in column.flatten())
         return np.where(target.valid, sizes + np.int64(4), 0)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import Cursors, Flags, Longs, fixed_array, fixed_values, struct_array
 from pyspark_savepoint.formats.serializers.checks import refuse_where
 from pyspark_savepoint.formats.serializers.sql.logical_types import RAW_TIMESTAMP, LogicalType, arrow_type
-from pyspark_savepoint.formats.serializers.sql.slots import InSlot, Rows, Slots, Target, Wide, first_row
+from pyspark_savepoint.formats.serializers.sql.slots import InSlot, RowWriter, Slots, Target, Wide, first_row
 
 #: Spark's timestamps: 0001-01-01 to 9999-12-31, in milliseconds.
 FIRST_MILLI, LAST_MILLI = -62_135_596_800_000, 253_402_300_799_999
@@ -61,7 +61,7 @@ class TimestampCodec(Wide):
         at.check(row, "the offset of a timestamp within the binary row")
         return timestamps(kind, millis, nanos, slots.valid, at)
 
-    def variable(self, kind: LogicalType, column: pa.Array, target: Rows) -> Longs:
+    def variable(self, kind: LogicalType, column: pa.Array, target: RowWriter) -> Longs:
         """The milliseconds; generated code reserves them for null as well."""
         if kind.compact:
             return np.zeros(len(column), np.int64)

@@ -7,7 +7,7 @@
 
 The sizes are big-endian, what follows is in ``binary_data``. Types come from the logical types; the nested
 serializers and the Java objects repeat them and are only kept. Top-level fields have no names: f0, f1, ...
-Twins: the classes of these names in ``org.apache.flink.table.runtime.typeutils``.
+Flink: the classes of these names in ``org.apache.flink.table.runtime.typeutils``.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ class SlotCodec(Protocol):
     def read(self, kind: LogicalType, slots: Slots) -> pa.Array:
         """A column."""
 
-    def variable(self, kind: LogicalType, column: pa.Array, target: Rows) -> Longs:
+    def variable(self, kind: LogicalType, column: pa.Array, target: RowWriter) -> Longs:
         """Bytes of the variable part, before padding."""
 
     def write(self, kind: LogicalType, column: pa.Array, target: Target) -> None:
@@ -110,7 +110,7 @@ class SlotCodec(Protocol):
 
 
 @dataclass(slots=True)
-class Rows:
+class RowWriter:
     """Which rows of a column to write stand in a container, and which of those have a value."""
 
     present: Flags
@@ -129,7 +129,7 @@ class Wide:
 class InSlot:
     """Values that fit their slots."""
 
-    def variable(self, kind: LogicalType, column: pa.Array, target: Rows) -> Longs:
+    def variable(self, kind: LogicalType, column: pa.Array, target: RowWriter) -> Longs:
         """Nothing."""
         return np.zeros(len(column), np.int64)
 

@@ -5,7 +5,7 @@
     TimestampDataSerializer 1 i32 precision             precision <= 3: i64 millis; else also i32 nanos of it
     RawValueDataSerializer    composite 0, one nested   i32 n, bytes of the nested serializer
 
-Twins: the classes of these names in ``org.apache.flink.table.runtime``.
+Flink: the classes of these names in ``org.apache.flink.table.runtime``.
 """
 
 from __future__ import annotations

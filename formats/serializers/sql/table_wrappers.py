@@ -5,7 +5,7 @@
     NodeSerializer ..         composite 0, parts        the parts in order
     RowDataKeySerializer 0    twice i32 n, stream (equaliser, hash function); serializer         as that serializer
 
-Twins: the classes of these names in ``org.apache.flink.table.runtime``.
+Flink: the classes of these names in ``org.apache.flink.table.runtime``.
 """
 
 from __future__ import annotations

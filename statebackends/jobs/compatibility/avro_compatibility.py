@@ -1,7 +1,7 @@
 """Avro: the schema of a snapshot wrote the values, that of the job reads them.
 
 Equal schemas are as is, a reader's schema that resolves the writer's migrates, any other is incompatible. Docs and
-aliases are no part of equality; aliases of the reader's types and fields count for resolution. Twins:
+aliases are no part of equality; aliases of the reader's types and fields count for resolution. Flink:
 ``AvroSerializerSnapshot``, Avro's ``Schema#equals`` and ``SchemaCompatibility``.
 """
 

@@ -11,7 +11,7 @@ misread         Flink takes it for compatible, and reads the bytes wrongly
 
 Of a composite the worst part counts, after what its own fields say (:mod:`compatibility_rules`). What only a job knows
 (whether a class can be loaded) is taken for granted. Since 1.19 Flink does not look whether two composites are of one
-class, where the new one has no more to compare than its parts: TUPLE<LONG, LONG> and MAP<LONG, LONG> pass. Twins:
+class, where the new one has no more to compare than its parts: TUPLE<LONG, LONG> and MAP<LONG, LONG> pass. Flink:
 ``TypeSerializerSnapshot#resolveSchemaCompatibility``, ``CompositeTypeSerializerSnapshot``,
 ``CompositeTypeSerializerUtil``.
 """

@@ -1,6 +1,6 @@
 """Rules of the serializers that look at more than their parts, each as Flink's snapshot class of that name has it.
 
-A rule is given the serializer of the snapshot and that of the job, both of one snapshot class. Twins: ``...Snapshot#
+A rule is given the serializer of the snapshot and that of the job, both of one snapshot class. Flink: ``...Snapshot#
 resolveOuterSchemaCompatibility`` and ``#resolveSchemaCompatibility`` of the classes named below.
 """
 

@@ -8,7 +8,7 @@ Kryo                           1.x wrote with Kryo 2, and 2.x reads with Kryo 5:
                                classes differ
 ============================== =====================================================================================
 
-Twins: ``MetadataSerializers``, ``TypeSerializerSnapshot#readVersionedSnapshot``, ``KryoSerializer``.
+Flink: ``MetadataSerializers``, ``TypeSerializerSnapshot#readVersionedSnapshot``, ``KryoSerializer``.
 """
 
 from __future__ import annotations

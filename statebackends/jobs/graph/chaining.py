@@ -1,6 +1,6 @@
 """Which operators run in one task: Flink's rules, applied to a described stream graph.
 
-Twins: ``StreamingJobGraphGenerator#isChainable``, ``#isChainableSource``, ``#createChain``.
+Flink: ``StreamingJobGraphGenerator#isChainable``, ``#isChainableSource``, ``#createChain``.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ first from the sources, each once all its inputs have an id::
     id     = murmur3_128(data), then for every input edge in order: id[j] = id[j] * 37 XOR input[j], j = 0 ... 15
 
 So in version 2 an id changes when the chaining of an output does; version 3 leaves that out. Flink up to 2.3 has
-version 2 alone; 3 is a proposal. Twins: ``StreamGraphHasherV2``, ``StreamGraphUserHashHasher``, ``OperatorIDPair``,
+version 2 alone; 3 is a proposal. Flink: ``StreamGraphHasherV2``, ``StreamGraphUserHashHasher``, ``OperatorIDPair``,
 and ``StreamGraphHasherV3`` of the document of that name.
 """
 

@@ -9,7 +9,7 @@ It is built as the job's code builds it, in the same order, with the words of th
     graph.operator("print", joined, chaining=ChainingStrategy.NEVER)
 
 Each argument after the name is one input of the operator; ``a.union(b)`` is one input too. Side outputs and
-partitioning are edges, not nodes. Nodes are numbered as they are added. Flink's twins: ``StreamGraph``,
+partitioning are edges, not nodes. Nodes are numbered as they are added. Flink: ``StreamGraph``,
 ``StreamNode``, ``StreamEdge``, ``StreamGraphGenerator``.
 """
 

@@ -1,6 +1,6 @@
 """The parts of a stream graph: operators, the edges between them, and streams, from which a graph is built.
 
-Flink's twins: ``StreamNode``, ``StreamEdge``, ``ChainingStrategy``, ``StreamPartitioner``, ``DataStream``.
+Flink: ``StreamNode``, ``StreamEdge``, ``ChainingStrategy``, ``StreamPartitioner``, ``DataStream``.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ defaults here, each of which is named in ``StreamGraph.assumptions``, and ``sett
 The plan of the REST interface (``/jobs/:id/plan``, or ``/jobs/:id`` which has it inside) has job vertices: each with
 the id of the operator at its head, and of those chained behind it nothing but names. :func:`read_job_plan` gives what
 is known, and :func:`check_against` tells whether ids that were generated for a graph are those of the running job.
-Twins: ``JSONGenerator``, ``JsonPlanGenerator``.
+Flink: ``JSONGenerator``, ``JsonPlanGenerator``.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ snapshot, such as one that the new version of the job took::
     }
 
 Types are in the notation of ``formats.serializers.notation``, or serializers. An operator whose ``states`` are not
-given is checked by its ids and parallelism alone. Twins: ``ExecutionJobVertex``, ``StateDescriptor``.
+given is checked by its ids and parallelism alone. Flink: ``ExecutionJobVertex``, ``StateDescriptor``.
 """
 
 from __future__ import annotations

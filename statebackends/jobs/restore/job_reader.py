@@ -31,7 +31,7 @@ JOB_FIELDS = ("operators", "parallelism", "maxParallelism", "flinkVersion", "sta
 TYPE_FIELDS = ("key", "states", "operatorStates")
 OPERATOR_FIELDS = ("name", "uid", "uidHash", "generatedId", "parallelism", "maxParallelism", *TYPE_FIELDS)
 STATE_FIELDS = ("kind", "type", "key", "namespace", "ttl")
-BACKENDS = ("hashmap", "rocksdb", "forst")
+BACKEND_NAMES = ("hashmap", "rocksdb", "forst")
 
 Job = JobDescription | StreamGraph | Savepoint | Mapping[str, Any] | str
 
@@ -264,6 +264,6 @@ def _version(given: Any) -> Flink | None:
 
 
 def _backend(given: Any) -> str | None:
-    if given is not None and given not in BACKENDS:
-        raise OptionError("no such state backend", found=given, remedy=did_you_mean(str(given), BACKENDS))
+    if given is not None and given not in BACKEND_NAMES:
+        raise OptionError("no such state backend", found=given, remedy=did_you_mean(str(given), BACKEND_NAMES))
     return None if given is None else str(given)

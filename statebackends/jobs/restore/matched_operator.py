@@ -1,6 +1,6 @@
 """An operator that a job and a snapshot both have: its parallelism, its key, and each of its states.
 
-Twins: ``StateAssignmentOperation#checkParallelismPreconditions``, and what the state backends check when a task
+Flink: ``StateAssignmentOperation#checkParallelismPreconditions``, and what the state backends check when a task
 registers its states.
 """
 

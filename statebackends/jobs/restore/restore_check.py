@@ -1,7 +1,7 @@
 """Would this job restore that snapshot? A verdict for every operator on either side, before Flink is asked.
 
 Flink looks at ids first, then at max parallelism, and at serializers only when tasks start and register their states;
-here all is looked at, and all is said. Twins: ``Checkpoints#loadAndValidateCheckpoint``,
+here all is looked at, and all is said. Flink: ``Checkpoints#loadAndValidateCheckpoint``,
 ``StateAssignmentOperation#checkParallelismPreconditions``.
 """
 

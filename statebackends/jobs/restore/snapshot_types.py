@@ -1,4 +1,4 @@
-"""Which states an operator of a snapshot has, with their serializers: from the heads of its streams."""
+"""Which states an operator of a snapshot has, with their serializers: from the headers of its streams."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ the value           all but incompatible; a map's keys do not migrate in RocksDB
 time to live        switched on or off: incompatible up to Flink 2.0, a migration since 2.2
 =================== ==========================================================================================
 
-Twins: ``RegisteredKeyValueStateBackendMetaInfo#checkStateMetaInfo``, ``HeapKeyedStateBackend``,
+Flink: ``RegisteredKeyValueStateBackendMetaInfo#checkStateMetaInfo``, ``HeapKeyedStateBackend``,
 ``RocksDBKeyedStateBackend#tryRegisterKvStateInformation``, ``DefaultOperatorStateBackend``,
 ``TtlAwareSerializerSnapshot``.
 """

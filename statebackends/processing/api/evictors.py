@@ -1,6 +1,6 @@
 """Evictors: which elements of a window go when it fires.
 
-Twins: ``org.apache.flink.streaming.api.windowing.evictors``.
+Flink: ``org.apache.flink.streaming.api.windowing.evictors``.
 """
 
 from __future__ import annotations

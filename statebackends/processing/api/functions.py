@@ -2,7 +2,7 @@
 
 State is registered in ``open``; a bootstrap function is also opened once on the driver, as a copy, to learn what
 states it has before the job starts. What a function yields become rows: Rows, tuples, dicts, dataclasses, or the plain
-values of a schema with one column. Twins: ``org.apache.flink.state.api.functions``, ``KeyedProcessFunction``,
+values of a schema with one column. Flink: ``org.apache.flink.state.api.functions``, ``KeyedProcessFunction``,
 ``org.apache.flink.streaming.api.functions.windowing``.
 """
 

@@ -1,6 +1,6 @@
 """Triggers that fire again and again, or by what elements are.
 
-Twins: ``ContinuousEventTimeTrigger``, ``ContinuousProcessingTimeTrigger``, ``DeltaTrigger``.
+Flink: ``ContinuousEventTimeTrigger``, ``ContinuousProcessingTimeTrigger``, ``DeltaTrigger``.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ The methods are Flink's in Python's case: ``value``, ``update``, ``clear`` of a 
 A value that was put comes back as the object that it is (single_key, heap), or made anew (rocksdb: structs are Rows,
 which equal the tuple or dict of their fields). Functions that go by position or ``value["field"]`` see no difference.
 
-Twins: ``org.apache.flink.api.common.state``.
+Flink: ``org.apache.flink.api.common.state``.
 """
 
 from __future__ import annotations

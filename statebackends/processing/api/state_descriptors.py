@@ -3,7 +3,7 @@
 Types are given in the notation in which the table ``states`` shows them (``formats.serializers.notation``): ``LONG``,
 ``LIST<STRING>``, ``POJO<com.shop.Order>(id LONG, ...)``. A reader may leave them out: its snapshot knows them.
 
-Twins: ``org.apache.flink.api.common.state.StateDescriptor`` and its kinds, ``StateTtlConfig``,
+Flink: ``org.apache.flink.api.common.state.StateDescriptor`` and its kinds, ``StateTtlConfig``,
 ``org.apache.flink.api.common.functions.AggregateFunction``.
 """
 

@@ -4,7 +4,7 @@ While a key is processed the watermark is MIN; where timers fire they do at the 
 event time first, then processing time, each in the order of their timestamps. What registers a timer meanwhile is not
 heard, or a key might never end. A timer is registered once, however often it is asked for.
 
-Twins: ``BatchExecutionInternalTimeService``, ``InternalTimerServiceImpl``.
+Flink: ``BatchExecutionInternalTimeService``, ``InternalTimerServiceImpl``.
 """
 
 from __future__ import annotations

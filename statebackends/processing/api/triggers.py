@@ -2,7 +2,7 @@
 
 While state is bootstrapped no time passes, so a trigger only ever hears of elements and of windows that merge. It
 registers timers, which the savepoint keeps, and it may purge. Its own state is in the savepoint too: a trigger names
-its descriptors, for they must be known before the job starts. Twins:
+its descriptors, for they must be known before the job starts. Flink:
 ``org.apache.flink.streaming.api.windowing.triggers``.
 """
 

@@ -1,6 +1,6 @@
 """Windows and what assigns them, in milliseconds. Sizes are milliseconds or timedeltas.
 
-Twins: ``org.apache.flink.streaming.api.windowing.windows`` and ``.assigners``.
+Flink: ``org.apache.flink.streaming.api.windowing.windows`` and ``.assigners``.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ serialized bytes. Keys are the same if their bytes are (FLIP-140): that is all t
 
     place := u16 keyGroup  u8[] key
 
-Backends: :mod:`single_key`, :mod:`heap`, :mod:`rocksdb`. Twins: ``KeyedStateBackend``, ``KeyedStateStore``.
+Backends: :mod:`single_key`, :mod:`heap`, :mod:`rocksdb`. Flink: ``KeyedStateBackend``, ``KeyedStateStore``.
 """
 
 from __future__ import annotations

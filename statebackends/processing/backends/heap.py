@@ -1,6 +1,6 @@
 """The state backend of unsorted input that fits into memory: a hash map per state, keys (and namespaces) to values.
 
-Twins: ``HeapKeyedStateBackend``, ``StateTable``.
+Flink: ``HeapKeyedStateBackend``, ``StateTable``.
 """
 
 from __future__ import annotations

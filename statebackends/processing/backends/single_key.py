@@ -2,7 +2,7 @@
 
 A state object is a thin wrapper of its value: no look-up, no key groups. A key other than the current one prunes: what
 the states hold goes to their outputs, and they are empty again. Windowed state is a dict of this key's namespaces.
-Twins: ``BatchExecutionKeyedStateBackend``; states: :mod:`single_key_states`.
+Flink: ``BatchExecutionKeyedStateBackend``; states: :mod:`single_key_states`.
 """
 
 from __future__ import annotations

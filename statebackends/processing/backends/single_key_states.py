@@ -1,6 +1,6 @@
 """The states of one key: thin wrappers of their ``content``, which the backend takes away when the key is done.
 
-Twins: ``BatchExecutionKeyValueState`` and its siblings.
+Flink: ``BatchExecutionKeyValueState`` and its siblings.
 """
 
 from __future__ import annotations

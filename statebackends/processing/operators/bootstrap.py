@@ -1,7 +1,7 @@
 """Bootstrapping in one task: records of some keys in, entries of their state out.
 
 The driver makes a :class:`BootstrapPlan`, which is pickled to the tasks; :meth:`BootstrapPlan.describe` opens the
-functions once to learn what states there are. Twins: ``KeyedStateBootstrapOperator``, ``WindowOperator``,
+functions once to learn what states there are. Flink: ``KeyedStateBootstrapOperator``, ``WindowOperator``,
 ``BoundedOneInputStreamTask``.
 """
 
@@ -22,13 +22,13 @@ from pyspark_savepoint.statebackends.model.key_codec import KeyCodec
 from pyspark_savepoint.statebackends.processing.api.functions import KeyedStateBootstrapFunction
 from pyspark_savepoint.statebackends.processing.backends.backend import KeyedStateBackend
 from pyspark_savepoint.statebackends.processing.backends.backends import create_backend
-from pyspark_savepoint.statebackends.processing.operators.contexts import ElementContext
+from pyspark_savepoint.statebackends.processing.operators.contexts import KeyedElementContext
 from pyspark_savepoint.statebackends.processing.operators.entry_output import PLAIN, drain
 from pyspark_savepoint.statebackends.processing.operators.records import Chunk, RecordOrder, Records
-from pyspark_savepoint.statebackends.processing.operators.registry import ObjectReuse, Registry
+from pyspark_savepoint.statebackends.processing.operators.state_registry import ObjectReuse, StateRegistry
 from pyspark_savepoint.statebackends.processing.operators.window_operator import WindowOperator, WindowSpec
-from pyspark_savepoint.statebackends.processing.runtime.garbage import rows_in_thousands
-from pyspark_savepoint.statebackends.processing.runtime.guard import Closing, UserCode, yields_nothing
+from pyspark_savepoint.statebackends.processing.runtime.garbage_collection import relaxed_gc
+from pyspark_savepoint.statebackends.processing.runtime.user_code import Closing, UserCode, yields_nothing
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class BootstrapTask:
         self.records = Records(codec, plan.order, plan.columns, self._plain_elements())
         # Last, for from here on there may be files, which only closing() lets go of.
         self.backend: KeyedStateBackend = create_backend(plan.backend)
-        self.registry = Registry(
+        self.registry = StateRegistry(
             self.backend, plan.key.key_serializer, plan.flink_version, plan.reuse, plan.states,
             index_of_this_subtask=index, number_of_parallel_subtasks=plan.parallelism,
         )  # fmt: skip
@@ -103,14 +103,14 @@ class BootstrapTask:
             yields_nothing(function.process_element)
             with UserCode(function, "open"):
                 function.open(self.registry)
-            self.context = ElementContext(self.backend, self.registry.timers(USER_TIMERS))
+            self.context = KeyedElementContext(self.backend, self.registry.timers(USER_TIMERS))
         self.registry.closed = True
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Entries of the states of all keys of the records."""
         with self.closing():
             self.open()
-            with rows_in_thousands():
+            with relaxed_gc():
                 yield from self._entries(batches)
 
     def _entries(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

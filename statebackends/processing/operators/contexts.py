@@ -8,7 +8,7 @@ from pyspark_savepoint.statebackends.processing.api.timers import Timers, TimerS
 from pyspark_savepoint.statebackends.processing.backends.backend import KeyedStateBackend
 
 
-class ElementContext:
+class KeyedElementContext:
     """Time and key of an element. ``time`` is set by what drives the function."""
 
     __slots__ = ("_backend", "_domain", "_service", "time")

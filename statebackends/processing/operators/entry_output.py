@@ -29,7 +29,7 @@ from pyspark_savepoint.statebackends.model.state_entries import (
     state_entries,
 )
 from pyspark_savepoint.statebackends.processing.backends.adapters import TimeToLive
-from pyspark_savepoint.statebackends.processing.runtime.pace import MOST, Pace
+from pyspark_savepoint.statebackends.processing.runtime.adaptive_batches import MOST, AdaptiveBatches
 from pyspark_savepoint.statebackends.processing.runtime.values import for_functions, from_python, to_python
 
 _VOID = b"\0"
@@ -78,7 +78,7 @@ class EntryOutput:
         self._keys: list[bytes] = []
         self._contents: list[Any] = []
         self._size = 0
-        self._pace = Pace()
+        self._pace = AdaptiveBatches()
 
     def add(self, place: bytes, namespace: Any, content: Any) -> None:
         """What a place (and namespace) has."""

@@ -1,6 +1,6 @@
 """Bootstrapping state without keys: list and union state from every task, broadcast state from one.
 
-One run gives the rows of one state: ``value``, or ``key`` and ``value``. Twins: ``StateBootstrapOperator``,
+One run gives the rows of one state: ``value``, or ``key`` and ``value``. Flink: ``StateBootstrapOperator``,
 ``BroadcastStateBootstrapOperator``.
 """
 
@@ -26,9 +26,9 @@ from pyspark_savepoint.statebackends.processing.backends.single_key_states impor
 from pyspark_savepoint.statebackends.processing.operators.contexts import PlainContext
 from pyspark_savepoint.statebackends.processing.operators.entry_output import PLAIN
 from pyspark_savepoint.statebackends.processing.operators.records import plain_values
-from pyspark_savepoint.statebackends.processing.operators.registry import ObjectReuse, Unshared
-from pyspark_savepoint.statebackends.processing.runtime.guard import Closing, UserCode, name_of, yields_nothing
-from pyspark_savepoint.statebackends.processing.runtime.pace import Pace
+from pyspark_savepoint.statebackends.processing.operators.state_registry import ObjectReuse, Unshared
+from pyspark_savepoint.statebackends.processing.runtime.adaptive_batches import AdaptiveBatches
+from pyspark_savepoint.statebackends.processing.runtime.user_code import Closing, UserCode, name_of, yields_nothing
 from pyspark_savepoint.statebackends.processing.runtime.values import from_python
 
 #: As Spark is sent what functions have as PLAIN.
@@ -195,7 +195,7 @@ class OperatorStateTask:
         rows: list[tuple[Any, ...]] = (
             [(each,) for each in state.get()] if isinstance(state, SingleKeyListState) else list(state.items())
         )
-        pace = Pace()
+        pace = AdaptiveBatches()
         for part in pace.parts(rows):
             columns = zip(zip(*part, strict=True), schema, strict=True)
             arrays = [from_python(column, field.type, name) for column, field in columns]

@@ -1,6 +1,6 @@
 """A function over the records of one key at a time, with timers that fire at the end of every key (FLIP-140).
 
-Twins: ``KeyedProcessOperator`` in BATCH mode, ``BatchExecutionInternalTimeServiceManager``.
+Flink: ``KeyedProcessOperator`` in BATCH mode, ``BatchExecutionInternalTimeServiceManager``.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from pyspark_savepoint.statebackends.model.key_codec import KeyCodec
 from pyspark_savepoint.statebackends.processing.api.functions import KeyedProcessFunction
 from pyspark_savepoint.statebackends.processing.api.timers import FiringTimers
 from pyspark_savepoint.statebackends.processing.backends.single_key import SingleKeyStateBackend
-from pyspark_savepoint.statebackends.processing.operators.contexts import ElementContext
+from pyspark_savepoint.statebackends.processing.operators.contexts import KeyedElementContext
 from pyspark_savepoint.statebackends.processing.operators.records import Chunk, RecordOrder, Records
-from pyspark_savepoint.statebackends.processing.operators.registry import ObjectReuse, Registry
+from pyspark_savepoint.statebackends.processing.operators.state_registry import ObjectReuse, StateRegistry
 from pyspark_savepoint.statebackends.processing.runtime.collector import Collector
-from pyspark_savepoint.statebackends.processing.runtime.garbage import rows_in_thousands
-from pyspark_savepoint.statebackends.processing.runtime.guard import Closing, UserCode
+from pyspark_savepoint.statebackends.processing.runtime.garbage_collection import relaxed_gc
+from pyspark_savepoint.statebackends.processing.runtime.user_code import Closing, UserCode
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,9 @@ class ProcessTask:
         self.plan = plan
         self.backend = SingleKeyStateBackend()
         self.timers = FiringTimers()
-        self.context = ElementContext(self.backend, self.timers)
+        self.context = KeyedElementContext(self.backend, self.timers)
         self.collector = Collector(plan.schema)
-        self.registry = Registry(
+        self.registry = StateRegistry(
             self.backend, plan.key.key_serializer, plan.flink_version, plan.reuse,
             index_of_this_subtask=index, number_of_parallel_subtasks=plan.parallelism,
         )  # fmt: skip
@@ -59,7 +59,7 @@ class ProcessTask:
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows that the function yields."""
         function = self.plan.function
-        with Closing(function), rows_in_thousands():
+        with Closing(function), relaxed_gc():
             with UserCode(function, "open"):
                 function.open(self.registry)
             self.registry.discard()

@@ -25,7 +25,7 @@ from pyspark_savepoint.statebackends.model.sort import RowSorter
 from pyspark_savepoint.statebackends.model.sort_runs import SortedBatch
 from pyspark_savepoint.statebackends.processing.backends.adapters import copied
 from pyspark_savepoint.statebackends.processing.operators.presorted import SortedKeys
-from pyspark_savepoint.statebackends.processing.operators.registry import ObjectReuse, Unshared
+from pyspark_savepoint.statebackends.processing.operators.state_registry import ObjectReuse, Unshared
 from pyspark_savepoint.statebackends.processing.runtime.row import make_row, refilled, rows_of_columns
 from pyspark_savepoint.statebackends.processing.runtime.values import binary_values, to_python
 from pyspark_savepoint.statebackends.writing.rows.entry_encoder import serialized

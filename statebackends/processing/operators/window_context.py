@@ -11,15 +11,19 @@ from pyspark_savepoint.statebackends.processing.api.functions import ProcessWind
 from pyspark_savepoint.statebackends.processing.api.state import State
 from pyspark_savepoint.statebackends.processing.api.state_descriptors import Descriptor
 from pyspark_savepoint.statebackends.processing.api.timers import MIN_WATERMARK, now_millis
-from pyspark_savepoint.statebackends.processing.operators.registry import Registry
 from pyspark_savepoint.statebackends.processing.operators.saved_timers import SavedTimers
+from pyspark_savepoint.statebackends.processing.operators.state_registry import StateRegistry
 
 
 class _States:
     """Some states by name, of the current window where they have one."""
 
     def __init__(
-        self, registry: Registry, descriptors: Sequence[Descriptor], namespace: TypeSerializer | None, declared: str
+        self,
+        registry: StateRegistry,
+        descriptors: Sequence[Descriptor],
+        namespace: TypeSerializer | None,
+        declared: str,
     ) -> None:
         self._declared = declared
         self._backend = registry.backend
@@ -53,7 +57,7 @@ class WindowTriggerContext:
     """``Trigger.TriggerContext`` and ``OnMergeContext``."""
 
     def __init__(
-        self, registry: Registry, namespace: TypeSerializer, timers: SavedTimers, descriptors: Sequence[Descriptor]
+        self, registry: StateRegistry, namespace: TypeSerializer, timers: SavedTimers, descriptors: Sequence[Descriptor]
     ) -> None:
         self.window: Any = None
         self.merged: list[Any] = []
@@ -99,7 +103,9 @@ class WindowTriggerContext:
 class FunctionContext:
     """``ProcessWindowFunction.Context``, and the call of the function, whose rows go nowhere."""
 
-    def __init__(self, registry: Registry, namespace: TypeSerializer, function: ProcessWindowFunction | None) -> None:
+    def __init__(
+        self, registry: StateRegistry, namespace: TypeSerializer, function: ProcessWindowFunction | None
+    ) -> None:
         self._function = function
         self._window: Any = None
         windowed = function.window_state_descriptors() if function is not None else ()

@@ -5,7 +5,7 @@
     window-timers        both time domains, by window
     states of the trigger and of the process function
 
-Twins: ``WindowOperator``, ``EvictingWindowOperator``, ``MergingWindowSet``, ``WindowOperatorBuilder``.
+Flink: ``WindowOperator``, ``EvictingWindowOperator``, ``MergingWindowSet``, ``WindowOperatorBuilder``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pyspark_savepoint.statebackends.processing.api.timers import MAX_WATERMARK,
 from pyspark_savepoint.statebackends.processing.api.triggers import Trigger, TriggerResult
 from pyspark_savepoint.statebackends.processing.api.windows import WindowAssigner
 from pyspark_savepoint.statebackends.processing.operators.merging import MergingWindowSet
-from pyspark_savepoint.statebackends.processing.operators.registry import Registry
+from pyspark_savepoint.statebackends.processing.operators.state_registry import StateRegistry
 from pyspark_savepoint.statebackends.processing.operators.window_context import FunctionContext, WindowTriggerContext
 
 CONTENTS, MERGING, TIMERS = "window-contents", "merging-window-set", "window-timers"
@@ -108,7 +108,7 @@ def _stored(record: Record) -> dict[str, Any]:
 class WindowOperator:
     """Fills windows with the elements of the current key."""
 
-    def __init__(self, spec: WindowSpec, registry: Registry) -> None:
+    def __init__(self, spec: WindowSpec, registry: StateRegistry) -> None:
         self.spec = spec
         self.backend = registry.backend
         self._unshared = registry.unshared

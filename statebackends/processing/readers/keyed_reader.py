@@ -2,7 +2,7 @@
 
 On the driver :class:`KeyedReaderPlan` opens the function once, as a copy, and so learns which states to read; every
 task reads one execution vertex: states joined and decoded in columns, handed to the function key by key.
-Twins: ``KeyedStateInputFormat``, ``KeyedStateReaderOperator``.
+Flink: ``KeyedStateInputFormat``, ``KeyedStateReaderOperator``.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.model.descriptors import USER_TIMERS
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.processing.api.functions import KeyedStateReaderFunction
-from pyspark_savepoint.statebackends.processing.readers.reader_states import ReaderStore, Rows
-from pyspark_savepoint.statebackends.processing.readers.slices import (
+from pyspark_savepoint.statebackends.processing.readers.key_group_cache import (
     BATCH_ROWS,
     NO_TIMERS,
+    KeyGroupCache,
     KeyTimers,
     RegisteredTimers,
-    Slices,
     TimerLoader,
     partitions_by_group,
     timers_of,
 )
+from pyspark_savepoint.statebackends.processing.readers.reader_states import ReaderRows, ReaderStore
 from pyspark_savepoint.statebackends.processing.runtime.collector import Collector
-from pyspark_savepoint.statebackends.processing.runtime.garbage import rows_in_thousands
-from pyspark_savepoint.statebackends.processing.runtime.guard import Closing, UserCode
+from pyspark_savepoint.statebackends.processing.runtime.garbage_collection import relaxed_gc
+from pyspark_savepoint.statebackends.processing.runtime.user_code import Closing, UserCode
 from pyspark_savepoint.statebackends.processing.runtime.values import for_functions, to_python
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders, is_namespaced
 from pyspark_savepoint.statebackends.tables.keyed_table import KEY, KEY_GROUP, KeyedPartition, KeyedTable, column_names
@@ -100,7 +100,7 @@ class KeyedReaderPlan:
         """The plan, with a copy of the function that will be thrown away; errors are those of its ``open``."""
         headers = OperatorHeaders.read(savepoint, operator)
         metas = states_of(headers, namespaced=False)
-        store = ReaderStore(Rows(), metas, {name: name for name in metas})
+        store = ReaderStore(ReaderRows(), metas, {name: name for name in metas})
         store.elsewhere = dict.fromkeys(states_of(headers, namespaced=True), "read_window reads states of windows")
         with Closing(function), UserCode(function, "open"):
             function.open(store)
@@ -128,7 +128,7 @@ class KeyedReaderPlan:
 class ReadContext(RegisteredTimers):
     """``KeyedStateReaderFunction.Context``."""
 
-    def __init__(self, timers: Slices | None) -> None:
+    def __init__(self, timers: KeyGroupCache | None) -> None:
         self.key_group = 0
         self.place = b""
         self._timers = timers
@@ -144,19 +144,19 @@ class KeyedReaderTask:
     def __init__(self, plan: KeyedReaderPlan, index: int) -> None:
         self.plan = plan
         self.vertex = plan.vertices[index]
-        self.rows = Rows()
+        self.rows = ReaderRows()
         self.key: Any = None
         self.store = ReaderStore(self.rows, plan.metas, plan.columns)
         self.store.index_of_this_subtask, self.store.number_of_parallel_subtasks = index, len(plan.vertices)
         timers = self.vertex.timers
         groups = self.vertex.rows.split.key_groups
-        loaded = Slices(groups, plan.slices, TimerLoader(timers, False)) if timers is not None else None
+        loaded = KeyGroupCache(groups, plan.slices, TimerLoader(timers, False)) if timers is not None else None
         self.context = ReadContext(loaded)
 
     def run(self) -> Iterator[pa.RecordBatch]:
         """The rows that the function yields."""
         function, collector = self.plan.function, Collector(self.plan.schema)
-        with Closing(function), rows_in_thousands():
+        with Closing(function), relaxed_gc():
             with UserCode(function, "open"):
                 function.open(self.store)
             self.store.closed = True

@@ -34,7 +34,7 @@ NEWEST = (2, 9)
 EMPTY: Mapping[Any, Any] = {}
 
 
-class Rows:
+class ReaderRows:
     """Some rows of a table; columns become Python objects when a state is first asked for them."""
 
     __slots__ = ("_batch", "_columns", "row")
@@ -66,7 +66,7 @@ def read_only(*_: Any) -> NoReturn:
 
 
 class _ReaderState(State):
-    def __init__(self, rows: Rows, column: str) -> None:
+    def __init__(self, rows: ReaderRows, column: str) -> None:
         self._rows, self._column = rows, column
 
     def clear(self) -> None:
@@ -171,7 +171,7 @@ class ReaderReducingState(_ReaderState, ReducingState[Any]):
 class ReaderAggregatingState(_ReaderState, AggregatingState[Any, Any]):
     """An accumulator, and what it comes to where the descriptor has the function."""
 
-    def __init__(self, rows: Rows, column: str, result: Callable[[Any], Any] | None = None) -> None:
+    def __init__(self, rows: ReaderRows, column: str, result: Callable[[Any], Any] | None = None) -> None:
         super().__init__(rows, column)
         self._result = result
 
@@ -185,7 +185,7 @@ class ReaderAggregatingState(_ReaderState, AggregatingState[Any, Any]):
         read_only()
 
 
-KINDS: Mapping[StateKind, Callable[[Rows, str], State]] = {
+KINDS: Mapping[StateKind, Callable[[ReaderRows, str], State]] = {
     StateKind.VALUE: ReaderValueState,
     StateKind.LIST: ReaderListState,
     StateKind.MAP: ReaderMapState,
@@ -197,7 +197,9 @@ KINDS: Mapping[StateKind, Callable[[Rows, str], State]] = {
 class ReaderStore:
     """``KeyedStateStore`` of a snapshot: ``metas`` are the states that there are, ``columns`` their columns by name."""
 
-    def __init__(self, rows: Rows, metas: Mapping[str, StateMetaInfoSnapshot], columns: Mapping[str, str]) -> None:
+    def __init__(
+        self, rows: ReaderRows, metas: Mapping[str, StateMetaInfoSnapshot], columns: Mapping[str, str]
+    ) -> None:
         self.rows = rows
         self.metas = metas
         self.columns = columns

@@ -1,6 +1,6 @@
 """A reader function over the windows of an operator: every key and window with contents, states and timers.
 
-Twins: ``WindowReaderOperator``, ``KeyedStateInputFormat``.
+Flink: ``WindowReaderOperator``, ``KeyedStateInputFormat``.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.processing.api.functions import WindowReaderFunction
 from pyspark_savepoint.statebackends.processing.api.state_descriptors import AggregateFunction, Descriptor
 from pyspark_savepoint.statebackends.processing.api.windows import GlobalWindow, TimeWindow
-from pyspark_savepoint.statebackends.processing.readers.keyed_reader import choose, decode_keys, states_of
-from pyspark_savepoint.statebackends.processing.readers.reader_states import ReaderStore, Rows
-from pyspark_savepoint.statebackends.processing.readers.slices import (
+from pyspark_savepoint.statebackends.processing.readers.key_group_cache import (
     BATCH_ROWS,
     NO_TIMERS,
+    KeyGroupCache,
     KeyTimers,
     RegisteredTimers,
     RowLoader,
-    Slices,
     TimerLoader,
     partitions_by_group,
     timers_of,
 )
+from pyspark_savepoint.statebackends.processing.readers.keyed_reader import choose, decode_keys, states_of
+from pyspark_savepoint.statebackends.processing.readers.reader_states import ReaderRows, ReaderStore
 from pyspark_savepoint.statebackends.processing.runtime.collector import Collector
-from pyspark_savepoint.statebackends.processing.runtime.garbage import rows_in_thousands
-from pyspark_savepoint.statebackends.processing.runtime.guard import Closing, UserCode
+from pyspark_savepoint.statebackends.processing.runtime.garbage_collection import relaxed_gc
+from pyspark_savepoint.statebackends.processing.runtime.user_code import Closing, UserCode
 from pyspark_savepoint.statebackends.processing.runtime.values import for_functions, to_python
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
 from pyspark_savepoint.statebackends.tables.keyed_table import (
@@ -149,10 +149,12 @@ def window_of(namespace: TypeSerializer) -> Callable[[Any], Any]:
     return lambda _: GlobalWindow()
 
 
-class WindowContext(RegisteredTimers):
+class ReaderWindowContext(RegisteredTimers):
     """``WindowReaderFunction.Context``."""
 
-    def __init__(self, store: ReaderStore, plain: ReaderStore, timers: Slices | None, rows: Slices | None) -> None:
+    def __init__(
+        self, store: ReaderStore, plain: ReaderStore, timers: KeyGroupCache | None, rows: KeyGroupCache | None
+    ) -> None:
         self.key_group = 0
         self.place = b""
         self.space: Any = None
@@ -199,18 +201,18 @@ class WindowReaderTask:
     def __init__(self, plan: WindowReaderPlan, index: int) -> None:
         self.plan = plan
         self.vertex = plan.vertices[index]
-        self.rows = Rows()
+        self.rows = ReaderRows()
         self.key: Any = None
         self.store = ReaderStore(self.rows, plan.metas, column_names(list(plan.metas), namespaced=True))
-        plain = ReaderStore(Rows(), plan.plain_metas, column_names(list(plan.plain_metas), namespaced=False))
+        plain = ReaderStore(ReaderRows(), plan.plain_metas, column_names(list(plan.plain_metas), namespaced=False))
         self.store.index_of_this_subtask, self.store.number_of_parallel_subtasks = index, len(plan.vertices)
         groups = self.vertex.rows.split.key_groups
         timers, states = self.vertex.timers, self.vertex.plain
-        self.context = WindowContext(
+        self.context = ReaderWindowContext(
             self.store,
             plain,
-            Slices(groups, plan.slices, TimerLoader(timers, self._namespaced)) if timers is not None else None,
-            Slices(groups, plan.slices, RowLoader(states)) if states is not None else None,
+            KeyGroupCache(groups, plan.slices, TimerLoader(timers, self._namespaced)) if timers is not None else None,
+            KeyGroupCache(groups, plan.slices, RowLoader(states)) if states is not None else None,
         )
 
     @property
@@ -220,7 +222,7 @@ class WindowReaderTask:
     def run(self) -> Iterator[pa.RecordBatch]:
         """The rows that the function yields."""
         function, collector = self.plan.function, Collector(self.plan.schema)
-        with Closing(function), rows_in_thousands():
+        with Closing(function), relaxed_gc():
             with UserCode(function, "open"):
                 function.open(self.store)
             for batch in self.vertex.rows.batches():

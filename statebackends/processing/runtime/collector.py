@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from pyspark_savepoint.formats.errors import SavepointError, ValueRangeError
-from pyspark_savepoint.statebackends.processing.runtime.pace import Pace
+from pyspark_savepoint.statebackends.processing.runtime.adaptive_batches import AdaptiveBatches
 from pyspark_savepoint.statebackends.processing.runtime.row import Row
 from pyspark_savepoint.statebackends.processing.runtime.values import from_python
 
@@ -31,7 +31,7 @@ class Collector:
         self._kind = pa.struct(list(schema))
         self._one = schema.names[0] if len(schema) == 1 else None
         self._rows: list[Any] = []
-        self._pace = Pace()
+        self._pace = AdaptiveBatches()
         self._keys: list[Any] = []
         self._starts: list[int] = []
 

@@ -50,7 +50,7 @@ def clean(plan: WritePlan, keep: Collection[str] = ()) -> None:
         plan.staging.filesystem.delete_empty_directory(plan.staging.directory)
 
 
-def abandon(plan: WritePlan) -> None:
+def abort(plan: WritePlan) -> None:
     """Leave nothing of a write that failed: also not what tasks make that Spark has not stopped yet."""
     clean(plan)
     filesystem, folder = plan.staging.filesystem, plan.staging.folder
@@ -85,7 +85,7 @@ def _operator(plan: WritePlan, base: CheckpointMetadata | None, outputs: Sequenc
             return written
         if plan.replaces_raw_timers:
             there = changes.without_raw_keyed_state(there)
-        return changes.named(changes.with_keyed_state(there, written), written)
+        return changes.with_name(changes.with_keyed_state(there, written), written)
     from pyspark_savepoint.statebackends.writing.files.operator_files import assemble_operator_state
 
     elements = [(output.elements, output.rows) for output in outputs if output.elements is not None]
@@ -94,7 +94,7 @@ def _operator(plan: WritePlan, base: CheckpointMetadata | None, outputs: Sequenc
     if there is None:
         return written
     handles = {index: subtask.managed_operator_state for index, subtask in written.subtasks.items()}
-    return changes.named(changes.with_operator_state(there, handles), written)
+    return changes.with_name(changes.with_operator_state(there, handles), written)
 
 
 def _with_operator(plan: WritePlan, base: CheckpointMetadata | None, operator: OperatorState) -> CheckpointMetadata:
@@ -116,7 +116,7 @@ def _publish(
     try:
         publish_metadata(staging.filesystem, staging.directory, data, plan.seen)
     except SavepointError:
-        staging.forsake(files)
+        staging.rollback(files)
         raise
     if base is not None:
         delete_unreferenced(staging.filesystem, staging.directory, base, metadata)

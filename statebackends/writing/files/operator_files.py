@@ -5,7 +5,7 @@
     broadcast     all entries for every subtask
     kept          every other state of the operator, as each subtask has it, byte for byte
 
-A subtask has one file for all of its operator state. Twins: ``DefaultOperatorStateBackendSnapshotStrategy``,
+A subtask has one file for all of its operator state. Flink: ``DefaultOperatorStateBackendSnapshotStrategy``,
 ``RoundRobinOperatorStateRepartitioner``.
 """
 
@@ -31,7 +31,7 @@ from pyspark_savepoint.statebackends.tables.operator_table import OperatorSource
 from pyspark_savepoint.statebackends.writing.files.element_files import read_elements, write_elements
 from pyspark_savepoint.statebackends.writing.files.operator_edit import VERSION, OperatorPart, write_operator_state
 from pyspark_savepoint.statebackends.writing.files.operator_sink import add_elements, add_entries
-from pyspark_savepoint.statebackends.writing.planning.lossless import conform_column, form_of
+from pyspark_savepoint.statebackends.writing.planning.exact_casts import conform_column, form_of
 from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
 
 

@@ -1,6 +1,6 @@
 """Columns to operator state: elements of list and union states, entries of broadcast states.
 
-Twins: ``PartitionableListState``, ``HeapBroadcastState``.
+Flink: ``PartitionableListState``, ``HeapBroadcastState``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Bytes, Cursors, Longs
 from pyspark_savepoint.formats.errors import DuplicateKeyError, SavepointError
-from pyspark_savepoint.formats.keyed.keyed_writer import read_only
+from pyspark_savepoint.formats.keyed.canonical_writer import read_only
 from pyspark_savepoint.formats.operator.operator_writer import OperatorStreamWriter
 from pyspark_savepoint.statebackends.model.descriptors import OperatorStateDescriptor
 from pyspark_savepoint.statebackends.model.sort_order import order_within

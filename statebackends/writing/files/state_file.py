@@ -1,7 +1,7 @@
 """The state file of one subtask: written from sorted rows, and read back before anybody relies on it.
 
 What the operator keeps beside the rows that are written goes into the same file: as entries, undecoded, key group by
-key group. Twins: ``FullSnapshotAsyncWriter``, ``KeyGroupsSavepointStateHandle``.
+key group. Flink: ``FullSnapshotAsyncWriter``, ``KeyGroupsSavepointStateHandle``.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy as np
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import CorruptStateError
 from pyspark_savepoint.formats.io.byte_source import FileLocation
-from pyspark_savepoint.formats.keyed.keyed_content import Extent, whole_content
-from pyspark_savepoint.formats.keyed.keyed_stream import FullKeyedStream
-from pyspark_savepoint.formats.keyed.keyed_writer import FullKeyedStreamWriter
+from pyspark_savepoint.formats.keyed.canonical_stream import CanonicalKeyedStream
+from pyspark_savepoint.formats.keyed.canonical_writer import CanonicalKeyedStreamWriter
+from pyspark_savepoint.formats.keyed.key_group_reader import Extent, whole_content
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, range_for_operator_index
 from pyspark_savepoint.statebackends.model.sort_runs import SortedBatch, group_bounds
 from pyspark_savepoint.statebackends.sources.keyed_sources import KeyedSource
@@ -35,7 +35,7 @@ def write_state_file(plan: WritePlan, parallelism: int, subtask: int, batches: I
     name = plan.staging.unique(str(subtask))
     file = plan.staging.create_state(name)
     try:
-        with FullKeyedStreamWriter(
+        with CanonicalKeyedStreamWriter(
             file, plan.header(), key_groups, plan.max_parallelism, plan.request.sort_memory
         ) as writer:
             _fill(plan, writer, key_groups, batches)
@@ -55,7 +55,7 @@ def write_state_file(plan: WritePlan, parallelism: int, subtask: int, batches: I
 
 
 def _fill(
-    plan: WritePlan, writer: FullKeyedStreamWriter, key_groups: KeyGroupRange, batches: Iterable[SortedBatch]
+    plan: WritePlan, writer: CanonicalKeyedStreamWriter, key_groups: KeyGroupRange, batches: Iterable[SortedBatch]
 ) -> None:
     sink = row_form(plan).sink(writer)
     if not plan.kept:
@@ -88,7 +88,7 @@ def read_back(plan: WritePlan, written: StateFile, key_groups: KeyGroupRange) ->
     source = KeyedSource(location, written.handle(key_groups).offsets, True, plan.max_parallelism, plan.label)
     found = np.zeros(len(key_groups), np.int64)
     with source.open(DecodeOptions()) as stream:
-        assert isinstance(stream, FullKeyedStream)
+        assert isinstance(stream, CanonicalKeyedStream)
         states = [meta.name for meta in stream.header.states]
         for extent in stream.extents:
             found[extent.key_group - key_groups.start] = _entries_of(stream, extent)
@@ -107,7 +107,7 @@ def read_back(plan: WritePlan, written: StateFile, key_groups: KeyGroupRange) ->
         )
 
 
-def _entries_of(stream: FullKeyedStream, extent: Extent) -> int:
+def _entries_of(stream: CanonicalKeyedStream, extent: Extent) -> int:
     """How many entries a key group has; whatever is wrong with it is said by who reads it in earnest."""
     from pyspark_savepoint.formats.kernels import walk
 

@@ -47,8 +47,8 @@ from pyspark_savepoint.statebackends.writing.planning.describe_types import (
 )
 from pyspark_savepoint.statebackends.writing.planning.describe_types import access_serializer as access_serializer
 from pyspark_savepoint.statebackends.writing.planning.describe_types import timer_millis as timer_millis
+from pyspark_savepoint.statebackends.writing.planning.exact_casts import form_of
 from pyspark_savepoint.statebackends.writing.planning.flink_types import default_serializer, parts_of, type_of
-from pyspark_savepoint.statebackends.writing.planning.lossless import form_of
 from pyspark_savepoint.statebackends.writing.planning.operator_types import OperatorTypes
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
     KEYED_STATE,

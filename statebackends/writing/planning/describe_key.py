@@ -2,7 +2,7 @@
 
 Java's hash of a key decides its key group. Where the data define that hash it is computed; where only the user's code
 does (POJOs, enums inside of keys, Kryo, Avro), the DataFrame must bring key groups in a column. Arrays are refused by
-Flink itself. Twins: ``KeyedStream#validateKeyType``, ``KeyGroupRangeAssignment``.
+Flink itself. Flink: ``KeyedStream#validateKeyType``, ``KeyGroupRangeAssignment``.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from pyspark_savepoint.formats.serializers.composite.tuples import FieldsSeriali
 from pyspark_savepoint.formats.serializers.notation.parser import MAX_TUPLE
 from pyspark_savepoint.formats.serializers.sql.rowdata import RowDataSerializer
 from pyspark_savepoint.statebackends.writing.planning.describe_types import check_writable, expect_column, fits
+from pyspark_savepoint.statebackends.writing.planning.exact_casts import form_of, places_of
 from pyspark_savepoint.statebackends.writing.planning.flink_types import default_serializer, type_of
-from pyspark_savepoint.statebackends.writing.planning.lossless import form_of, places_of
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest
 
 KEY = "key"

@@ -19,7 +19,7 @@ from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.serializers.runtime.ttl import TtlSerializer
 from pyspark_savepoint.formats.serializers.sql.rowdata import SizedSerializer
 from pyspark_savepoint.statebackends.model.descriptors import StateDescriptor, StateKind
-from pyspark_savepoint.statebackends.writing.planning.lossless import conform_column, form_of
+from pyspark_savepoint.statebackends.writing.planning.exact_casts import conform_column, form_of
 
 #: Any moment: a TIMESTAMP, or a long of milliseconds.
 MOMENT = parse_type("DATE")

@@ -38,7 +38,7 @@ class KeyedStates:
 
     @classmethod
     def read(cls, savepoint: Savepoint, operator: OperatorState) -> KeyedStates:
-        """From the heads of all files."""
+        """From the headers of all files."""
         headers = OperatorHeaders.read(savepoint, operator)
         metas = {state: _one(found, operator) for state, found in headers.metas().items()}
         raw = raw_timer_sources(savepoint, operator)

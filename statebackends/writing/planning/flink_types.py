@@ -23,8 +23,8 @@ from pyspark_savepoint.formats.serializers.notation.names import NEEDS
 from pyspark_savepoint.formats.serializers.notation.notation import DEFAULT_VERSION, parse_type
 from pyspark_savepoint.formats.serializers.notation.parser import MAX_TUPLE
 from pyspark_savepoint.statebackends.model.type_names import is_variant, spark_type
-from pyspark_savepoint.statebackends.writing.planning.lossless import conform_column as conform_column
-from pyspark_savepoint.statebackends.writing.planning.lossless import form_of as form_of
+from pyspark_savepoint.statebackends.writing.planning.exact_casts import conform_column as conform_column
+from pyspark_savepoint.statebackends.writing.planning.exact_casts import form_of as form_of
 
 #: Spark's simple types by Arrow's, and Flink's.
 SIMPLE: Mapping[pa.DataType, str] = {

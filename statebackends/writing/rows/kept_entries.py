@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pyspark_savepoint.formats.keyed.keyed_writer import FullKeyedStreamWriter
+from pyspark_savepoint.formats.keyed.canonical_writer import CanonicalKeyedStreamWriter
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.model.request import EntriesRequest, TableRequest
@@ -22,7 +22,7 @@ from pyspark_savepoint.statebackends.writing.rows.row_forms import EntryForm
 
 @contextmanager
 def kept_entries(
-    plan: WritePlan, writer: FullKeyedStreamWriter, key_groups: KeyGroupRange
+    plan: WritePlan, writer: CanonicalKeyedStreamWriter, key_groups: KeyGroupRange
 ) -> Iterator[tuple[EntrySink, Iterator[SortedBatch]]]:
     """A sink for the states that stay, whose numbers follow those that are written, and their entries, sorted."""
     base = Savepoint.open(plan.request.path)

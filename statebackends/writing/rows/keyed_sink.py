@@ -1,4 +1,4 @@
-"""Sorted rows to entries of the full format: the last step before bytes.
+"""Sorted rows to entries of the canonical format: the last step before bytes.
 
     ColumnSink   one row per key (and namespace), a column per state
     EntrySink    raw entries: (state number, composite key) and value
@@ -7,7 +7,7 @@
     LIST                           one entry: elements with a comma between them; none where NULL or empty
     MAP                            an entry per user key, in the order of its bytes: bool isNull, value unless null
 
-Twins: ``RocksDBValueState``, ``RocksDBListState``, ``RocksDBMapState`` and what they put.
+Flink: ``RocksDBValueState``, ``RocksDBListState``, ``RocksDBMapState`` and what they put.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 
 from pyspark_savepoint.formats.columns import Bytes, Longs
 from pyspark_savepoint.formats.errors import DuplicateKeyError, SavepointError
-from pyspark_savepoint.formats.keyed.keyed_writer import Entries, FullKeyedStreamWriter, read_only
+from pyspark_savepoint.formats.keyed.canonical_writer import CanonicalKeyedStreamWriter, Entries, read_only
 from pyspark_savepoint.formats.serializers.basic.elements import naming
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, StateDescriptor
 from pyspark_savepoint.statebackends.model.key_codec import KeyCodec, spans_of
@@ -53,7 +53,7 @@ class ColumnSink:
     def __init__(
         self,
         descriptor: KeyedDescriptor,
-        writer: FullKeyedStreamWriter,
+        writer: CanonicalKeyedStreamWriter,
         codec: KeyCodec,
         operator: str | None = None,
     ) -> None:
@@ -117,7 +117,7 @@ class EntrySink:
     Rows have the values in a binary column ``value``; without that column values are empty, as those of timers are.
     """
 
-    def __init__(self, writer: FullKeyedStreamWriter, states: Sequence[str], operator: str | None = None) -> None:
+    def __init__(self, writer: CanonicalKeyedStreamWriter, states: Sequence[str], operator: str | None = None) -> None:
         self.writer = writer
         self.states = states
         self.operator = operator

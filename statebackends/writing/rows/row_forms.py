@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from pyspark_savepoint.formats.columns import DecodeOptions, Ints, binary_array, struct_array
 from pyspark_savepoint.formats.errors import ValueRangeError, did_you_mean
-from pyspark_savepoint.formats.keyed.keyed_writer import FullKeyedStreamWriter
+from pyspark_savepoint.formats.keyed.canonical_writer import CanonicalKeyedStreamWriter
 from pyspark_savepoint.statebackends.model.descriptors import (
     NAMESPACE_COLUMN,
     TIMER_DOMAINS,
@@ -30,7 +30,7 @@ from pyspark_savepoint.statebackends.model.key_codec import KeyCodec, entry_keys
 from pyspark_savepoint.statebackends.model.sort_runs import SortedBatch
 from pyspark_savepoint.statebackends.model.state_entries import encode_column
 from pyspark_savepoint.statebackends.writing.planning.describe import access_serializer, timer_millis
-from pyspark_savepoint.statebackends.writing.planning.lossless import conform_column, form_of
+from pyspark_savepoint.statebackends.writing.planning.exact_casts import conform_column, form_of
 from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
 from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRIES, TIMERS
 from pyspark_savepoint.statebackends.writing.rows.keyed_sink import ColumnSink, EntrySink
@@ -43,7 +43,7 @@ VALUES = pa.schema([pa.field(VALUE, pa.binary())])
 SortRows = tuple[Ints, pa.BinaryArray, pa.RecordBatch]
 
 
-class Sink(Protocol):
+class StreamSink(Protocol):
     """What takes sorted rows to a state file."""
 
     def add(self, batch: SortedBatch) -> None:
@@ -60,7 +60,7 @@ class RowForm(Protocol):
     def rows(self, batch: pa.RecordBatch) -> SortRows:
         """Key groups, keys and columns of some rows."""
 
-    def sink(self, writer: FullKeyedStreamWriter) -> Sink:
+    def sink(self, writer: CanonicalKeyedStreamWriter) -> StreamSink:
         """What writes sorted rows."""
 
 
@@ -106,7 +106,7 @@ class ColumnForm:
                 columns.append(conform_column(batch.column(name), access_serializer(state), name))
         return keys.key_group, keys.key, pa.record_batch(columns, schema=self.schema)
 
-    def sink(self, writer: FullKeyedStreamWriter) -> Sink:
+    def sink(self, writer: CanonicalKeyedStreamWriter) -> StreamSink:
         """States have the numbers of their order."""
         return ColumnSink(self.descriptor, writer, self.codec, self.label)
 
@@ -187,7 +187,7 @@ class TimerForm:
             )
         return np.asarray(codes, np.int32)
 
-    def sink(self, writer: FullKeyedStreamWriter) -> Sink:
+    def sink(self, writer: CanonicalKeyedStreamWriter) -> StreamSink:
         """Timers are entries without values."""
         return EntrySink(writer, [state.name for state in self.descriptor.states], self.label)
 
@@ -207,6 +207,6 @@ class EntryForm:
         values = pa.record_batch([batch.column(VALUE)], schema=VALUES)
         return key_group, entry_keys(state, batch.column(KEY)), values
 
-    def sink(self, writer: FullKeyedStreamWriter) -> EntrySink:
+    def sink(self, writer: CanonicalKeyedStreamWriter) -> EntrySink:
         """Bytes pass through."""
         return EntrySink(writer, [meta.name for meta in self.plan.header().states], self.plan.label)

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.schema import spark_schema
-from pyspark_savepoint.source.reader import SavepointReader
+from pyspark_savepoint.source.reader import SavepointDataSourceReader
 from pyspark_savepoint.statebackends.open_table import open_table
 
 pytestmark = pytest.mark.spark
@@ -101,7 +101,9 @@ def test_a_small_state_is_one_task(read: Any) -> None:
 
 def test_where_there_is_no_partition_there_is_no_row(read: Any, shop: Path) -> None:
     options = {"uid": "accounts", "keyGroups": "127", "state": "total", "keys": "[1001]"}
-    reader = SavepointReader(SavepointReadOptions.parse({"path": str(shop), **options}), read(**options).schema)
+    reader = SavepointDataSourceReader(
+        SavepointReadOptions.parse({"path": str(shop), **options}), read(**options).schema
+    )
     assert reader.partitions() == []
     assert read(**options).collect() == []
 
@@ -217,7 +219,7 @@ def test_a_state_file_that_is_damaged(spark: SparkSession, shop: Path, tmp_path:
 
 def test_readers_and_partitions_are_small_and_hold_nothing_open(shop: Path) -> None:
     options = SavepointReadOptions.parse({"path": str(shop), "uid": "accounts", "parallelism": "5"})
-    reader = SavepointReader(options, spark_schema(open_table(options.request()).schema))
+    reader = SavepointDataSourceReader(options, spark_schema(open_table(options.request()).schema))
     partitions = reader.partitions()
     assert len(pickle.dumps(reader)) < 10_000
     assert len(partitions) == 5

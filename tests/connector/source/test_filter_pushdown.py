@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import datasource as api
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from pyspark_savepoint.source.reader import SavepointReader
+from pyspark_savepoint.source.reader import SavepointDataSourceReader
 
 CONF = "spark.sql.python.filterPushdown.enabled"
 NEEDS_PUSH_DOWN = hasattr(DataSourceReader, "pushFilters")
@@ -69,4 +69,4 @@ def test_spark_gives_a_filter_to_a_use_that_did_not_ask_for_it(spark: SparkSessi
 
 
 def test_our_reader_takes_no_filters() -> None:
-    assert "pushFilters" not in vars(SavepointReader)
+    assert "pushFilters" not in vars(SavepointDataSourceReader)

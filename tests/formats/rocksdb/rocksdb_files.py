@@ -11,7 +11,7 @@ from rocksdict import BlockBasedOptions, Checkpoint, DBCompressionType, Options,
 
 from pyspark_savepoint.formats.io.byte_source import InlineLocation, StateLocation
 from pyspark_savepoint.formats.rocksdb.database import Database
-from pyspark_savepoint.formats.rocksdb.entries import Entries
+from pyspark_savepoint.formats.rocksdb.entries import DatabaseEntries
 
 FAMILY = "state"
 Pairs = list[tuple[bytes, bytes]]
@@ -71,7 +71,7 @@ def locations(files: Mapping[str, bytes]) -> dict[str, StateLocation]:
     return {name: InlineLocation(name, data) for name, data in files.items()}
 
 
-def pairs_of(entries: Entries | None) -> Pairs:
+def pairs_of(entries: DatabaseEntries | None) -> Pairs:
     """Keys and values."""
     if entries is None:
         return []

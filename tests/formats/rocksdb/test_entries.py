@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyspark_savepoint.formats.errors import CorruptStateError, UnsupportedStateError
-from pyspark_savepoint.formats.rocksdb.entries import DeletedRanges, Entries, resolve
+from pyspark_savepoint.formats.rocksdb.entries import DatabaseEntries, DeletedRanges, resolve
 from pyspark_savepoint.formats.rocksdb.sst import RangeTombstone
 from tests.formats.rocksdb.rocksdb_files import Pairs, pairs_of
 
@@ -21,7 +21,7 @@ VERSIONS = st.lists(st.tuples(KEYS, st.sampled_from([DELETE, PUT, MERGE, MERGE, 
 NOTHING = DeletedRanges.of([])
 
 
-def run_of(versions: list[Version]) -> Entries:
+def run_of(versions: list[Version]) -> DatabaseEntries:
     """(key, sequence, type, value) as a sorted run."""
     ordered = sorted(versions, key=lambda version: (version[0], -version[1]))
     parts = [part for key, _, _, value in ordered for part in (key, value)]
@@ -29,7 +29,7 @@ def run_of(versions: list[Version]) -> Entries:
     start = end - [len(part) for part in parts]
     tag = np.array([sequence << 8 | kind for _, sequence, kind, _ in ordered], np.int64)
     buffer = np.frombuffer(bytearray(b"".join(parts)), np.uint8)
-    return Entries(buffer, start[::2], end[::2], start[1::2], end[1::2], tag)
+    return DatabaseEntries(buffer, start[::2], end[::2], start[1::2], end[1::2], tag)
 
 
 def model(versions: list[Version], ranges: list[RangeTombstone]) -> Pairs:
@@ -98,7 +98,7 @@ def test_overlapping_ranges_count_where_they_are_newest() -> None:
 
 def test_entries_out_of_order_are_damage() -> None:
     run = run_of([(b"a", 1, PUT, b""), (b"b", 2, PUT, b"")])
-    backwards = Entries(
+    backwards = DatabaseEntries(
         run.buffer, run.key_start[::-1].copy(), run.key_end[::-1].copy(), run.value_start, run.value_end, run.tag
     )
 

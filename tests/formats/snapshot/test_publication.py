@@ -219,7 +219,7 @@ def test_files_are_staged_adopted_and_discarded(tmp_path: Path, system: Snapshot
     staging.adopt([kept])
     staging.discard([kept])
     assert names(tmp_path) == [kept]
-    staging.forsake([kept])
+    staging.rollback([kept])
     assert names(tmp_path) == []
 
 

@@ -41,9 +41,9 @@ from pyspark_savepoint.formats.metadata.state_handles import (
 from pyspark_savepoint.formats.snapshot.changes import (
     assemble,
     has_channel_state,
-    identified,
     metadata_version,
     target_version,
+    with_identifier,
     with_keyed_state,
 )
 from pyspark_savepoint.formats.snapshot.handle_streams import replace_streams, streams_of
@@ -199,12 +199,12 @@ def test_versions_follow_the_oldest_flink() -> None:
 
 
 def test_a_name_and_a_uid_are_written_where_there_is_room_for_them() -> None:
-    operator = identified(OperatorState(ID, 1, 128, name="n", uid="a"), OperatorIdentifier.for_uid("b"))
+    operator = with_identifier(OperatorState(ID, 1, 128, name="n", uid="a"), OperatorIdentifier.for_uid("b"))
     for version, uid in ((4, None), (6, "b")):
         written = read_metadata(write_metadata(assemble([operator], [], version)))
         assert written.operators[0].operator_id == OperatorID.from_uid("b")
         assert written.operators[0].uid == uid
-    assert identified(operator, OperatorIdentifier.for_uid_hash("00" * 16)).uid is None
+    assert with_identifier(operator, OperatorIdentifier.for_uid_hash("00" * 16)).uid is None
 
 
 def test_two_operators_of_one_id_are_refused() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pyspark_savepoint.formats.columns import Origin
 from pyspark_savepoint.formats.errors import CorruptStateError
-from pyspark_savepoint.formats.keyed.keyed_block import FULL, KeyedBlock, runs_of
+from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, KeyedBlock, runs_of
 from pyspark_savepoint.statebackends.model.rows import join
 from tests.statebackends.keyed_models import KEYED, Model, by_key, expected, models, write
 
@@ -67,7 +67,7 @@ def block_of(groups: list[list[list[bytes]]]) -> KeyedBlock:
     bounds = [0, *np.cumsum([sum(map(len, group)) for group in groups]).tolist()]
     chosen = [(i, runs_of(state, low, high)) for i, (low, high) in enumerate(pairwise(bounds))]
     return KeyedBlock(
-        FULL, (), buffer, Origin(), state, key_group,
+        CANONICAL, (), buffer, Origin(), state, key_group,
         starts, ends, starts, ends, starts, ends, starts, ends, starts, ends, chosen,
     )  # fmt: skip
 

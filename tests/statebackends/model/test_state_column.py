@@ -13,7 +13,7 @@ from pyspark_savepoint.formats.columns import DecodeOptions, Origin
 from pyspark_savepoint.formats.errors import CorruptStateError, UndecodableStateError, ValueRangeError
 from pyspark_savepoint.formats.keyed import block_parts
 from pyspark_savepoint.formats.keyed.block_parts import binary_column
-from pyspark_savepoint.formats.keyed.keyed_block import FULL, HEAP, KeyedBlock
+from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, HEAP, KeyedBlock
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.runtime.ttl import TtlAwareSerializer, TtlSerializer
@@ -42,7 +42,7 @@ def block_of(values: list[bytes], keys: list[bytes] | None = None) -> KeyedBlock
     nothing = np.zeros(len(values), np.int64)
     number = np.zeros(len(values), np.int32)
     return KeyedBlock(
-        FULL, (), buffer, Origin(), number, number, nothing, nothing, nothing, nothing,
+        CANONICAL, (), buffer, Origin(), number, number, nothing, nothing, nothing, nothing,
         key_starts, key_ends, value_starts, value_ends, nothing, nothing,
     )  # fmt: skip
 
@@ -60,18 +60,21 @@ def test_a_list_has_delimiters_in_the_full_format_and_a_count_on_the_heap() -> N
     meta = registered("items", "LIST", LIST)
     elements = [one(INT, number) for number in (1, 0x2C2C2C2C, -1)]
 
-    assert decoded(StateColumn(meta, FULL, OPTIONS), [b",".join(elements), elements[0]]) == [[1, 0x2C2C2C2C, -1], [1]]
+    assert decoded(StateColumn(meta, CANONICAL, OPTIONS), [b",".join(elements), elements[0]]) == [
+        [1, 0x2C2C2C2C, -1],
+        [1],
+    ]
     assert decoded(StateColumn(meta, HEAP, OPTIONS), [one(LIST, [1, 2]), one(LIST, [])]) == [[1, 2], []]
 
 
 @pytest.mark.parametrize("damage", [b"", b"\0\0\0", b"\0\0\0\1,", b"\0\0\0\1,\0\0\0"])
 def test_a_list_that_does_not_end_with_an_element_is_refused(damage: bytes) -> None:
     with pytest.raises(CorruptStateError):
-        decoded(StateColumn(registered("items", "LIST", LIST), FULL, OPTIONS), [one(INT, 5), damage])
+        decoded(StateColumn(registered("items", "LIST", LIST), CANONICAL, OPTIONS), [one(INT, 5), damage])
 
 
 def test_a_null_of_a_map_may_be_followed_by_anything() -> None:
-    column = StateColumn(registered("m", "MAP", MAP), FULL, OPTIONS)
+    column = StateColumn(registered("m", "MAP", MAP), CANONICAL, OPTIONS)
     values = [b"\0" + one(LONG, 7), b"\1", b"\1" + one(LONG, 0)]
     block = block_of(values, [one(STRING, name) for name in "abc"])
 
@@ -81,7 +84,7 @@ def test_a_null_of_a_map_may_be_followed_by_anything() -> None:
 
 
 def test_a_map_value_with_bytes_left_is_refused() -> None:
-    column = StateColumn(registered("m", "MAP", MAP), FULL, OPTIONS)
+    column = StateColumn(registered("m", "MAP", MAP), CANONICAL, OPTIONS)
     for value in (b"\0" + one(LONG, 7) + b"\0", b"\2", b""):
         with pytest.raises(CorruptStateError):
             column.decode_map_entries(block_of([value], [one(STRING, "a")]), np.arange(1))
@@ -93,7 +96,7 @@ def test_raw_maps_are_the_same_in_both_formats() -> None:
     for heap in (False, True):
         written = write(model, heap=heap)
         meta = registered("by_name", "MAP", MAP)
-        column = StateColumn(meta, HEAP if heap else FULL, OPTIONS, raw=True)
+        column = StateColumn(meta, HEAP if heap else CANONICAL, OPTIONS, raw=True)
         assert column.arrow_type() == pa.map_(pa.binary(), pa.binary())
         raw[heap] = _raw_rows(written)
 
@@ -140,8 +143,8 @@ def test_values_with_and_without_their_last_access() -> None:
     meta = registered("v", "VALUE", ttl_of(LONG))
     data = [ACCESS.to_bytes(8, "big") + one(LONG, 7)]
 
-    assert decoded(StateColumn(meta, FULL, OPTIONS), data) == [7]
-    raw = StateColumn(meta, FULL, DecodeOptions(timestamps="raw", ttl=True))
+    assert decoded(StateColumn(meta, CANONICAL, OPTIONS), data) == [7]
+    raw = StateColumn(meta, CANONICAL, DecodeOptions(timestamps="raw", ttl=True))
     assert decoded(raw, data) == [{"value": 7, "last_access": ACCESS}]
 
 
@@ -189,8 +192,8 @@ def test_units_of_the_asynchronous_state_api() -> None:
 
     assert unit_serializers(elements) == (INT,)
     assert unit_serializers(entries) == (STRING, LONG)
-    assert StateColumn(elements, FULL, OPTIONS).arrow_type() == pa.list_(pa.field("element", pa.int32()))
-    assert decoded(StateColumn(elements, FULL, OPTIONS), [one(INT, 1) + b"," + one(INT, 2)]) == [[1, 2]]
+    assert StateColumn(elements, CANONICAL, OPTIONS).arrow_type() == pa.list_(pa.field("element", pa.int32()))
+    assert decoded(StateColumn(elements, CANONICAL, OPTIONS), [one(INT, 1) + b"," + one(INT, 2)]) == [[1, 2]]
 
 
 def test_a_map_whose_serializer_tells_no_parts_is_refused() -> None:

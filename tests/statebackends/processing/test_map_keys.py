@@ -17,7 +17,7 @@ from pyspark_savepoint.statebackends.processing.api.functions import (
 )
 from pyspark_savepoint.statebackends.processing.api.state_descriptors import MapStateDescriptor
 from pyspark_savepoint.statebackends.processing.readers.keyed_reader import KeyedReaderPlan, KeyedReaderTask
-from pyspark_savepoint.statebackends.processing.readers.reader_states import ReaderMapState, Rows
+from pyspark_savepoint.statebackends.processing.readers.reader_states import ReaderMapState, ReaderRows
 from tests.statebackends.processing.tasks import plan_of, run_plan, written
 
 BACKENDS = ["single_key", "heap", "rocksdb"]
@@ -77,7 +77,7 @@ def test_readers_see_keys_that_are_null() -> None:
     # Flink may have written such: no MAP of Arrow holds them, so that the column is one of pairs.
     pair = pa.struct([("key", pa.int64()), ("value", pa.string())])
     column = pa.array([[{"key": None, "value": "n"}, {"key": 5, "value": "five"}], None], pa.list_(pair))
-    rows = Rows()
+    rows = ReaderRows()
     rows.fill(pa.record_batch({"map": column}))
     state = ReaderMapState(rows, "map")
     assert (dict(state.items()), state.get(None), state.contains(5)) == ({None: "n", 5: "five"}, "n", True)

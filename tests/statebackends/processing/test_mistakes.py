@@ -49,8 +49,8 @@ from pyspark_savepoint.statebackends.processing.operators.operator_state import 
 from pyspark_savepoint.statebackends.processing.operators.process import ProcessPlan, ProcessTask
 from pyspark_savepoint.statebackends.processing.operators.window_operator import WindowSpec
 from pyspark_savepoint.statebackends.processing.runtime.collector import Collector
-from pyspark_savepoint.statebackends.processing.runtime.guard import Closing, expect_function
 from pyspark_savepoint.statebackends.processing.runtime.row import make_row
+from pyspark_savepoint.statebackends.processing.runtime.user_code import Closing, expect_function
 from pyspark_savepoint.statebackends.processing.runtime.values import from_python
 from tests.statebackends.processing.tasks import SORTED, batches_of, plan_of, run_plan, states_after
 

@@ -49,7 +49,7 @@ from pyspark_savepoint.statebackends.processing.api.windows import (
 from pyspark_savepoint.statebackends.processing.operators import window_context
 from pyspark_savepoint.statebackends.processing.operators.merging import MergingWindowSet
 from pyspark_savepoint.statebackends.processing.operators.records import RecordOrder
-from pyspark_savepoint.statebackends.processing.operators.registry import ObjectReuse
+from pyspark_savepoint.statebackends.processing.operators.state_registry import ObjectReuse
 from pyspark_savepoint.statebackends.processing.operators.window_operator import WindowSpec
 from tests.statebackends.processing.tasks import ARRIVED, MODES, plan_of, run_plan, states_after
 

@@ -37,7 +37,7 @@ from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
 from pyspark_savepoint.statebackends.writing.commit import assemble, write_task
-from pyspark_savepoint.statebackends.writing.commit.committer import abandon, clean, commit
+from pyspark_savepoint.statebackends.writing.commit.committer import abort, clean, commit
 from pyspark_savepoint.statebackends.writing.commit.write_task import write_rows
 from pyspark_savepoint.statebackends.writing.files import run_files
 from tests.statebackends.writing.written_operators import digests, planned, read, rows_of, write
@@ -511,7 +511,7 @@ def test_what_stragglers_make_after_an_abort_goes_too(tmp_path: Path) -> None:
 
     straggler = threading.Timer(0.5, late)
     straggler.start()
-    abandon(plan)
+    abort(plan)
     straggler.join()
     assert not (tmp_path / "sp").exists()
 

@@ -20,7 +20,7 @@ from pyspark_savepoint.statebackends.open_table import open_table
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
 from pyspark_savepoint.statebackends.writing.planning.describe import describe_keyed, describe_operator_state
 from pyspark_savepoint.statebackends.writing.planning.describe_types import access_serializer, check_writable
-from pyspark_savepoint.statebackends.writing.planning.lossless import conform_column
+from pyspark_savepoint.statebackends.writing.planning.exact_casts import conform_column
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest
 from tests.corpus.everything import NAMES, states_of
 from tests.corpus.expected import read

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import DuplicateKeyError, ValueRangeError
 from pyspark_savepoint.formats.io.byte_source import InlineLocation
-from pyspark_savepoint.formats.keyed.keyed_writer import FullKeyedStreamWriter
+from pyspark_savepoint.formats.keyed.canonical_writer import CanonicalKeyedStreamWriter
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, key_group_for_hash
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
@@ -83,7 +83,7 @@ def written(
     whole = KeyGroupRange(0, max_parallelism - 1)
     with (
         RowSorter(batches[0].schema, memory) as sorter,
-        FullKeyedStreamWriter(file, descriptor.header(compressed), whole, max_parallelism, memory) as writer,
+        CanonicalKeyedStreamWriter(file, descriptor.header(compressed), whole, max_parallelism, memory) as writer,
     ):
         for batch in batches:
             keys = codec.encode(batch)
@@ -335,7 +335,7 @@ def write_entries(entries: list[tuple[int, int, bytes, bytes]], batch_rows: int)
     header = KeyedBackendHeader(False, LONG, STATES)
     with (
         RowSorter(values, 1 << 20) as sorter,
-        FullKeyedStreamWriter(file, header, KeyGroupRange(0, 3), 4, 1 << 20) as writer,
+        CanonicalKeyedStreamWriter(file, header, KeyGroupRange(0, 3), 4, 1 << 20) as writer,
     ):
         states = np.array([entry[1] for entry in entries], np.int32)
         keys = entry_keys(states, pa.array([entry[2] for entry in entries], pa.binary()))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.errors import SpillError
 from pyspark_savepoint.formats.io import local_disk, snappy
-from pyspark_savepoint.formats.keyed.keyed_writer import Entries, FullKeyedStreamWriter
+from pyspark_savepoint.formats.keyed.canonical_writer import CanonicalKeyedStreamWriter, Entries
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange
 from pyspark_savepoint.formats.serializers.basic.primitives import NumberSerializer
@@ -98,9 +98,9 @@ contents = st.dictionaries(
 FORMS = {"prefix": st.sampled_from([1, 2]), "compressed": st.booleans(), "memory": st.sampled_from([0, 100, 1 << 20])}
 
 
-def writer(file: io.BytesIO, prefix: int, compressed: bool, memory: int) -> FullKeyedStreamWriter:
+def writer(file: io.BytesIO, prefix: int, compressed: bool, memory: int) -> CanonicalKeyedStreamWriter:
     head, _ = header(compressed)
-    return FullKeyedStreamWriter(file, head, KeyGroupRange(FIRST, LAST), 128 if prefix == 1 else 129, memory)
+    return CanonicalKeyedStreamWriter(file, head, KeyGroupRange(FIRST, LAST), 128 if prefix == 1 else 129, memory)
 
 
 @given(content=contents, seed=st.integers(0, 9), **FORMS)
@@ -163,7 +163,7 @@ def test_a_large_key_group_in_little_memory(compressed: bool, tmp_path: Path) ->
     chance, file = random.Random(4), io.BytesIO()
     content: Content = {7: {state: [] for state in range(STATES)}, 9: {1: [(b"k", b"v")]}}
     head, _ = header(compressed)
-    with FullKeyedStreamWriter(file, head, KeyGroupRange(FIRST, LAST), 128, 50_000, str(tmp_path)) as out:
+    with CanonicalKeyedStreamWriter(file, head, KeyGroupRange(FIRST, LAST), 128, 50_000, str(tmp_path)) as out:
         for _ in range(300):
             for state in range(STATES):
                 some = [(chance.randbytes(9), bytes(chance.randrange(400))) for _ in range(20)]
@@ -212,7 +212,7 @@ def test_nothing_is_a_head_and_zeros() -> None:
 def test_a_full_disk_says_which_and_what_to_do(size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local_disk.tempfile, "TemporaryFile", lambda **_: open("/dev/full", "w+b"))  # noqa: SIM115
     head, _ = header(False)
-    with FullKeyedStreamWriter(io.BytesIO(), head, KeyGroupRange(0, 9), 128, 0, str(tmp_path)) as out:
+    with CanonicalKeyedStreamWriter(io.BytesIO(), head, KeyGroupRange(0, 9), 128, 0, str(tmp_path)) as out:
         out.add(1, 1, entries([(b"k", bytes(size))]))
         with pytest.raises(SpillError, match="No space left") as caught:
             out.add(1, 1, entries([(b"l", b"v")]))

@@ -15,7 +15,15 @@ from pyspark_savepoint.options.paths import located_types
 from pyspark_savepoint.options.schema import arrow_schema
 from pyspark_savepoint.options.write_options import SavepointWriteOptions
 from pyspark_savepoint.plan.keyed_edits import with_states
-from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, OperatorRows, PlannedState, Put
+from pyspark_savepoint.plan.operator_plan import (
+    KEYED,
+    OPERATOR,
+    TIMERS,
+    OperatorPlan,
+    OperatorRows,
+    PlannedState,
+    StateInput,
+)
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, OperatorStateDescriptor, StateKind
 from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders, is_namespaced
@@ -90,7 +98,7 @@ def _put(
     schema = arrow_schema(frame.schema)
     if table in OPERATOR_WRITES:
         described = describe_operator_state(schema, request)
-        return plan.with_put(Put(frame, options, described), planned(described), replaced is not None)
+        return plan.with_put(StateInput(frame, options, described), planned(described), replaced is not None)
     keyed = describe_keyed(schema, request, _headers(plan))
     states = planned(keyed)
     if replaced is not None and "types" not in options:
@@ -99,7 +107,7 @@ def _put(
     elif name is not None:
         states = [replace(states[0], meta=replace(states[0].meta, name=name))]
     _check_numbers(plan, request)
-    return plan.with_put(Put(frame, options, keyed), states, replaced is not None)
+    return plan.with_put(StateInput(frame, options, keyed), states, replaced is not None)
 
 
 def planned(described: KeyedDescriptor | OperatorStateDescriptor) -> list[PlannedState]:

@@ -10,7 +10,7 @@ T = TypeVar("T")
 FIRST, MOST, BYTES = 256, 8192, 16 << 20
 
 
-class Pace:
+class AdaptiveBatches:
     """A number of units that is set anew with every batch, by the size of its own."""
 
     def __init__(self) -> None:

@@ -78,7 +78,7 @@ class Unshared:
 
 
 @dataclass
-class Registry:
+class StateRegistry:
     """The states of one operator in one task. ``known`` are those that the driver has seen, None on the driver."""
 
     backend: KeyedStateBackend

@@ -25,7 +25,7 @@ from pyspark_savepoint.statebackends.model.key_codec import spans_of
 
 
 @dataclass(frozen=True)
-class Renumbered:
+class RemapStateIds:
     """A function for ``mapInArrow``: ``numbers`` are those that the descriptor's states get; -1: not wanted."""
 
     descriptor: KeyedDescriptor

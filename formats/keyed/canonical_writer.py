@@ -4,7 +4,7 @@
     first state   straight to the file        other states   framed, and kept back (``frame_spool``) until their turn
 
 The last entry of a state in a key group carries the flag bit, and only what comes next tells which one it is: so the
-last entry so far is always held back. Twins: ``FullSnapshotAsyncWriter``, ``FullSnapshotUtil``.
+last entry so far is always held back. Flink: ``FullSnapshotAsyncWriter``, ``FullSnapshotUtil``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from pyspark_savepoint.formats.columns import Bytes, Ints, Longs
 from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.io.snappy import FramedOutput, Output
-from pyspark_savepoint.formats.keyed.frame_spool import FrameSpool
+from pyspark_savepoint.formats.keyed.entry_spool import EntrySpool
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, KeyGroupRangeOffsets
 
@@ -44,7 +44,7 @@ class Entries:
         return len(self.key_start)
 
 
-class FullKeyedStreamWriter:
+class CanonicalKeyedStreamWriter:
     """Writes the head at once, then key groups. ``memory`` bounds what is kept back of states behind the first.
 
     Offsets count from the file's first byte, which is the head's first.
@@ -69,7 +69,7 @@ class FullKeyedStreamWriter:
         self._offsets = [0] * len(key_group_range)
         #: How many entries every key group has so far.
         self.entries = np.zeros(len(key_group_range), np.int64)
-        self._spool = FrameSpool(memory, spill_directory)
+        self._spool = EntrySpool(memory, spill_directory)
         self._key_group = -1
         #: The entry that every state of the open key group has last so far.
         self._last: dict[int, Bytes] = {}
@@ -211,7 +211,7 @@ class FullKeyedStreamWriter:
         """Let go of temporary files; nothing more is written."""
         self._spool.close()
 
-    def __enter__(self) -> FullKeyedStreamWriter:
+    def __enter__(self) -> CanonicalKeyedStreamWriter:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -49,7 +49,7 @@ class RegisteredTimers:
     get_processing_time_timers = processing_time_timers
 
 
-class Slices:
+class KeyGroupCache:
     """A dict by key of what some key groups have; others when they are needed."""
 
     def __init__(

@@ -6,7 +6,7 @@
     compositeKey := prefix  rest                         composite_key.py; its highest bit: the last of its run
     prefix       := key group, one byte up to max parallelism 128, else two
 
-Twins: ``FullSnapshotAsyncWriter``, ``FullSnapshotRestoreOperation``.
+Flink: ``FullSnapshotAsyncWriter``, ``FullSnapshotRestoreOperation``.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError
 from pyspark_savepoint.formats.io.byte_source import ByteSource
 from pyspark_savepoint.formats.keyed.composite_key import constant_width, is_map, split_composite_keys
 from pyspark_savepoint.formats.keyed.frame_spans import FrameSpans, RowSpans
-from pyspark_savepoint.formats.keyed.keyed_block import FULL, KeyedBlock, SortedRows, runs_of
-from pyspark_savepoint.formats.keyed.keyed_content import Extent, KeyGroupContent, read_extent, whole_content
+from pyspark_savepoint.formats.keyed.key_group_reader import Extent, KeyGroupContent, read_extent, whole_content
+from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, KeyedBlock, SortedRows, runs_of
 from pyspark_savepoint.formats.keyed.large_key_group import merge_large_key_group
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 
@@ -30,10 +30,10 @@ MIN_FRAME = 9
 #: Of hash tables: nobody can write keys that all collide.
 
 
-class FullKeyedStream:
-    """An open stream in the full format. ``selected`` are the states whose entries are wanted, as ids."""
+class CanonicalKeyedStream:
+    """An open stream in the canonical format. ``selected`` are the states whose entries are wanted, as ids."""
 
-    form = FULL
+    form = CANONICAL
 
     def __init__(
         self,
@@ -172,7 +172,7 @@ class FullKeyedStream:
         key_group = np.repeat(np.array([extent.key_group for extent in extents], np.int32), np.diff(rows.bounds))
         composite_end = rows.key_end[:n]
         return SortedRows(
-            FULL, self.header.states, buffer, origin, columns, key_group,
+            CANONICAL, self.header.states, buffer, origin, columns, key_group,
             rows.key_start[:n], composite_end - tail, composite_end, rows.value_start[:, :n], rows.value_end[:, :n],
         )  # fmt: skip
 
@@ -282,7 +282,7 @@ class FullKeyedStream:
                 self._unreadable(origin, int(key_start[low]), extent.key_group, -1, frames)
             groups.append((extent.key_group, runs))
         block = KeyedBlock(
-            FULL, self.header.states, buffer, origin, state, key_group, key_start, end, end, end, end, end,
+            CANONICAL, self.header.states, buffer, origin, state, key_group, key_start, end, end, end, end, end,
             frames.value_start[:n], frames.value_end[:n], key_start, end, groups, complete, namespaced,
         )  # fmt: skip
         split_composite_keys(block, self.header.key_serializer, selected, self.options)

@@ -15,7 +15,7 @@ from pyspark_savepoint.formats.io.local_disk import discard, local_directory, sp
 READ = 1 << 20
 
 
-class FrameSpool:
+class EntrySpool:
     """Bytes per state, drained in the order in which they came."""
 
     def __init__(self, memory: int, directory: str | None = None) -> None:

@@ -16,7 +16,7 @@ YOUNG_OBJECTS = 50_000
 
 
 @contextmanager
-def rows_in_thousands() -> Iterator[None]:
+def relaxed_gc() -> Iterator[None]:
     """While records are processed."""
     before = gc.get_threshold()
     gc.freeze()

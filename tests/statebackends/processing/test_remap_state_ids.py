@@ -8,7 +8,7 @@ from pyspark_savepoint.statebackends.model.descriptors import StateKind
 from pyspark_savepoint.statebackends.processing.operators.bootstrap import BootstrapTask
 from pyspark_savepoint.statebackends.processing.runtime.values import from_python
 from pyspark_savepoint.statebackends.writing.rows.entry_encoder import serialized
-from pyspark_savepoint.statebackends.writing.rows.renumbered import Renumbered
+from pyspark_savepoint.statebackends.writing.rows.remap_state_ids import RemapStateIds
 from tests.statebackends.processing.tasks import batches_of, plan_of
 from tests.statebackends.processing.test_bootstrap import Everything
 
@@ -22,7 +22,7 @@ def test_numbers_change_states_are_left_out_and_keys_are_found() -> None:
     entries = list(BootstrapTask(plan, 0).run(batches_of(RECORDS)))
     # The list goes, the others come behind three states that are there already.
     numbers = tuple(-1 if state.kind is StateKind.LIST else i + 3 for i, state in enumerate(plan.states))
-    found = [row for batch in Renumbered(plan.descriptor, numbers, True)(entries) for row in batch.to_pylist()]
+    found = [row for batch in RemapStateIds(plan.descriptor, numbers, True)(entries) for row in batch.to_pylist()]
     before = [row for batch in entries for row in batch.to_pylist()]
     kept = [row for row in before if numbers[row["state"]] >= 0]
     assert 0 < len(kept) < len(before)
@@ -33,5 +33,5 @@ def test_numbers_change_states_are_left_out_and_keys_are_found() -> None:
         StringSerializer.of(STRING), from_python(["", "a", "ab"], plan.key.key_serializer.arrow_type(RAW), "k")
     )
     assert {row["serialized_key"] for row in found} == set(keys.to_pylist())
-    plain = [row for batch in Renumbered(plan.descriptor, numbers, False)(entries) for row in batch.to_pylist()]
+    plain = [row for batch in RemapStateIds(plan.descriptor, numbers, False)(entries) for row in batch.to_pylist()]
     assert plain == [{name: row[name] for name in plain[0]} for row in found]
