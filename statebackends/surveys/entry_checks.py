@@ -23,7 +23,7 @@ from pyspark_savepoint.formats.errors import (
     ValueRangeError,
 )
 from pyspark_savepoint.formats.keyed.block_parts import binary_column
-from pyspark_savepoint.formats.keyed.keyed_block import FULL, HEAP, KeyedBlock
+from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, HEAP, KeyedBlock
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.layout import skip_rows
@@ -95,7 +95,7 @@ class EntryChecks:
         try:
             if column.many:
                 column.decode_map_entries(block, entries)
-            elif meta.state_type == "LIST" and block.form == FULL and not column.opaque:
+            elif meta.state_type == "LIST" and block.form == CANONICAL and not column.opaque:
                 column.decode_list(block, start, end)
             else:
                 column.decode_values(block, start, end)

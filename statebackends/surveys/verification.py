@@ -55,7 +55,7 @@ from pyspark_savepoint.statebackends.surveys.entry_checks import (
     TimerChecks,
 )
 from pyspark_savepoint.statebackends.surveys.sizes import entry_bytes, entry_counts, table_of, wanted_states
-from pyspark_savepoint.statebackends.surveys.survey import STATE_FIELDS, Part, Row, Surveyed
+from pyspark_savepoint.statebackends.surveys.survey import STATE_FIELDS, Row, Surveyed, SurveyPart
 from pyspark_savepoint.statebackends.tables.key_check import exact_options
 from pyspark_savepoint.statebackends.tables.operator_table import OperatorPartition, OperatorSource, operator_sources
 
@@ -82,10 +82,10 @@ ONLY_OWNER = "bytes that only their owner can read: that they are there was chec
 
 def plan_verification(
     savepoint: Savepoint, operator: OperatorState, request: TableRequest, count: int
-) -> Sequence[tuple[Surveyed, Part]]:
+) -> Sequence[tuple[Surveyed, SurveyPart]]:
     """The parts of an operator; what cannot even be planned is a part that says so."""
     surveyed = Surveyed.of(operator)
-    parts: list[Part] = []
+    parts: list[SurveyPart] = []
     for plan in (_keyed, _elements, _raw, _files):
         try:
             parts += plan(savepoint, operator, request, count)
@@ -110,7 +110,7 @@ class Failed:
 # -- keyed state and timers ---------------------------------------------------------------------------------
 
 
-def _keyed(savepoint: Savepoint, operator: OperatorState, request: TableRequest, count: int) -> Iterator[Part]:
+def _keyed(savepoint: Savepoint, operator: OperatorState, request: TableRequest, count: int) -> Iterator[SurveyPart]:
     surveyed = Surveyed.of(operator)
     sources = keyed_sources(savepoint, operator)
     timers = raw_timer_sources(savepoint, operator)
@@ -279,7 +279,9 @@ class RawTimerVerification:
 # -- operator state -----------------------------------------------------------------------------------------
 
 
-def _elements(savepoint: Savepoint, operator: OperatorState, request: TableRequest, _count: int) -> Iterator[Part]:
+def _elements(
+    savepoint: Savepoint, operator: OperatorState, request: TableRequest, _count: int
+) -> Iterator[SurveyPart]:
     if request.key_groups is None:
         for source in operator_sources(savepoint, operator):
             yield OperatorStateVerification(Surveyed.of(operator), source)
@@ -346,7 +348,7 @@ class OperatorStateVerification:
 # -- what is only bytes, and files --------------------------------------------------------------------------
 
 
-def _raw(savepoint: Savepoint, operator: OperatorState, request: TableRequest, _count: int) -> Iterator[Part]:
+def _raw(savepoint: Savepoint, operator: OperatorState, request: TableRequest, _count: int) -> Iterator[SurveyPart]:
     if request.key_groups is not None or request.state is not None:
         return
     surveyed = Surveyed.of(operator)
@@ -398,7 +400,7 @@ class Bytes:
             yield self.operator.row(status=OK, bytes=size, note=self.note, **what)
 
 
-def _files(savepoint: Savepoint, operator: OperatorState, request: TableRequest, _count: int) -> Iterator[Part]:
+def _files(savepoint: Savepoint, operator: OperatorState, request: TableRequest, _count: int) -> Iterator[SurveyPart]:
     if request.key_groups is not None or request.state is not None:
         return
     files = [handle for handle in dict.fromkeys(streams_of(operator)) if _is_file(handle)]
@@ -461,7 +463,7 @@ class Files:
             return f"{opened.path} has {opened.size} bytes, {location.size} were written"
 
 
-PLANNED: dict[Callable[..., Iterator[Part]], str] = {
+PLANNED: dict[Callable[..., Iterator[SurveyPart]], str] = {
     _keyed: "keyed_state",
     _elements: "operator_state",
     _raw: "raw_keyed_state",
