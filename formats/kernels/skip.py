@@ -33,8 +33,9 @@ VARINT_BLOCK = 13  # Hadoop vint-free: varint n, then n bytes
 EXTENT = 14  # i32 n, i32 size, then size bytes; a = 1: size + n bytes
 
 MAX_DEPTH = 64
-# Values of no bytes at all may be counted without bound; no real list of nothing is longer than this.
-MAX_EMPTY = 1 << 20
+# Values of no bytes at all may be counted without bound; no real list of nothing is longer than this, and no real
+# batch of such lists has more values than this beyond one for each of its bytes.
+MAX_EMPTY = 1 << 18
 NULL, NO_SUBCLASS, SUBCLASS, TAGGED = 1, 2, 4, 8
 # The depth to begin with. A literal 0 would make a second version of the recursive kernel beside the one that it
 # calls, and numba crashes when it loads such a pair from its cache.
@@ -139,10 +140,14 @@ def skip(nodes: Any, children: Any, names: Any, node: int, buf: Any, p: int, end
             if n == 0:
                 return p
             for _ in range(n):
+                before = p
                 for k in range(count):
                     p = skip(nodes, children, names, children[first + k], buf, p, end, depth + 1)
                     if p < 0:
                         return p
+                if p == before:
+                    # Values of no bytes: what is left of them does not go anywhere either.
+                    break
     if op == VARINT_BLOCK:
         length, q = varint(buf, p, end)
         return q + length if q >= 0 and length <= end - q else -1 - p
@@ -175,10 +180,13 @@ def skip(nodes: Any, children: Any, names: Any, node: int, buf: Any, p: int, end
         return -1 - p
     if op == REPEAT:
         for _ in range(n):
+            before = q
             for k in range(count):
                 q = skip(nodes, children, names, children[first + k], buf, q, end, depth + 1)
                 if q < 0:
                     return q
+            if q == before:
+                break
         return q
     if op == MASKED_REPEAT:
         mask = q

@@ -21,7 +21,7 @@ from pyspark_savepoint.formats.java import encode_modified_utf8
 
 UNKNOWN = -1
 # Values of a column that a batch may have, whatever its bytes; more only in proportion to the bytes.
-MAX_CELLS = 1 << 26
+MAX_CELLS = 1 << 23
 CELLS_PER_BYTE = 32
 FEW_ELEMENTS = 1 << 12
 
@@ -282,6 +282,20 @@ def expect_room(parts: Sequence[Part], at: Cursors, total: int) -> None:
             0,
             f"{total} elements of {', '.join(part.flink_type for part in parts)} would take {cells} cells of a column, "
             f"out of {len(at.buffer)} bytes",
+            "read with a smaller batch: option('batchSize', ...); or as bytes: option('raw', '<state>')",
+        )
+
+
+def expect_few_empty(flink_type: str, at: Cursors, counts: Longs) -> None:
+    """Refuse more values of no bytes than any real batch has: nothing but a number in the file bounds them."""
+    from pyspark_savepoint.formats.kernels import skip
+
+    most = skip.MAX_EMPTY + len(at.buffer)
+    over = np.flatnonzero(np.cumsum(counts) > most)
+    if len(over):
+        at.out_of_range(
+            int(over[0]),
+            f"more than {most} values of {flink_type}, which have no bytes, in one batch",
             "read with a smaller batch: option('batchSize', ...); or as bytes: option('raw', '<state>')",
         )
 

@@ -40,7 +40,16 @@ from pyspark_savepoint.formats.serializers.basic.elements import (
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers, write_numbers
 from pyspark_savepoint.formats.serializers.basic.shapes import Fields
 from pyspark_savepoint.formats.serializers.checks import refuse_nulls, refuse_where
-from pyspark_savepoint.formats.serializers.layout import UNKNOWN, Layout, Part, expect_room, locate, program, skip_rows
+from pyspark_savepoint.formats.serializers.layout import (
+    UNKNOWN,
+    Layout,
+    Part,
+    expect_few_empty,
+    expect_room,
+    locate,
+    program,
+    skip_rows,
+)
 
 MAX_BLOCKS = 64
 
@@ -252,11 +261,13 @@ class AvroBlocks:
         counts = np.zeros(len(at), np.int64)
         at.check(varints.read_varints(at.buffer, at.position, at.end, counts), f"the items of {self.flink_type}")
         width = sum(abs(width) for width in program(*self.parts).widths)
-        most = (at.end - at.position) // width if width else np.where(np.cumsum(counts) > skip.MAX_EMPTY, 0, counts)
+        most = (at.end - at.position) // width if width else np.full_like(counts, skip.MAX_EMPTY)
         wrong = np.flatnonzero(counts > most)
         if len(wrong):
             row = int(wrong[0])
             at.fail(row, f"at most {int(most[row])} items of {self.flink_type}", int(counts[row]))
+        if not width:
+            expect_few_empty(self.item.flink_type, at, counts)
         # Where rows share one end, each count may be possible, but not all: delimit before allocating.
         if len(at) > 1 and counts.sum() > len(at.buffer) and program(self).known:
             skip_rows(self, walker)

@@ -27,6 +27,8 @@ from pyspark_savepoint.formats.serializers.layout import Part
 
 MAX_JSON_DEPTH = 256
 MAX_DEPTH = 40
+#: Every name inside takes as much.
+MAX_NAMESPACE = 1000
 MAX_TYPES = 10_000
 MAX_DIGITS = 38
 
@@ -136,6 +138,8 @@ class _Parser:
         if "." in name:
             return name, name.rpartition(".")[0]
         space = _text(schema, "namespace") if schema.get("namespace") is not None else space
+        if len(space) > MAX_NAMESPACE:
+            raise SchemaError(f"a namespace of more than {MAX_NAMESPACE} characters")
         return (f"{space}.{name}" if space else name), space
 
     def _define(self, name: str, part: Part, weight: int) -> tuple[Part, int]:

@@ -65,7 +65,7 @@ from pyspark_savepoint.formats.serializers.basic.strings import (
     refuse_surrogate,
 )
 from pyspark_savepoint.formats.serializers.checks import refuse_nulls
-from pyspark_savepoint.formats.serializers.layout import Layout, decode_elements
+from pyspark_savepoint.formats.serializers.layout import Layout, decode_elements, expect_few_empty
 from pyspark_savepoint.formats.serializers.registry import register
 
 GELLY = "org.apache.flink.graph.types.valuearray."
@@ -290,8 +290,7 @@ class NullValueArraySerializer(SimpleSerializer):
         from pyspark_savepoint.formats.kernels import skip
 
         counts = bounded_counts(self, "nulls", at, lambda room: np.full_like(room, skip.MAX_EMPTY))
-        if counts.sum() > MAX_UTF8:
-            refuse_size(at, int(np.searchsorted(np.cumsum(counts), MAX_UTF8)))
+        expect_few_empty("NULL_VALUE", at, counts)
         return list_array(self.arrow_type(at.options), counts, pa.nulls(int(counts.sum())))
 
     def sizes(self, column: pa.Array) -> Longs:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import Cursors, Flags, Ints, Longs, scatter
 from pyspark_savepoint.formats.errors import ValueRangeError
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
-from pyspark_savepoint.formats.serializers.layout import Part, program, skip_rows
+from pyspark_savepoint.formats.serializers.layout import Part, expect_few_empty, program, skip_rows
 
 
 @contextmanager
@@ -58,8 +58,7 @@ def read_counts(whole: Part, parts: Sequence[Part], at: Cursors) -> Longs:
     if width:
         return bounded_counts(whole, what, at, lambda room: room // width)
     counts = bounded_counts(whole, what, at, lambda room: np.full_like(room, skip.MAX_EMPTY))
-    over = np.flatnonzero(np.cumsum(counts) > skip.MAX_EMPTY)
-    at.check(int(over[0]) if len(over) else -1, f"at most {skip.MAX_EMPTY} values of no bytes")
+    expect_few_empty(what, at, counts)
     return counts
 
 

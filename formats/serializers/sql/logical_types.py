@@ -29,8 +29,11 @@ from pyspark_savepoint.formats.java_stream import (
 PACKAGE = "org.apache.flink.table.types.logical."
 MAX_LENGTH = 2147483647
 MAX_DEPTH = 32
-#: Types in one stream. A shared object counts wherever it is used, so that sharing cannot blow up the tree.
+#: Types in one stream, and no more than a few and one for each of its bytes. A shared object counts wherever it is
+#: used, and a name for every so many characters, so that sharing cannot blow up the tree, or the text of the type.
 MAX_TYPES = 20_000
+FEW_TYPES = 256
+CHARACTERS = 16
 
 #: Class: type root, and attribute of ours by field of theirs.
 KINDS: Mapping[str, tuple[str, Mapping[str, str]]] = {
@@ -186,15 +189,14 @@ class _Reader:
         self.view = view
         self.start = start
         self.count = 0
+        self.most = min(MAX_TYPES, FEW_TYPES + view.position - start)
 
     def fail(self, expected: str, found: object = None) -> NoReturn:
         self.view.position = self.start
         self.view.fail(expected, found)
 
     def logical_type(self, value: Any, depth: int) -> LogicalType:
-        self.count += 1
-        if depth > MAX_DEPTH or self.count > MAX_TYPES:
-            self.fail(f"a logical type of at most {MAX_TYPES} types, {MAX_DEPTH} deep")
+        self.add(depth, 1)
         if not isinstance(value, JavaObject) or not value.class_name.startswith(PACKAGE):
             self.fail("a logical type", getattr(value, "class_name", type(value).__name__))
         root = self.field(value, "typeRoot", JavaEnum).constant
@@ -203,14 +205,27 @@ class _Reader:
         if not known:
             # A class that is not known may call itself by the root of one that is (LegacyTypeInformationType).
             name = value.class_name.removeprefix(PACKAGE)
-            return LogicalType(name if root in STORED else root, nullable, class_name=value.class_name)
+            return self.counted(
+                LogicalType(name if root in STORED else root, nullable, class_name=value.class_name), depth
+            )
         if root != known:
             self.fail(f"{value.class_name} to be {known}", root)
         found: dict[str, Any] = {ours: self.attribute(value, theirs) for theirs, ours in attributes.items()}
         found |= self.parts(root, value, depth + 1)
         kind = LogicalType(root, nullable, **found)
         self.check(kind)
+        return self.counted(kind, depth)
+
+    def counted(self, kind: LogicalType, depth: int) -> LogicalType:
+        """The type, its texts counted."""
+        self.add(depth, sum(map(len, (*kind.names, kind.class_name, kind.kind, kind.root))) // CHARACTERS)
         return kind
+
+    def add(self, depth: int, types: int) -> None:
+        """Count types, or names that are as long."""
+        self.count += types
+        if depth > MAX_DEPTH or self.count > self.most:
+            self.fail(f"a logical type of at most {self.most} types, {MAX_DEPTH} deep")
 
     def field(self, value: JavaObject, name: str, kind: type[Any]) -> Any:
         """A field of an object, of the Java type that it must have."""
