@@ -147,7 +147,7 @@ class LocalFileSystem(LocalOutputs):
     def open_input(self, path: str, anchor: Anchor | None = None) -> LocalInputFile:
         """Open a regular file for reading; with an anchor, only if it lies there after links are resolved."""
         real = os.path.realpath(path)
-        if anchor is not None and not _is_below(real, os.path.join(os.path.realpath(anchor.base), anchor.folder)):
+        if anchor is not None and not _is_in(real, os.path.join(os.path.realpath(anchor.base), anchor.folder), anchor):
             raise UnsafePathError(
                 "a link leads out of the snapshot", path=path, found=real, expected=f"a file below {anchor}"
             )
@@ -164,8 +164,11 @@ class LocalFileSystem(LocalOutputs):
         return None
 
 
-def _is_below(path: str, folder: str) -> bool:
-    return path.startswith(folder.rstrip("/") + "/")
+def _is_in(path: str, folder: str, anchor: Anchor) -> bool:
+    """Whether a file is in a folder of state: nothing there is hidden, and the exclusive one has no folders."""
+    parts = path.removeprefix(folder.rstrip("/") + "/").split("/")
+    hidden = any(part.startswith(".") for part in parts)
+    return path.startswith(folder.rstrip("/") + "/") and not hidden and (bool(anchor.folder) or len(parts) == 1)
 
 
 # -- pyarrow ------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ class FileInfo:
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """A folder that a file must be in after links are resolved: ``folder`` (one name, or none) of ``base``.
+    """A folder that a file must be in after links are resolved: below ``folder`` of ``base``, or in ``base`` itself.
 
     Links are resolved in ``base``, which the user named; ``folder`` itself may not be one.
     """

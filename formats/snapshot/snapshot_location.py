@@ -9,8 +9,9 @@
     <anywhere>/<job id>/dstl/<uuid>         changelogs, where it is not
     <anywhere>/savepoint-ab12cd/_metadata   a savepoint is a folder of its own
 
-A relative handle stays in the exclusive folder. An absolute one may name files of the exclusive folder and of the
-four kinds of folders of the checkpoint root. When it names another place, the checkpoint was moved, or the state
+A relative handle names a file in the exclusive folder itself. An absolute one may also name files below the four kinds
+of folders of the checkpoint root. Flink makes no folders in the exclusive one and hides nothing: a snapshot that was
+put into somebody's home does not reach ``.ssh``. When it names another place, the checkpoint was moved, or the state
 really lies elsewhere (entropy in S3 paths, state of a claimed snapshot): the tail of the recorded path (from
 ``shared``, ``taskowned``, ``dstl`` or ``chk-N`` on, or the file's name) is looked up here first, and only what the user
 allowed is read out there. Allowed changelogs of this very job are found where they were recorded, or where they are
@@ -107,7 +108,7 @@ class SnapshotLocation:
 
     def _relative(self, name: str) -> str:
         """The path of a relative handle; it may not climb out."""
-        if not all(part not in ("", ".", "..") for part in name.split("/")) or not is_encodable(name):
+        if "/" in name or not _is_visible(name) or not is_encodable(name):
             raise UnsafePathError(
                 "a relative handle leads out of the snapshot",
                 path=self.uri,
@@ -149,13 +150,14 @@ class SnapshotLocation:
 
     def _anchor(self, path: str) -> Anchor | None:
         """The folder of this snapshot that a path lies in; None when it lies in none."""
-        if path.startswith(self.directory.rstrip("/") + "/"):
+        directory = self.directory.rstrip("/") + "/"
+        if path.startswith(directory) and "/" not in path[len(directory) :] and _is_visible(path[len(directory) :]):
             return Anchor(self.directory)
         root = self.checkpoint_root
         if root is None or not path.startswith(root.rstrip("/") + "/"):
             return None
         folder, _, rest = path[len(root.rstrip("/")) + 1 :].partition("/")
-        return Anchor(root, folder) if rest and _is_state_folder(folder) else None
+        return Anchor(root, folder) if _is_state_folder(folder) and _is_visible(rest) else None
 
     def _rebased(self, parts: list[str]) -> Iterator[str]:
         """Where a recorded file would be now if everything was moved together, the longest tail first."""
@@ -198,6 +200,11 @@ class SnapshotLocation:
 def is_checkpoint_directory(name: str) -> bool:
     """Whether a folder has the name of a checkpoint, ``chk-N``."""
     return CHECKPOINT_DIRECTORY.fullmatch(name) is not None
+
+
+def _is_visible(path: str) -> bool:
+    """Whether no name in a path is hidden, nothing, or a way up."""
+    return not any(part.startswith(".") or not part for part in path.split("/"))
 
 
 def _is_state_folder(name: str) -> bool:

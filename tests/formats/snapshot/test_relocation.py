@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pyspark_savepoint.formats.errors import StateExistsError, UnsupportedVersionError
+from pyspark_savepoint.formats.errors import StateExistsError, UnsafePathError, UnsupportedVersionError
 from pyspark_savepoint.formats.io.filesystem import ArrowFileSystem, LocalFileSystem
 from pyspark_savepoint.formats.metadata import (
     FINISHED_SUBTASK,
@@ -47,7 +47,7 @@ from pyspark_savepoint.formats.snapshot.changes import (
     with_keyed_state,
 )
 from pyspark_savepoint.formats.snapshot.handle_streams import replace_streams, streams_of
-from pyspark_savepoint.formats.snapshot.relocation import Relocation, absolute, referenced
+from pyspark_savepoint.formats.snapshot.relocation import Relocation, absolute, is_state, raw_streams_of, referenced
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 
 ID = OperatorID.from_uid("a")
@@ -114,7 +114,7 @@ def test_a_file_of_several_handles_is_copied_once(tmp_path: Path) -> None:
 
 
 def test_a_segment_of_a_merged_file_becomes_a_file(tmp_path: Path) -> None:
-    (tmp_path / "merged").write_bytes(b"0123456789")
+    (tmp_path / "merged").write_bytes(b"\0ab\x00defghi")
     segment = SegmentFileStateHandle(f"file:{tmp_path}/merged", 3, 4, CheckpointedStateScope.EXCLUSIVE, "id")
     states = (StateMetaInfo("s", Mode.UNION, (0, 2)),)
     handle = FileMergingOperatorStreamStateHandle(states, "/owned", "/shared", False, segment)
@@ -128,7 +128,7 @@ def test_a_segment_of_a_merged_file_becomes_a_file(tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
     copy.run(LocalFileSystem(), str(out))
-    assert (out / "t-0").read_bytes() == b"3456"
+    assert (out / "t-0").read_bytes() == b"\x00def"
 
     pointed = referenced(base, base.operators[0], str(tmp_path)).subtasks[0].managed_operator_state
     assert pointed == handle
@@ -243,3 +243,79 @@ def test_a_finished_subtask_goes_on_where_it_is_given_state(corpus: Path) -> Non
     assert subtasks[1].is_finished
     whole = with_keyed_state(OperatorState(ID, 2, 128, is_fully_finished=True), some)
     assert not whole.is_fully_finished
+
+
+# -- what is no state ---------------------------------------------------------------------------------------
+
+KEY = b"-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmU\n"
+
+
+def naming(home: Path, handle: StreamStateHandle, raw: bool = False) -> Savepoint:
+    """A snapshot in a folder that is not its own, with an operator whose state is said to be a file there."""
+    state = OperatorStreamStateHandle((), handle)
+    subtask = OperatorSubtaskState(raw_operator_state=state) if raw else OperatorSubtaskState(state)
+    return snapshot_of(CheckpointMetadata(4, 1, (), (OperatorState(ID, 1, 128, subtasks={0: subtask}),)), home)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A user's home, with a key, a link to it and a folder."""
+    home = tmp_path / "home"
+    (home / ".ssh").mkdir(parents=True)
+    (home / "work").mkdir()
+    for name in (".ssh/id_rsa", ".netrc", "key.pem", "work/key"):
+        (home / name).write_bytes(KEY)
+    (home / "notes.txt").write_text("remember the milk")
+    (home / "link").symlink_to(home / ".ssh" / "id_rsa")
+    (home / "inner").symlink_to(home / "work" / "key")
+    os.mkfifo(home / "fifo")
+    return home
+
+
+@pytest.mark.parametrize("raw", [False, True])
+@pytest.mark.parametrize("name", [".ssh/id_rsa", ".netrc", "key.pem", "work/key", "link", "inner", "fifo"])
+def test_a_snapshot_in_a_home_carries_no_key_along(home: Path, name: str, raw: bool) -> None:
+    out = home / "out"
+    out.mkdir()
+    for handle in (RelativeFileStateHandle(name, 10), FileStateHandle(f"file:{home}/{name}", 10)):
+        base = naming(home, handle, raw)
+        with pytest.raises(UnsafePathError):
+            copy_all(base, out)
+    assert os.listdir(out) == []
+
+
+def copy_all(base: Savepoint, out: Path) -> None:
+    relocation = Relocation("t")
+    for operator in base.operators:
+        relocation.copied(base, operator)
+    for copy in relocation.copies.values():
+        copy.run(LocalFileSystem(), str(out))
+
+
+def test_raw_state_may_be_text_and_other_state_may_not(home: Path) -> None:
+    with pytest.raises(UnsafePathError, match="no state of Flink's") as raised:
+        copy_all(naming(home, RelativeFileStateHandle("notes.txt", 17)), home)
+    assert "remove_operator" in raised.value.facts["remedy"]
+    copy_all(naming(home, RelativeFileStateHandle("notes.txt", 17), raw=True), home)
+    assert (home / "t-0").read_text() == "remember the milk"
+
+
+def test_a_segment_of_what_is_no_state_is_none_either(home: Path) -> None:
+    (home / "keytab").write_bytes(b"\5\2secret\0\0\0\5rest")
+    segment = SegmentFileStateHandle(f"file:{home}/keytab", 8, 8, CheckpointedStateScope.EXCLUSIVE, "id")
+    with pytest.raises(UnsafePathError, match="no state of Flink's"):
+        copy_all(naming(home, segment), home)
+
+
+def test_everything_that_flink_wrote_is_state(corpus: Path) -> None:
+    count = 0
+    for path in sorted((corpus / "lab").rglob("_metadata")):
+        base = Savepoint.open(str(path))
+        for operator in base.operators:
+            raw = raw_streams_of(operator)
+            for handle in streams_of(operator):
+                if isinstance(handle, FileStateHandle | RelativeFileStateHandle | SegmentFileStateHandle):
+                    with base.open_state(handle) as source:
+                        assert is_state(source, handle in raw), (path, handle)
+                    count += 1
+    assert count > 90
