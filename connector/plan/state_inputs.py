@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pyspark_savepoint.formats.errors import OptionError, did_you_mean
+from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError, did_you_mean
 from pyspark_savepoint.formats.io.storage_options import OPTION
-from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
+from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.paths import located_types
@@ -25,7 +26,7 @@ from pyspark_savepoint.plan.operator_plan import (
     StateInput,
 )
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, OperatorStateDescriptor, StateKind
-from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS
+from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS, has_ttl
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders, is_namespaced
 from pyspark_savepoint.statebackends.writing.planning.describe import describe_keyed, describe_operator_state
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
@@ -41,6 +42,8 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+#: What says of a state's type, kind or time to live that it changes.
+SAID = {"types", "typesFrom", "states", "ttl"}
 #: What the fluent API says of an operator itself, so its options may not.
 OWN_OPTIONS = ("uid", "uidHash", "operatorName", "table", "path", "fragment", "header")
 OPERATOR_TABLES = {"LIST": LIST, "UNION": UNION, "BROADCAST": BROADCAST}
@@ -62,23 +65,69 @@ def put_rows(plan: OperatorPlan, rows: OperatorRows, options: Mapping[str, Any])
 def put_state(plan: OperatorPlan, name: str, frame: DataFrame, options: Mapping[str, Any]) -> OperatorPlan:
     """The operator with one state replaced, or added where there is none of that name.
 
-    A state that is replaced keeps its serializers, exactly as they are, unless option ``types`` names others.
+    A state that is replaced keeps its serializers, exactly as they are, unless option ``types`` names others; its kind,
+    time to live and namespace also then, unless ``states`` and ``ttl`` say otherwise.
     """
     plan = with_states(plan)
     there = [state for state in plan.states or () if state.name == name and state.kind != TIMERS]
     texts = to_options(options)
     if there and there[0].kind == OPERATOR:
-        texts = {"state": name, **_types_from(plan, there[0], texts)}
+        texts = {"state": name, **texts}
         return _put(plan, frame, OPERATOR_TABLES[there[0].meta.state_type], texts, there[0])
     old = there[0] if there else None
     table = WINDOW_STATE if old is not None and is_namespaced(old.meta) else KEYED_STATE
     key = SavepointWriteOptions.parse({"path": "/", "uid": "any", **texts}).key or ("key",)
     column = _only_state_column(frame, name, (*key, "window"), plan.label)
     # Types of a state that is there are found by the name that it has there.
-    known = old.origin if old is not None and old.put < 0 else name
+    known = old.origin if old is not None else name
     renamed = frame.withColumnsRenamed({column: known, column + LAST_ACCESS: known + LAST_ACCESS})
-    texts = texts if old is None else _types_from(plan, old, texts)
-    return _put(plan, renamed, table, texts, old, name)
+    if old is None:
+        return _put(plan, renamed, table, texts, None, name)
+    texts = _by_known_name(texts, {name, column}, known)
+    exact = old.put < 0 and not SAID & set(texts)
+    return _put(plan, renamed, table, texts if exact else _kept(plan, old, texts), old, name, exact)
+
+
+def _by_known_name(texts: Mapping[str, str], names: set[str], known: str) -> dict[str, str]:
+    """The options with the name that the column gets, where they name it by that of the state or of the column."""
+    renamed = dict(texts)
+    for option in ("types", "states"):
+        if option in texts:
+            given: dict[str, str] = json.loads(texts[option])
+            for path in list(given):
+                head, dot, rest = path.partition(".")
+                if head in names:
+                    given[known + dot + rest] = given.pop(path)
+            renamed[option] = json.dumps(given)
+    return renamed
+
+
+def _kept(plan: OperatorPlan, old: PlannedState, texts: Mapping[str, str]) -> dict[str, str]:
+    """The options of a state that is there, with its kind, time to live and namespace where nobody says otherwise."""
+    if old.meta.kind is BackendStateType.KEY_VALUE_V2:
+        raise UnsupportedStateError(
+            "state of Flink's asynchronous API gets no other type",
+            operator=plan.label,
+            state=old.name,
+            remedy="leave 'types', 'states' and 'ttl' out: its values can be replaced as they are",
+        )
+    timed = has_ttl(old.meta)
+    if timed and texts.get("ttl") == "false" and "types" not in texts:
+        raise OptionError(
+            "a state with a time to live becomes one without by its type",
+            operator=plan.label,
+            found=old.meta.value_serializer.flink_type,
+            remedy=f"types={{{old.name!r}: ...}} names the type of its values, beside ttl=False",
+        )
+    kept = {}
+    if old.put >= 0:
+        earlier = plan.puts[old.put].options
+        kept = {option: earlier[option] for option in ("typesFrom", "types") if option in earlier}
+    if "states" not in texts and old.meta.state_type in [kind.value for kind in StateKind]:
+        kept["states"] = json.dumps({old.origin: old.meta.state_type.lower()})
+    if "ttl" not in texts and timed:
+        kept["ttl"] = "true"
+    return {**kept, **texts}
 
 
 def _put(
@@ -88,10 +137,13 @@ def _put(
     options: Mapping[str, str],
     replaced: PlannedState | None,
     name: str | None = None,
+    exact: bool = False,
 ) -> OperatorPlan:
     wrong = [option for option in options if option in OWN_OPTIONS]
     if wrong:
         raise OptionError(f"option '{wrong[0]}' is not given here", remedy="the call itself says it")
+    if replaced is not None:
+        options = _types_from(plan, replaced, options)
     options = {**located_types(frame.sparkSession, options), "table": table}
     given = {"path": "/", "uidHash": plan.identifier.operator_id.hex, **options}
     request = replace(SavepointWriteOptions.parse(given).request(overwrite=False), uid=plan.identifier.uid)
@@ -101,7 +153,7 @@ def _put(
         return plan.with_put(StateInput(frame, options, described), planned(described), replaced is not None)
     keyed = describe_keyed(schema, request, _headers(plan))
     states = planned(keyed)
-    if replaced is not None and "types" not in options:
+    if replaced is not None and exact:
         # Exactly as it was registered, also where the bytes of values say nothing of it.
         states = [replace(states[0], meta=replaced.meta)]
     elif name is not None:
@@ -152,7 +204,7 @@ def _check_numbers(plan: OperatorPlan, request: WriteRequest) -> None:
 
 def _types_from(plan: OperatorPlan, state: PlannedState, options: Mapping[str, str]) -> dict[str, str]:
     """The options, with serializers from the base where the state is there and nobody says more."""
-    if state.put >= 0 or plan.base is None or {"types", "typesFrom"} & set(options):
+    if state.put >= 0 or plan.base is None or "typesFrom" in options:
         return dict(options)
     storage = {name: text for name, text in plan.base.options.items() if name == OPTION}
     return {**storage, "typesFrom": f"{plan.base.path}#{plan.base.operator.operator_id}", **options}

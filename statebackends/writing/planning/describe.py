@@ -147,7 +147,8 @@ class _Keyed:
                 kind, serializer = StateKind(meta.state_type), unwrap(meta.value_serializer)
                 if wanted is not None and wanted is not kind:
                     raise OptionError(
-                        f"option 'states' says {wanted.lower()} of {column!r}, which is {kind.lower()} in 'typesFrom'"
+                        f"option 'states' says {wanted.lower()} of {column!r}, which is {kind.lower()} in 'typesFrom'",
+                        remedy="name its type in option 'types' as well, or leave 'states' out",
                     )
             if self.request.has_ttl(column):
                 serializer = with_ttl(kind, serializer)

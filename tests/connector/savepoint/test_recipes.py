@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from pyspark_savepoint import Savepoint
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, UnsupportedStateError
+from pyspark_savepoint.statebackends.writing.planning.edited_header import KeyedStates
 from tests.connector.savepoint.test_savepoint_changes import Entries, entries
 
 pytestmark = pytest.mark.spark
@@ -121,3 +122,62 @@ def test_what_cannot_be_merged_is_refused_at_once(base: Savepoint, number: int) 
     with pytest.raises(kind) as raised:
         call(base)
     assert message in str(raised.value)
+
+
+def registered(written: Savepoint, operator: str) -> dict[str, tuple[str, str, str]]:
+    """Kind, value type and namespace of an operator's states, as their registrations in the files have them."""
+    found = written.plan.operator(operator).base
+    assert found is not None
+    metas = KeyedStates.read(found.snapshot, found.operator).metas
+    return {
+        name: (meta.state_type, meta.value_serializer.flink_type, meta.namespace_serializer.flink_type)
+        for (name, timers), meta in metas.items()
+        if not timers
+    }
+
+
+def test_types_change_the_value_and_nothing_else(spark: SparkSession, tmp_path: Path) -> None:
+    """Kind, time to live and namespace stay unless the user says otherwise."""
+    rows = spark.sql("SELECT id AS key, id AS a, id AS b, array(id) AS l, map(id, id) AS m FROM range(4)")
+    windows = spark.sql("SELECT id AS key, CAST(NULL AS VOID) AS window, id AS w FROM range(4)")
+    new = Savepoint.create(spark).with_operator(
+        "op", rows, states={"a": "reducing", "l": "list", "b": "aggregating"}, ttl=("b", "l", "m")
+    )
+    new = new.with_operator("win").with_window_state("win", windows, states={"w": "reducing"})
+    base = new.write(str(tmp_path / "base"))
+    texts = rows.selectExpr(
+        "key", "CAST(a AS STRING) AS a", "CAST(b AS STRING) AS b", "array('x') AS l", "map(1, 'y') AS m"
+    )
+    changed = base.with_state("op", "a", texts.select("key", "a"), types={"a": "STRING"})
+    changed = changed.with_state("op", "b", texts.selectExpr("key", "b AS v"), types={"v": "STRING"})
+    changed = changed.with_state("op", "l", texts.select("key", "l"), types={"l": "STRING"})
+    changed = changed.with_state("op", "m", texts.select("key", "m"), types={"m": "MAP<INT, STRING>"})
+    sums = windows.selectExpr("key", "window", "CAST(w AS STRING) AS w")
+    changed = changed.with_state("win", "w", sums, types={"w": "STRING"})
+    first = changed.write(str(tmp_path / "first"))
+    assert registered(first, "op") == {
+        "a": ("REDUCING", "STRING", "VOID_NAMESPACE"),
+        "b": ("AGGREGATING", "TTL<STRING>", "VOID_NAMESPACE"),
+        "l": ("LIST", "LIST<TTL<STRING>>", "VOID_NAMESPACE"),
+        "m": ("MAP", "MAP<INT, TTL<STRING>>", "VOID_NAMESPACE"),
+    }
+    assert registered(first, "win") == {"w": ("REDUCING", "STRING", "GLOBAL_WINDOW")}
+    assert first.keyed_state("op").where("key = 1").first()[1:] == ("1", "1", ["x"], {1: "y"})
+
+    # What the user says counts; and what was put in before in the same plan is changed like what is in files.
+    again = base.rename_state("op", "a", "total").with_state(
+        "op", "total", texts.selectExpr("key", "a AS total"), types={"total": "STRING"}, states={"total": "value"}
+    )
+    again = again.with_state("op", "b", texts.select("key", "b"), types={"b": "STRING"}, ttl=False)
+    again = again.with_state("op", "m", rows.select("key", "m"), types={"m": "MAP<LONG, LONG>"})
+    again = again.with_state("op", "m", texts.select("key", "m"), types={"m": "MAP<INT, STRING>"})
+    again = again.with_state("op", "l", rows.select("key", "l"), ttl=True)
+    second = again.write(str(tmp_path / "second"))
+    assert registered(second, "op") == {
+        "total": ("VALUE", "STRING", "VOID_NAMESPACE"),
+        "b": ("AGGREGATING", "STRING", "VOID_NAMESPACE"),
+        "l": ("LIST", "LIST<TTL<LONG>>", "VOID_NAMESPACE"),
+        "m": ("MAP", "MAP<INT, TTL<STRING>>", "VOID_NAMESPACE"),
+    }
+    with pytest.raises(OptionError, match="becomes one without by its type"):
+        base.with_state("op", "b", rows.select("key", "b"), ttl=False)
