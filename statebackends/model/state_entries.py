@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyspark_savepoint.formats.columns import Bytes, Cursors, Flags, Longs, struct_array, valid_rows
-from pyspark_savepoint.formats.errors import SavepointError, ValueRangeError
+from pyspark_savepoint.formats.errors import DuplicateKeyError, SavepointError, ValueRangeError
 from pyspark_savepoint.formats.keyed.canonical_writer import Entries, read_only
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.elements import list_parts, map_parts, pick
@@ -22,12 +22,26 @@ DELIMITER = ord(",")
 KeySpans = tuple[Bytes, Longs, Longs]
 
 
-class RepeatedUserKey(Exception):  # noqa: N818  (the sink makes the error of it, which knows the key)
+class RefusedRow(Exception):  # noqa: N818  (who knows the keys adds that of the row, and raises the error)
+    """A row whose value cannot be written, and why."""
+
+    def __init__(self, row: int, error: SavepointError) -> None:
+        super().__init__(row, error)
+        self.row = row
+        self.error = error
+
+
+class RepeatedUserKey(RefusedRow):
     """A map has a user key twice: the row, and the user key as text."""
 
     def __init__(self, row: int, user_key: str) -> None:
-        super().__init__(row, user_key)
-        self.row = row
+        error = DuplicateKeyError(
+            "a map has one of its keys twice",
+            expected="every key of a map once",
+            found=f"{user_key} again",
+            remedy="build the map without repeated keys (spark.sql.mapKeyDedupPolicy says how Spark does that)",
+        )
+        super().__init__(row, error)
         self.user_key = user_key
 
 
@@ -72,13 +86,6 @@ def encode_column(
 
 def with_access(values: pa.Array, access: pa.Array) -> pa.Array:
     """Values with the times of their last access, as a TTL serializer takes them."""
-    if len(values) != len(access):
-        raise ValueRangeError(
-            "there are not as many times of last access as values",
-            expected=f"{len(values)}",
-            found=f"{len(access)}",
-            remedy="give each value, element or map entry its time, or leave the column out: then it is now",
-        )
     fields = [pa.field(name, part.type) for name, part in zip(TTL_FIELDS, (values, access), strict=True)]
     # An offset of a slice would count twice in the struct.
     children = [pa.concat_arrays([part]) if part.offset else part for part in (values, access)]
@@ -89,6 +96,8 @@ def _list_entries(state: StateDescriptor, column: pa.Array, access: pa.Array | N
     there = np.asarray(pc.fill_null(pc.list_value_length(column), 0), np.int64) > 0
     counts, items = list_parts(_present(column, there))
     if access is not None:
+        lengths = np.asarray(pc.fill_null(pc.list_value_length(_present(access, there)), 0), np.int64)
+        _refuse_unequal(np.flatnonzero(there), counts, lengths)
         items = with_access(items, list_parts(_present(access, there))[1])
     # Behind every element is room for the comma; that of the last of a list is between two values.
     buffer, start, end = encode_column(state.units[0], items, behind=1)
@@ -112,7 +121,7 @@ def _map_entries(state: StateDescriptor, column: pa.Array, access: pa.Array | No
     there = valid_rows(column)
     counts, user_keys, values = map_parts(_present(column, there))
     if access is not None:
-        values = with_access(values, _aligned(access, there, user_keys))
+        values = with_access(values, _aligned(access, there, user_keys, counts))
     row = np.repeat(np.flatnonzero(there), counts)
     user, user_start, user_end = encode_column(key_serializer, user_keys)
     bounds = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
@@ -159,13 +168,34 @@ def null_value(serializer: TypeSerializer, kind: pa.DataType) -> Bytes:
         return np.ones(1, np.uint8)
 
 
-def _aligned(access: pa.Array, there: Flags, user_keys: pa.Array) -> pa.Array:
+def _refuse_unequal(rows: Longs, values: Longs, times: Longs) -> None:
+    """Each list has as many times of last access as elements; a NULL has none."""
+    unequal = np.flatnonzero(values != times)
+    if not len(unequal):
+        return
+    row = int(unequal[0])
+    error = ValueRangeError(
+        "there are not as many times of last access as values",
+        expected=f"{values[row]}",
+        found=f"{times[row]}",
+        remedy="give each value, element or map entry its time, or leave the column out: then it is now",
+    )
+    raise RefusedRow(int(rows[row]), error)
+
+
+def _aligned(access: pa.Array, there: Flags, user_keys: pa.Array, counts: Longs) -> pa.Array:
     """The times of a map of last accesses, which must have the same keys in the same order."""
-    _, keys, times = map_parts(_present(access, there))
+    given = _present(access, there)
+    rows = np.flatnonzero(there)
+    lengths, keys, times = map_parts(given)
+    _refuse_unequal(rows, counts, np.where(valid_rows(given), lengths, 0))
     if not keys.equals(user_keys):
-        raise ValueRangeError(
+        pairs = enumerate(zip(keys, user_keys, strict=False))
+        first = next((place for place, (given_key, key) in pairs if given_key != key), 0)
+        error = ValueRangeError(
             "a map of last accesses does not have the keys of its map",
             expected="the same keys in the same order",
             remedy="keep both columns as they were read, or leave the last accesses out: then they are now",
         )
+        raise RefusedRow(int(np.repeat(rows, counts)[first]), error)
     return times

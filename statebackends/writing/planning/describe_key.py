@@ -1,8 +1,8 @@
 """The key of a write: its columns, its serializer, and whether Flink would take it as a key.
 
 Java's hash of a key decides its key group. Where the data define that hash it is computed; where only the user's code
-does (POJOs, enums inside of keys, Kryo, Avro), the DataFrame must bring key groups in a column. Arrays are refused by
-Flink itself. Flink: ``KeyedStream#validateKeyType``, ``KeyGroupRangeAssignment``.
+does (POJOs, lists of enums, Kryo, Avro), the DataFrame must bring key groups in a column. Arrays and enums are refused
+by Flink itself. Flink: ``KeyedStream#validateKeyType``, ``KeyGroupRangeAssignment``.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pyspark_savepoint.formats.errors import OptionError, SavepointError, Undeco
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.arrays import PrimitiveArraySerializer, StringArraySerializer
 from pyspark_savepoint.formats.serializers.basic.blobs import BYTES
+from pyspark_savepoint.formats.serializers.basic.enums import EnumSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import NumberSerializer
 from pyspark_savepoint.formats.serializers.basic.strings import StringSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import GenericArraySerializer
@@ -64,6 +65,8 @@ def describe_key(
     columns = key_columns(schema, request)
     try:
         key = _Describer(schema, request, columns).key(bound or known)
+        if bound is None:
+            _refuse_no_key(key.serializer)
         _check_hash(key, schema, request)
     except SavepointError as error:
         raise error.with_facts(operator=request.operator) from None
@@ -136,13 +139,6 @@ def _check_hash(key: Key, schema: pa.Schema, request: WriteRequest) -> None:
         return
     if type(key.serializer) in (NumberSerializer, StringSerializer):
         return
-    array = _array_in(key.serializer)
-    if array is not None:
-        raise OptionError(
-            f"a key of {key.serializer.flink_type} is refused by Flink: {array.flink_type} is an array, "
-            "whose hashCode is another for every object",
-            remedy="key by its content: a LIST, a STRING, or columns of their own",
-        )
     kinds = [schema.field(name).type for name in key.columns]
     kind = key_struct(key.serializer, kinds) if key.composite else kinds[0]
     try:
@@ -162,13 +158,30 @@ def key_struct(serializer: TypeSerializer, kinds: Sequence[pa.DataType]) -> pa.S
     return pa.struct([(whole.field(place).name, kind) for place, kind in enumerate(kinds)])
 
 
-def _array_in(serializer: TypeSerializer, in_row: bool = False) -> TypeSerializer | None:
-    """The array in a key at the places that Flink looks at: the key, and fields of tuples and rows."""
+def _refuse_no_key(serializer: TypeSerializer) -> None:
+    """OptionError for what Flink's ``keyBy`` refuses, whatever the key groups are."""
+    found = _refused_in(serializer)
+    if found is None:
+        return
+    what, remedy = "array", "key by its content: a LIST, a STRING, or columns of their own"
+    if isinstance(found, EnumSerializer):
+        what, remedy = "enum", "key by its name, a STRING: keyBy(value -> value.name()) in the job"
+    raise OptionError(
+        f"a key of {serializer.flink_type} is refused by Flink: {found.flink_type} is an {what}, "
+        "whose hashCode is another for every object or JVM",
+        remedy=remedy,
+    )
+
+
+def _refused_in(serializer: TypeSerializer, in_row: bool = False) -> TypeSerializer | None:
+    """The array or enum in a key at the places that Flink looks at: the key, and fields of tuples and rows."""
     if serializer.snapshot_class == BYTES:
         return None if in_row else serializer  # PyFlink's keys are rows of byte arrays
     if isinstance(serializer, PrimitiveArraySerializer | StringArraySerializer | GenericArraySerializer):
         return serializer
+    if type(serializer) is EnumSerializer:
+        return serializer
     if isinstance(serializer, FieldsSerializer | RowSerializer):
-        inner = (_array_in(field, isinstance(serializer, RowSerializer)) for field in serializer.nested)
+        inner = (_refused_in(field, isinstance(serializer, RowSerializer)) for field in serializer.nested)
         return next((found for found in inner if found is not None), None)
     return None

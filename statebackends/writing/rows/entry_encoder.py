@@ -19,7 +19,7 @@ from pyspark_savepoint.formats.metadata.key_groups import key_groups_for_hashes
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES, KEY_GROUP, KEYED_ENTRIES, SERIALIZED_KEY
 from pyspark_savepoint.statebackends.model.key_codec import KeyCodec, refuse_null, spans_of
-from pyspark_savepoint.statebackends.model.state_entries import encode_column, state_entries
+from pyspark_savepoint.statebackends.model.state_entries import RefusedRow, encode_column, state_entries
 from pyspark_savepoint.statebackends.writing.planning.flink_types import conform_column
 from pyspark_savepoint.statebackends.writing.planning.write_plan import WritePlan
 from pyspark_savepoint.statebackends.writing.rows.row_forms import ColumnForm, TimerForm, keyed_columns, row_form
@@ -59,7 +59,11 @@ class EntryEncoder:
             if number < 0:
                 continue
             access = rows.column(state.last_access) if state.last_access is not None else None
-            found = state_entries(state, rows.column(state.column), access, spans)
+            try:
+                found = state_entries(state, rows.column(state.column), access, spans)
+            except RefusedRow as refused:
+                text = form.codec.describe(key[refused.row].as_py())
+                raise refused.error.with_facts(state=state.name, key=text) from None
             entries = found.entries
             row = np.arange(len(batch)) if found.row is None else found.row
             columns = [

@@ -24,7 +24,12 @@ from pyspark_savepoint.formats.serializers.basic.elements import naming
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, StateDescriptor
 from pyspark_savepoint.statebackends.model.key_codec import KeyCodec, spans_of
 from pyspark_savepoint.statebackends.model.sort_runs import SortedBatch, group_bounds
-from pyspark_savepoint.statebackends.model.state_entries import KeySpans, RepeatedUserKey, StateEntries, state_entries
+from pyspark_savepoint.statebackends.model.state_entries import (
+    KeySpans,
+    RefusedRow,
+    StateEntries,
+    state_entries,
+)
 
 VALUE = "value"
 DUPLICATE = "one row per key: aggregate, or drop duplicates (df.dropDuplicates) before writing"
@@ -85,15 +90,9 @@ class ColumnSink:
         try:
             with naming(state.name):
                 return state_entries(state, column, access, keys)
-        except RepeatedUserKey as repeated:
-            raise DuplicateKeyError(
-                "a map has one of its keys twice",
-                operator=self.operator,
-                state=state.name,
-                expected="every key of a map once",
-                found=f"{repeated.user_key} again, in the map of key {self._key(batch, repeated.row)}",
-                remedy="build the map without repeated keys (spark.sql.mapKeyDedupPolicy says how Spark does that)",
-            ) from None
+        except RefusedRow as refused:
+            key = self._key(batch, refused.row)
+            raise refused.error.with_facts(operator=self.operator, state=state.name, key=key) from None
         except SavepointError as error:
             raise error.with_facts(operator=self.operator, state=state.name) from None
 

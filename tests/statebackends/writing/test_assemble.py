@@ -206,7 +206,13 @@ def test_key_groups_of_a_column_are_checked(tmp_path: Path) -> None:
 
 def test_key_groups_that_only_the_job_knows_are_trusted(tmp_path: Path) -> None:
     rows = pa.table({"key": ["HEARTS", "SPADES"], "g": pa.array([3, 12], pa.int32()), "n": [1, 2]})
-    write(tmp_path / "sp", [rows], layout=(16, 1), key_group="g", types={"key": "ENUM<com.shop.Suit>(HEARTS, SPADES)"})
+    write(
+        tmp_path / "sp",
+        [rows],
+        layout=(16, 1),
+        key_group="g",
+        types={"key": "SCALA_ENUM<com.shop.Suit>(HEARTS=0, SPADES=1)"},
+    )
     found = {row["key"]: row["key_group"] for row in read(tmp_path / "sp", include_key_group=True)}
     assert found == {"HEARTS": 3, "SPADES": 12}
 

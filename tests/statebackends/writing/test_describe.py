@@ -220,9 +220,9 @@ def test_keys() -> None:
 
 
 HASHLESS = [
-    (TEXT, "ENUM<com.shop.Color>(A, B)"),
+    (TEXT, "SCALA_ENUM<com.shop.Color>(A=0, B=1)"),
     (PERSON, "POJO<com.shop.Person>(id LONG, name STRING)"),
-    (PERSON, "TUPLE<LONG, ENUM<com.shop.Color>(A)>"),
+    (PERSON, "TUPLE<LONG, SCALA_ENUM<com.shop.Color>(A=0)>"),
     (pa.list_(TEXT), "LIST<ENUM<com.shop.Color>(A, B)>"),
     (pa.struct([("_1", LONG)]), "CASE_CLASS<com.shop.Id>(_1 LONG)"),
 ]
@@ -250,11 +250,17 @@ def test_keys_whose_hash_only_user_code_knows(kind: pa.DataType, text: str) -> N
         (pa.list_(LONG), "OBJECT_ARRAY<LONG>"),
         (pa.struct([("f0", pa.list_(TEXT))]), "TUPLE<BASIC_ARRAY<STRING>>"),
         (pa.struct([("f0", pa.list_(LONG))]), "ROW<PRIMITIVE_ARRAY<LONG>>"),
+        (TEXT, "ENUM<com.shop.Color>(A, B)"),
+        (PERSON, "TUPLE<LONG, ENUM<com.shop.Color>(A)>"),
+        (PERSON, "ROW<LONG, ENUM<com.shop.Color>(A)>"),
     ],
 )
-def test_arrays_are_no_keys(kind: pa.DataType, text: str) -> None:
-    with pytest.raises(OptionError, match="refused by Flink"):
+def test_arrays_and_enums_are_no_keys(kind: pa.DataType, text: str) -> None:
+    what = r"is an enum(.|\n)*keyBy\(value -> value.name\(\)\)" if "ENUM" in text else "is an array"
+    with pytest.raises(OptionError, match=f"refused by Flink: .*{what}"):
         key({"a": kind}, types={"a": text})
+    with pytest.raises(OptionError, match="refused by Flink"):
+        keyed({"a": kind, "group": INT, "x": LONG}, key=("a",), types={"a": text}, key_group="group")
 
 
 def test_keys_of_pyflink_are_rows_of_bytes() -> None:

@@ -249,7 +249,7 @@ def test_a_map_with_a_key_twice_is_refused() -> None:
     rows = [{"key": 7, "by_name": [("b", 1), ("a", 2), ("b", 3)]}]
     error = refusal(KeyedDescriptor(("key",), LONG, DESCRIPTORS[3:4]), rows, 100, 1 << 30)
 
-    assert error.facts["found"] == "'b' again, in the map of key 7"
+    assert (error.facts["found"], error.facts["key"]) == ("'b' again", "7")
     assert error.facts["state"] == "by_name"
 
 
@@ -317,9 +317,22 @@ def test_as_many_times_of_last_access_as_values() -> None:
     with pytest.raises(ValueRangeError, match="not as many times") as caught:
         written(KeyedDescriptor(("key",), LONG, TTL_STATES), [batch_of(rows, TTL_TYPES)])
     assert caught.value.facts["state"] == "l"
-    rows = [{"key": 1, "v": None, "v_at": None, "l": None, "l_at": None, "m": [("a", "b")], "m_at": [("b", 1)]}]
-    with pytest.raises(ValueRangeError, match="does not have the keys"):
+    same = [("a", "b"), ("c", "d")]
+    rows = [{"key": 1, "v": None, "v_at": None, "l": None, "l_at": None, "m": same, "m_at": [("a", 1), ("b", 1)]}]
+    with pytest.raises(ValueRangeError, match=r"does not have the keys(.|\n)*key: 1"):
         written(KeyedDescriptor(("key",), LONG, TTL_STATES), [batch_of(rows, TTL_TYPES)])
+
+
+@pytest.mark.parametrize("state", ["l", "m"])
+def test_null_times_of_last_access_name_the_key(state: str) -> None:
+    value: list[Any] = [1, 2] if state == "l" else [("a", "b"), ("c", "d")]
+    nothing = dict.fromkeys(("v", "v_at", "l", "l_at", "m", "m_at"))
+    times = [5, 6] if state == "l" else [("a", 5), ("c", 6)]
+    rows = [{"key": 1, **nothing, state: value, f"{state}_at": times}, {"key": 77, **nothing, state: value}]
+    with pytest.raises(ValueRangeError, match="not as many times of last access") as caught:
+        written(KeyedDescriptor(("key",), LONG, TTL_STATES), [batch_of(rows, TTL_TYPES)])
+    facts = caught.value.facts
+    assert (facts["state"], facts["key"], facts["expected"], facts["found"]) == (state, "77", "2", "0")
 
 
 raw_entries = st.dictionaries(
