@@ -193,6 +193,10 @@ class OperatorPlan:
         """Delete keys from every keyed state and the timers that are there now."""
         return replace(self, deletions=(*self.deletions, (len(self.puts), keys)))
 
+    def with_rewritten(self, *kinds: str) -> OperatorPlan:
+        """Write state of these kinds anew, with every entry as it is."""
+        return replace(self, edited=self.edited | set(kinds))
+
     def _edited(self, states: list[PlannedState], kinds: set[str]) -> OperatorPlan:
         return replace(self, states=tuple(states), edited=self.edited | kinds)
 

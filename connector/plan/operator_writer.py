@@ -6,16 +6,17 @@ state that is put in lands in fragments too, and is put together with what stays
 
 from __future__ import annotations
 
+import json
 import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from pyspark_savepoint.formats.flink_releases import first_with_metadata
 from pyspark_savepoint.formats.io.filesystem import ArrowFileSystem
 from pyspark_savepoint.formats.io.storage_options import NO_OPTIONS, OPTION
 from pyspark_savepoint.formats.metadata import OperatorState, read_metadata
 from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamStateHandle
-from pyspark_savepoint.formats.metadata.stream_handles import RelativeFileStateHandle
 from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint as Snapshot
 from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocation
@@ -25,7 +26,7 @@ from pyspark_savepoint.source.distribution import by_key_group, cores, key_by, l
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
 from pyspark_savepoint.statebackends.model.entry_bytes import KEY, KEY_GROUP
 from pyspark_savepoint.statebackends.tables.operator_table import OperatorSource, operator_sources
-from pyspark_savepoint.statebackends.writing.files.operator_edit import OperatorPart, write_operator_state
+from pyspark_savepoint.statebackends.writing.files.operator_edit import OperatorPart, write_operator_streams
 from pyspark_savepoint.statebackends.writing.planning.entry_header import header_text
 from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRIES, OPERATOR_WRITES
 
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
 
 #: Options that say what the key is.
 KEY_OPTIONS = frozenset({"types", "typesFrom", "keyGroup"})
-#: The oldest Flink by the version of metadata that it reads; types are written as 1.16 has them, or later ones.
-FLINK_VERSIONS = {3: "1.16", 4: "1.16", 5: "2.0", 6: "2.1"}
+#: What option ``types`` calls a composite key.
+KEY_TYPE = "key"
 
 
 def without_edited(plan: OperatorPlan) -> OperatorState:
@@ -96,6 +97,10 @@ class OperatorWriter:
         assert isinstance(put.descriptor, KeyedDescriptor)
         given: dict[str, Any] = {name: text for name, text in put.options.items() if name in KEY_OPTIONS}
         keys, limit = put.descriptor.key_columns, self.plan.max_parallelism
+        if "types" in given:
+            types: dict[str, str] = json.loads(given["types"])
+            of_keys = {path: text for path, text in types.items() if path.partition(".")[0] in (*keys, KEY_TYPE)}
+            given["types"] = json.dumps(of_keys)
         return key_by(put.frame, *keys, max_parallelism=limit, parallelism=self.parallelism, **given)
 
     def _direct(self) -> StateInput | None:
@@ -113,20 +118,8 @@ class OperatorWriter:
 
     def operator_state(self) -> Mapping[int, OperatorStreamStateHandle | None]:
         """The operator state of every subtask, put together from what stays and what was put in."""
-        by_subtask: dict[int, list[OperatorPart]] = {}
-        for source, names in self._operator_sources():
-            by_subtask.setdefault(source.subtask, []).append(OperatorPart(source, names))
-        handles = {}
-        for index, parts in sorted(by_subtask.items()):
-            name = self.staging.unique(f"{self.part}o{index}")
-            file = self.staging.create_state(name)
-            try:
-                states = write_operator_state(parts, file)
-                file.close()
-            finally:
-                file.abort()
-            handles[index] = OperatorStreamStateHandle(states, RelativeFileStateHandle(name, file.size))
-        return handles
+        parts = (OperatorPart(source, names) for source, names in self._operator_sources())
+        return write_operator_streams(parts, self.staging, f"{self.part}o")
 
     def _operator_sources(self) -> list[tuple[OperatorSource, dict[str, str]]]:
         """Streams with the states that are wanted of them, by their names there."""
@@ -148,7 +141,7 @@ class OperatorWriter:
         """Write a table as a fragment, and open that."""
         plan = self.plan
         identity = {"uidHash": plan.identifier.operator_id.hex, "fragment": f"{self.staging.token}/{part}"}
-        numbers = {"flinkVersion": FLINK_VERSIONS[self.version]}
+        numbers = {"flinkVersion": first_with_metadata(self.version).name}
         if options["table"] not in OPERATOR_WRITES:
             numbers["maxParallelism"] = str(plan.max_parallelism)
         if plan.base is not None:

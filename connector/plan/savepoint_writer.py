@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 from pyspark import inheritable_thread_target
 
 from pyspark_savepoint.formats.errors import OptionError, StateExistsError
+from pyspark_savepoint.formats.flink_releases import Flink, Release, release_of
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, write_metadata
 from pyspark_savepoint.formats.snapshot.changes import (
     assemble,
@@ -23,12 +25,14 @@ from pyspark_savepoint.formats.snapshot.changes import (
     with_identifier,
     with_keyed_state,
     with_operator_state,
+    without_empty_segments,
 )
 from pyspark_savepoint.formats.snapshot.publication import Staging, publish_metadata, read_published, relative_files
 from pyspark_savepoint.formats.snapshot.relocation import Relocation, referenced
 from pyspark_savepoint.plan.copying import copy_files
 from pyspark_savepoint.plan.operator_plan import OperatorPlan
 from pyspark_savepoint.plan.operator_writer import OperatorWriter, without_edited
+from pyspark_savepoint.plan.rewritten_parts import all_portable, for_release, is_portable
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
 
 if TYPE_CHECKING:
@@ -49,13 +53,20 @@ class SavepointWriter:
     staging: Staging
     files: str
     version: int
+    release: Release | None
     relocation: Relocation
 
     @classmethod
     def to(
-        cls, spark: SparkSession, plan: SavepointPlan, path: str, files: str, flink_version: tuple[int, int] | None
+        cls,
+        spark: SparkSession,
+        plan: SavepointPlan,
+        path: str,
+        files: str,
+        flink_version: Flink | None,
+        portable: bool,
     ) -> SavepointWriter:
-        """For a path that is free."""
+        """Prepare writing to a path that is free; whatever forbids it is raised here, before anything is written."""
         if files not in (COPY, REFERENCE):
             raise OptionError(f"files are not {files!r}", expected=f"'{COPY}' or '{REFERENCE}'")
         staging = Staging.at(path)
@@ -65,8 +76,13 @@ class SavepointWriter:
                 path=staging.filesystem.uri(staging.directory),
                 remedy="write to a new path: a savepoint is not changed in place",
             )
+        release = release_of(flink_version) if flink_version is not None else None
+        if release is not None:
+            plan = for_release(plan, release, copied=files == COPY)
+        plan = all_portable(plan) if portable else plan
+        _warn_of_one_backend(plan)
         version = target_version(plan.bases, flink_version)
-        return cls(spark, plan, path, staging, files, version, Relocation(f"{staging.token}-copy"))
+        return cls(spark, plan, path, staging, files, version, release, Relocation(f"{staging.token}-copy"))
 
     def run(self) -> None:
         """Write everything, or leave nothing."""
@@ -119,6 +135,20 @@ class SavepointWriter:
         if plan.base is None:
             return OperatorState(plan.identifier.operator_id, 1, plan.max_parallelism)
         operator = without_edited(plan)
+        if self.release is not None and not self.release.merged_files:
+            operator = without_empty_segments(operator)
         if self.files == REFERENCE:
             return referenced(plan.base.snapshot, operator, plan.base.path)
         return self.relocation.copied(plan.base.snapshot, operator)
+
+
+def _warn_of_one_backend(plan: SavepointPlan) -> None:
+    """Warn where state that was changed is canonical, and other state stays in files of one state backend."""
+    kept = [operator.label for operator in plan.operators if not is_portable(operator)]
+    if kept and any(operator.edits_keyed_state for operator in plan.operators):
+        named = ", ".join(kept[:5]) + (f" and {len(kept) - 5} more" if len(kept) > 5 else "")
+        warnings.warn(
+            f"only the state backend that wrote {named} restores this savepoint: its files stay as they are; "
+            "write(..., portable=True) writes all keyed state in the canonical format",
+            stacklevel=4,
+        )

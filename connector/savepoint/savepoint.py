@@ -134,12 +134,20 @@ class Savepoint(SavepointTables, SavepointEdits, SavepointInsights):
 
     # -- writing ---------------------------------------------------------------------------------------------
 
+    @property
+    def is_portable(self) -> bool:
+        """Whether every state backend restores it: all keyed state is in the canonical format."""
+        from pyspark_savepoint.plan.rewritten_parts import is_portable
+
+        return all(is_portable(operator) for operator in self.plan.operators)
+
     def write(
         self,
         path: str,
         *,
         flink_version: str | None = None,
         files: str = "copy",
+        portable: bool = False,
         storage_options: Mapping[str, Any] | None = None,
     ) -> Savepoint:
         """Write the savepoint to a new path, and return it, loaded from there.
@@ -148,7 +156,10 @@ class Savepoint(SavepointTables, SavepointEdits, SavepointInsights):
         Flink 1, 5 for 2.0, 6 from 2.1 on. Without it the version of the base stays, and what begins with
         :meth:`create` gets version 4, which all releases from 1.16 on read. Uids and names of operators are recorded
         from version 5 on: before, only the hash of a uid is. A job finds its state by that hash, and so does this
-        package given the uid; but nothing that lists operators can show what their uids are.
+        package given the uid; but nothing that lists operators can show what their uids are. What is asked for is kept:
+        untouched state in a newer form is written anew; what that Flink has no class for is refused, all of it at once.
+        ``portable``: also untouched keyed state is written in the canonical format, which every state backend restores;
+        without it, files of RocksDB stay as they are, and restore on RocksDB alone (:attr:`is_portable`).
         ``files``: ``copy`` makes it stand alone, so that it can be moved; ``reference`` leaves untouched files where
         they are. What it is made of is never changed. ``storage_options`` say how the store of the path is reached,
         where that is not as this was loaded. Raises StateExistsError where the path has a savepoint.
@@ -161,7 +172,7 @@ class Savepoint(SavepointTables, SavepointEdits, SavepointInsights):
         version = SavepointWriteOptions.parse(given).flink_version
         options = {OPTION: self.options[OPTION]} if OPTION in self.options else {}
         options |= to_options({OPTION: storage_options})
-        SavepointWriter.to(self.spark, self.plan, reached(path, options), files, version).run()
+        SavepointWriter.to(self.spark, self.plan, reached(path, options), files, version, portable).run()
         options |= {"allowOutside": "true"} if files == "reference" else {}
         return Savepoint.load(self.spark, path, **{**self.options, **options})
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from pyspark_savepoint.formats.errors import StateExistsError, UnsupportedVersionError
+from pyspark_savepoint.formats.flink_releases import RELEASES, Flink, release_of
 from pyspark_savepoint.formats.metadata import (
     NULL_PROPERTIES,
     CheckpointMetadata,
@@ -22,22 +23,22 @@ from pyspark_savepoint.formats.metadata import (
 from pyspark_savepoint.formats.metadata.channel_handles import MergedChannelStateHandle
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID, OperatorIdentifier
 from pyspark_savepoint.formats.metadata.keyed_handles import KeyedStateHandle
-from pyspark_savepoint.formats.metadata.operator_handles import OperatorStateHandle
+from pyspark_savepoint.formats.metadata.operator_handles import (
+    FileMergingOperatorStreamStateHandle,
+    OperatorStateHandle,
+)
 
-#: The oldest Flink that must read what nobody says more of.
-DEFAULT_FLINK = (1, 16)
-#: The first release that reads a version of metadata, newest first. Version 2 knew no files of a snapshot's own folder.
-FIRST_RELEASES = (((2, 1), 6), ((2, 0), 5), ((1, 16), 4))
+#: Version 2 knew no files of a snapshot's own folder; version 4 came with the oldest release of the table.
 OLDEST_VERSION = 3
 
 
-def metadata_version(flink_version: tuple[int, int]) -> int:
+def metadata_version(flink_version: Flink) -> int:
     """The newest version of metadata that this Flink and all later ones read.
 
     >>> metadata_version((1, 20)), metadata_version((2, 2))
     (4, 6)
     """
-    return next((version for release, version in FIRST_RELEASES if flink_version >= release), OLDEST_VERSION)
+    return release_of(flink_version).metadata if flink_version >= RELEASES[0].version else OLDEST_VERSION
 
 
 def with_identifier(operator: OperatorState, identifier: OperatorIdentifier) -> OperatorState:
@@ -54,6 +55,23 @@ def without_raw_keyed_state(operator: OperatorState) -> OperatorState:
     """The operator without raw keyed state: its timers are written with its keyed state now."""
     subtasks = {index: replace(subtask, raw_keyed_state=None) for index, subtask in operator.subtasks.items()}
     return replace(operator, subtasks=subtasks)
+
+
+def without_empty_segments(operator: OperatorState) -> OperatorState:
+    """The operator without handles of merged files that have no bytes, which Flink before 1.20 does not know."""
+    subtasks = {}
+    for index, subtask in operator.subtasks.items():
+        managed, raw = subtask.managed_operator_state, subtask.raw_operator_state
+        subtasks[index] = replace(
+            subtask,
+            managed_operator_state=None if _is_empty(managed) else managed,
+            raw_operator_state=None if _is_empty(raw) else raw,
+        )
+    return replace(operator, subtasks=subtasks)
+
+
+def _is_empty(handle: OperatorStateHandle | None) -> bool:
+    return isinstance(handle, FileMergingOperatorStreamStateHandle) and handle.is_empty
 
 
 def with_keyed_state(operator: OperatorState, written: OperatorState) -> OperatorState:
@@ -106,12 +124,12 @@ def refuse_same_ids(operators: Iterable[OperatorState]) -> None:
         seen[operator.operator_id] = operator
 
 
-def target_version(bases: Iterable[CheckpointMetadata], flink_version: tuple[int, int] | None) -> int:
+def target_version(bases: Iterable[CheckpointMetadata], flink_version: Flink | None) -> int:
     """The version to write: what a Flink asks for that must read it, else the newest of the bases'."""
     if flink_version is not None:
         return metadata_version(flink_version)
     versions = [max(base.version, OLDEST_VERSION) for base in bases]
-    return max(versions, default=metadata_version(DEFAULT_FLINK))
+    return max(versions, default=RELEASES[0].metadata)
 
 
 def assemble(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias
 
+from pyspark_savepoint.formats.flink_releases import Flink as Flink
+from pyspark_savepoint.formats.flink_releases import lifetime
 from pyspark_savepoint.formats.serializers.base import CompositeSerializer, TypeSerializer
 from pyspark_savepoint.formats.serializers.basic import arrays, bigs, blobs, constants, strings, temporal
 from pyspark_savepoint.formats.serializers.basic.local_time import (
@@ -42,7 +43,6 @@ from pyspark_savepoint.formats.serializers.runtime.ttl import TTL, TtlSerializer
 from pyspark_savepoint.formats.serializers.sql import table_data
 
 #: A release of Flink: major and minor.
-Flink: TypeAlias = tuple[int, int]
 SCALA_1, SCALA_2 = SCALA
 
 
@@ -111,11 +111,12 @@ COMPOSITES: Mapping[str, tuple[type[CompositeSerializer], str, int, int]] = {
 
 #: The first release that has a type, where 1.16 has not.
 NEEDS: Mapping[str, Flink] = {
-    "SET": (2, 0),
-    "TABLE_GLOBAL_WINDOW": (2, 0),
-    "VARIANT": (2, 1),
-    "BITMAP": (2, 3),
-    "SORTED_LONG": (2, 3),
+    word: since
+    for word, snapshot_class in (
+        *((word, serializer.snapshot_class) for word, serializer in SIMPLE.items()),
+        *((word, row[1]) for word, row in COMPOSITES.items()),
+    )
+    if (since := lifetime(snapshot_class)[0]) is not None
 }
 
 #: Types whose snapshots hold more than their names and parts.

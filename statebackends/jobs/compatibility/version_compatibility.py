@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from pyspark_savepoint.formats.flink_releases import last_with_metadata, release_of, why_unknown
 from pyspark_savepoint.formats.metadata import CheckpointMetadata
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
@@ -26,27 +27,17 @@ from pyspark_savepoint.statebackends.jobs.compatibility.compatibility import (
     worst,
 )
 
-#: The newest version of metadata by the Flink since which it is read.
-METADATA: tuple[tuple[Flink, int], ...] = (((2, 1), 6), ((2, 0), 5), ((1, 0), 4))
-#: The last Flink that wrote a version of metadata, for jobs that do not say which they have.
-LAST_WRITER: tuple[tuple[int, Flink], ...] = ((6, (2, 3)), (5, (2, 0)), (0, (1, 20)))
 SECOND: Flink = (2, 0)
-GONE_IN_2 = (
-    "org.apache.flink.api.scala.",
-    "org.apache.flink.graph.",
-    "org.apache.flink.streaming.api.functions.sink.TwoPhaseCommitSinkFunction",
-    "org.apache.flink.api.java.typeutils.runtime.EitherSerializerSnapshot",
-)
 
 
 def flink_of(metadata: CheckpointMetadata) -> Flink:
     """The newest Flink that may have written the snapshot."""
-    return next(flink for version, flink in LAST_WRITER if metadata.version >= version)
+    return last_with_metadata(metadata.version).version
 
 
 def metadata_problem(metadata: CheckpointMetadata, version: Flink) -> str | None:
     """Why this Flink cannot open the snapshot, or None."""
-    newest = next(newest for since, newest in METADATA if version >= since)
+    newest = release_of(version).metadata
     if metadata.version <= newest:
         return None
     return (
@@ -63,13 +54,14 @@ def resolve_version(serializers: Iterable[TypeSerializer], metadata: CheckpointM
     """What a newer Flink can read of an operator's serializers."""
     if not crosses(metadata, version):
         return worst(())
-    return worst(found for serializer in serializers for found in _crossing(serializer))
+    return worst(found for serializer in serializers for found in _crossing(serializer, version))
 
 
-def _crossing(serializer: TypeSerializer) -> Iterator[Resolution]:
-    if serializer.snapshot_class.startswith(GONE_IN_2):
-        yield incompatible(f"Flink 2 has no class {serializer.snapshot_class}, and cannot read the snapshot at all")
+def _crossing(serializer: TypeSerializer, version: Flink) -> Iterator[Resolution]:
+    problem = why_unknown(serializer.snapshot_class, version)
+    if problem is not None:
+        yield incompatible(f"{problem}, and cannot read the snapshot at all")
     if isinstance(serializer, KryoSerializer):
         yield unknown(f"{serializer.flink_type} was written by Kryo 2, and Flink 2 reads with Kryo 5")
     for child in serializer.children:
-        yield from _crossing(child)
+        yield from _crossing(child, version)

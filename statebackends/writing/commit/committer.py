@@ -9,6 +9,7 @@ from __future__ import annotations
 import posixpath
 import time
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from pyspark_savepoint.formats.errors import ConcurrentWriteError, SavepointError
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, read_metadata, write_metadata
@@ -33,10 +34,11 @@ def commit(plan: WritePlan, outputs: Sequence[TaskOutput]) -> None:
     """Publish what the tasks have written; where it cannot be, leave what was there and raise why."""
     files: list[str] = []
     try:
-        base = _base(plan)
+        seen = _base(plan)
+        base = _rewritten(plan, seen)
         metadata = _with_operator(plan, base, _operator(plan, base, outputs))
         files = sorted(name for name in relative_files(metadata) if name.startswith(plan.staging.token))
-        _publish(plan, base, metadata, files)
+        _publish(plan, seen, metadata, files)
     except SavepointError as error:
         clean(plan)
         raise error.with_facts(operator=plan.label) from None
@@ -74,6 +76,24 @@ def _base(plan: WritePlan) -> CheckpointMetadata | None:
             remedy="nothing of this write was published: see what is there now, and write again",
         )
     return read_metadata(published, staging.filesystem.uri(staging.directory))
+
+
+def _rewritten(plan: WritePlan, base: CheckpointMetadata | None) -> CheckpointMetadata | None:
+    """What is to be changed, with operator state written anew that the release asked for could not read."""
+    if base is None or not plan.rewritten:
+        return base
+    from pyspark_savepoint.statebackends.tables.operator_table import operator_sources
+    from pyspark_savepoint.statebackends.writing.files.operator_edit import whole_parts, write_operator_streams
+
+    snapshot = Savepoint.open(plan.request.path)
+    operators = []
+    for number, operator in enumerate(base.operators):
+        if operator.operator_id in plan.rewritten:
+            parts = whole_parts(operator_sources(snapshot, operator))
+            handles = write_operator_streams(parts, plan.staging, f"{number}s")
+            operator = changes.with_operator_state(operator, handles)
+        operators.append(operator)
+    return replace(base, operators=tuple(operators))
 
 
 def _operator(plan: WritePlan, base: CheckpointMetadata | None, outputs: Sequence[TaskOutput]) -> OperatorState:

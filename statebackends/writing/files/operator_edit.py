@@ -16,9 +16,11 @@ from pyspark_savepoint.formats.io.byte_source import ByteSource
 from pyspark_savepoint.formats.io.outputs import OutputFile
 from pyspark_savepoint.formats.keyed.block_parts import binary_column
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, OperatorBackendHeader, StateMetaInfoSnapshot
-from pyspark_savepoint.formats.metadata.operator_handles import Mode, StateMetaInfo
+from pyspark_savepoint.formats.metadata.operator_handles import Mode, OperatorStreamStateHandle, StateMetaInfo
+from pyspark_savepoint.formats.metadata.stream_handles import RelativeFileStateHandle
 from pyspark_savepoint.formats.operator.operator_stream import OperatorStream
 from pyspark_savepoint.formats.serializers.layout import locate
+from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.statebackends.tables.operator_table import OperatorSource
 
 #: The version of the head that every release from 1.8 on reads.
@@ -33,6 +35,32 @@ class OperatorPart:
 
     source: OperatorSource
     names: Mapping[str, str]
+
+
+def write_operator_streams(
+    found: Iterable[OperatorPart], staging: Staging, prefix: str
+) -> dict[int, OperatorStreamStateHandle | None]:
+    """Write the parts of each subtask in one file; ``prefix`` is what names of files begin with."""
+    by_subtask: dict[int, list[OperatorPart]] = {}
+    for part in found:
+        by_subtask.setdefault(part.source.subtask, []).append(part)
+    handles: dict[int, OperatorStreamStateHandle | None] = {}
+    for index, parts in sorted(by_subtask.items()):
+        name = staging.unique(f"{prefix}{index}")
+        file = staging.create_state(name)
+        try:
+            states = write_operator_state(parts, file)
+            file.close()
+        finally:
+            file.abort()
+        handles[index] = OperatorStreamStateHandle(states, RelativeFileStateHandle(name, file.size))
+    return handles
+
+
+def whole_parts(sources: Iterable[OperatorSource]) -> Iterator[OperatorPart]:
+    """All states of some streams, under the names that they have."""
+    for source in sources:
+        yield OperatorPart(source, {meta.name: meta.name for meta in source.header().states})
 
 
 def write_operator_state(parts: Sequence[OperatorPart], file: OutputFile) -> tuple[StateMetaInfo, ...]:

@@ -32,7 +32,8 @@ class WritePlan:
 
     ``kept`` are the keyed states that the operator has beside what is written, as (name, is a timer), and
     ``kept_metas`` their registrations. ``replaces_raw_timers``: timers in raw keyed state are replaced with the others.
-    ``clustered`` says that ``key_by`` laid the rows out for this very plan.
+    ``clustered`` says that ``key_by`` laid the rows out for this very plan. ``rewritten`` are operators whose operator
+    state stays, in the form of an older release.
     """
 
     request: WriteRequest
@@ -49,6 +50,7 @@ class WritePlan:
     kept_metas: tuple[StateMetaInfoSnapshot, ...] = ()
     replaces_raw_timers: bool = False
     clustered: bool = False
+    rewritten: frozenset[OperatorID] = frozenset()
 
     @property
     def keyed(self) -> KeyedDescriptor | None:

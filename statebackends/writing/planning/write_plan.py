@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import OptionError, StateExistsError, UnsupportedStateError
+from pyspark_savepoint.formats.flink_releases import first_with_metadata, release_of
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState, SnapshotKind
 from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
@@ -26,8 +27,8 @@ from pyspark_savepoint.statebackends.sources.raw_timers import raw_timer_sources
 from pyspark_savepoint.statebackends.tables.operator_table import operator_sources
 from pyspark_savepoint.statebackends.writing.planning.describe import describe_keyed, describe_operator_state
 from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution, WritePlan
+from pyspark_savepoint.statebackends.writing.planning.release_fit import fitted
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
-    DEFAULT_FLINK_VERSION,
     DEFAULT_MAX_PARALLELISM,
     ENTRIES,
     KEYED_STATE,
@@ -37,9 +38,6 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import (
 )
 
 __all__ = ["Distribution", "WritePlan", "plan_write"]
-
-#: The oldest Flink that reads a version of the metadata format.
-FLINK_VERSIONS = {6: (2, 1), 5: (2, 0)}
 
 
 def plan_write(request: WriteRequest, schema: pa.Schema, layout: Distribution | None = None) -> WritePlan:
@@ -62,7 +60,8 @@ def plan_write(request: WriteRequest, schema: pa.Schema, layout: Distribution | 
     found.refuse_what_is_there()
     max_parallelism, parallelism = _numbers(request, found, layout)
     version = target_version([base.metadata] if base is not None else [], request.flink_version)
-    since = request.flink_version or FLINK_VERSIONS.get(version, DEFAULT_FLINK_VERSION)
+    release = release_of(request.flink_version) if request.flink_version is not None else None
+    since = request.flink_version or first_with_metadata(version).version
     request = replace(request, flink_version=since)
     plan = WritePlan(
         request=request,
@@ -83,7 +82,8 @@ def plan_write(request: WriteRequest, schema: pa.Schema, layout: Distribution | 
     if request.is_keyed:
         found.refuse_misfits(plan.header())
     check_parallelism(max_parallelism, parallelism or 1)
-    return plan
+    # Parts of the fluent API's writes are checked there, all of them at once.
+    return plan if release is None or request.fragment else fitted(plan, base, release)
 
 
 def _describe(

@@ -1,0 +1,93 @@
+"""Which untouched parts of operators are written anew: for a release that could not read them, or for any backend.
+
+Nothing runs here: plans are changed so that entries of such parts are read and written as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pyspark_savepoint.formats.flink_releases import Release, last_with_metadata
+from pyspark_savepoint.formats.metadata.key_groups_handles import KeyGroupsSavepointStateHandle
+from pyspark_savepoint.formats.metadata.stream_handles import SegmentFileStateHandle
+from pyspark_savepoint.formats.snapshot.handle_streams import streams_of
+from pyspark_savepoint.plan.keyed_edits import with_states
+from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, OperatorPlan
+from pyspark_savepoint.plan.operator_writer import without_edited
+from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
+from pyspark_savepoint.statebackends.writing.planning.release_fit import (
+    Misfit,
+    OperatorFit,
+    key_problems,
+    meta_problems,
+    operator_fit,
+    refuse_misfits,
+)
+from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRIES
+
+
+def for_release(plan: SavepointPlan, release: Release, copied: bool) -> SavepointPlan:
+    """Write anew what a release could not read as it is; UnsupportedVersionError names all that it cannot have.
+
+    ``copied``: untouched files are copied, so that segments of merged files become files of their own.
+    """
+    problems: list[tuple[str, Misfit]] = []
+    operators = []
+    for operator in plan.operators:
+        fit = _fit(operator, release)
+        problems += [(operator.label, problem) for problem in fit.problems]
+        if not (copied or release.merged_files) and _has_segments(operator):
+            why = "segments of merged files came with Flink 1.20: write with files='copy'"
+            problems.append((operator.label, Misfit("files", why)))
+        kinds = [KEYED] * bool(fit.keyed_state) + [OPERATOR] * bool(fit.operator_state)
+        operators.append(with_states(operator).with_rewritten(*kinds) if kinds and not problems else operator)
+    refuse_misfits(problems, release.version)
+    return replace(plan, operators=tuple(operators))
+
+
+def all_portable(plan: SavepointPlan) -> SavepointPlan:
+    """Write keyed state anew that only one state backend restores: then all of it is canonical."""
+    return replace(
+        plan,
+        operators=tuple(
+            operator if is_portable(operator) else with_states(operator).with_rewritten(KEYED)
+            for operator in plan.operators
+        ),
+    )
+
+
+def is_portable(plan: OperatorPlan) -> bool:
+    """Whether every state backend restores the keyed state that the operator will have."""
+    if plan.base is None or plan.edits_keyed_state:
+        return True
+    handles = (subtask.managed_keyed_state for subtask in plan.base.operator.subtasks.values())
+    return all(handle is None or isinstance(handle, KeyGroupsSavepointStateHandle) for handle in handles)
+
+
+def _fit(plan: OperatorPlan, release: Release) -> OperatorFit:
+    """What the release makes of the operator as it will be: of what stays of the base, and of what is put in."""
+    fit = OperatorFit()
+    kryo = release.kryo
+    if plan.base is not None:
+        snapshot = plan.base.snapshot
+        fit = operator_fit(snapshot, without_edited(plan), release)
+        kryo = last_with_metadata(snapshot.metadata.version).kryo
+    edited = [state for state in plan.states or () if state.put >= 0 or _is_edited(plan, state.kind)]
+    problems = [*fit.problems]
+    for state in edited:
+        # Entries are bytes as the base has them; columns are written for the release.
+        as_bytes = state.put < 0 or plan.puts[state.put].options["table"] == ENTRIES
+        problems += meta_problems([state.meta], release, kryo if as_bytes else release.kryo)
+    if plan.key_serializer is not None and plan.edits_keyed_state:
+        problems += key_problems(plan.key_serializer, release, kryo)
+    return replace(fit, problems=tuple(dict.fromkeys(problems)))
+
+
+def _has_segments(plan: OperatorPlan) -> bool:
+    if plan.base is None:
+        return False
+    return any(isinstance(handle, SegmentFileStateHandle) for handle in streams_of(without_edited(plan)))
+
+
+def _is_edited(plan: OperatorPlan, kind: str) -> bool:
+    return plan.edits_operator_state if kind == OPERATOR else plan.edits_keyed_state

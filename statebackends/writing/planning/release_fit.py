@@ -1,0 +1,210 @@
+"""What a release of Flink could not read of an operator that stays as it is: which of its streams are written anew.
+
+Streams whose form is too new are written anew, entry by entry as bytes: operator state of a newer version or
+compressed, files of a newer RocksDB, changelogs that register states in a newer form. What no other form helps is a
+problem, named by operator and state: serializers that the release does not have, values of a newer Kryo, state of the
+asynchronous API. The table of what each release reads is ``formats.flink_releases``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from pyspark_savepoint.formats.columns import DecodeOptions
+from pyspark_savepoint.formats.errors import UndecodableStateError, UnsupportedVersionError
+from pyspark_savepoint.formats.flink_releases import Flink, Release, last_with_metadata, why_unknown
+from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, OperatorBackendHeader, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.metadata.channel_handles import MergedChannelStateHandle
+from pyspark_savepoint.formats.metadata.incremental_handles import IncrementalRemoteKeyedStateHandle
+from pyspark_savepoint.formats.metadata.keyed_handles import ChangelogStateBackendHandle, KeyedStateHandle
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.statebackends.model.descriptors import OperatorStateDescriptor
+from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
+from pyspark_savepoint.statebackends.sources.raw_timers import raw_timer_sources
+from pyspark_savepoint.statebackends.tables.operator_table import operator_sources
+from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
+
+#: The release since which state of the asynchronous API has a serializer of its own for the keys of maps.
+USER_KEY, WITH_USER_KEY = "USER_KEY_SERIALIZER", (2, 1)
+#: Characters of a message for the places of one reason.
+LISTED = 400
+
+
+class Misfit(NamedTuple):
+    """A part that a release cannot read: ``place`` is a state, the key, ... of the operator."""
+
+    place: str
+    why: str
+
+
+@dataclass(frozen=True)
+class OperatorFit:
+    """What must be written anew of an operator, and what cannot be written for the release at all.
+
+    ``keyed_state`` and ``operator_state`` say why the streams must be written anew; empty where they stay.
+    """
+
+    problems: tuple[Misfit, ...] = ()
+    keyed_state: str = ""
+    operator_state: str = ""
+
+
+def operator_fit(savepoint: Savepoint, operator: OperatorState, release: Release) -> OperatorFit:
+    """Return what a release makes of an operator of a snapshot, from its handles and the headers of its streams."""
+    written = last_with_metadata(savepoint.metadata.version)
+    try:
+        return _fit(savepoint, operator, written, release)
+    except UndecodableStateError as error:
+        # Heads that nobody can parse stay as they are where the release is no older than what wrote them.
+        older = release.version < written.version
+        why = f"its serializer snapshot cannot be read: {error.facts.get('found', error)}"
+        return OperatorFit((Misfit("state", why),) if older else ())
+
+
+def _fit(savepoint: Savepoint, operator: OperatorState, written: Release, release: Release) -> OperatorFit:
+    keyed = OperatorHeaders.read(savepoint, operator)
+    streams = [source.header() for source in operator_sources(savepoint, operator)]
+    problems = list(_channel_problems(operator, release))
+    for serializer in keyed.key_serializers:
+        problems += key_problems(serializer, release, written.kryo)
+    for source in raw_timer_sources(savepoint, operator):
+        for queue in source.queues(DecodeOptions(timestamps="raw")):
+            for serializer in (queue.key, queue.namespace):
+                found = _serializer_problems(serializer, release, written.kryo)
+                problems += [Misfit(f"timers {queue.service}", why) for why in found]
+    metas = [meta for found in keyed.metas().values() for meta in found]
+    metas += [meta for header in streams for meta in header.states]
+    problems += meta_problems(metas, release, written.kryo)
+    return OperatorFit(
+        tuple(dict.fromkeys(problems)), _keyed_misfit(operator, written, release), _stream_misfit(streams, release)
+    )
+
+
+def fitted(plan: WritePlan, base: Savepoint | None, release: Release) -> WritePlan:
+    """Return the plan of a write of one part, with the other parts that are written anew for a release.
+
+    UnsupportedVersionError where keyed state of another operator would have to be: entries are for ``Savepoint.write``.
+    """
+    kryo = last_with_metadata(base.metadata.version).kryo if base is not None else release.kryo
+    problems = [(plan.request.operator, problem) for problem in _written_problems(plan, release, kryo)]
+    rewritten = set()
+    for savepoint, operator in ((base, operator) for operator in base.operators) if base is not None else ():
+        mine = operator.operator_id == plan.operator_id
+        if mine and plan.replaces_operator:
+            continue
+        fit = operator_fit(savepoint, _without_keyed(operator) if mine and plan.request.is_keyed else operator, release)
+        problems += [(operator.label, problem) for problem in fit.problems]
+        if fit.keyed_state:
+            remedy = "Savepoint.load(spark, path).write(new_path, flink_version=...) writes them anew"
+            problems.append((operator.label, Misfit("keyed state", f"{fit.keyed_state}; {remedy}")))
+        # The operator state of an operator that is given some is put together anew in any case.
+        if fit.operator_state and (plan.request.is_keyed or not mine):
+            rewritten.add(operator.operator_id)
+    refuse_misfits(problems, release.version, plan.request.path)
+    return replace(plan, rewritten=frozenset(rewritten))
+
+
+def _without_keyed(operator: OperatorState) -> OperatorState:
+    subtasks = {index: replace(subtask, managed_keyed_state=None) for index, subtask in operator.subtasks.items()}
+    return replace(operator, subtasks=subtasks)
+
+
+def _written_problems(plan: WritePlan, release: Release, kryo: int) -> Iterator[Misfit]:
+    if not plan.request.is_keyed:
+        assert isinstance(plan.descriptor, OperatorStateDescriptor)
+        yield from meta_problems([plan.descriptor.meta_info()], release, kryo)
+        return
+    header = plan.header()
+    yield from key_problems(header.key_serializer, release, kryo)
+    yield from meta_problems(header.states, release, kryo)
+
+
+def key_problems(serializer: TypeSerializer, release: Release, kryo: int) -> Iterator[Misfit]:
+    """Yield why a release cannot read an operator's keys."""
+    return (Misfit("key", why) for why in _serializer_problems(serializer, release, kryo))
+
+
+def meta_problems(metas: Iterable[StateMetaInfoSnapshot], release: Release, kryo: int) -> Iterator[Misfit]:
+    """Yield why a release cannot read states; ``kryo`` is the version that wrote their values."""
+    for meta in metas:
+        if meta.kind is BackendStateType.KEY_VALUE_V2 and not release.async_state:
+            yield Misfit(meta.name, "state of the asynchronous API came with Flink 2.0")
+        elif USER_KEY in meta.serializers and release.version < WITH_USER_KEY:
+            yield Misfit(meta.name, "map state of the asynchronous API has another form before Flink 2.1")
+        for serializer in meta.serializers.values():
+            yield from (Misfit(meta.name, why) for why in _serializer_problems(serializer, release, kryo))
+
+
+def _serializer_problems(serializer: TypeSerializer, release: Release, kryo: int) -> Iterator[str]:
+    """Yield why a release cannot read a serializer's snapshot, or the values that it wrote."""
+    problem = why_unknown(serializer.snapshot_class, release.version)
+    if problem is not None:
+        yield problem
+        return
+    if isinstance(serializer, KryoSerializer) and kryo > release.kryo:
+        yield f"values were written by Kryo {kryo}, and Flink {release.name} reads with Kryo {release.kryo}"
+    for child in serializer.children:
+        yield from _serializer_problems(child, release, kryo)
+
+
+def refuse_misfits(problems: Iterable[tuple[str, Misfit]], version: Flink, path: str | None = None) -> None:
+    """Raise UnsupportedVersionError that names all parts that a release could not read, by reason and operator."""
+    by_reason: dict[str, dict[str, list[str]]] = {}
+    for operator, problem in problems:
+        by_reason.setdefault(problem.why, {}).setdefault(operator, []).append(problem.place)
+    if not by_reason:
+        return
+    name = ".".join(map(str, version))
+    raise UnsupportedVersionError(
+        f"Flink {name} could not read what the savepoint would have",
+        path=path,
+        found="; ".join(f"{why}: {_places(found)}" for why, found in list(by_reason.items())[:4])
+        + (f"; and {len(by_reason) - 4} more reasons" if len(by_reason) > 4 else ""),
+        remedy="leave those states out (remove_state, remove_operator), give them another type (with_state(..., "
+        "types=...)), or write for a newer Flink",
+    )
+
+
+def _places(found: Mapping[str, Sequence[str]]) -> str:
+    """``accounts (total, names), audit (key)``, as far as there is room."""
+    text = ", ".join(f"{operator} ({', '.join(dict.fromkeys(places))})" for operator, places in found.items())
+    return text if len(text) <= LISTED else text[:LISTED] + " ..."
+
+
+def _channel_problems(operator: OperatorState, release: Release) -> Iterator[Misfit]:
+    for subtask in operator.subtasks.values():
+        handles = subtask.input_channel_state + subtask.result_subpartition_state
+        if release.metadata < 6 and any(isinstance(handle, MergedChannelStateHandle) for handle in handles):
+            yield Misfit("records in flight", "they are in a form that came with Flink 2.1: take a savepoint instead")
+
+
+def _keyed_misfit(operator: OperatorState, written: Release, release: Release) -> str:
+    handles = [subtask.managed_keyed_state for subtask in operator.subtasks.values()]
+    found = (_handle_misfit(handle, written, release) for handle in handles if handle is not None)
+    return next((why for why in found if why), "")
+
+
+def _handle_misfit(handle: KeyedStateHandle, written: Release, release: Release) -> str:
+    """Return why a handle's files are too new, nothing where they are not."""
+    if isinstance(handle, IncrementalRemoteKeyedStateHandle) and written.rocksdb > release.rocksdb:
+        return f"files of RocksDB {written.rocksdb}, and Flink {release.name} has RocksDB {release.rocksdb}"
+    if not isinstance(handle, ChangelogStateBackendHandle):
+        return ""
+    if handle.non_materialized and written.meta_info > release.meta_info:
+        return "changelogs in the form that came with Flink 1.18"
+    found = (_handle_misfit(part, written, release) for part in handle.materialized)
+    return next((why for why in found if why), "")
+
+
+def _stream_misfit(streams: Iterable[OperatorBackendHeader], release: Release) -> str:
+    for header in streams:
+        if header.version > release.operator_stream:
+            return f"operator state of version {header.version}"
+        if header.compressed and not release.compressed:
+            return "compressed operator state"
+    return ""
