@@ -1,15 +1,135 @@
 """Apache Flink savepoints and checkpoints as Spark tables.
 
 ``spark.read.format("savepoint")`` finds :class:`DefaultSource` here by itself. Importing this package imports neither
-Spark nor the codecs: names are resolved when they are asked for (PEP 562).
+Spark nor the codecs: names are imported when they are first used (PEP 562), and type checkers see them all.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.catalog.table_functions import register
+    from pyspark_savepoint.formats.errors import SavepointError, UserFunctionError
+    from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
+    from pyspark_savepoint.functions.operator_transformation import OperatorTransformation
+    from pyspark_savepoint.savepoint.differences import diff
+    from pyspark_savepoint.savepoint.progress import show_progress
+    from pyspark_savepoint.savepoint.retained import history
+    from pyspark_savepoint.savepoint.savepoint import Savepoint
+    from pyspark_savepoint.source.datasource import SavepointDataSource
+    from pyspark_savepoint.source.datasource import SavepointDataSource as DefaultSource
+    from pyspark_savepoint.source.distribution import key_by
+    from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph
+    from pyspark_savepoint.statebackends.jobs.graph.stream_nodes import ChainingStrategy
+    from pyspark_savepoint.statebackends.jobs.graph.stream_plan import from_execution_plan
+    from pyspark_savepoint.statebackends.processing.api.evictors import CountEvictor, DeltaEvictor, Evictor, TimeEvictor
+    from pyspark_savepoint.statebackends.processing.api.functions import (
+        BroadcastStateBootstrapFunction,
+        KeyedProcessFunction,
+        KeyedStateBootstrapFunction,
+        KeyedStateReaderFunction,
+        ProcessWindowFunction,
+        StateBootstrapFunction,
+        WindowReaderFunction,
+    )
+    from pyspark_savepoint.statebackends.processing.api.more_triggers import (
+        ContinuousEventTimeTrigger,
+        ContinuousProcessingTimeTrigger,
+        DeltaTrigger,
+    )
+    from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
+        AggregateFunction,
+        AggregatingStateDescriptor,
+        ListStateDescriptor,
+        MapStateDescriptor,
+        ReducingStateDescriptor,
+        StateTtlConfig,
+        StateVisibility,
+        UpdateType,
+        ValueStateDescriptor,
+    )
+    from pyspark_savepoint.statebackends.processing.api.timeout_trigger import ProcessingTimeoutTrigger
+    from pyspark_savepoint.statebackends.processing.api.triggers import (
+        CountTrigger,
+        EventTimeTrigger,
+        ProcessingTimeTrigger,
+        PurgingTrigger,
+        Trigger,
+        TriggerResult,
+    )
+    from pyspark_savepoint.statebackends.processing.api.windows import (
+        EventTimeSessionWindows,
+        GlobalWindow,
+        GlobalWindows,
+        ProcessingTimeSessionWindows,
+        SlidingEventTimeWindows,
+        SlidingProcessingTimeWindows,
+        TimeWindow,
+        TumblingEventTimeWindows,
+        TumblingProcessingTimeWindows,
+    )
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "AggregateFunction",
+    "AggregatingStateDescriptor",
+    "BroadcastStateBootstrapFunction",
+    "ChainingStrategy",
+    "ContinuousEventTimeTrigger",
+    "ContinuousProcessingTimeTrigger",
+    "CountEvictor",
+    "CountTrigger",
+    "DefaultSource",
+    "DeltaEvictor",
+    "DeltaTrigger",
+    "EventTimeSessionWindows",
+    "EventTimeTrigger",
+    "Evictor",
+    "GlobalWindow",
+    "GlobalWindows",
+    "KeyedProcessFunction",
+    "KeyedStateBootstrapFunction",
+    "KeyedStateReaderFunction",
+    "ListStateDescriptor",
+    "MapStateDescriptor",
+    "OperatorIdentifier",
+    "OperatorTransformation",
+    "ProcessWindowFunction",
+    "ProcessingTimeSessionWindows",
+    "ProcessingTimeTrigger",
+    "ProcessingTimeoutTrigger",
+    "PurgingTrigger",
+    "ReducingStateDescriptor",
+    "Savepoint",
+    "SavepointDataSource",
+    "SavepointError",
+    "SlidingEventTimeWindows",
+    "SlidingProcessingTimeWindows",
+    "StateBootstrapFunction",
+    "StateTtlConfig",
+    "StateVisibility",
+    "StreamGraph",
+    "TimeEvictor",
+    "TimeWindow",
+    "Trigger",
+    "TriggerResult",
+    "TumblingEventTimeWindows",
+    "TumblingProcessingTimeWindows",
+    "UpdateType",
+    "UserFunctionError",
+    "ValueStateDescriptor",
+    "WindowReaderFunction",
+    "__version__",
+    "diff",
+    "from_execution_plan",
+    "history",
+    "key_by",
+    "register",
+    "show_progress",
+]
 
 _FUNCTIONS = "pyspark_savepoint.statebackends.processing.api"
 #: By module, so that importing this package imports none of them.
@@ -75,8 +195,6 @@ _LAZY = {
     "history": ("pyspark_savepoint.savepoint.history", "history"),
     "register": ("pyspark_savepoint.catalog.table_functions", "register"),
 }
-
-__all__ = ["__version__", *sorted(_LAZY)]
 
 
 def __getattr__(name: str) -> Any:

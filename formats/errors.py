@@ -40,7 +40,7 @@ LABELS = {
 class SavepointError(Exception):
     """Root of all errors of this package: a message and the facts that locate the problem."""
 
-    def __init__(self, message: str, **facts: Any) -> None:
+    def __init__(self, message: str, **facts: object) -> None:
         unknown = facts.keys() - set(FACTS)
         if unknown:
             raise TypeError(f"unknown facts {sorted(unknown)}; known are {FACTS}")
@@ -48,7 +48,7 @@ class SavepointError(Exception):
         self.facts: dict[str, Any] = {name: _clean(value) for name, value in facts.items() if value is not None}
         super().__init__(self.message)
 
-    def with_facts(self, **facts: Any) -> Self:
+    def with_facts(self, **facts: object) -> Self:
         """The error with more facts; those that it has already stay, for they were nearer to the problem."""
         for name, value in facts.items():
             if value is not None:

@@ -1,0 +1,54 @@
+"""The errors of this package. All derive from :class:`SavepointError`, and from the built-in error that fits.
+
+``except StateNotFoundError`` and ``except KeyError`` both catch that an operator has no such state.
+"""
+
+from __future__ import annotations
+
+from pyspark_savepoint.formats.errors import (
+    AccessDeniedError,
+    ConcurrentWriteError,
+    CorruptStateError,
+    DuplicateKeyError,
+    OperatorNotFoundError,
+    OptionError,
+    OutputError,
+    SavepointError,
+    SnapshotNotFoundError,
+    SpillError,
+    StateExistsError,
+    StateFileNotFoundError,
+    StateNotFoundError,
+    StorageError,
+    TypeNotationError,
+    UndecodableStateError,
+    UnsafePathError,
+    UnsupportedStateError,
+    UnsupportedVersionError,
+    UserFunctionError,
+    ValueRangeError,
+)
+
+__all__ = [
+    "AccessDeniedError",
+    "ConcurrentWriteError",
+    "CorruptStateError",
+    "DuplicateKeyError",
+    "OperatorNotFoundError",
+    "OptionError",
+    "OutputError",
+    "SavepointError",
+    "SnapshotNotFoundError",
+    "SpillError",
+    "StateExistsError",
+    "StateFileNotFoundError",
+    "StateNotFoundError",
+    "StorageError",
+    "TypeNotationError",
+    "UndecodableStateError",
+    "UnsafePathError",
+    "UnsupportedStateError",
+    "UnsupportedVersionError",
+    "UserFunctionError",
+    "ValueRangeError",
+]

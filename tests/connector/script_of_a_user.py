@@ -1,0 +1,28 @@
+"""What a user writes; type checkers find every name, and no Any."""
+
+from collections.abc import Iterator
+
+from pyspark.sql import DataFrame, SparkSession
+
+from pyspark_savepoint import KeyedStateReaderFunction, OperatorIdentifier, Savepoint, history, key_by
+from pyspark_savepoint.errors import SavepointError, StateNotFoundError
+
+
+class Totals(KeyedStateReaderFunction):
+    def read_key(self, key: object, ctx: object) -> Iterator[tuple[object, int]]:
+        yield key, 1
+
+
+def repair(spark: SparkSession, path: str, target: str) -> Savepoint:
+    savepoint: Savepoint = Savepoint.load(spark, path)
+    accounts: DataFrame = savepoint.keyed_state("accounts", state="total")
+    fixed = accounts.selectExpr("key", "greatest(total, 0L) AS total")
+    plan = savepoint.with_state("accounts", "total", fixed).remove_operator(OperatorIdentifier.for_uid("old"))
+    plan = plan.delete_keys("accounts", accounts.where("total < 0").select("key"))
+    plan = plan.with_operator("new", key_by(fixed, "key", max_parallelism=128), key="key")
+    savepoint.read_keyed_state("accounts", Totals(), "key long, n long").show()
+    history(spark, path, "accounts").show()
+    try:
+        return plan.with_max_parallelism(512).write(target)
+    except StateNotFoundError as error:
+        raise SavepointError(str(error)) from error
