@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
     from pyspark_savepoint.functions.operator_transformation import OperatorTransformation
     from pyspark_savepoint.savepoint.differences import diff
-    from pyspark_savepoint.savepoint.progress import show_progress
     from pyspark_savepoint.savepoint.history import history
+    from pyspark_savepoint.savepoint.progress import show_progress
     from pyspark_savepoint.savepoint.savepoint import Savepoint
     from pyspark_savepoint.source.datasource import SavepointDataSource
     from pyspark_savepoint.source.datasource import SavepointDataSource as DefaultSource
