@@ -6,12 +6,15 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+#: Options whose values may hold commas.
+JSON_LISTS = ("keys", "typesFrom")
+
 
 def to_options(values: Mapping[str, Any]) -> dict[str, str]:
     """Keyword arguments as options of the data source; what is None is left out.
 
     Names may be Python's or Spark's. Truth is ``true`` and ``false``, a mapping is JSON, names are joined by commas,
-    and ``keys`` are a JSON list, for keys may hold commas.
+    and ``keys`` and paths of ``typesFrom`` are JSON lists, for these may hold commas.
 
     >>> to_options({"include_ttl": True, "states": {"a": "list"}, "raw": ("a", "b"), "keys": [1], "ttl": None})
     {'includeTtl': 'true', 'states': '{"a": "list"}', 'raw': 'a,b', 'keys': '[1]'}
@@ -33,7 +36,7 @@ def option_text(name: str, value: Any) -> str:
     """The value of an option as text."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, Mapping) or (name == "keys" and not isinstance(value, str)):
+    if isinstance(value, Mapping) or (name in JSON_LISTS and not isinstance(value, str)):
         return json.dumps(value, default=str)
     if isinstance(value, Iterable) and not isinstance(value, str):
         return ",".join(str(part) for part in value)

@@ -9,6 +9,7 @@ paths (``option_fields.place``); those of ``Savepoint`` begin where the user's P
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -32,9 +33,17 @@ def reached(path: str, options: Mapping[str, str]) -> str:
 
 
 def located_types(spark: SparkSession, options: Mapping[str, str]) -> dict[str, str]:
-    """Options, with the savepoint that ``typesFrom`` names by its absolute path."""
-    path, mark, operator = options.get(TYPES_FROM, "").partition("#")
-    return {**options, TYPES_FROM: located(spark, path) + mark + operator} if path else dict(options)
+    """Options, with what ``typesFrom`` names by absolute paths."""
+    given = options.get(TYPES_FROM, "")
+    try:
+        listed = json.loads(given) if given.lstrip().startswith("[") else [given]
+    except ValueError:
+        return dict(options)  # refused where options are parsed
+    found = []
+    for text in map(str, listed):
+        path, mark, operator = text.partition("#")
+        found.append(located(spark, path) + mark + operator)
+    return {**options, TYPES_FROM: found[0] if len(found) == 1 else json.dumps(found)} if given else dict(options)
 
 
 def _working_directory(spark: SparkSession) -> str | None:

@@ -32,6 +32,8 @@ from pyspark_savepoint.options.option_fields import (
     text,
     whole_number,
 )
+from pyspark_savepoint.statebackends.type_extraction.releases import DECLARED, Release
+from pyspark_savepoint.statebackends.writing.planning.operator_types import split_types_from
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
     DEFAULT_FLINK_VERSION,
     DEFAULT_MAX_PARALLELISM,
@@ -113,9 +115,27 @@ def _uid_hash(value: str) -> str:
         raise InvalidOptionValueError("32 hex digits; if this is the operator's uid, give it as option 'uid'") from None
 
 
-def _types_from(value: str) -> str:
-    path, mark, operator = text(value).partition("#")
-    return absolute_path(path) + mark + operator
+def _types_from(value: str) -> tuple[str, ...]:
+    """A path, or a JSON list of paths, each perhaps with ``#`` and an operator."""
+    found = []
+    for given in _json_names(value) if value.lstrip().startswith("[") else [text(value)]:
+        path, mark, operator = given.partition("#")
+        found.append(absolute_path(path) + mark + operator)
+    return tuple(found)
+
+
+def _inferred_by(value: str) -> str:
+    """A release of Flink, or nothing where types are as they are declared.
+
+    >>> _inferred_by("1.20.5"), _inferred_by("declared")
+    ('1.20', '')
+    """
+    if value.strip().casefold() == DECLARED:
+        return ""
+    try:
+        return str(Release.parse(value))
+    except OptionError as error:
+        raise InvalidOptionValueError(f"'declared', or {error.facts['expected']}") from None
 
 
 def _fragment(value: str) -> str:
@@ -159,10 +179,19 @@ class SavepointWriteOptions:
     types: Mapping[str, str] | None = option(
         _texts, "JSON: column (or `key`, for a composite key) to its Flink type", shown="from the Spark type"
     )
-    types_from: str | None = option(
+    types_from: tuple[str, ...] = option(
         _types_from,
-        "a savepoint, or `savepoint#uid`: serializers are taken from its operator, exactly as they are there",
-        shown="types follow from the columns",
+        "a savepoint, or `savepoint#uid`: serializers are taken from its operator, exactly as they are there; with "
+        "`inferredBy` also jars and folders of class files, whose classes `types` name; several as a JSON list",
+        (),
+        "types follow from the columns",
+    )
+    inferred_by: str = option(
+        _inferred_by,
+        "`declared`: `types` are serializers, word by word; a release from 1.16 to 2.3: they are what its type "
+        "extraction infers from the classes that they stand for, as a job has them without types of its own",
+        "",
+        "`declared`",
     )
     max_parallelism: int | None = option(
         whole_number(1, UPPER_BOUND_MAX_PARALLELISM),
@@ -209,6 +238,10 @@ class SavepointWriteOptions:
         """What is to be written."""
         values = {name: value for name, value in asdict(self).items() if value is not None}
         path = StoragePath.of(values.pop("path"), values.pop("storage_options", None))
+        values["inferred_by"] = self.inferred_by or None
+        values["types_from"], values["class_path"] = split_types_from(
+            [StoragePath.of(each, StoragePath.options_of(path)) for each in self.types_from], bool(self.inferred_by)
+        )
         return WriteRequest(path, **values, overwrite=overwrite)
 
 
@@ -241,6 +274,8 @@ def _conflicts(values: Mapping[str, Any]) -> list[str]:
         problems.append("option 'flinkVersion' is older than 1.16, which is the oldest that reads what is written")
     if (table == ENTRIES) != ("header" in given):
         problems.append("table 'entries' and option 'header' go together, and are not for users")
+    if not values.get("inferred_by") and any(path.endswith(".jar") for path in values.get("types_from", ())):
+        problems.append("option 'typesFrom' has class files: option 'inferredBy' is the release of Flink that infers")
     limit, wanted = values.get("max_parallelism"), values.get("parallelism")
     if limit is not None and wanted is not None and wanted > limit:
         problems.append(f"option 'parallelism' is {wanted}, expected at most 'maxParallelism', which is {limit}")

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 #: Options that say what the key is.
-KEY_OPTIONS = frozenset({"types", "typesFrom", "keyGroup"})
+KEY_OPTIONS = frozenset({"types", "typesFrom", "inferredBy", "keyGroup"})
 #: What option ``types`` calls a composite key.
 KEY_TYPE = "key"
 

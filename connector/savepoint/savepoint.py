@@ -84,6 +84,8 @@ class Savepoint(SavepointTables, SavepointEdits, SavepointInsights):
         flink_version: str | None = None,
         state_backend: str | None = None,
         classes: Sequence[str] | None = None,
+        inferred_by: str | None = None,
+        types_from: str | Sequence[str] | None = None,
         allow_non_restored_state: bool = False,
         stream_graph_hasher: str = "v2",
     ) -> DataFrame:
@@ -91,8 +93,9 @@ class Savepoint(SavepointTables, SavepointEdits, SavepointInsights):
 
         A job is a mapping (``statebackends.job_description``), a StreamGraph, an execution plan or a plan of the REST
         interface as JSON, or a savepoint that the new job has taken. ``types`` (keys and states by uid or name),
-        ``flink_version``, ``state_backend`` and ``classes`` (Java names of classes that the job has beside those in
-        its types) are for graphs, which do not have them.
+        ``flink_version``, ``state_backend``, ``classes`` (Java names of classes that the job has beside those in
+        its types), ``inferred_by`` (the release of Flink that infers types from the classes that words stand for) and
+        ``types_from`` (class files) are for graphs, which do not have them.
         """
         from pyspark_savepoint.savepoint.restore_checks import restore_table
 
@@ -103,6 +106,8 @@ class Savepoint(SavepointTables, SavepointEdits, SavepointInsights):
             flink_version=flink_version,
             state_backend=state_backend,
             classes=classes,
+            inferred_by=inferred_by,
+            types_from=types_from,
             allow_non_restored_state=allow_non_restored_state,
             stream_graph_hasher=stream_graph_hasher,
         )

@@ -47,7 +47,8 @@ def key_by(
 
     ``keys`` are the columns of the key, ``max_parallelism`` is the job's. ``parallelism`` is as many as the session has
     cores unless it is given. ``options`` are those of the write that say the key's type: ``types``, ``types_from``,
-    ``key_group``. Write the result as it is: filters keep the layout, another shuffle loses it (and costs only time).
+    ``inferred_by``, ``key_group``. Write the result as it is: filters keep the layout, another shuffle loses it (and
+    costs only time).
     """
     wanted = parallelism or min(max_parallelism, cores(df))
     check_parallelism(max_parallelism, wanted)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pyspark_savepoint.formats.class_files.class_file import MAX_CLASS_BYTES, JavaClass, parse_class
 from pyspark_savepoint.formats.errors import CorruptStateError, SnapshotNotFoundError
 from pyspark_savepoint.formats.io.filesystem import locate
-from pyspark_savepoint.formats.io.snapshot_files import InputFile, SnapshotFileSystem
+from pyspark_savepoint.formats.io.snapshot_files import FileInfo, InputFile, SnapshotFileSystem
 
 #: A name whose parts are names of files: nothing in it leads out of a folder.
 CLASS_NAME = re.compile(r"[^\x00-\x1f./\\:;\[]+(?:\.[^\x00-\x1f./\\:;\[]+)*")
@@ -51,11 +51,6 @@ class ClassPath:
                 raise CorruptStateError("a file holds another class than its name says", path=where, found=found.name)
         return None
 
-    def close(self) -> None:
-        """Close the jars."""
-        for entry in self._entries:
-            entry.close()
-
 
 @dataclass
 class _Folder:
@@ -76,23 +71,20 @@ class _Folder:
         finally:
             source.close()
 
-    def close(self) -> None:
-        pass
-
 
 @dataclass
 class _Jar:
-    """A jar, open as long as classes are looked for."""
+    """A jar and its directory; its file is open only while something is read."""
 
     path: str
-    file: InputFile
+    filesystem: SnapshotFileSystem
+    info: FileInfo
     archive: zipfile.ZipFile = field(init=False)
 
     def __post_init__(self) -> None:
         try:
-            self.archive = zipfile.ZipFile(_Seekable(self.file))
+            self.archive = zipfile.ZipFile(_Seekable(self.filesystem, self.info))
         except ZIP_ERRORS as error:
-            self.file.close()
             raise _no_jar(self.path, error) from None
 
     def read(self, file: str) -> bytes | None:
@@ -105,16 +97,13 @@ class _Jar:
             raise _no_jar(f"{self.path}: {file}", error) from None
         return _expect_bounded(data, f"{self.path}: {file}")
 
-    def close(self) -> None:
-        self.archive.close()
-        self.file.close()
-
 
 class _Seekable(io.RawIOBase):
-    """An input file as zipfile wants one."""
+    """A file as zipfile wants one, opened for every read."""
 
-    def __init__(self, file: InputFile) -> None:
-        self._file = file
+    def __init__(self, filesystem: SnapshotFileSystem, info: FileInfo) -> None:
+        self._filesystem = filesystem
+        self._info = info
         self._position = 0
 
     def readable(self) -> bool:
@@ -127,18 +116,22 @@ class _Seekable(io.RawIOBase):
         return self._position
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._file.size}[whence]
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._info.size}[whence]
         if start + offset < 0:
             raise ValueError("a place before the beginning of the file")
         self._position = start + offset
         return self._position
 
     def read(self, size: int | None = -1) -> bytes:
-        left = max(0, self._file.size - self._position)
+        left = max(0, self._info.size - self._position)
         count = left if size is None or size < 0 else min(size, left)
         buffer = bytearray(count)
         if count:
-            self._file.read_into(self._position, buffer)
+            file = self._filesystem.open_input(self._info.path)
+            try:
+                file.read_into(self._position, buffer)
+            finally:
+                file.close()
         self._position += count
         return bytes(buffer)
 
@@ -154,7 +147,7 @@ def _open(path: str) -> _Folder | _Jar:
         )
     if info.is_directory:
         return _Folder(path, filesystem, root)
-    return _Jar(path, filesystem.open_input(root))
+    return _Jar(path, filesystem, info)
 
 
 def _bounded(source: InputFile) -> bytes:

@@ -45,6 +45,13 @@ from pyspark_savepoint.formats.serializers.kryo.kryo_walker import (
 from pyspark_savepoint.formats.serializers.registry import register
 from pyspark_savepoint.formats.variant import MAX_DIGITS, VARIANT, Date, Timestamp, VariantError, encode_variant
 
+RUNTIME_KRYO = "org.apache.flink.api.java.typeutils.runtime.kryo."
+KRYO = RUNTIME_KRYO + "KryoSerializerSnapshot"
+#: What every job registers that has no flink-avro.
+AVRO_ARRAY = "org.apache.avro.generic.GenericData$Array"
+AVRO_PLACEHOLDERS = tuple(
+    f"{RUNTIME_KRYO}Serializers$DummyAvro{stem}Class" for stem in ("Registered", "KryoSerializer")
+)
 KRYO_NULL = 0
 RAW = 'read the state as bytes: option("raw", "<state>")'
 #: Variants may be larger than the bytes they come from, for objects that are shared are repeated.
@@ -112,7 +119,7 @@ KINDS: Mapping[str, Kind] = {
 BIG_NUMBERS = {"java.math.BigInteger", "java.math.BigDecimal"}
 
 
-@register("org.apache.flink.api.java.typeutils.runtime.kryo.KryoSerializerSnapshot")
+@register(KRYO)
 @dataclass(frozen=True)
 class KryoSerializer(TypeSerializer):
     """A class that Kryo serializes, and what the job told Kryo."""
@@ -133,6 +140,13 @@ class KryoSerializer(TypeSerializer):
         return OpaqueKryoSerializer(
             name, version, type_class, serializer.registrations, serializer.defaults, serializer.default_classes
         )
+
+    @classmethod
+    def of(cls, type_class: str) -> KryoSerializer:
+        """A class as a job without registrations has it: beside the class itself only Flink's placeholder for Avro."""
+        registrations = (_registration(type_class), _registration(AVRO_ARRAY, AVRO_PLACEHOLDERS))
+        made = KryoSerializer(KRYO, 2, type_class, registrations)
+        return made if made.is_known else OpaqueKryoSerializer(KRYO, 2, type_class, registrations)
 
     def write_payload(self, view: DataOutputView) -> None:
         """The mirror of :meth:`read_snapshot`."""
@@ -349,6 +363,17 @@ def _read_frames(view: DataInputView) -> tuple[Frame, ...]:
         return None if frame is None else bytes(frame.data)
 
     return tuple((name, content(key), content(value)) for name, key, value in read_optional_map(view))
+
+
+def _registration(name: str, serializer: tuple[str, ...] = ()) -> Frame:
+    """A class that is registered: with a class that stands for it and that of its serializer, or with Kryo's own."""
+    key, value = DataOutputView(), DataOutputView()
+    key.write_utf(name)
+    value.write_utf(serializer[0] if serializer else name)
+    value.write_i32(1 if serializer else 0)
+    for class_name in serializer[1:]:
+        value.write_utf(class_name)
+    return name, key.getvalue(), value.getvalue()
 
 
 def _is_plain(registration: bytes) -> bool:

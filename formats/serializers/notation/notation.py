@@ -17,6 +17,9 @@
               | ROWDATA "<" logical, ... ">"             SQL's rows, with names or without: see notation_sql.py
               | ARRAYDATA "<" logical ">" | MAPDATA "<" logical "," logical ">"
               | DECIMAL "(" p "," s ")" | TIMESTAMP "(" p ")"     SQL's values outside of rows
+              | java                                     where class files are given: a class as Flink infers its type
+              | POJO "<" class ">" | ENUM "<" class ">"  the same, of a class that must be one
+    java     := class ["<" java, ... ">"]                com.shop.Order, com.shop.Box<java.lang.Long>
     field    := name type
     name     := letters, digits, "_", "$"; anything in `backquotes`
     class    := Java's name of a class, nested ones with "$"
@@ -31,20 +34,22 @@ from __future__ import annotations
 
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.notation.names import Flink
-from pyspark_savepoint.formats.serializers.notation.parser import Parser
+from pyspark_savepoint.formats.serializers.notation.parser import OfClass, Parser
 
 DEFAULT_VERSION: Flink = (1, 16)
 
 
-def parse_type(text: str, version: Flink = DEFAULT_VERSION) -> TypeSerializer:
+def parse_type(text: str, version: Flink = DEFAULT_VERSION, classes: OfClass | None = None) -> TypeSerializer:
     """The serializer of a type, as Flink ``version`` and later write it; TypeNotationError points at what is wrong.
+
+    ``classes`` gives the type of a Java class where the text has its name alone.
 
     >>> parse_type("map<string, tuple<long, list<int>>>").flink_type
     'MAP<STRING, TUPLE<LONG, LIST<INT>>>'
     >>> parse_type("POJO<com.shop.Order>(total DOUBLE, id LONG)").flink_type
     'POJO<com.shop.Order>(id LONG, total DOUBLE)'
     """
-    parser = Parser(text, version)
+    parser = Parser(text, version, classes)
     serializer = parser.type()
     if parser.tokens.next.kind != "end":
         parser.tokens.fail("the end of the type")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from pyspark_savepoint.formats.errors import UnsupportedStateError
 from pyspark_savepoint.formats.serializers.avro.schema import SchemaError
@@ -47,17 +48,32 @@ from pyspark_savepoint.formats.serializers.sql.table_data import (
 MAX_TUPLE = 25
 
 
+@dataclass(frozen=True, slots=True)
+class JavaName:
+    """A class of Java by its name, and its type arguments."""
+
+    name: str
+    arguments: tuple[JavaName, ...] = ()
+
+
+#: Gives the type of a Java class.
+OfClass = Callable[[JavaName], TypeSerializer]
+
+
 class Parser:
     """The tokens of one text, and the oldest Flink that must know its types."""
 
-    def __init__(self, text: str, version: Flink) -> None:
+    def __init__(self, text: str, version: Flink, classes: OfClass | None = None) -> None:
         self.tokens = Tokens(text)
         self.version = version
+        self.classes = classes
 
     def type(self) -> TypeSerializer:
         """One type."""
         tokens = self.tokens
         token = tokens.word("a type")
+        if self.classes is not None and "." in token.text:
+            return self.classes(self.java_class(token))
         word = token.upper
         self.expect_version(word, token)
         special = SPECIAL.get(word)
@@ -138,6 +154,32 @@ class Parser:
         signs = [(token.kind, token.text) for token in (self.tokens.ahead(i) for i in range(4))]
         return signs[1][0] == "word" and [signs[0][1], signs[2][1], signs[3][1]] == ["<", ">", "("]
 
+    def java_class(self, token: Token) -> JavaName:
+        """A class of Java, and its type arguments."""
+        self.tokens.descend()
+        arguments: list[JavaName] = []
+        if self.tokens.accept("<"):
+            while not self.tokens.is_sign(">"):
+                arguments.append(self.java_class(self.tokens.word("a class of Java")))
+                if not self.tokens.accept(","):
+                    break
+            self.tokens.expect(">")
+        self.tokens.ascend()
+        return JavaName(token.text, tuple(arguments))
+
+    def named_class(self, token: Token, class_name: str) -> TypeSerializer:
+        """``POJO<class>`` or ``ENUM<class>`` without its content: the class file has it."""
+        if self.classes is None:
+            constants = "the constants of the enum, in the order of their declaration: (A, B, ...)"
+            self.tokens.fail(
+                constants if token.upper == "ENUM" else "'('",
+                remedy="or give class files: a jar or folder in option 'typesFrom', and a release in 'inferredBy'",
+            )
+        found = self.classes(JavaName(class_name))
+        if not found.flink_type.startswith(f"{token.upper}<"):
+            self.tokens.fail(f"a class that Flink takes for {token.upper}", token, f"it is {found.flink_type}")
+        return found
+
     def fields(self, close: str) -> dict[str, TypeSerializer]:
         """``name type, ...`` up to a sign."""
         found: dict[str, TypeSerializer] = {}
@@ -179,9 +221,11 @@ class Parser:
             return RowSerializer.of(*fields.values(), names=tuple(fields))
         return RowSerializer.of(*self.arguments(token, 0, 1 << 15))
 
-    def pojo(self, _token: Token) -> TypeSerializer:
+    def pojo(self, token: Token) -> TypeSerializer:
         """POJO."""
         class_name = self.class_name()
+        if not self.tokens.is_sign("("):
+            return self.named_class(token, class_name)
         self.tokens.expect("(")
         fields = self.fields(")")
         subclasses = [self.subclasses() if self.tokens.accept_word(word) else {} for word in SUBCLASSES]
@@ -202,8 +246,10 @@ class Parser:
     def enum(self, token: Token) -> TypeSerializer:
         """ENUM and SCALA_ENUM."""
         class_name = self.class_name()
+        if token.upper == "ENUM" and not self.tokens.is_sign("("):
+            return self.named_class(token, class_name)
         if not self.tokens.is_sign("("):
-            self.tokens.fail("the constants of the enum, in the order of their declaration: (A, B, ...)")
+            self.tokens.fail("the constants of the enum")
         self.tokens.expect("(")
         constants: dict[str, int] = {}
         while not self.tokens.is_sign(")"):

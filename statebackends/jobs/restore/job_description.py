@@ -9,6 +9,9 @@ snapshot, such as one that the new version of the job took::
         "flinkVersion": "2.2",              otherwise that of the snapshot
         "stateBackend": "rocksdb",          otherwise what any of them refuses is refused
         "classes": ["com.shop.Order"],      classes that the job has beside those in its types
+        "inferredBy": "2.2",                types in words stand for classes, of which that release infers types;
+                                            else they are serializers, word by word
+        "typesFrom": ["/jobs/shop.jar"],    class files, whose classes types may name: "com.shop.Order"
         "operators": [
             {
                 "uid": "accounts",          or "uidHash", or "generatedId": 32 hex digits

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean
@@ -26,8 +27,13 @@ from pyspark_savepoint.statebackends.jobs.restore.job_description import (
     StateDescription,
 )
 from pyspark_savepoint.statebackends.jobs.restore.snapshot_types import from_snapshot
+from pyspark_savepoint.statebackends.type_extraction.releases import DECLARED, Release
+from pyspark_savepoint.statebackends.type_extraction.words import TypeInference
 
-JOB_FIELDS = ("operators", "parallelism", "maxParallelism", "flinkVersion", "stateBackend", "classes")
+JOB_FIELDS = (
+    *("operators", "parallelism", "maxParallelism", "flinkVersion", "stateBackend", "classes"),
+    *("inferredBy", "typesFrom"),
+)
 TYPE_FIELDS = ("key", "states", "operatorStates")
 OPERATOR_FIELDS = ("name", "uid", "uidHash", "generatedId", "parallelism", "maxParallelism", *TYPE_FIELDS)
 STATE_FIELDS = ("kind", "type", "key", "namespace", "ttl")
@@ -77,12 +83,17 @@ def from_graph(
     flink_version: str | None = None,
     state_backend: str | None = None,
     classes: Iterable[str] | None = None,
+    inferred_by: str | None = None,
+    types_from: str | Iterable[str] | None = None,
 ) -> JobDescription:
     """The job of a stream graph; ``types`` has ``key``, ``states`` and ``operatorStates`` by uid or name.
 
-    ``classes`` are Java names of classes that the job has beside those in its types.
+    ``classes`` are Java names of classes that the job has beside those in its types. ``inferred_by`` is the release of
+    Flink that infers the types in words from the classes that they stand for; ``types_from`` are jars and folders of
+    class files.
     """
     version = _version(flink_version)
+    read = _TypeReader.of(version, inferred_by, types_from)
     given = {graph.node(name).id: (name, values) for name, values in (types or {}).items()}
     places = {node: (head, place) for head, nodes in tasks(graph).items() for place, node in enumerate(nodes)}
     operators = []
@@ -103,7 +114,7 @@ def from_graph(
                 is_inlined=is_inlined,
                 parallelism=node.parallelism,
                 max_parallelism=graph.nodes[head].max_parallelism,
-                **_types(values, name, version),
+                **_types(values, name, read),
             )
         )
     backend = _backend(state_backend)
@@ -136,7 +147,8 @@ def _from_mapping(job: Mapping[str, Any]) -> JobDescription:
     if not isinstance(operators, Sequence) or not all(isinstance(operator, Mapping) for operator in operators):
         raise OptionError("a job has a list of operators", expected="'operators': [{...}, ...]", found=operators)
     version = _version(job.get("flinkVersion"))
-    described = tuple(_operator(number, operator, job, version) for number, operator in enumerate(operators))
+    read = _TypeReader.of(version, job.get("inferredBy"), job.get("typesFrom"))
+    described = tuple(_operator(number, operator, job, read) for number, operator in enumerate(operators))
     seen: dict[OperatorID, str] = {}
     for operator in described:
         if operator.ids.generated in seen:
@@ -154,9 +166,7 @@ def _classes(names: Any) -> frozenset[str]:
     return frozenset(map(str, names or ()))
 
 
-def _operator(
-    number: int, given: Mapping[str, Any], job: Mapping[str, Any], version: Flink | None
-) -> OperatorDescription:
+def _operator(number: int, given: Mapping[str, Any], job: Mapping[str, Any], read: TypeReader) -> OperatorDescription:
     label = str(given.get("uid") or given.get("name") or given.get("uidHash") or given.get("generatedId") or number)
     _check_fields(given, OPERATOR_FIELDS, f"operator {label!r}")
     return OperatorDescription(
@@ -167,7 +177,7 @@ def _operator(
         task=number,
         parallelism=_number(given.get("parallelism", job.get("parallelism", 1)), "parallelism", label) or 1,
         max_parallelism=_number(given.get("maxParallelism", job.get("maxParallelism")), "maxParallelism", label),
-        **_types(given, label, version),
+        **_types(given, label, read),
     )
 
 
@@ -188,11 +198,11 @@ def _ids(given: Mapping[str, Any], label: str) -> OperatorIDPair:
     )
 
 
-def _types(given: Mapping[str, Any], label: str, version: Flink | None) -> dict[str, Any]:
+def _types(given: Mapping[str, Any], label: str, read: TypeReader) -> dict[str, Any]:
     """Key and states, as keywords of an OperatorDescription."""
     found: dict[str, Any] = {}
     if given.get("key") is not None:
-        found["key"] = _type(given["key"], version)
+        found["key"] = read(given["key"])
     for name, field, kinds in (
         ("states", "keyed_states", KEYED_KINDS),
         ("operatorStates", "operator_states", OPERATOR_KINDS),
@@ -201,11 +211,11 @@ def _types(given: Mapping[str, Any], label: str, version: Flink | None) -> dict[
             states = given[name]
             if not isinstance(states, Mapping):
                 raise OptionError(f"{name!r} has states by name", operator=label, found=type(states).__name__)
-            found[field] = {state: _state(state, spec, kinds, version) for state, spec in states.items()}
+            found[field] = {state: _state(state, spec, kinds, read) for state, spec in states.items()}
     return found
 
 
-def _state(name: str, given: Any, kinds: tuple[str, ...], version: Flink | None) -> StateDescription:
+def _state(name: str, given: Any, kinds: tuple[str, ...], read: TypeReader) -> StateDescription:
     spec = given if isinstance(given, Mapping) else {"type": given}
     _check_fields(spec, STATE_FIELDS, f"state {name!r}")
     kind = str(spec.get("kind", kinds[0])).upper()
@@ -215,9 +225,9 @@ def _state(name: str, given: Any, kinds: tuple[str, ...], version: Flink | None)
     missing = [part for part in needed if spec.get(part) is None]
     if missing:
         raise OptionError(f"a {kind} state has a {' and a '.join(missing)}", state=name)
-    value = _type(spec["type"], version)
-    key = _type(spec["key"], version) if spec.get("key") is not None else None
-    namespace = _type(spec["namespace"], version) if spec.get("namespace") is not None else None
+    value = read(spec["type"])
+    key = read(spec["key"]) if spec.get("key") is not None else None
+    namespace = read(spec["namespace"]) if spec.get("namespace") is not None else None
     if kinds is OPERATOR_KINDS:
         return StateDescription(name, kind, value, key)
     return StateDescription(name, kind, _whole(kind, value, key, bool(spec.get("ttl"))), None, namespace)
@@ -233,8 +243,36 @@ def _whole(kind: str, value: TypeSerializer, key: TypeSerializer | None, ttl: bo
     return unit
 
 
-def _type(given: Any, version: Flink | None) -> TypeSerializer:
-    return given if isinstance(given, TypeSerializer) else parse_type(str(given), version or NEWEST_FLINK)
+@dataclass(frozen=True)
+class _TypeReader:
+    """Reads types: serializers, or words that stand for them, or, with a release, for classes."""
+
+    version: Flink
+    inference: TypeInference | None
+
+    @classmethod
+    def of(cls, version: Flink | None, inferred_by: Any, types_from: Any) -> _TypeReader:
+        """By the fields of a job."""
+        paths = (types_from,) if isinstance(types_from, str) else tuple(map(str, types_from or ()))
+        if inferred_by in (None, DECLARED):
+            if paths:
+                raise OptionError(
+                    "'typesFrom' of a job are class files, and a release of Flink infers types from them",
+                    remedy="'inferredBy': '2.2', or whichever release the job has",
+                )
+            return cls(version or NEWEST_FLINK, None)
+        return cls(version or NEWEST_FLINK, TypeInference(Release.parse(str(inferred_by)), paths))
+
+    def __call__(self, given: Any) -> TypeSerializer:
+        """One type."""
+        if isinstance(given, TypeSerializer):
+            return given
+        if self.inference is None:
+            return parse_type(str(given), self.version)
+        return self.inference.parse(str(given), self.version)
+
+
+TypeReader = Callable[[Any], TypeSerializer]
 
 
 # -- small fields --------------------------------------------------------------------------------------------

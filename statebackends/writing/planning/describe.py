@@ -49,7 +49,7 @@ from pyspark_savepoint.statebackends.writing.planning.describe_types import acce
 from pyspark_savepoint.statebackends.writing.planning.describe_types import timer_millis as timer_millis
 from pyspark_savepoint.statebackends.writing.planning.exact_casts import form_of
 from pyspark_savepoint.statebackends.writing.planning.flink_types import default_serializer, parts_of, type_of
-from pyspark_savepoint.statebackends.writing.planning.operator_types import OperatorTypes
+from pyspark_savepoint.statebackends.writing.planning.operator_types import OperatorTypes, inference_of
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
     KEYED_STATE,
     TIMERS,
@@ -72,6 +72,7 @@ class _Keyed:
         self.schema = schema
         self.request = request
         self.types = OperatorTypes.named_by(request)
+        self.inference = inference_of(request)
         replaced = request.overwrite and request.table == KEYED_STATE
         self.base = OperatorTypes.of(base) if base is not None and not replaced else None
         self.keys = key_columns(schema, request)
@@ -182,7 +183,8 @@ class _Keyed:
     ) -> tuple[StateKind, TypeSerializer]:
         """Kind and serializer of the whole state, by the options and the column's type."""
         version = self.request.restoring_flink
-        serializer = default_serializer(kind_of_column, column, version, self.request.types)
+        types, inference = self.request.types, self.inference
+        serializer = default_serializer(kind_of_column, column, version, types, inference, container=True)
         is_list, is_map = pa.types.is_list(kind_of_column), pa.types.is_map(kind_of_column)
         by_column = StateKind.LIST if is_list else StateKind.MAP if is_map else StateKind.VALUE
         kind = wanted or by_column
@@ -202,6 +204,9 @@ class _Keyed:
                 expected="an array, and the type of its elements" if kind is StateKind.LIST else "a map, and MAP<K, V>",
                 remedy="name the type in option 'types', the kind in option 'states'",
             )
+        if inference is not None:
+            # A list or map that is a value is no container of the state's.
+            serializer = default_serializer(kind_of_column, column, version, types, inference)
         form_of(kind_of_column, serializer, column)
         return (StateKind.VALUE if kind in (StateKind.LIST, StateKind.MAP) else kind), serializer
 
@@ -228,7 +233,7 @@ class _Keyed:
         kind = self.schema.field(column).type if there else pa.null()
         text = self.request.types.get(column)
         if text is not None:
-            serializer = type_of(text, column, self.request.restoring_flink)
+            serializer = type_of(text, column, self.request.restoring_flink, self.inference)
         elif (known := self.known_namespace(column)) is not None:
             serializer = known
         elif column == NAMESPACE_COLUMN and pa.types.is_null(kind):

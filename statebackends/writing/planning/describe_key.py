@@ -28,6 +28,7 @@ from pyspark_savepoint.formats.serializers.sql.rowdata import RowDataSerializer
 from pyspark_savepoint.statebackends.writing.planning.describe_types import check_writable, expect_column, fits
 from pyspark_savepoint.statebackends.writing.planning.exact_casts import form_of, places_of
 from pyspark_savepoint.statebackends.writing.planning.flink_types import default_serializer, type_of
+from pyspark_savepoint.statebackends.writing.planning.operator_types import inference_of
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest
 
 KEY = "key"
@@ -82,6 +83,7 @@ class _Describer:
         self.columns = columns
         self.version = request.restoring_flink
         self.texts = request.types
+        self.inference = inference_of(request)
         #: All columns as one struct.
         self.whole = pa.struct([schema.field(name) for name in columns])
 
@@ -90,7 +92,7 @@ class _Describer:
         if len(self.columns) == 1:
             text = self.texts.get(self.columns[0], text)
         if text is not None:
-            return self.fitted(type_of(text, KEY, self.version))
+            return self.fitted(type_of(text, KEY, self.version, self.inference))
         if known is not None and not any(name in self.texts for name in self.columns):
             return self.fitted(known)
         if len(self.columns) == 1:
@@ -107,7 +109,7 @@ class _Describer:
 
     def default(self, field: pa.Field) -> TypeSerializer:
         """The type of one column, by its own entry in ``types`` or by the table."""
-        return default_serializer(field.type, field.name, self.version, self.texts)
+        return default_serializer(field.type, field.name, self.version, self.texts, self.inference)
 
     def fitted(self, serializer: TypeSerializer) -> Key:
         """The columns in the order of the serializer's fields."""

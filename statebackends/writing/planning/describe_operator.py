@@ -10,7 +10,7 @@ from pyspark_savepoint.statebackends.model.state_column import unwrap
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
 from pyspark_savepoint.statebackends.writing.planning.describe_types import check_writable, expect_column, expect_names
 from pyspark_savepoint.statebackends.writing.planning.flink_types import default_serializer, parts_of
-from pyspark_savepoint.statebackends.writing.planning.operator_types import OperatorTypes
+from pyspark_savepoint.statebackends.writing.planning.operator_types import OperatorTypes, inference_of
 from pyspark_savepoint.statebackends.writing.planning.write_request import BROADCAST, UNION, WriteRequest
 
 KEY, VALUE = "key", "value"
@@ -44,7 +44,7 @@ def describe_operator_state(
         kind = schema.field(column).type
         role = roles[column if len(columns) == 2 else VALUE]
         if types is None or any(path in request.types for path in parts_of(kind, column)):
-            serializer = default_serializer(kind, column, request.restoring_flink, request.types)
+            serializer = default_serializer(kind, column, request.restoring_flink, request.types, inference_of(request))
         else:
             serializer = unwrap(types.operator_state(name).serializers[role])
         check_writable(kind, serializer, column)

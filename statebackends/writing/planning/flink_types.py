@@ -23,6 +23,7 @@ from pyspark_savepoint.formats.serializers.notation.names import NEEDS
 from pyspark_savepoint.formats.serializers.notation.notation import DEFAULT_VERSION, parse_type
 from pyspark_savepoint.formats.serializers.notation.parser import MAX_TUPLE
 from pyspark_savepoint.statebackends.model.type_names import is_variant, spark_type
+from pyspark_savepoint.statebackends.type_extraction.words import TypeInference
 from pyspark_savepoint.statebackends.writing.planning.exact_casts import conform_column as conform_column
 from pyspark_savepoint.statebackends.writing.planning.exact_casts import form_of as form_of
 
@@ -82,24 +83,37 @@ def default_serializer(
     name: str = "value",
     version: tuple[int, int] = DEFAULT_VERSION,
     types: Mapping[str, str] = MappingProxyType({}),
+    inference: TypeInference | None = None,
+    *,
+    container: bool = False,
 ) -> TypeSerializer:
     """The serializer of a column's type; OptionError names the column where Flink has none for it.
 
     ``types`` are types of parts, by path: a field of a struct is ``column.field``, elements are ``column.element``,
-    keys and values of maps ``column.key`` and ``column.value``.
+    keys and values of maps ``column.key`` and ``column.value``. With ``inference`` they are what a release infers from
+    the classes that they stand for; ``container`` says that a list or map at the top is the state's own.
 
     >>> default_serializer(pa.list_(pa.int64())).flink_type
     'LIST<LONG>'
     >>> default_serializer(pa.struct([("id", pa.int32()), ("name", pa.string())])).flink_type
     'ROW<id INT, name STRING>'
     """
-    return _Defaults(version, types).of(kind, name)
+    return _Defaults(version, types, inference).of(kind, name, container=container)
 
 
-def type_of(text: str, column: str, version: tuple[int, int]) -> TypeSerializer:
+def type_of(
+    text: str,
+    column: str,
+    version: tuple[int, int],
+    inference: TypeInference | None = None,
+    *,
+    container: bool = False,
+) -> TypeSerializer:
     """The type that option ``types`` names for a column or a part of one."""
     try:
-        return parse_type(text, version)
+        if inference is None:
+            return parse_type(text, version)
+        return inference.written(text, version, container=container)
     except TypeNotationError as error:
         error.message = f"option 'types', {column!r}: {error.message}"
         raise error from None
@@ -124,11 +138,12 @@ class _Defaults:
 
     version: tuple[int, int]
     types: Mapping[str, str]
+    inference: TypeInference | None
 
-    def of(self, kind: pa.DataType, path: str) -> TypeSerializer:
+    def of(self, kind: pa.DataType, path: str, *, container: bool = False) -> TypeSerializer:
         """The serializer of a type."""
         if path in self.types:
-            return type_of(self.types[path], path, self.version)
+            return type_of(self.types[path], path, self.version, self.inference, container=container)
         if kind in SIMPLE:
             return parse_type(SIMPLE[kind])
         if pa.types.is_decimal(kind):

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from pyspark_savepoint.formats.data_view import DataOutputView
-from pyspark_savepoint.formats.errors import StateNotFoundError, UnsupportedStateError, did_you_mean
+from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, UnsupportedStateError, did_you_mean
+from pyspark_savepoint.formats.io.filesystem import locate
 from pyspark_savepoint.formats.io.storage_options import StoragePath
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
@@ -20,6 +21,8 @@ from pyspark_savepoint.statebackends.model.state_column import unwrap
 from pyspark_savepoint.statebackends.model.timer_queue import TimerQueue, timer_queues
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
 from pyspark_savepoint.statebackends.tables.operator_table import operator_sources
+from pyspark_savepoint.statebackends.type_extraction.releases import Release
+from pyspark_savepoint.statebackends.type_extraction.words import TypeInference
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest
 
 
@@ -99,6 +102,37 @@ class OperatorTypes:
                 remedy=f"{did_you_mean(name, among)}; or name its type in option 'types'",
             )
         return among[name]
+
+
+def split_types_from(paths: Iterable[str], inferred: bool) -> tuple[str | None, tuple[str, ...]]:
+    """The savepoint that option ``typesFrom`` names, and jars and folders of class files, where types are inferred."""
+    savepoints: list[str] = []
+    classes: list[str] = []
+    for path in paths:
+        (classes if inferred and "#" not in path and _has_classes(path) else savepoints).append(path)
+    if len(savepoints) > 1:
+        raise OptionError(
+            "option 'typesFrom' names two savepoints",
+            found=", ".join(savepoints),
+            expected="one savepoint, beside jars and folders of class files",
+        )
+    return next(iter(savepoints), None), tuple(classes)
+
+
+def _has_classes(path: str) -> bool:
+    """Whether a path is a jar, or a folder that is no snapshot."""
+    if path.endswith(".jar"):
+        return True
+    filesystem, root = locate(path)
+    info = filesystem.info(root)
+    return info is not None and info.is_directory and filesystem.info(f"{root.rstrip('/')}/_metadata") is None
+
+
+def inference_of(request: WriteRequest) -> TypeInference | None:
+    """What infers types in words: the release that option ``inferredBy`` names; None where they are declared."""
+    if request.inferred_by is None:
+        return None
+    return TypeInference(Release.parse(request.inferred_by), request.class_path)
 
 
 def _fullest(metas: list[StateMetaInfoSnapshot]) -> StateMetaInfoSnapshot:

@@ -36,6 +36,10 @@ class WriteRequest:
     holds; ``ttl`` wraps states as Flink does with a time to live (all, or those of the columns that it
     names); ``key_group`` names a column that says the key group.
 
+    ``types_from`` is a savepoint, or a savepoint, ``#`` and an operator. ``inferred_by`` is the release of Flink that
+    infers ``types`` from classes, None where they are as declared; ``class_path`` are jars and folders of class
+    files.
+
     What only the fluent API asks for: ``header`` is the head of the stream that ``entries`` go to: its states have
     the numbers of the rows. ``fragment`` is ``token/name``: nothing is published, but ``_metadata`` of just this
     operator is left as ``.pending-token/name`` below the path, with its files beside it.
@@ -51,6 +55,8 @@ class WriteRequest:
     states: Mapping[str, str] = field(default_factory=dict)
     types: Mapping[str, str] = field(default_factory=dict)
     types_from: str | None = None
+    inferred_by: str | None = None
+    class_path: tuple[str, ...] = ()
     max_parallelism: int | None = None
     parallelism: int | None = None
     compression: str = "none"

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import json
 import os
 import pickle
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ from pyspark_savepoint.options.write_options import SavepointWriteOptions, write
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest
 
 NAMES = [
-    "path", "uid", "uidHash", "operatorName", "table", "state", "key", "states", "types", "typesFrom",
+    "path", "uid", "uidHash", "operatorName", "table", "state", "key", "states", "types", "typesFrom", "inferredBy",
     "maxParallelism", "parallelism", "compression", "ttl", "flinkVersion", "sortMemory", "keyGroup",
 ]  # fmt: skip
 
@@ -136,5 +138,21 @@ def test_any_options_are_parsed_or_refused(options: dict[str, str]) -> None:
 def test_paths_are_absolute_from_the_driver_on() -> None:
     """Tasks, and the process that commits, need not be where the write was planned."""
     parsed = parse(path="out/../sp", typesFrom="base#a//uid")
-    assert (parsed.path, parsed.types_from) == (os.path.abspath("sp"), os.path.abspath("base") + "#a//uid")
+    assert (parsed.path, parsed.types_from) == (os.path.abspath("sp"), (os.path.abspath("base") + "#a//uid",))
     assert parse(path="s3://bucket/sp").path == "s3://bucket/sp"
+
+
+def test_types_are_taken_from_a_savepoint_and_from_class_files(tmp_path: Path) -> None:
+    (tmp_path / "classes").mkdir()
+    (tmp_path / "sp").mkdir()
+    (tmp_path / "sp" / "_metadata").write_bytes(b"")
+    sources = [str(tmp_path / "sp"), str(tmp_path / "classes"), "/jobs/shop.jar", "s3://bucket/base#uid"]
+    given = parse(typesFrom=json.dumps(sources[:3]), inferredBy="2.2.1").request(False)
+    assert (given.types_from, given.class_path, given.inferred_by) == (sources[0], tuple(sources[1:3]), "2.2")
+    given = parse(typesFrom=sources[3]).request(False)
+    assert (given.types_from, given.class_path, given.inferred_by) == (sources[3], (), None)
+    assert parse(inferredBy="declared").request(False).inferred_by is None
+    assert "option 'inferredBy' is '2.4', expected 'declared', or one of 1.16" in problems(inferredBy="2.4")
+    assert "option 'inferredBy' is the release of Flink" in problems(typesFrom="/jobs/shop.jar")
+    with pytest.raises(OptionError, match="two savepoints"):
+        parse(typesFrom=json.dumps([sources[0], sources[3]]), inferredBy="2.2").request(False)

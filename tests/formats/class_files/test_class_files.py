@@ -136,7 +136,6 @@ def test_a_jar_is_like_a_folder(folder: Path, tmp_path: Path) -> None:
     classes = ClassPath([str(jar)])
     assert the(classes, "Color").enum_constants == ("RED", "GREEN", "BLUE")
     assert classes.find("miglab.Nobody") is None
-    classes.close()
 
 
 @pytest.mark.parametrize("name", ["../secret", "..secret", "a..b", "a/b", "", "a\0b", "/etc/passwd", "a.", "C:.x"])

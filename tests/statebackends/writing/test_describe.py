@@ -446,3 +446,48 @@ def test_descriptors_pickle_and_write_headers() -> None:
     read = KeyedBackendHeader.read(DataInputView(view.getvalue()))
     assert read.compressed
     assert read.states == described.header().states
+
+
+# -- types as a job infers them --------------------------------------------------------------------------------
+
+
+ORDER = pa.struct([("id", LONG), ("lines", pa.list_(TEXT))])
+WORDS = "POJO<com.shop.Order>(id LONG, lines LIST<STRING>)"
+INFERRED = "POJO<com.shop.Order>(id LONG, lines NULLABLE<LIST<NULLABLE<STRING>>>)"
+
+
+def test_types_are_declared_or_inferred() -> None:
+    assert state(ORDER, types={"x": WORDS}) == ("VALUE", WORDS)
+    assert state(ORDER, types={"x": WORDS}, inferred_by="2.2") == ("VALUE", INFERRED)
+    # The list or map of a state is its own; one that is a value is a class to Flink.
+    lists = pa.list_(ORDER)
+    assert state(lists, types={"x": f"LIST<{WORDS}>"}, inferred_by="2.2") == ("LIST", f"LIST<{INFERRED}>")
+    assert state(lists, types={"x": WORDS}, inferred_by="2.2") == ("LIST", f"LIST<{INFERRED}>")
+    assert state(lists, types={"x": f"LIST<{WORDS}>"}, states={"x": "value"}, inferred_by="2.2") == (
+        "VALUE",
+        f"NULLABLE<LIST<NULLABLE<{INFERRED}>>>",
+    )
+    maps = pa.map_(TEXT, ORDER)
+    assert state(maps, types={"x": f"MAP<STRING, {WORDS}>"}, inferred_by="2.2") == ("MAP", f"MAP<STRING, {INFERRED}>")
+    # Parts of columns, and columns that nobody names.
+    rows = pa.struct([("order", ORDER)])
+    assert state(rows, types={"x.order": WORDS}, inferred_by="2.2") == ("VALUE", f"ROW<order {INFERRED}>")
+    assert state(lists, inferred_by="2.2") == ("LIST", "LIST<ROW<id LONG, lines LIST<STRING>>>")
+    found = operator_state({"x": ORDER}, table="list", state="s", types={"x": WORDS}, inferred_by="2.2")
+    assert found.element.flink_type == INFERRED
+
+
+def test_what_a_release_leaves_to_kryo_is_refused() -> None:
+    with pytest.raises(TypeNotationError, match=r"option 'types', 'x': Flink 1\.20 leaves lines to Kryo") as caught:
+        state(ORDER, types={"x": WORDS}, inferred_by="1.20")
+    assert "2.0 and later have serializers for lists" in str(caught.value)
+
+
+def test_types_from_class_files(corpus: Path) -> None:
+    classes = (str(corpus / "migration" / "classes"),)
+    address = pa.struct([("street", TEXT), ("zip", INT)])
+    types = {"x": "miglab.Model$Addr"}
+    expected = ("VALUE", "POJO<miglab.Model$Addr>(street STRING, zip INT)")
+    assert state(address, types=types, inferred_by="2.2", class_path=classes) == expected
+    with pytest.raises(TypeNotationError, match="class files"):
+        state(address, types={"x": "POJO<miglab.Model$Addr>"})

@@ -1,0 +1,209 @@
+"""Which classes are POJOs to Flink, and which fields they have.
+
+A POJO is public, has a public constructor without arguments (an abstract class needs none), no methods called
+``readObject`` or ``writeObject``, and at least one field. Its fields are those of the class and its superclasses that
+are neither static nor transient, each name once; each is public, or has a public getter and a public setter: ``getX``,
+``isX`` or ``x`` of the field's type, ``setX`` or ``x_$eq`` that returns nothing or the class. Records need none of this
+but that they are public. Twins: ``TypeExtractor#analyzePojo``, ``#isValidPojoField``, ``#getAllDeclaredFields``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from pyspark_savepoint.formats.class_files import (
+    ClassType,
+    JavaClass,
+    JavaMethod,
+    JavaType,
+    PrimitiveType,
+    TypeVariable,
+)
+from pyspark_savepoint.formats.class_files.java_types import class_name
+from pyspark_savepoint.formats.data_view import DataOutputView
+from pyspark_savepoint.statebackends.type_extraction.hierarchy import Hierarchy, materialized, qualified
+from pyspark_savepoint.statebackends.type_extraction.known_classes import BOXES, TYPE_INFO
+from pyspark_savepoint.statebackends.type_extraction.releases import Release
+
+
+class Classes(Protocol):
+    """What is asked of classes around the one that is looked into."""
+
+    release: Release
+
+    def find(self, name: str) -> JavaClass | None:
+        """A class by its name."""
+        ...
+
+    def superclasses(self, kind: ClassType) -> tuple[ClassType, ...]:
+        """A class and those above it."""
+        ...
+
+    def expect_superclasses(self, kind: ClassType) -> bool:
+        """Whether a POJO may be below its superclasses."""
+        ...
+
+
+class DuplicateFieldError(Exception):
+    """Two classes of one hierarchy declare a field of the same name."""
+
+
+@dataclass(frozen=True, slots=True)
+class PojoField:
+    """A field, the class that declares it, and whether ``@TypeInfo`` stands at it."""
+
+    owner: str
+    name: str
+    type: JavaType
+    erased: JavaType
+    is_public: bool
+    has_factory: bool
+
+    @property
+    def key(self) -> bytes:
+        """What a snapshot says of the field: the class that declares it, and its name."""
+        view = DataOutputView()
+        view.write_utf(self.owner)
+        view.write_utf(self.name)
+        return view.getvalue()
+
+
+@dataclass(frozen=True, slots=True)
+class _Method:
+    """A public method, with the types of its class and erased."""
+
+    name: str
+    arguments: tuple[JavaType, ...]
+    returns: JavaType
+    erased_arguments: tuple[JavaType, ...]
+    erased_returns: JavaType
+
+
+def pojo_fields(extractor: Classes, kind: ClassType, around: Hierarchy) -> list[PojoField] | None:
+    """The fields of a class that is a POJO or a record; None where it is neither."""
+    found = extractor.find(kind.name)
+    if found is None or not found.is_public or not extractor.expect_superclasses(kind):
+        return None
+    above = [extractor.find(each.name) for each in extractor.superclasses(kind)]
+    classes = [each for each in above if each is not None]
+    fields = _declared_fields(classes)
+    is_record = extractor.release.has_records and found.is_record
+    if not fields:
+        return None
+    if is_record:
+        return fields
+    methods = _public_methods(extractor, classes)
+    if not all(field.is_public or _has_accessors(extractor, field, found, methods, around) for field in fields):
+        return None
+    if any(method.name in ("readObject", "writeObject") for each in classes for method in each.methods):
+        return None
+    return fields if _has_constructor(found) else None
+
+
+def _has_constructor(found: JavaClass) -> bool:
+    """Whether values can be made; of an abstract class only subclasses are."""
+    for constructor in found.constructors:
+        if not constructor.erased.arguments:
+            return constructor.is_public
+    return found.is_abstract
+
+
+def _declared_fields(classes: list[JavaClass]) -> list[PojoField]:
+    fields: dict[str, PojoField] = {}
+    for declaring in classes:
+        for field in declaring.fields:
+            if field.is_static or field.is_transient:
+                continue
+            if field.name in fields:
+                raise DuplicateFieldError(field.name)
+            fields[field.name] = PojoField(
+                declaring.name,
+                field.name,
+                qualified(field.type, declaring),
+                field.erased,
+                field.is_public,
+                any(annotation.name == TYPE_INFO for annotation in field.annotations),
+            )
+    return list(fields.values())
+
+
+def _public_methods(extractor: Classes, classes: list[JavaClass]) -> dict[str, list[_Method]]:
+    """As ``Class.getMethods``, by name without case and underscores; what is overridden is left out."""
+    found: dict[str, list[_Method]] = {}
+    seen: set[tuple[object, ...]] = set()
+    for declaring in (*classes, *_interfaces(extractor, classes)):
+        for method in declaring.methods:
+            if not method.is_public or (declaring.is_interface and method.is_static) or method.name[0] == "<":
+                continue
+            made = _method(method, declaring)
+            mark = (made.name, made.erased_arguments, made.erased_returns)
+            if mark not in seen:
+                seen.add(mark)
+                found.setdefault(_plain_method(made.name), []).append(made)
+    return found
+
+
+def _interfaces(extractor: Classes, classes: list[JavaClass]) -> Iterator[JavaClass]:
+    """The interfaces of classes, each once, as far as there are class files of them."""
+    waiting, seen = [kind.name for each in classes for kind in each.interfaces], set()
+    while waiting:
+        name = waiting.pop(0)
+        found = extractor.find(name) if name not in seen else None
+        seen.add(name)
+        if found is not None:
+            yield found
+            waiting += [kind.name for kind in found.interfaces]
+
+
+def _method(method: JavaMethod, declaring: JavaClass) -> _Method:
+    return _Method(
+        method.name,
+        tuple(qualified(kind, declaring) for kind in method.signature.arguments),
+        qualified(method.signature.returns, declaring),
+        method.erased.arguments,
+        method.erased.returns,
+    )
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "")
+
+
+def _plain_method(name: str) -> str:
+    """As :func:`_plain`; a Scala setter keeps the ``_`` of ``x_$eq``."""
+    return re.sub(r"\$eq$", "_$eq", _plain(name)) if name.endswith("_$eq") else _plain(name)
+
+
+def _has_accessors(
+    extractor: Classes,
+    field: PojoField,
+    found: JavaClass,
+    methods: dict[str, list[_Method]],
+    around: Hierarchy,
+) -> bool:
+    """Whether a field that is not public has a getter and a setter."""
+    variable = field.type if isinstance(field.type, TypeVariable) else None
+    kind = materialized(around, variable, extractor.find) if variable is not None else field.type
+    erased = field.erased
+    boxed = BOXES[erased.name] if isinstance(erased, PrimitiveType) else class_name(erased)
+
+    def fits(generic: JavaType, raw: JavaType) -> bool:
+        return generic == kind or class_name(raw) == boxed or (variable is not None and generic == variable)
+
+    name = _plain(field.name)
+    getter = any(
+        not method.arguments and fits(method.returns, method.erased_returns)
+        for known in (f"get{name}", f"is{name}", name)
+        for method in methods.get(known, ())
+    )
+    setter = any(
+        len(method.arguments) == 1
+        and fits(method.arguments[0], method.erased_arguments[0])
+        and class_name(method.erased_returns) in ("void", found.name)
+        for known in (f"set{name}", f"{name}_$eq")
+        for method in methods.get(known, ())
+    )
+    return getter and setter

@@ -1,0 +1,74 @@
+"""What releases of Flink infer differently from the same class.
+
+=======  ==========================================================================================
+since    change
+=======  ==========================================================================================
+1.19     Java records are POJOs; before, Kryo's
+2.0      fields of type List, Collection, Iterable, Map and Set whose arguments are classes without arguments have
+         serializers of their own; before, Kryo's
+2.1      ``Variant`` has a serializer of its own
+2.3      so has ``Bitmap``
+=======  ==========================================================================================
+
+1.16 is the oldest that is reproduced, 2.3 the newest.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.serializers.notation.names import Flink
+
+#: What is no release: types are serializers, word by word.
+DECLARED = "declared"
+#: Every release whose inference is known, oldest first.
+RELEASES: tuple[Flink, ...] = ((1, 16), (1, 17), (1, 18), (1, 19), (1, 20), (2, 0), (2, 1), (2, 2), (2, 3))
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A release by its first two numbers."""
+
+    version: Flink
+
+    @classmethod
+    def parse(cls, text: str) -> Release:
+        """The release that a text names, such as 2.2 or 1.20.5; OptionError for one that is not known.
+
+        >>> str(Release.parse("1.20.5"))
+        '1.20'
+        """
+        match = re.fullmatch(r"\s*([0-9])\.([0-9]{1,2})(?:\.[0-9]{1,3})?\s*", text)
+        version = (int(match[1]), int(match[2])) if match else None
+        if version not in RELEASES:
+            raise OptionError(
+                "types are inferred as a release of Flink does, and this one is not known",
+                expected=f"one of {', '.join(str(cls(known)) for known in RELEASES)}",
+                found=text,
+            )
+        return cls(version)
+
+    def __str__(self) -> str:
+        return f"{self.version[0]}.{self.version[1]}"
+
+    @property
+    def has_records(self) -> bool:
+        """Whether Java records are POJOs."""
+        return self.version >= (1, 19)
+
+    @property
+    def has_collections(self) -> bool:
+        """Whether lists, maps and sets of plain classes have serializers of their own."""
+        return self.version >= (2, 0)
+
+    @property
+    def has_variant(self) -> bool:
+        """Whether ``Variant`` is there."""
+        return self.version >= (2, 1)
+
+    @property
+    def has_bitmap(self) -> bool:
+        """Whether ``Bitmap`` is there."""
+        return self.version >= (2, 3)

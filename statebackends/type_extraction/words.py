@@ -1,0 +1,232 @@
+"""Types in words, as a release infers them from the classes that the words stand for.
+
+``POJO<com.shop.Order>(id LONG, lines LIST<STRING>)`` stands for a class with public fields ``Long id`` and
+``List<String> lines``; of that class Flink 2.2 infers ``lines NULLABLE<LIST<NULLABLE<STRING>>>``, and 1.20 Kryo. So
+words become Java types and classes, and the type extraction does the rest. What no class stands for (NULLABLE, Avro,
+SQL's data, Scala's) stays as it is, and so does a simple type by itself: LOCAL_DATE is ``Types.LOCAL_DATE``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from pyspark_savepoint.formats.class_files import ArrayType, ClassPath, ClassType, JavaClass, JavaType, parse_field_type
+from pyspark_savepoint.formats.class_files.java_types import class_name
+from pyspark_savepoint.formats.errors import OptionError, TypeNotationError
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.basic.enums import EnumSerializer
+from pyspark_savepoint.formats.serializers.composite.collections import (
+    GenericArraySerializer,
+    ListSerializer,
+    MapSerializer,
+    SetSerializer,
+)
+from pyspark_savepoint.formats.serializers.composite.java_classes import CLASSES, java_class
+from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
+from pyspark_savepoint.formats.serializers.composite.row import RowSerializer
+from pyspark_savepoint.formats.serializers.composite.tuples import TupleSerializer, tuple_class
+from pyspark_savepoint.formats.serializers.composite.wrappers import EitherSerializer, NullableSerializer
+from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
+from pyspark_savepoint.formats.serializers.notation.names import Flink
+from pyspark_savepoint.formats.serializers.notation.notation import DEFAULT_VERSION, parse_type
+from pyspark_savepoint.formats.serializers.notation.parser import JavaName
+from pyspark_savepoint.statebackends.type_extraction.extractor import Extracted, TypeExtractor
+from pyspark_savepoint.statebackends.type_extraction.known_classes import (
+    EITHER,
+    LISTS,
+    MAP,
+    ROW,
+    SET,
+    enum,
+    made_up,
+    public_field,
+)
+from pyspark_savepoint.statebackends.type_extraction.releases import Release
+
+COLLECTIONS: Mapping[type[TypeSerializer], str] = {
+    ListSerializer: LISTS[0],
+    MapSerializer: MAP,
+    SetSerializer: SET,
+    EitherSerializer: EITHER,
+}
+
+
+class TypeInference:
+    """Types in words as a release infers them; ``class_path`` are jars and folders of the job's class files."""
+
+    def __init__(self, release: Release, class_path: tuple[str, ...] = ()) -> None:
+        self.release = release
+        self.classes = ClassPath(class_path)
+        self.extractor = TypeExtractor(release, self.classes)
+        self._extracted: set[TypeSerializer] = set()
+
+    def parse(self, text: str, version: Flink = DEFAULT_VERSION, *, container: bool = False) -> TypeSerializer:
+        """The type of a text; names of classes are those of class files, with type arguments where they have some.
+
+        ``container`` says that a list or map at the top is the state's own, which no class decides.
+        """
+        declared = parse_type(text, max(version, self.release.version), self._of_class)
+        return self.infer(declared, container=container)
+
+    def written(self, text: str, version: Flink, *, container: bool = False) -> TypeSerializer:
+        """The type of a text, for values that are written; TypeNotationError where Kryo would write some of them."""
+        found = self.parse(text, version, container=container)
+        for path, part in _kryo_parts(found, ()):
+            since = "" if self.release.has_collections else "; 2.0 and later have serializers for lists, maps and sets"
+            raise TypeNotationError(
+                f"Flink {self.release} leaves {'.'.join(path) or 'this type'} to Kryo, whose values are not written",
+                found=part.flink_type,
+                expected="a type that the release infers a serializer for",
+                remedy=f"declare its type in the job, and here: option 'inferredBy' 'declared'{since}",
+            )
+        return found
+
+    def _of_class(self, java: JavaName) -> TypeSerializer:
+        found = self.extractor.of(_class_type(java))
+        self._extracted.add(found)
+        return found
+
+    def infer(self, declared: TypeSerializer, *, container: bool = False) -> TypeSerializer:
+        """What the release infers where a type in words stands for classes."""
+        if container and type(declared) in (ListSerializer, MapSerializer):
+            nested = tuple(self.infer(part) for part in declared.children)
+            return replace(declared, nested=nested)  # type: ignore[call-arg]
+        if declared in self._extracted or not _is_class(declared):
+            return self._explicit(declared)
+        found = _Words(self).infer(declared)
+        self._compare(declared, found)
+        return found
+
+    def _explicit(self, declared: TypeSerializer) -> TypeSerializer:
+        """A type that no class decides, with what classes decide inside of it."""
+        if declared in self._extracted or not isinstance(declared, NullableSerializer | RowSerializer):
+            return declared
+        return replace(declared, nested=tuple(self._inside(part) for part in declared.children))
+
+    def _inside(self, part: TypeSerializer) -> TypeSerializer:
+        if isinstance(part, PojoSerializer):
+            return self.infer(part)
+        if type(part) in (ListSerializer, MapSerializer, SetSerializer):
+            return replace(part, nested=tuple(self._inside(inner) for inner in part.children))  # type: ignore[call-arg]
+        return self._explicit(part)
+
+    def _compare(self, declared: TypeSerializer, found: TypeSerializer) -> None:
+        """Words that name the fields of a class whose file is there must be right."""
+        if all(self.classes.find(pojo.class_name) is None for pojo in _pojos(declared)):
+            return
+        words = _Words(self, by_words=True).infer(declared)
+        if words.flink_type != found.flink_type:
+            raise OptionError(
+                "a class file has other fields than the type in words",
+                expected=found.flink_type,
+                found=words.flink_type,
+                remedy="leave the fields out: POJO<com.shop.Order> takes those of the class file",
+            )
+
+
+class _Words:
+    """One type in words: the classes that it stands for."""
+
+    def __init__(self, inference: TypeInference, by_words: bool = False) -> None:
+        self.inference = inference
+        self.by_words = by_words
+        self.made: dict[str, JavaClass] = {}
+        self.subclasses: dict[str, PojoSerializer] = {}
+        self.declared: dict[str, Extracted] = {}
+
+    def infer(self, declared: TypeSerializer) -> TypeSerializer:
+        kind = self.java_type(declared)
+        extractor = TypeExtractor(self.inference.release, self.find, self.declared)
+        return self.with_subclasses(extractor.of(kind))
+
+    def find(self, name: str) -> JavaClass | None:
+        known = self.inference.classes.find(name)
+        return self.made.get(name, known) if self.by_words else known or self.made.get(name)
+
+    def java_type(self, words: TypeSerializer) -> JavaType:
+        """The type of a field that the words stand for."""
+        if words in self.inference._extracted:
+            return self.declare(words)
+        if isinstance(words, PojoSerializer):
+            return self.pojo(words)
+        if type(words) is EnumSerializer:
+            self.made[words.enum_class] = enum(words.enum_class, words.constants)
+            return ClassType(words.enum_class)
+        arguments = tuple(map(self.java_type, words.children)) if _is_class(words) else ()
+        if isinstance(words, TupleSerializer):
+            plain = ClassType(tuple_class(len(arguments)), arguments)
+            if words.class_name == plain.name:
+                return plain
+            self.made[words.class_name] = made_up(words.class_name, superclass=plain)
+            return ClassType(words.class_name)
+        if isinstance(words, GenericArraySerializer) and words.component_class in _erasures(arguments[0], words):
+            return ArrayType(arguments[0])
+        if type(words) in COLLECTIONS:
+            return ClassType(COLLECTIONS[type(words)], arguments)
+        if isinstance(words, RowSerializer):
+            return ClassType(ROW)
+        name = CLASSES.get(words.flink_type)
+        if name is not None:
+            return parse_field_type(name.replace(".", "/")) if name.startswith("[") else ClassType(name)
+        return self.declare(self.inference._explicit(words))
+
+    def pojo(self, words: PojoSerializer) -> JavaType:
+        """A class with public fields."""
+        name = words.class_name
+        if name not in self.made:
+            self.made[name] = made_up(name)
+            fields = [public_field(field.name, self.java_type(field.serializer)) for field in words.fields]
+            self.made[name] = made_up(name, fields)
+            self.subclasses[name] = words
+        elif self.subclasses.get(name, words) != words:
+            raise OptionError(f"two types in words are of class {name}, with other fields", found=words.flink_type)
+        return ClassType(name)
+
+    def declare(self, serializer: TypeSerializer) -> JavaType:
+        """A serializer that stays, where a Java type stands."""
+        name = f"{len(self.declared)}#"
+        self.declared[name] = Extracted(serializer, java_class(serializer) or "java.lang.Object")
+        return ClassType(name)
+
+    def with_subclasses(self, found: TypeSerializer) -> TypeSerializer:
+        """The subclasses of a POJO are what the words say of them: no class names them."""
+        words = self.subclasses.get(found.class_name) if isinstance(found, PojoSerializer) else None
+        if not isinstance(found, PojoSerializer) or words is None or not words.subclasses:
+            return found
+        registered, others = (
+            tuple(replace(member, serializer=self.inference.infer(member.serializer)) for member in members)
+            for members in (words.registered, words.others)
+        )
+        return replace(found, registered=registered, others=others)
+
+
+def _kryo_parts(serializer: TypeSerializer, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], TypeSerializer]]:
+    if isinstance(serializer, KryoSerializer):
+        yield path, serializer
+    names = [field.name for field in serializer.fields] if isinstance(serializer, PojoSerializer) else []
+    for place, part in enumerate(serializer.children):
+        yield from _kryo_parts(part, (*path, names[place]) if place < len(names) else path)
+
+
+def _class_type(java: JavaName) -> ClassType:
+    return ClassType(java.name, tuple(map(_class_type, java.arguments)))
+
+
+def _is_class(words: TypeSerializer) -> bool:
+    """Whether Java's classes decide what the words stand for, and not the words alone."""
+    if isinstance(words, PojoSerializer | TupleSerializer | GenericArraySerializer):
+        return True
+    return type(words) in COLLECTIONS and "Scala" not in words.snapshot_class
+
+
+def _erasures(component: JavaType, words: GenericArraySerializer) -> tuple[str | None, ...]:
+    """What the class of an array's elements may be called."""
+    return class_name(component), java_class(words.nested[0])
+
+
+def _pojos(serializer: TypeSerializer) -> Iterator[PojoSerializer]:
+    if isinstance(serializer, PojoSerializer):
+        yield serializer
+    for part in serializer.children:
+        yield from _pojos(part)
