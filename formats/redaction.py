@@ -48,12 +48,14 @@ _FORMS = re.compile(
             # user:password@, and where a user has no place, user@; in abfss:// it is the container.
             r"(?P<url>://)[^/\s@:]{0,256}:(?!\d{1,5}/)[^\s@]{1,512}@",
             r"(?P<user>\b(?:s3[anp]?|gs|gcs|https?)://)[^/\s@]{1,512}@",
+            # Buckets have no ports: this is the beginning of a secret with a slash in it.
+            r"(?P<bucket>\b(?:s3[anp]?|gs|gcs)://)[^/\s@:]{1,256}:[^\s\"']{1,512}",
         )
     ),
     re.IGNORECASE | re.DOTALL,
 )
 #: A text without any of these has none of the forms.
-SIGNS = ("=", "%3d", '"', "<a", "authorization", "bearer", "sharedkey", "-----begin", "akia", "asia", "@")
+SIGNS = ("=", "%3d", '"', "<a", "authorization", "bearer", "sharedkey", "-----begin", "akia", "asia", "@", "://")
 
 
 class _Held:

@@ -135,10 +135,14 @@ class SnapshotLocation:
             return self.filesystem, *changelogs[0]
         if not self.allow_outside:
             raise self._outside(recorded, parts)
+        return (*self._locate_outside(recorded), None)
+
+    def _locate_outside(self, recorded: str) -> tuple[SnapshotFileSystem, str]:
+        """A recorded path wherever it is; a store is not given keys that are for another one."""
         filesystem, path = locate(recorded)
         if isinstance(filesystem, ArrowFileSystem):
             filesystem = replace(filesystem, options=self.options, recorded=filesystem != self.filesystem)
-        return filesystem, path, None
+        return filesystem, path
 
     def _path_here(self, recorded: str) -> str | None:
         """A recorded path on the snapshot's own file system; None when it is on another, or on one unknown."""
