@@ -144,7 +144,6 @@ _OF_FUNCTIONS = {
         "StateBootstrapFunction",
         "WindowReaderFunction",
     ),
-    "more_triggers": ("ContinuousEventTimeTrigger", "ContinuousProcessingTimeTrigger", "DeltaTrigger"),
     "state_descriptors": (
         "AggregateFunction",
         "AggregatingStateDescriptor",
@@ -156,11 +155,14 @@ _OF_FUNCTIONS = {
         "UpdateType",
         "ValueStateDescriptor",
     ),
-    "timeout_trigger": ("ProcessingTimeoutTrigger",),
     "triggers": (
+        "ContinuousEventTimeTrigger",
+        "ContinuousProcessingTimeTrigger",
         "CountTrigger",
+        "DeltaTrigger",
         "EventTimeTrigger",
         "ProcessingTimeTrigger",
+        "ProcessingTimeoutTrigger",
         "PurgingTrigger",
         "Trigger",
         "TriggerResult",

@@ -19,7 +19,7 @@ records below: no class is looked up, no code of the stream's choice runs, nothi
     Field   := u8 code  utf name  (code L or [: string object, the signature)
     Annotation := (Content | 77 u8 bytes | 7A i32 bytes)*  78
 
-Twin: ``java.io.ObjectInputStream``. The input is hostile: lengths are checked against the bytes that are left,
+Java: ``java.io.ObjectInputStream``. The input is hostile: lengths are checked against the bytes that are left,
 nesting and inheritance are bounded, and references share what they refer to, so that no stream grows when read.
 """
 

@@ -83,7 +83,7 @@ def elide(text: str, limit: int) -> str:
     """Return the text in at most ``limit`` bytes of UTF-8: what is longer loses its middle.
 
     >>> elide("/checkpoints/" + "x" * 100 + "/_metadata", 40)
-    '/checkpoints/[84 bytes]xxxxx/_metadata'
+    '/checkpoints/x[94 bytes]xxxxx/_metadata'
     """
     encoded = text.encode("utf-8", "backslashreplace")
     if len(encoded) <= limit:

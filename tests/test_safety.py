@@ -31,7 +31,7 @@ IMPORTS_BY_NAME = {"connector/__init__.py": 1, "formats/serializers/families.py"
 #: Where an attribute's name is a variable: each takes it from literals of its own callers.
 ATTRIBUTES_BY_NAME = {
     "connector/__init__.py": 1,  # the lazy public names
-    "formats/keyed/block_parts.py": 2,  # the parts of an entry
+    "formats/keyed/keyed_block.py": 2,  # the parts of an entry
     "formats/keyed/heap_stream.py": 1,  # starts or stops
     "formats/rocksdb/entries.py": 1,  # the parts of an entry
     "formats/rocksdb/keyed_stream.py": 1,  # the parts of an entry

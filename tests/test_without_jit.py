@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SERIALIZERS = {
-    "basic": ("arrays", "bigs", "strings", "temporal"),
+    "basic": ("arrays", "java_math", "strings", "temporal"),
     "composite": ("collections", "pojo"),
     "runtime": ("windows",),
     "sql": ("rowdata",),

@@ -19,7 +19,7 @@ from pyspark_savepoint.functions.function_pickles import copy_of
 from pyspark_savepoint.functions.processing_tasks import ReadTask
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.schema import arrow_schema
-from pyspark_savepoint.source.partitions import default_parallelism
+from pyspark_savepoint.source.reader import default_parallelism
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.processing.api.functions import KeyedStateReaderFunction, WindowReaderFunction
 from pyspark_savepoint.statebackends.processing.api.state_descriptors import AggregateFunction

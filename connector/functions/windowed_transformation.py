@@ -1,6 +1,6 @@
 """Windows of bootstrapped records: their trigger, their evictor, and what is kept of their elements.
 
-Twin: ``WindowedStateTransformation``.
+Flink: ``WindowedStateTransformation``.
 """
 
 from __future__ import annotations

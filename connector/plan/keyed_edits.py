@@ -24,7 +24,7 @@ from pyspark_savepoint.formats.errors import (
 from pyspark_savepoint.formats.io.filesystem import LocalFileSystem
 from pyspark_savepoint.formats.io.storage_options import OPTION
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
-from pyspark_savepoint.formats.metadata.key_groups_handles import KeyGroupsStateHandle
+from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsStateHandle
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.changes import has_channel_state
 from pyspark_savepoint.formats.snapshot.publication import Staging

@@ -12,32 +12,48 @@ Flink: ``SavepointReader``, ``SavepointWriter``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
+from pyspark_savepoint.catalog.namespaces import create_tables, drop_tables
+from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.io.storage_options import OPTION
 from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint as Snapshot
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.paths import located, reached
+from pyspark_savepoint.plan.keyed_edits import with_keys_deleted, with_states
+from pyspark_savepoint.plan.merged_operators import merged_operator
+from pyspark_savepoint.plan.operator_plan import OperatorPlan, OperatorRows
 from pyspark_savepoint.plan.savepoint_plan import OperatorRef, SavepointPlan, identifier_of
-from pyspark_savepoint.savepoint.insights import SavepointInsights
-from pyspark_savepoint.savepoint.savepoint_edits import SavepointEdits
-from pyspark_savepoint.savepoint.savepoint_tables import SavepointTables
-from pyspark_savepoint.statebackends.writing.planning.write_request import DEFAULT_MAX_PARALLELISM
+from pyspark_savepoint.plan.state_inputs import put_rows, put_state, put_table
+from pyspark_savepoint.savepoint.display import html_tree, text_tree
+from pyspark_savepoint.statebackends.writing.planning.write_request import (
+    BROADCAST,
+    DEFAULT_MAX_PARALLELISM,
+    KEYED_STATE,
+    LIST,
+    TIMERS,
+    UNION,
+    WINDOW_STATE,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
     from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
     from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph
     from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job
+    from pyspark_savepoint.statebackends.processing.api.functions import KeyedStateReaderFunction, WindowReaderFunction
+    from pyspark_savepoint.statebackends.processing.api.state_descriptors import AggregateFunction
 
+NAMES = ("operator_uid", "operator_uid_hash", "operator_name", "table", "state")
 NO_OPTIONS: Mapping[str, str] = MappingProxyType({})
 
 
-class Savepoint(SavepointTables, SavepointEdits, SavepointInsights):
+class Savepoint:
     """A savepoint or checkpoint; immutable: every change gives another one, and :meth:`write` writes it.
 
     Operators are named by uid, by uid hash (32 hex digits), or by an OperatorIdentifier.
@@ -73,6 +89,317 @@ class Savepoint(SavepointTables, SavepointEdits, SavepointInsights):
         """
         check_parallelism(max_parallelism, 1)
         return cls(spark, SavepointPlan(max_parallelism=max_parallelism))
+
+    # -- tables ----------------------------------------------------------------------------------------------
+
+    def table(self, **options: Any) -> DataFrame:
+        """Any table of the snapshot, by the options of the data source."""
+        return (
+            self.spark.read.format("savepoint")
+            .options(**{**self.options, **to_options(options)})
+            .load(self._read_path())
+        )
+
+    def states(self) -> DataFrame:
+        """One row per state: where it is, what it is, and the options that read it."""
+        return self.table(table="states")
+
+    def operators(self) -> DataFrame:
+        """One row per operator: name, uid, hash, parallelism, max parallelism, bytes."""
+        return self.table(table="metadata")
+
+    def metadata(self) -> DataFrame:
+        """The same as :meth:`operators`, by the name of the table (FLIP-512)."""
+        return self.table(table="metadata")
+
+    def keyed_state(self, uid: OperatorRef, **options: Any) -> DataFrame:
+        """Every key once, with a column for each state."""
+        return self.table(**self._named(uid), table="keyed_state", **options)
+
+    def window_state(self, uid: OperatorRef, **options: Any) -> DataFrame:
+        """Every key and window once, with a column for each state."""
+        return self.table(**self._named(uid), table="window_state", **options)
+
+    def timers(self, uid: OperatorRef, **options: Any) -> DataFrame:
+        """Every timer."""
+        return self.table(**self._named(uid), table="timers", **options)
+
+    def list_state(self, uid: OperatorRef, name: str, **options: Any) -> DataFrame:
+        """The elements of a list state of the operator (split over its subtasks)."""
+        return self.table(**self._named(uid), table="operator_state", state=name, **options)
+
+    def union_state(self, uid: OperatorRef, name: str, **options: Any) -> DataFrame:
+        """The elements of a union list state of the operator."""
+        return self.table(**self._named(uid), table="operator_state", state=name, **options)
+
+    def broadcast_state(self, uid: OperatorRef, name: str, **options: Any) -> DataFrame:
+        """The entries of a broadcast state: key and value."""
+        return self.table(**self._named(uid), table="operator_state", state=name, **options)
+
+    def _named(self, uid: OperatorRef | None) -> dict[str, str]:
+        """The options that name an operator, where there is one; OperatorNotFoundError names the nearest."""
+        return {} if uid is None else {"uidHash": self.plan.operator(uid).identifier.operator_id.hex}
+
+    # -- functions -------------------------------------------------------------------------------------------
+
+    def read_keyed_state(
+        self, uid: OperatorRef, function: KeyedStateReaderFunction, schema: str | StructType, **options: Any
+    ) -> DataFrame:
+        """What a reader function yields of every key, with all of its states and timers.
+
+        ``schema`` is that of the rows, such as ``key int, timers array<bigint>``; ``options`` are those of a read
+        (``keys``, ``key_groups``, ``parallelism`` ...). Types of states come from the snapshot.
+        """
+        from pyspark_savepoint.functions.reader_functions import read_keyed_state
+
+        return read_keyed_state(self.spark, *self._named_options(uid, options), function, schema)
+
+    def read_window(
+        self,
+        uid: OperatorRef,
+        function: WindowReaderFunction,
+        schema: str | StructType,
+        *,
+        aggregate: AggregateFunction[Any, Any, Any] | None = None,
+        **options: Any,
+    ) -> DataFrame:
+        """What a reader function yields of every key and window: its contents, states and timers.
+
+        With the job's ``aggregate`` the contents are its result, without it the accumulator.
+        """
+        from pyspark_savepoint.functions.reader_functions import read_window
+
+        return read_window(self.spark, *self._named_options(uid, options), function, schema, aggregate)
+
+    def _named_options(self, uid: OperatorRef, options: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+        return self._read_path(), {**self.options, **to_options(options), **self._named(uid)}
+
+    def _read_path(self) -> str:
+        if self.path is None:
+            raise OptionError(
+                "this savepoint is not written yet, so it has no tables and no state to read",
+                remedy="read from what write(path) returns",
+            )
+        return self.path
+
+    # -- what is in here, how big, how skewed ------------------------------------------------------------------
+
+    def sizes(self, uid: OperatorRef | None = None, **options: Any) -> DataFrame:
+        """Entries and bytes of every state in every key group, of one operator or of all; nothing is decoded."""
+        return self.table(table="sizes", **self._named(uid), **options)
+
+    def heaviest_keys(self, uid: OperatorRef | None = None, n: int = 20, **options: Any) -> DataFrame:
+        """The ``n`` keys (and windows) of every state that take the most bytes, heaviest first."""
+        from pyspark.sql import Window
+        from pyspark.sql import functions as F  # noqa: N812
+
+        found = self.table(table="heaviest_keys", top=n, **self._named(uid), **options)
+        ranks = Window.partitionBy("operator_uid_hash", "table", "state").orderBy(F.desc("bytes"), "key", "window")
+        ranked = found.withColumn("rank", F.row_number().over(ranks))
+        return ranked.where(F.col("rank") <= n).orderBy("operator_uid", "operator_uid_hash", "table", "state", "rank")
+
+    def verify(self, uid: OperatorRef | None = None, **options: Any) -> DataFrame:
+        """Walk every byte of every state, of one operator or of all: one row per state and subtask, errors first.
+
+        ``status`` is ``ok``, ``warning`` or ``error``; ``note`` says what was found, and what nobody but the user's
+        code can check. Errors are rows, not exceptions.
+        """
+        from pyspark.sql import functions as F  # noqa: N812
+
+        found = self.table(table="verification", **self._named(uid), **options)
+        worst = F.when(F.col("status") == "error", 0).when(F.col("status") == "warning", 1).otherwise(2)
+        return found.orderBy(worst, "operator_uid", "operator_uid_hash", "table", "state", "subtask", "first_key_group")
+
+    def ttl_ages(self, uid: OperatorRef | None = None, **options: Any) -> DataFrame:
+        """How many units of states with a time to live were last accessed how long before the snapshot."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        found = self.table(table="ttl_ages", **self._named(uid), **options)
+        grouped = found.groupBy(*NAMES, "from_seconds", "to_seconds", "snapshot_time", "note").agg(
+            F.sum("units").alias("units"), F.min("oldest").alias("oldest"), F.max("newest").alias("newest")
+        )
+        order = ["operator_uid", "operator_uid_hash", "table", "state", "from_seconds"]
+        columns = [*NAMES, "from_seconds", "to_seconds", "units", "oldest", "newest", "snapshot_time", "note"]
+        return grouped.select(*columns).orderBy(*order)
+
+    # -- as a database -----------------------------------------------------------------------------------------
+
+    def create_tables(self, prefix: str | None = None) -> list[str]:
+        """A namespace for every operator and a view for each of its tables: their names, as SQL has them.
+
+        ``SELECT * FROM accounts.keyed_state``, ``currency_converter.rates``, ``savepoint.sizes``; ``prefix`` stands
+        before the names of operators, and in place of ``savepoint``. What was made of this snapshot before is made
+        anew; StateExistsError where a namespace is somebody else's.
+        """
+        return create_tables(self.spark, self.table(table="states"), self._read_path(), self.options, prefix)
+
+    def drop_tables(self) -> list[str]:
+        """Drop all that :meth:`create_tables` made of this snapshot: the namespaces that are gone."""
+        return drop_tables(self.spark, self._read_path())
+
+    # -- what has changed --------------------------------------------------------------------------------------
+
+    def diff(self, newer: Savepoint, uid: str | None = None, **chosen: Any) -> DataFrame:
+        """What has changed from this snapshot to another: in numbers, or of one operator row by row.
+
+        ``chosen``: ``table`` and ``state``, as :func:`pyspark_savepoint.diff` takes them.
+        """
+        from pyspark_savepoint.savepoint.differences import diff
+
+        return diff(self, newer, uid, **chosen)
+
+    # -- how it looks ------------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        return text_tree(self.plan, self.path)
+
+    def _repr_html_(self) -> str:
+        return html_tree(self.plan, self.path, self.options)
+
+    # -- operators -------------------------------------------------------------------------------------------
+
+    def with_operator(
+        self,
+        uid: OperatorRef,
+        source: DataFrame | Savepoint | OperatorRows | None = None,
+        *,
+        key: str | Sequence[str] | None = None,
+        name: str | None = None,
+        **options: Any,
+    ) -> Savepoint:
+        """With one operator more.
+
+        ``source``: a DataFrame of its keyed state, a row for each key and a column for each state; what user functions
+        make of records (OperatorTransformation); another savepoint, whose operator of this uid is taken over as it is;
+        or none, for an operator that is given state by other calls.
+        ``key`` is the column of the key, or several; ``name`` the operator's name, which Flink 2 records; ``options``
+        are those of a write (``states``, ``types``, ``ttl`` ...). StateExistsError where the operator is there.
+        """
+        from pyspark.sql import DataFrame
+
+        if isinstance(source, Savepoint):
+            return self._planned(self.plan.taken(source.plan, uid))
+        new = self.plan.new_operator(identifier_of(uid), name)
+        plan = self.plan.with_new(new)
+        if source is None:
+            return self._planned(plan)
+        if isinstance(source, DataFrame):
+            changed = put_table(new, source, KEYED_STATE, {"key": key, **options})
+        elif not hasattr(source, "operator_tables"):
+            raise OptionError(
+                "this is no state that an operator could have",
+                operator=new.label,
+                expected="a DataFrame, another savepoint, or what a transformation ends with",
+                found=type(source).__name__,
+                remedy="OperatorTransformation.bootstrap_with(df).key_by('id').transform(function); windows end with "
+                "reduce, aggregate or process",
+            )
+        else:
+            changed = put_rows(new, source, options)
+        return self._planned(plan.with_changed(new, changed))
+
+    def remove_operator(self, uid: OperatorRef) -> Savepoint:
+        """Without an operator and all its state."""
+        return self._planned(self.plan.without(self.plan.operator(uid)))
+
+    def change_operator_identifier(self, old: OperatorRef, new: OperatorRef) -> Savepoint:
+        """With an operator under another uid, or uid hash."""
+        return self._planned(self.plan.with_identifier(self.plan.operator(old), identifier_of(new)))
+
+    def copy_operator(self, uid: OperatorRef, new: OperatorRef) -> Savepoint:
+        """With an operator a second time, under another uid: to be split, by states or by keys.
+
+        ``sp.copy_operator("a", "b").remove_state("a", "x").remove_state("b", "y")``
+        """
+        copied = SavepointPlan().taken(self.plan, uid)
+        return self._planned(self.plan.merged(copied.with_identifier(copied.operators[0], identifier_of(new))))
+
+    def merge_operator(self, uid: OperatorRef, *, into: OperatorRef) -> Savepoint:
+        """Move an operator's keyed state and timers into another, byte for byte, and drop it.
+
+        States go by name: those that both have are of the same type, or renamed before, and no key is in both.
+        OptionError where types, keys or max parallelism differ; UnsupportedStateError where operator state would be
+        lost. Writing raises DuplicateKeyError for an entry that both have.
+        """
+        source, target = self.plan.operator(uid), self.plan.operator(into)
+        changed = merged_operator(self.spark, source, target)
+        return self._planned(self.plan.with_changed(target, changed).without(source))
+
+    def merge(self, other: Savepoint) -> Savepoint:
+        """With all operators of another savepoint; StateExistsError where both have one."""
+        return self._planned(self.plan.merged(other.plan))
+
+    def relocate(self, old: str, new: str) -> Savepoint:
+        """With another prefix in absolute paths of files: for snapshots whose shared files were moved."""
+        return self._planned(self.plan.relocated(old, new))
+
+    def with_max_parallelism(
+        self, max_parallelism: int, *, key_hashes: Mapping[str, DataFrame] | None = None
+    ) -> Savepoint:
+        """With another max parallelism: keyed state and timers get the key groups that their keys have then.
+
+        Only keys are decoded, to compute their Java hashes. Where only the job's code knows those, ``key_hashes`` has
+        them by uid: a DataFrame with the key as it is read, and ``hash_code``.
+        """
+        return self._planned(self.plan.with_max_parallelism(max_parallelism, key_hashes or {}))
+
+    # -- states of an operator -------------------------------------------------------------------------------
+
+    def with_window_state(
+        self, uid: OperatorRef, df: DataFrame, *, key: str | Sequence[str] | None = None, **options: Any
+    ) -> Savepoint:
+        """With window state of an operator: a row for each key and ``window``, a column for each state."""
+        return self._changed(uid, lambda plan: put_table(plan, df, WINDOW_STATE, {"key": key, **options}))
+
+    def with_timers(
+        self, uid: OperatorRef, df: DataFrame, *, key: str | Sequence[str] | None = None, **options: Any
+    ) -> Savepoint:
+        """With timers of an operator: key, ``timestamp``, ``domain`` (``event``, ``processing``), ``service``."""
+        return self._changed(uid, lambda plan: put_table(plan, df, TIMERS, {"key": key, **options}))
+
+    def with_list_state(self, uid: OperatorRef, name: str, df: DataFrame, **options: Any) -> Savepoint:
+        """With a list state of an operator (split over its subtasks): a row for each element."""
+        return self._changed(uid, lambda plan: put_table(plan, df, LIST, {"state": name, **options}))
+
+    def with_union_state(self, uid: OperatorRef, name: str, df: DataFrame, **options: Any) -> Savepoint:
+        """With a union list state of an operator: a row for each element."""
+        return self._changed(uid, lambda plan: put_table(plan, df, UNION, {"state": name, **options}))
+
+    def with_broadcast_state(self, uid: OperatorRef, name: str, df: DataFrame, **options: Any) -> Savepoint:
+        """With a broadcast state of an operator: ``key`` and ``value``."""
+        return self._changed(uid, lambda plan: put_table(plan, df, BROADCAST, {"state": name, **options}))
+
+    def with_state(self, uid: OperatorRef, name: str, df: DataFrame, **options: Any) -> Savepoint:
+        """With one state of an operator replaced, or added; its other states, and its timers, stay byte for byte.
+
+        ``df`` has the key and the state, as they are read (the state's column has its name, or is the only other one).
+        A key that is not in it has no such state then. A state that is replaced keeps its type unless ``types`` says
+        otherwise. Operator state is replaced by its name too.
+        """
+        return self._changed(uid, lambda plan: put_state(plan, name, df, options))
+
+    def remove_state(self, uid: OperatorRef, name: str) -> Savepoint:
+        """Without one state of an operator, or without the timers of a service."""
+        return self._changed(uid, lambda plan: with_states(plan).without_state(name))
+
+    def rename_state(self, uid: OperatorRef, old: str, new: str) -> Savepoint:
+        """With one state of an operator, or a timer service, under another name."""
+        return self._changed(uid, lambda plan: with_states(plan).with_renamed_state(old, new))
+
+    def delete_keys(self, uid: OperatorRef, keys: DataFrame) -> Savepoint:
+        """Without some keys: none of the operator's keyed states, windows and timers has them then.
+
+        ``keys`` has column ``key`` as it is read, or one column, or the fields of a composite key.
+        """
+        return self._changed(uid, lambda plan: with_keys_deleted(plan, keys))
+
+    def _changed(self, uid: OperatorRef, change: Callable[[OperatorPlan], OperatorPlan]) -> Savepoint:
+        operator = self.plan.operator(uid)
+        return self._planned(self.plan.with_changed(operator, change(operator)))
+
+    def _planned(self, plan: SavepointPlan) -> Savepoint:
+        """The savepoint of another plan, which is not written yet."""
+        return Savepoint(self.spark, plan, None, self.options)
 
     # -- the job ---------------------------------------------------------------------------------------------
 
@@ -180,6 +507,3 @@ class Savepoint(SavepointTables, SavepointEdits, SavepointInsights):
         SavepointWriter.to(self.spark, self.plan, reached(path, options), files, version, portable).run()
         options |= {"allowOutside": "true"} if files == "reference" else {}
         return Savepoint.load(self.spark, path, **{**self.options, **options})
-
-    def _planned(self, plan: SavepointPlan) -> Self:
-        return type(self)(self.spark, plan, None, self.options)

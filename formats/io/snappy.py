@@ -4,7 +4,7 @@
     chunk  := u8 type  u24 length (little-endian)  payload
               00 compressed: u32 crc, raw snappy   01 plain: u32 crc, data   FF stream identifier
 
-Every chunk is at most 64 KiB of content and carries a checksum, which is verified. There is no end mark. Twin:
+Every chunk is at most 64 KiB of content and carries a checksum, which is verified. There is no end mark. Flink:
 ``SnappyStreamCompressionDecorator`` (xerial ``SnappyFramedOutputStream``).
 """
 

@@ -1,4 +1,4 @@
-"""Keyed state in the full (canonical) format: of every backend's canonical savepoints, and RocksDB's up to 1.15.
+"""Keyed state in the canonical format: of every backend's canonical savepoints, and RocksDB's up to 1.15.
 
     stream       := KeyedHeader  KeyGroup*               contiguous; offset 0 in the handle: no entries
     KeyGroup     := u16 stateId  Entry+ ... u16 0xFFFF   framing: kernels/frames.py; snappy framed if compressed
@@ -7,6 +7,10 @@
     prefix       := key group, one byte up to max parallelism 128, else two
 
 Flink: ``FullSnapshotAsyncWriter``, ``FullSnapshotRestoreOperation``.
+
+A sorted key group larger than memory is read twice: the first pass finds where the run of every state begins and ends,
+and whether it is sorted; the second reads all runs side by side, each through a window of its own, and merges them.
+What is not sorted is joined through local disk.
 """
 
 from __future__ import annotations
@@ -20,11 +24,49 @@ from pyspark_savepoint.formats.columns import Bytes, DecodeOptions, Longs, Origi
 from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError
 from pyspark_savepoint.formats.io.byte_source import ByteSource
 from pyspark_savepoint.formats.keyed.composite_key import constant_width, is_map, split_composite_keys
-from pyspark_savepoint.formats.keyed.frame_spans import FrameSpans, RowSpans
 from pyspark_savepoint.formats.keyed.key_group_reader import Extent, KeyGroupContent, read_extent, whole_content
 from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, KeyedBlock, SortedRows, runs_of
-from pyspark_savepoint.formats.keyed.large_key_group import merge_large_key_group
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
+from pyspark_savepoint.formats.keyed.sorted_merge import merge_sorted
+
+
+class RowSpans:
+    """The arrays that the merging kernel fills."""
+
+    def __init__(self, capacity: int, columns: int) -> None:
+        self.key_start, self.key_end = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
+        self.value_start = np.empty((columns, capacity), np.int64)
+        self.value_end = np.empty((columns, capacity), np.int64)
+        self.bounds = [0]
+
+    @property
+    def count(self) -> int:
+        """Rows so far."""
+        return self.bounds[-1]
+
+
+class FrameSpans:
+    """The arrays that the framing kernel fills: entries of ``states`` states, with keys behind a prefix."""
+
+    def __init__(self, capacity: int, prefix: int, states: int) -> None:
+        from pyspark_savepoint.formats.kernels import frames
+
+        self.kernel = frames.split_frames
+        self.prefix, self.states = prefix, states
+        self.done, self.more = frames.DONE, frames.MORE
+        self.key_start, self.key_end = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
+        self.value_start, self.value_end = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
+        self.state = np.empty(capacity, np.int32)
+        self.count = 0
+
+    def split(self, buffer: Bytes, start: int, end: int, key_group: int, state: int) -> tuple[int, int, int]:
+        """Append the entries of a key group: why it stopped, the position, and the state that goes on."""
+        why, position, state, self.count = self.kernel(
+            buffer, start, end, state, key_group, self.prefix, self.states,
+            self.key_start, self.key_end, self.value_start, self.value_end, self.state, self.count,
+        )  # fmt: skip
+        return why, position, state
+
 
 MIN_FRAME = 9
 #: Of hash tables: nobody can write keys that all collide.
@@ -288,3 +330,60 @@ class CanonicalKeyedStream:
         split_composite_keys(block, self.header.key_serializer, selected, self.options)
         block.span_end = block.namespace_end if namespaced else block.key_end
         return block
+
+
+Wanted = tuple[set[int], bool, int]
+# Windows must hold a few entries; smaller ones only cost.
+MIN_WINDOW = 1 << 16
+
+
+class _Scan:
+    """What the first pass has seen of one state."""
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        self.stop = start
+        self.last = b""
+
+
+def merge_large_key_group(stream: CanonicalKeyedStream, extent: Extent, wanted: Wanted) -> Iterator[KeyedBlock] | None:
+    """Complete blocks of a key group, or None where its states are not sorted."""
+    content = stream.content_of(extent)
+    runs = _scan(stream, content, extent, wanted)
+    if runs is None:
+        return None
+    _, namespaced, window = wanted
+    share = max(MIN_WINDOW, window // max(1, len(runs)))
+    return merge_sorted(
+        [_run(stream, content, extent, ({state}, namespaced, share), scan) for state, scan in runs.items()]
+    )
+
+
+def _scan(
+    stream: CanonicalKeyedStream, content: KeyGroupContent, extent: Extent, wanted: Wanted
+) -> dict[int, _Scan] | None:
+    from pyspark_savepoint.formats.kernels import frames
+
+    runs: dict[int, _Scan] = {}
+    for block, before in stream.windows(content, extent, wanted):
+        for _, pieces in block.groups:
+            for low, high in pieces:
+                if frames.ascending(block.buffer, block.span_start, block.span_end, low, high) == frames.NOT:
+                    return None
+                state = int(block.state[low])
+                scan = runs.setdefault(state, _Scan(before + int(block.key_start[low]) - stream.prefix - 4))
+                first = block.buffer[int(block.span_start[low]) : int(block.span_end[low])].tobytes()
+                if first < scan.last:
+                    return None
+                scan.last = block.buffer[int(block.span_start[high - 1]) : int(block.span_end[high - 1])].tobytes()
+                scan.stop = before + int(block.value_end[high - 1])
+    return runs
+
+
+def _run(
+    stream: CanonicalKeyedStream, content: KeyGroupContent, extent: Extent, wanted: Wanted, scan: _Scan
+) -> Iterator[KeyedBlock]:
+    (state,) = wanted[0]
+    again, rest = content.from_content(scan.start)
+    for block, _ in stream.windows(again, extent, wanted, (state, scan.start, scan.stop), rest):
+        yield block

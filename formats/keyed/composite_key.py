@@ -3,7 +3,7 @@
     compositeKey := prefix  key  [vlen]  namespace  [vlen]  [userKey]        timers: prefix  timer
     vlen         := length of what stands before it, little-endian base 256; both or none: where both are variable
 
-Twin: ``CompositeKeySerializationUtils``.
+Flink: ``CompositeKeySerializationUtils``.
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 An entry is a key, a namespace, in map states of the canonical format a user key, and a value. ``span`` is what entries
 of two states have in common where they belong to one row: the key, or the key together with the namespace (they lie
 side by side in both formats).
+
+Spilling and merging pass entries around as RecordBatches of (state, key group, namespace, key, user key, value): the
+four parts are binary columns (``SCHEMA``), and blocks are made of such entries again.
 """
 
 from __future__ import annotations
@@ -10,10 +13,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from pyspark_savepoint.formats.columns import Bytes, Ints, Longs, Origin
+from pyspark_savepoint.formats.columns import Bytes, Ints, Longs, Origin, binary_array, binary_parts
+from pyspark_savepoint.formats.errors import ValueRangeError
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 
 CANONICAL, HEAP = "canonical", "heap"
@@ -87,3 +94,87 @@ def runs_of(state: Ints, low: int, high: int) -> list[tuple[int, int]]:
     cuts = low + 1 + np.flatnonzero(state[low + 1 : high] != state[low : high - 1])
     bounds = [low, *cuts.tolist(), high]
     return list(pairwise(bounds))
+
+
+#: What the 32-bit offsets of a column can reach.
+MAX_BINARY = (1 << 31) - 1
+PARTS = ("namespace", "key", "user", "value")
+SCHEMA = pa.schema(
+    [pa.field("state", pa.int32()), pa.field("key_group", pa.int32()), *(pa.field(part, pa.binary()) for part in PARTS)]
+)
+
+
+def binary_column(buffer: Bytes, start: Longs, end: Longs) -> pa.Array:
+    """Spans of a buffer as they are."""
+    from pyspark_savepoint.formats.kernels import fixed
+
+    offsets = np.zeros(len(start) + 1, np.int64)
+    np.cumsum(end - start, out=offsets[1:])
+    if offsets[-1] > MAX_BINARY:
+        raise ValueRangeError(
+            "a batch has more than 2 GiB of bytes in one column",
+            found=f"{offsets[-1]} bytes in {len(start)} rows",
+            remedy="option('batchSize', ...) with fewer rows",
+        )
+    data = np.empty(int(offsets[-1]), np.uint8)
+    fixed.copy_spans(buffer, np.ascontiguousarray(start), offsets, data)
+    return binary_array(pa.binary(), offsets.astype(np.int32), data)
+
+
+def take_entries(block: KeyedBlock, entries: Longs | slice) -> pa.RecordBatch:
+    """Some entries of a block."""
+    columns = [pa.array(block.state[entries], pa.int32()), pa.array(block.key_group[entries], pa.int32())]
+    for part in PARTS:
+        start, end = getattr(block, f"{part}_start")[entries], getattr(block, f"{part}_end")[entries]
+        columns.append(binary_column(block.buffer, start, end))
+    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+
+
+def block_of(batches: Sequence[pa.RecordBatch], like: KeyedBlock, complete: bool = True) -> KeyedBlock:
+    """A block of entries, in their order within a key group and state; ``like`` is a block that they came from."""
+    table = pa.Table.from_batches(batches)
+    state = np.asarray(table.column("state"), np.int32)
+    key_group = np.asarray(table.column("key_group"), np.int32)
+    # Runs are the entries of one state in one key group: bring them together.
+    place = key_group.astype(np.int64) << 32 | state
+    if np.any(place[1:] < place[:-1]):
+        order = np.argsort(place, kind="stable")
+        table, state, key_group = table.take(pa.array(order)), state[order], key_group[order]
+    buffers, spans, base = [], {}, 0
+    for part in PARTS:
+        column = table.column(part).cast(pa.large_binary()).combine_chunks()
+        offsets, data = binary_parts(column.chunk(0) if isinstance(column, pa.ChunkedArray) else column)
+        low, high = int(offsets[0]), int(offsets[-1])
+        buffers.append(data[low:high])
+        spans[part] = offsets - low + base
+        base += high - low
+    return _assemble(like, state, key_group, np.concatenate(buffers), spans, complete)
+
+
+def _assemble(
+    like: KeyedBlock, state: Any, key_group: Any, buffer: Bytes, spans: dict[str, Longs], complete: bool
+) -> KeyedBlock:
+    start = {part: spans[part][:-1] for part in PARTS}
+    end = {part: spans[part][1:] for part in PARTS}
+    bounds = [0, *(1 + np.flatnonzero(np.diff(key_group))).tolist(), len(key_group)]
+    groups = [(int(key_group[low]), runs_of(state, low, high)) for low, high in pairwise(bounds) if low < high]
+    block = KeyedBlock(
+        like.form, like.states, buffer, Origin(like.origin.path, 0, like.origin.operator, None, True),
+        state, key_group,
+        start["key"], end["key"], start["namespace"], end["namespace"], start["user"], end["user"],
+        start["value"], end["value"], start["key"], end["key"],
+        groups, complete=complete, namespaced=like.namespaced,
+    )  # fmt: skip
+    return _join_spans(block) if like.namespaced else block
+
+
+def _join_spans(block: KeyedBlock) -> KeyedBlock:
+    """Lay key and namespace side by side again, as they are in a file, so that one span covers both."""
+    keys = binary_column(block.buffer, block.key_start, block.key_end)
+    namespaces = binary_column(block.buffer, block.namespace_start, block.namespace_end)
+    joined = pc.binary_join_element_wise(keys, namespaces, pa.scalar(b"", pa.binary()))
+    offsets, data = binary_parts(joined)
+    base = len(block.buffer)
+    block.buffer = np.concatenate([block.buffer, data[: offsets[-1]]])
+    block.span_start, block.span_end = base + offsets[:-1], base + offsets[1:]
+    return block

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from pyspark_savepoint.formats.keyed.block_parts import block_of, take_entries
-from pyspark_savepoint.formats.keyed.keyed_block import KeyedBlock
+from pyspark_savepoint.formats.keyed.keyed_block import KeyedBlock, block_of, take_entries
 
 Key = tuple[int, bytes]
 

@@ -36,12 +36,6 @@ from types import MappingProxyType
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError, UnsupportedVersionError
 from pyspark_savepoint.formats.java_stream import skip_java_object
-from pyspark_savepoint.formats.metadata.channel_handles import (
-    INPUT,
-    OUTPUT,
-    read_channel_handles,
-    write_channel_handles,
-)
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
 from pyspark_savepoint.formats.metadata.keyed_handles import read_keyed_handle, write_keyed_handle
@@ -53,8 +47,12 @@ from pyspark_savepoint.formats.metadata.model import (
     OperatorSubtaskState,
 )
 from pyspark_savepoint.formats.metadata.operator_handles import (
+    INPUT,
+    OUTPUT,
     OperatorStateHandle,
+    read_channel_handles,
     read_operator_handle,
+    write_channel_handles,
     write_operator_handle,
 )
 from pyspark_savepoint.formats.metadata.properties import NULL_PROPERTIES

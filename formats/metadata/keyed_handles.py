@@ -21,35 +21,291 @@ KGRange is ``i32 start, i32 count``; FileList is ``i32 n {utf fileName, StreamHa
                                   i64 checkpointedSize  utf stateHandleId                             1.15
         13  changelog files V2    as 10, utf storageIdentifier                                     1.16 on
 
-Types 3, 12 and 7 are in ``key_groups_handles``, 5 and 11 in ``incremental_handles``, 9, 10 and 13 in
-``changelog_handles``, those made of others here. Only type 7 tells the form of its stream: the one that all state
-backends share. Flink's classes have the same names; the layout is that of
+Only type 7 tells the form of its stream: the canonical one, which all state backends share. Flink's classes have the
+same names; the layout is that of
 ``MetadataV2V3SerializerBase#serializeKeyedStateHandle``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Self
+from typing import ClassVar, Self
 
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
-from pyspark_savepoint.formats.metadata.changelog_handles import (
-    ChangelogStateHandleStreamImpl,
-    InMemoryChangelogStateHandle,
-)
-from pyspark_savepoint.formats.metadata.incremental_handles import IncrementalRemoteKeyedStateHandle
-from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange
-from pyspark_savepoint.formats.metadata.key_groups_handles import KeyGroupsSavepointStateHandle, KeyGroupsStateHandle
+from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, KeyGroupRangeOffsets
 from pyspark_savepoint.formats.metadata.stream_handles import (
     NULL_HANDLE,
+    UNKNOWN_SIZE,
+    StreamStateHandle,
     TwoVersions,
     absent,
     dispatch,
     read_handle_id,
     read_size,
+    require_stream_handle,
+    write_stream_handle,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class _KeyGroupsInStream:
+    """Where the key groups of a stream are."""
+
+    offsets: KeyGroupRangeOffsets
+    delegate: StreamStateHandle
+
+    def write(self, out: DataOutputView) -> None:
+        """Offsets, delegate."""
+        self.offsets.write(out)
+        write_stream_handle(self.delegate, out)
+
+    @property
+    def key_group_range(self) -> KeyGroupRange:
+        """The key groups that the handle is for."""
+        return self.offsets.key_group_range
+
+    @property
+    def state_size(self) -> int:
+        """Number of bytes."""
+        return self.delegate.state_size
+
+    def intersection(self, key_groups: KeyGroupRange) -> Self:
+        """The same stream with the offsets of these key groups only."""
+        return replace(self, offsets=self.offsets.intersection(key_groups))
+
+
+@dataclass(frozen=True, slots=True)
+class KeyGroupsStateHandle(_KeyGroupsInStream):
+    """Key groups in one stream, in the state backend's own format; written by releases up to 1.14 without id."""
+
+    state_handle_id: str | None
+
+    @property
+    def type_byte(self) -> int:
+        """12, or 3 without an id."""
+        return 3 if self.state_handle_id is None else 12
+
+    @classmethod
+    def read_v1(cls, view: DataInputView, depth: int) -> KeyGroupsStateHandle:
+        """Offsets, delegate."""
+        return cls(KeyGroupRangeOffsets.read(view), require_stream_handle(view, depth), None)
+
+    @classmethod
+    def read_v2(cls, view: DataInputView, depth: int) -> KeyGroupsStateHandle:
+        """Offsets, delegate, id."""
+        offsets, delegate = KeyGroupRangeOffsets.read(view), require_stream_handle(view, depth)
+        return cls(offsets, delegate, read_handle_id(view))
+
+    def write(self, out: DataOutputView) -> None:
+        """Offsets, delegate, id when there is one."""
+        _KeyGroupsInStream.write(self, out)
+        if self.state_handle_id is not None:
+            out.write_utf(self.state_handle_id)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyGroupsSavepointStateHandle(_KeyGroupsInStream):
+    """Key groups in one stream, in the format that all state backends share: the canonical savepoint."""
+
+    type_byte: ClassVar[int] = 7
+
+    @classmethod
+    def read(cls, view: DataInputView, depth: int) -> KeyGroupsSavepointStateHandle:
+        """Offsets, delegate."""
+        return cls(KeyGroupRangeOffsets.read(view), require_stream_handle(view, depth))
+
+
+@dataclass(frozen=True, slots=True)
+class HandleAndLocalPath:
+    """One file of a database: the name that it must have there, and its bytes."""
+
+    local_path: str
+    handle: StreamStateHandle
+
+
+@dataclass(frozen=True, slots=True)
+class IncrementalRemoteKeyedStateHandle(TwoVersions):
+    """The files of a RocksDB or ForSt database; without id (type 5) it has no checkpointed size either."""
+
+    checkpoint_id: int
+    backend_identifier: str
+    key_group_range: KeyGroupRange
+    checkpointed_size: int
+    meta_state: StreamStateHandle
+    shared_state: tuple[HandleAndLocalPath, ...]
+    private_state: tuple[HandleAndLocalPath, ...]
+    state_handle_id: str | None
+
+    @property
+    def type_byte(self) -> int:
+        """11, or 5 without an id."""
+        return 5 if self.state_handle_id is None else 11
+
+    @classmethod
+    def read(cls, view: DataInputView, depth: int, second: bool) -> Self:
+        """The second type says more."""
+        return cls(
+            checkpoint_id=view.read_i64("a checkpoint id"),
+            backend_identifier=view.read_utf("the id of a state backend"),
+            key_group_range=KeyGroupRange.read(view),
+            checkpointed_size=read_size(view, "a checkpointed size") if second else UNKNOWN_SIZE,
+            meta_state=require_stream_handle(view, depth),
+            shared_state=_read_files(view, depth),
+            private_state=_read_files(view, depth),
+            state_handle_id=read_handle_id(view) if second else None,
+        )
+
+    def write(self, out: DataOutputView) -> None:
+        """Type 5 or 11, by the id."""
+        out.write_i64(self.checkpoint_id)
+        out.write_utf(self.backend_identifier)
+        self.key_group_range.write(out)
+        if self.state_handle_id is not None:
+            out.write_i64(self.checkpointed_size)
+        write_stream_handle(self.meta_state, out)
+        _write_files(self.shared_state, out)
+        _write_files(self.private_state, out)
+        if self.state_handle_id is not None:
+            out.write_utf(self.state_handle_id)
+
+    @property
+    def state_size(self) -> int:
+        """Number of bytes of all files."""
+        files = sum(file.handle.state_size for file in self.shared_state + self.private_state)
+        return self.meta_state.state_size + files
+
+    def intersection(self, key_groups: KeyGroupRange) -> IncrementalRemoteKeyedStateHandle:
+        """The same files for fewer key groups: the reader of the database has to filter."""
+        return replace(self, key_group_range=self.key_group_range.intersection(key_groups))
+
+
+def _read_files(view: DataInputView, depth: int) -> tuple[HandleAndLocalPath, ...]:
+    return tuple(
+        HandleAndLocalPath(view.read_utf("the name of a database file"), require_stream_handle(view, depth))
+        for _ in range(view.read_count("database files", each=3))
+    )
+
+
+def _write_files(files: tuple[HandleAndLocalPath, ...], out: DataOutputView) -> None:
+    out.write_i32(len(files))
+    for file in files:
+        out.write_utf(file.local_path)
+        write_stream_handle(file.handle, out)
+
+
+@dataclass(frozen=True, slots=True)
+class StateChange:
+    """One change of a changelog; key group -1 is a change of the states' metadata."""
+
+    key_group: int
+    change: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class InMemoryChangelogStateHandle:
+    """Changes in ``_metadata`` itself."""
+
+    key_group_range: KeyGroupRange
+    from_sequence_number: int
+    to_sequence_number: int
+    changes: tuple[StateChange, ...]
+    state_handle_id: str
+    type_byte: ClassVar[int] = 9
+
+    @classmethod
+    def read(cls, view: DataInputView, _depth: int) -> InMemoryChangelogStateHandle:
+        """Range, sequence numbers, changes, id."""
+        key_groups = KeyGroupRange.read(view)
+        numbers = view.read_i64("a sequence number"), view.read_i64("a sequence number")
+        count = view.read_count("changes", each=8)
+        changes = tuple(StateChange(view.read_i32("a key group"), view.read_blob("a change")) for _ in range(count))
+        return cls(key_groups, *numbers, changes, read_handle_id(view))
+
+    def write(self, out: DataOutputView) -> None:
+        """Range, sequence numbers, changes, id."""
+        self.key_group_range.write(out)
+        out.write_i64(self.from_sequence_number)
+        out.write_i64(self.to_sequence_number)
+        out.write_i32(len(self.changes))
+        for change in self.changes:
+            out.write_i32(change.key_group)
+            out.write_blob(change.change)
+        out.write_utf(self.state_handle_id)
+
+    @property
+    def state_size(self) -> int:
+        """Number of bytes of the changes."""
+        return sum(len(change.change) for change in self.changes)
+
+    def intersection(self, key_groups: KeyGroupRange) -> InMemoryChangelogStateHandle:
+        """The same changes for fewer key groups: whoever replays them has to filter."""
+        return replace(self, key_group_range=self.key_group_range.intersection(key_groups))
+
+
+@dataclass(frozen=True, slots=True)
+class StreamAndOffset:
+    """One change set of a changelog file."""
+
+    offset: int
+    handle: StreamStateHandle
+
+
+@dataclass(frozen=True, slots=True)
+class ChangelogStateHandleStreamImpl(TwoVersions):
+    """Change sets in files, to be replayed in order."""
+
+    key_group_range: KeyGroupRange
+    handles_and_offsets: tuple[StreamAndOffset, ...]
+    size: int
+    checkpointed_size: int
+    state_handle_id: str
+    storage_identifier: str | None
+
+    @property
+    def type_byte(self) -> int:
+        """13, or 10 without a storage identifier."""
+        return 10 if self.storage_identifier is None else 13
+
+    @classmethod
+    def read(cls, view: DataInputView, depth: int, second: bool) -> Self:
+        """The second type says more."""
+        key_groups = KeyGroupRange.read(view)
+        streams = tuple(
+            StreamAndOffset(view.read_i64("an offset"), require_stream_handle(view, depth))
+            for _ in range(view.read_count("change sets", each=9))
+        )
+        return cls(
+            key_groups,
+            streams,
+            read_size(view, "a size"),
+            read_size(view, "a checkpointed size"),
+            read_handle_id(view),
+            view.read_utf("a storage identifier") if second else None,
+        )
+
+    def write(self, out: DataOutputView) -> None:
+        """Type 10 or 13, by the storage identifier."""
+        self.key_group_range.write(out)
+        out.write_i32(len(self.handles_and_offsets))
+        for stream in self.handles_and_offsets:
+            out.write_i64(stream.offset)
+            write_stream_handle(stream.handle, out)
+        out.write_i64(self.size)
+        out.write_i64(self.checkpointed_size)
+        out.write_utf(self.state_handle_id)
+        if self.storage_identifier is not None:
+            out.write_utf(self.storage_identifier)
+
+    @property
+    def state_size(self) -> int:
+        """Number of bytes, 0 when it was not recorded."""
+        return max(self.size, 0)
+
+    def intersection(self, key_groups: KeyGroupRange) -> ChangelogStateHandleStreamImpl:
+        """The same change sets for fewer key groups: whoever replays them has to filter."""
+        return replace(self, key_group_range=self.key_group_range.intersection(key_groups))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from pyspark_savepoint.formats.metadata.channel_handles import AnyChannelStateHandle
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.keyed_handles import KeyedStateHandle
-from pyspark_savepoint.formats.metadata.operator_handles import OperatorStateHandle
+from pyspark_savepoint.formats.metadata.operator_handles import AnyChannelStateHandle, OperatorStateHandle
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
 
 

@@ -8,36 +8,34 @@ family                 type bytes                                               
 where bytes are        1, 2, 3, 6, 15, 16                                           ``stream_handles``
 keyed state            3, 5, 7, 8, 9, 10, 11, 12, 13, 14                            ``keyed_handles``
 operator state         4, 17                                                        ``operator_handles``
-channel state          none up to metadata version 5; 1, 2, 3, 4 from 6 on          ``channel_handles``
+channel state          none up to metadata version 5; 1, 2, 3, 4 from 6 on          ``operator_handles``
 =====================  ===========================================================  ======================
 """
 
 from __future__ import annotations
 
-from pyspark_savepoint.formats.metadata.changelog_handles import (
-    ChangelogStateHandleStreamImpl,
-    InMemoryChangelogStateHandle,
-    StateChange,
-    StreamAndOffset,
-)
-from pyspark_savepoint.formats.metadata.channel_handles import (
-    AnyChannelStateHandle,
-    ChannelStateHandle,
-    MergedChannelStateHandle,
-)
-from pyspark_savepoint.formats.metadata.incremental_handles import HandleAndLocalPath, IncrementalRemoteKeyedStateHandle
-from pyspark_savepoint.formats.metadata.key_groups_handles import KeyGroupsSavepointStateHandle, KeyGroupsStateHandle
 from pyspark_savepoint.formats.metadata.keyed_handles import (
     KEYED_HANDLES,
     ChangelogStateBackendHandle,
+    ChangelogStateHandleStreamImpl,
+    HandleAndLocalPath,
+    IncrementalRemoteKeyedStateHandle,
+    InMemoryChangelogStateHandle,
     KeyedStateHandle,
+    KeyGroupsSavepointStateHandle,
+    KeyGroupsStateHandle,
+    StateChange,
+    StreamAndOffset,
     intersect_handles,
     read_keyed_handle,
     write_keyed_handle,
 )
 from pyspark_savepoint.formats.metadata.operator_handles import (
     OPERATOR_HANDLES,
+    AnyChannelStateHandle,
+    ChannelStateHandle,
     FileMergingOperatorStreamStateHandle,
+    MergedChannelStateHandle,
     Mode,
     OperatorStateHandle,
     OperatorStreamStateHandle,

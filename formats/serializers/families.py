@@ -7,7 +7,7 @@ from importlib import import_module
 FAMILIES = (
     "avro.serializer",
     "basic.arrays",
-    "basic.bigs",
+    "basic.java_math",
     "basic.blobs",
     "basic.constants",
     "basic.enums",

@@ -20,11 +20,11 @@ from pyspark_savepoint.formats.metadata import (
     SnapshotKind,
     snapshot_kind,
 )
-from pyspark_savepoint.formats.metadata.channel_handles import MergedChannelStateHandle
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID, OperatorIdentifier
 from pyspark_savepoint.formats.metadata.keyed_handles import KeyedStateHandle
 from pyspark_savepoint.formats.metadata.operator_handles import (
     FileMergingOperatorStreamStateHandle,
+    MergedChannelStateHandle,
     OperatorStateHandle,
 )
 

@@ -10,14 +10,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from pyspark_savepoint.formats.metadata import OperatorState, OperatorSubtaskState
-from pyspark_savepoint.formats.metadata.changelog_handles import (
+from pyspark_savepoint.formats.metadata.keyed_handles import (
+    ChangelogStateBackendHandle,
     ChangelogStateHandleStreamImpl,
+    HandleAndLocalPath,
+    IncrementalRemoteKeyedStateHandle,
     InMemoryChangelogStateHandle,
+    KeyedStateHandle,
 )
-from pyspark_savepoint.formats.metadata.channel_handles import AnyChannelStateHandle
-from pyspark_savepoint.formats.metadata.incremental_handles import HandleAndLocalPath, IncrementalRemoteKeyedStateHandle
-from pyspark_savepoint.formats.metadata.keyed_handles import ChangelogStateBackendHandle, KeyedStateHandle
 from pyspark_savepoint.formats.metadata.operator_handles import (
+    AnyChannelStateHandle,
     OperatorStateHandle,
     OperatorStreamStateHandle,
 )

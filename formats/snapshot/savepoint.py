@@ -33,7 +33,7 @@ from pyspark_savepoint.formats.metadata import (
     snapshot_kind,
 )
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
-from pyspark_savepoint.formats.metadata.key_groups_handles import KeyGroupsSavepointStateHandle
+from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsSavepointStateHandle
 from pyspark_savepoint.formats.metadata.stream_handles import StreamStateHandle
 from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocation, is_checkpoint_directory
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.io.byte_source import ByteSource
 from pyspark_savepoint.formats.metadata import OperatorState
-from pyspark_savepoint.formats.metadata.key_groups_handles import KeyGroupsStateHandle
+from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsStateHandle
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.catalog.rows import BYTES, INT, OPERATOR, TEXT, Row, identity, operators, schema
 from pyspark_savepoint.statebackends.model.request import TableRequest

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from pyspark_savepoint.formats.metadata import OperatorState
-from pyspark_savepoint.formats.metadata.channel_handles import AnyChannelStateHandle
+from pyspark_savepoint.formats.metadata.operator_handles import AnyChannelStateHandle
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.model.request import TableRequest
 

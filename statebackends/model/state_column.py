@@ -24,8 +24,7 @@ from pyspark_savepoint.formats.columns import (
     scatter,
 )
 from pyspark_savepoint.formats.errors import UndecodableStateError
-from pyspark_savepoint.formats.keyed.block_parts import binary_column
-from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, KeyedBlock, SortedRows
+from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, KeyedBlock, SortedRows, binary_column
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers

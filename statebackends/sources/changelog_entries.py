@@ -14,8 +14,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Bytes, Cursors, Ints, Longs
 from pyspark_savepoint.formats.errors import UndecodableStateError
-from pyspark_savepoint.formats.keyed.block_parts import PARTS, SCHEMA, binary_column, take_entries
-from pyspark_savepoint.formats.keyed.keyed_block import HEAP, KeyedBlock
+from pyspark_savepoint.formats.keyed.keyed_block import HEAP, PARTS, SCHEMA, KeyedBlock, binary_column, take_entries
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers

@@ -18,9 +18,8 @@ import pyarrow.ipc as ipc
 from pyspark_savepoint.formats.columns import Bytes, Longs, Origin, binary_array, binary_parts
 from pyspark_savepoint.formats.errors import UnsupportedStateError
 from pyspark_savepoint.formats.io.local_disk import discard, spilling, temporary_file
-from pyspark_savepoint.formats.keyed.block_parts import PARTS, SCHEMA, binary_column, block_of
 from pyspark_savepoint.formats.keyed.changelog import not_replayed
-from pyspark_savepoint.formats.keyed.keyed_block import KeyedBlock
+from pyspark_savepoint.formats.keyed.keyed_block import PARTS, SCHEMA, KeyedBlock, binary_column, block_of
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.statebackends.sources.changelog_entries import UNIT, UNITS
 

@@ -23,14 +23,15 @@ from pyspark_savepoint.formats.keyed.heap_stream import HeapKeyedStream
 from pyspark_savepoint.formats.keyed.key_group_reader import Extent
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata import OperatorState
-from pyspark_savepoint.formats.metadata.changelog_handles import (
-    ChangelogStateHandleStreamImpl,
-    InMemoryChangelogStateHandle,
-)
-from pyspark_savepoint.formats.metadata.incremental_handles import IncrementalRemoteKeyedStateHandle
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, KeyGroupRangeOffsets
-from pyspark_savepoint.formats.metadata.key_groups_handles import KeyGroupsSavepointStateHandle, KeyGroupsStateHandle
-from pyspark_savepoint.formats.metadata.keyed_handles import ChangelogStateBackendHandle
+from pyspark_savepoint.formats.metadata.keyed_handles import (
+    ChangelogStateBackendHandle,
+    ChangelogStateHandleStreamImpl,
+    IncrementalRemoteKeyedStateHandle,
+    InMemoryChangelogStateHandle,
+    KeyGroupsSavepointStateHandle,
+    KeyGroupsStateHandle,
+)
 from pyspark_savepoint.formats.metadata.stream_handles import UNKNOWN_SIZE
 from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint

@@ -18,8 +18,8 @@ from pyspark_savepoint.formats.io.byte_source import StateLocation
 from pyspark_savepoint.formats.keyed.headers import read_header
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata import OperatorState
-from pyspark_savepoint.formats.metadata.incremental_handles import IncrementalRemoteKeyedStateHandle
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange
+from pyspark_savepoint.formats.metadata.keyed_handles import IncrementalRemoteKeyedStateHandle
 from pyspark_savepoint.formats.rocksdb.database import Database
 from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint

@@ -22,8 +22,7 @@ from pyspark_savepoint.formats.errors import (
     UnsupportedStateError,
     ValueRangeError,
 )
-from pyspark_savepoint.formats.keyed.block_parts import binary_column
-from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, HEAP, KeyedBlock
+from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, HEAP, KeyedBlock, binary_column
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.layout import skip_rows

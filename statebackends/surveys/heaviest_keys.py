@@ -18,8 +18,7 @@ import pyarrow.compute as pc
 
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Longs
 from pyspark_savepoint.formats.errors import ValueRangeError
-from pyspark_savepoint.formats.keyed.block_parts import binary_column
-from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, KeyedBlock
+from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, KeyedBlock, binary_column
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.serializers.base import TypeSerializer

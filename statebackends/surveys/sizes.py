@@ -25,7 +25,7 @@ from pyspark_savepoint.formats.keyed.headers import read_header
 from pyspark_savepoint.formats.keyed.keyed_block import HEAP, KeyedBlock
 from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
-from pyspark_savepoint.formats.metadata.key_groups_handles import KeyGroupsStateHandle
+from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsStateHandle
 from pyspark_savepoint.formats.metadata.state_handles import Mode
 from pyspark_savepoint.formats.operator.operator_stream import OperatorStream
 from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream

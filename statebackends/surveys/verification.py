@@ -28,9 +28,11 @@ from pyspark_savepoint.formats.io.byte_source import FileLocation, StateLocation
 from pyspark_savepoint.formats.keyed.headers import read_header
 from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
-from pyspark_savepoint.formats.metadata.changelog_handles import ChangelogStateHandleStreamImpl
-from pyspark_savepoint.formats.metadata.key_groups_handles import KeyGroupsStateHandle
-from pyspark_savepoint.formats.metadata.keyed_handles import ChangelogStateBackendHandle
+from pyspark_savepoint.formats.metadata.keyed_handles import (
+    ChangelogStateBackendHandle,
+    ChangelogStateHandleStreamImpl,
+    KeyGroupsStateHandle,
+)
 from pyspark_savepoint.formats.metadata.state_handles import Mode
 from pyspark_savepoint.formats.metadata.stream_handles import (
     UNKNOWN_SIZE,

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyspark_savepoint.formats.columns import Cursors, binary_parts, fixed_array
-from pyspark_savepoint.formats.keyed.block_parts import binary_column
 from pyspark_savepoint.formats.keyed.canonical_stream import CanonicalKeyedStream
+from pyspark_savepoint.formats.keyed.keyed_block import binary_column
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.key_groups import key_groups_for_hashes

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from pyspark_savepoint.formats.columns import Bytes, Cursors, DecodeOptions, Flags, Longs
 from pyspark_savepoint.formats.errors import OptionError, UndecodableStateError
-from pyspark_savepoint.formats.keyed.block_parts import binary_column
+from pyspark_savepoint.formats.keyed.keyed_block import binary_column
 from pyspark_savepoint.formats.metadata.key_groups import key_group_for_hash
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.statebackends.model.json_values import from_json

@@ -19,8 +19,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Cursors, Ints, Longs, fixed_array
 from pyspark_savepoint.formats.errors import UnsupportedStateError
-from pyspark_savepoint.formats.keyed.block_parts import binary_column
-from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, KeyedBlock, SortedRows
+from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, KeyedBlock, SortedRows, binary_column
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.serializers.base import TypeSerializer

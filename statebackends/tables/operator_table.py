@@ -22,8 +22,8 @@ from pyspark_savepoint.formats.errors import (
     UndecodableStateError,
 )
 from pyspark_savepoint.formats.io.byte_source import StateLocation
-from pyspark_savepoint.formats.keyed.block_parts import binary_column
 from pyspark_savepoint.formats.keyed.headers import read_header
+from pyspark_savepoint.formats.keyed.keyed_block import binary_column
 from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamStateHandle, StateMetaInfo

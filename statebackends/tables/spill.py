@@ -1,6 +1,6 @@
 """Key groups larger than the memory of a task: entries partitioned by key to local disk, then joined part by part.
 
-    part := Arrow IPC stream of entries (block_parts.SCHEMA)        one temporary file per part
+    part := Arrow IPC stream of entries (keyed_block.SCHEMA)        one temporary file per part
 
 All entries of a key fall into one part, so each part is a complete block of its own. A part that is still too large is
 partitioned again, by another hash, as often as that helps: one enormous key is as large as its row has to be anyway.
@@ -17,8 +17,7 @@ import pyarrow as pa
 import pyarrow.ipc as ipc
 
 from pyspark_savepoint.formats.io.local_disk import discard, spilling, temporary_file
-from pyspark_savepoint.formats.keyed.block_parts import SCHEMA, block_of, take_entries
-from pyspark_savepoint.formats.keyed.keyed_block import KeyedBlock, SortedRows
+from pyspark_savepoint.formats.keyed.keyed_block import SCHEMA, KeyedBlock, SortedRows, block_of, take_entries
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 
 FANOUT = 64

@@ -19,8 +19,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Cursors, Longs, fixed_array
 from pyspark_savepoint.formats.errors import StateNotFoundError
-from pyspark_savepoint.formats.keyed.block_parts import binary_column
-from pyspark_savepoint.formats.keyed.keyed_block import KeyedBlock
+from pyspark_savepoint.formats.keyed.keyed_block import KeyedBlock, binary_column
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers

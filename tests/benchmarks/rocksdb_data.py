@@ -17,8 +17,8 @@ from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, OperatorSubtaskState, write_metadata
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
-from pyspark_savepoint.formats.metadata.incremental_handles import HandleAndLocalPath, IncrementalRemoteKeyedStateHandle
 from pyspark_savepoint.formats.metadata.key_groups import range_for_operator_index
+from pyspark_savepoint.formats.metadata.keyed_handles import HandleAndLocalPath, IncrementalRemoteKeyedStateHandle
 from pyspark_savepoint.formats.metadata.stream_handles import RelativeFileStateHandle
 from tests.benchmarks.data import UID, VOID, basic, key_groups, make_keys, simple
 

@@ -16,7 +16,7 @@ from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError, StateFileNotFoundError
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata import OperatorState, write_metadata
-from pyspark_savepoint.formats.metadata.incremental_handles import HandleAndLocalPath, IncrementalRemoteKeyedStateHandle
+from pyspark_savepoint.formats.metadata.keyed_handles import HandleAndLocalPath, IncrementalRemoteKeyedStateHandle
 from pyspark_savepoint.formats.metadata.stream_handles import (
     ByteStreamStateHandle,
     CheckpointedStateScope,

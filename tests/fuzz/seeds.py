@@ -13,12 +13,12 @@ from typing import Any
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.io import snappy
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, OperatorSubtaskState
-from pyspark_savepoint.formats.metadata.changelog_handles import (
+from pyspark_savepoint.formats.metadata.keyed_handles import (
+    ChangelogStateBackendHandle,
     ChangelogStateHandleStreamImpl,
+    IncrementalRemoteKeyedStateHandle,
     InMemoryChangelogStateHandle,
 )
-from pyspark_savepoint.formats.metadata.incremental_handles import IncrementalRemoteKeyedStateHandle
-from pyspark_savepoint.formats.metadata.keyed_handles import ChangelogStateBackendHandle
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 

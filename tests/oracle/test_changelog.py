@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from pyspark_savepoint.formats.metadata.changelog_handles import ChangelogStateHandleStreamImpl
-from pyspark_savepoint.formats.metadata.keyed_handles import ChangelogStateBackendHandle
+from pyspark_savepoint.formats.metadata.keyed_handles import ChangelogStateBackendHandle, ChangelogStateHandleStreamImpl
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from pyspark_savepoint.formats.errors import SavepointError, StateFileNotFoundError, UnsafePathError
-from pyspark_savepoint.formats.metadata.changelog_handles import ChangelogStateHandleStreamImpl
-from pyspark_savepoint.formats.metadata.keyed_handles import ChangelogStateBackendHandle
+from pyspark_savepoint.formats.metadata.keyed_handles import ChangelogStateBackendHandle, ChangelogStateHandleStreamImpl
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from tests.corpus.expected import Snapshot, differences
 from tests.oracle.flink import Generated

@@ -4,7 +4,7 @@
     Entry  := utf name  bool hasKey [i32 size, key]  bool hasValue [i32 size, value]
 
 A key or value is absent where its class or field was gone when the snapshot was written. A serializer snapshot that
-cannot be read in its frame is kept as it is (:class:`OpaqueFrame`). Twin: ``LinkedOptionalMapSerializer``.
+cannot be read in its frame is kept as it is (:class:`OpaqueFrame`). Flink: ``LinkedOptionalMapSerializer``.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@
     value    := mask  field unless null...
     mask     := bits, most significant first: 2 kind bits (the low one first) if supported, then one bit a field
 
-Whether a row was built by names or by positions is not recorded; names neither: ``f0, f1...``. Twin: ``RowSerializer``.
+Whether a row was built by names or by positions is not recorded; names neither: ``f0, f1...``.
+Flink: ``RowSerializer``.
 """
 
 from __future__ import annotations

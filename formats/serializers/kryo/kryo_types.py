@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from pyspark_savepoint.formats.serializers.basic.big_numbers import to_text
+from pyspark_savepoint.formats.serializers.basic.java_math import to_text
 from pyspark_savepoint.formats.serializers.kryo.kryo_input import DamagedError, ForeignError
 from pyspark_savepoint.formats.serializers.kryo.kryo_times import DATES, TIMES_2, TIMES_5
 from pyspark_savepoint.formats.serializers.kryo.kryo_walker import PRIMITIVES, KryoDialect, KryoWalker, Reader

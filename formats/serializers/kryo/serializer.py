@@ -25,9 +25,8 @@ from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import CorruptStateError, UndecodableStateError
 from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer, expect_version
-from pyspark_savepoint.formats.serializers.basic.big_numbers import rescaled, to_text
-from pyspark_savepoint.formats.serializers.basic.bigs import AS_TEXT
 from pyspark_savepoint.formats.serializers.basic.calendar import TIMESTAMP, TIMESTAMP_NTZ
+from pyspark_savepoint.formats.serializers.basic.java_math import AS_TEXT, rescaled, to_text
 from pyspark_savepoint.formats.serializers.basic.local_time import DATE_PARTS, DATE_TIME_PARTS
 from pyspark_savepoint.formats.serializers.basic.temporal import MOMENT
 from pyspark_savepoint.formats.serializers.composite.optional_map import read_optional_map, write_optional_map

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pyspark_savepoint.formats.flink_releases import Flink as Flink
 from pyspark_savepoint.formats.flink_releases import lifetime
 from pyspark_savepoint.formats.serializers.base import CompositeSerializer, TypeSerializer
-from pyspark_savepoint.formats.serializers.basic import arrays, bigs, blobs, constants, strings, temporal
+from pyspark_savepoint.formats.serializers.basic import arrays, blobs, constants, strings, temporal
+from pyspark_savepoint.formats.serializers.basic import java_math as bigs
 from pyspark_savepoint.formats.serializers.basic.local_time import (
     LocalDateSerializer,
     LocalDateTimeSerializer,

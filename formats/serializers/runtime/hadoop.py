@@ -1,6 +1,6 @@
 """Hadoop's Text: a variable-length integer and as many bytes of UTF-8.
 
-``kernels/hadoop.py`` has the integers. It stands in snapshots only as a class of a ``WritableSerializer``. Twin:
+``kernels/hadoop.py`` has the integers. It stands in snapshots only as a class of a ``WritableSerializer``. Flink:
 ``org.apache.hadoop.io.Text``.
 """
 

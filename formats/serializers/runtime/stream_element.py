@@ -9,7 +9,7 @@
            | 05 u8 isBacklog                  attributes of the records that follow (since 1.19)
            | 06 i32 subpartition  i64 timestamp   a watermark of a subpartition (since 1.20)
 
-Twin: ``StreamElementSerializer``.
+Flink: ``StreamElementSerializer``.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
     INTERVAL DAY TO SECOND           slot: i64 millis
 
 The reader's option ``timestamps`` says what becomes of values that microseconds, or Spark's years, cannot hold.
-Twin: ``TimestampData``.
+Flink: ``TimestampData``.
 """
 
 from __future__ import annotations

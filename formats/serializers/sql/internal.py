@@ -3,7 +3,7 @@
 Snapshots of arrays, maps and multisets hold the serializers of their elements as Java objects. Those without parts are
 a class and a few numbers, the same in all releases; objects of rows, arrays and maps inside of arrays and maps hold
 compiled lambdas, and are left out, as are RAW and structured types, whose snapshots hold user classes.
-Twin: ``InternalSerializers.create``.
+Flink: ``InternalSerializers.create``.
 """
 
 from __future__ import annotations

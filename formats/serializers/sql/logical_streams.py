@@ -2,7 +2,7 @@
 
 Needed where SQL state is created from nothing: a snapshot that was read keeps its own streams. The classes and their
 serialVersionUIDs are Flink's and the JDK's; an object that occurs twice is written twice, which reads alike. Types
-that hold user classes (RAW, STRUCTURED, DISTINCT) are not made up. Twin: ``java.io.ObjectOutputStream``.
+that hold user classes (RAW, STRUCTURED, DISTINCT) are not made up. Java: ``java.io.ObjectOutputStream``.
 """
 
 from __future__ import annotations

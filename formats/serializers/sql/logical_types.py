@@ -5,7 +5,7 @@
 
 A ``RowDataSerializer`` holds one stream per field. The type decides the slot of a value in a binary row, its Arrow
 type, and how Flink prints it. Streams are kept as bytes for writing (:class:`EmbeddedType`); ``logical_streams``
-makes new ones. Twin: ``LogicalType`` and its subclasses.
+makes new ones. Flink: ``LogicalType`` and its subclasses.
 """
 
 from __future__ import annotations

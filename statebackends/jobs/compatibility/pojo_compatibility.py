@@ -1,7 +1,7 @@
 """POJOs and records: fields may come and go, but those that stay must keep their types.
 
 A field is the same when its name is, and the class that declares it. A type in notation does not say which class
-declares a field; there the name decides. Twin: ``PojoSerializerSnapshot``.
+declares a field; there the name decides. Flink: ``PojoSerializerSnapshot``.
 """
 
 from __future__ import annotations

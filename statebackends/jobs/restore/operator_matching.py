@@ -3,8 +3,8 @@
 Every operator of the job has its ids in order; it takes the first one under which state is left, and nobody else gets
 that. The document of StreamGraphHasherV3 shows what becomes of state when each alternative is looked up on its own:
 the second lookup finds nothing, and what the first one found is replaced by nothing. Here one operator is looked up
-once. Twin: ``StateAssignmentOperation#assignStates``, as that document proposes it; with at most one alternative, which
-is what Flink has, the two agree.
+once. Flink: ``StateAssignmentOperation#assignStates``, as that document proposes it; with at most one alternative,
+which is what Flink has, the two agree.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 
 Serialized keys say themselves where they end, so no key's entries begin as another's do; entries of a state stand in
 the order of key groups and keys. Values are those of :mod:`codec`. The library (``rocksdict``) is the optional extra
-``rocksdb``. Twin: ``RocksDBKeyedStateBackend``.
+``rocksdb``. Flink: ``RocksDBKeyedStateBackend``.
 """
 
 from __future__ import annotations

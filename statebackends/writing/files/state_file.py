@@ -1,13 +1,15 @@
 """The state file of one subtask: written from sorted rows, and read back before anybody relies on it.
 
 What the operator keeps beside the rows that are written goes into the same file: as entries, undecoded, key group by
-key group. Flink: ``FullSnapshotAsyncWriter``, ``KeyGroupsSavepointStateHandle``.
+key group, from whatever format they are in to the canonical one. Flink: ``FullSnapshotAsyncWriter``,
+``KeyGroupsSavepointStateHandle``.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -18,12 +20,36 @@ from pyspark_savepoint.formats.keyed.canonical_stream import CanonicalKeyedStrea
 from pyspark_savepoint.formats.keyed.canonical_writer import CanonicalKeyedStreamWriter
 from pyspark_savepoint.formats.keyed.key_group_reader import Extent, whole_content
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, range_for_operator_index
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.statebackends.model.request import EntriesRequest, TableRequest
+from pyspark_savepoint.statebackends.model.sort import RowSorter
 from pyspark_savepoint.statebackends.model.sort_runs import SortedBatch, group_bounds
 from pyspark_savepoint.statebackends.sources.keyed_sources import KeyedSource
+from pyspark_savepoint.statebackends.tables.entries_table import EntriesPartition, EntriesTable
 from pyspark_savepoint.statebackends.writing.files.write_results import StateFile
 from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
-from pyspark_savepoint.statebackends.writing.rows.kept_entries import kept_entries
-from pyspark_savepoint.statebackends.writing.rows.row_forms import row_form
+from pyspark_savepoint.statebackends.writing.rows.keyed_sink import EntrySink
+from pyspark_savepoint.statebackends.writing.rows.row_forms import EntryForm, row_form
+
+
+@contextmanager
+def kept_entries(
+    plan: WritePlan, writer: CanonicalKeyedStreamWriter, key_groups: KeyGroupRange
+) -> Iterator[tuple[EntrySink, Iterator[SortedBatch]]]:
+    """A sink for the states that stay, whose numbers follow those that are written, and their entries, sorted."""
+    base = Savepoint.open(plan.request.path)
+    wanted = EntriesRequest(plan.kept)
+    operator = next(operator for operator in base.operators if operator.operator_id == plan.operator_id)
+    table = EntriesTable(base, operator, TableRequest(plan.request.path, entries=wanted))
+    split = table.headers.split(tuple(key_groups))
+    partition = EntriesPartition(split, (), wanted, table.schema, table.request)
+    written = len(plan.header().states) - len(plan.kept)
+    form = EntryForm(plan, written)
+    with RowSorter(form.schema, plan.request.sort_memory // 2) as sorter:
+        for batch in partition.batches():
+            sorter.add(*form.rows(batch))
+        yield form.sink(writer), sorter.sorted()
+
 
 #: Bytes of a file that are looked at together when it is read back.
 READ_BACK_WINDOW = 1 << 24

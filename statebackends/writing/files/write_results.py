@@ -8,7 +8,7 @@ import numpy as np
 
 from pyspark_savepoint.formats.columns import Flags
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, KeyGroupRangeOffsets
-from pyspark_savepoint.formats.metadata.key_groups_handles import KeyGroupsSavepointStateHandle
+from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsSavepointStateHandle
 from pyspark_savepoint.formats.metadata.stream_handles import RelativeFileStateHandle
 
 

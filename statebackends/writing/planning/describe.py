@@ -7,7 +7,7 @@
                    (``flink_types.py``). Of a list state the type of the list, or of its elements
     X__last_access the times of last access of state X, which has a time to live
 
-What fails here fails before any task, and names column and remedy. Twin: what a job says with state descriptors.
+What fails here fails before any task, and names column and remedy. Flink: what a job says with state descriptors.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import DecodeOptions, Ints, binary_array, fixed_array, struct_array
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, ValueRangeError, did_you_mean
-from pyspark_savepoint.formats.keyed.block_parts import binary_column
+from pyspark_savepoint.formats.keyed.keyed_block import binary_column
 from pyspark_savepoint.formats.metadata.key_groups import key_groups_for_hashes
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES, KEY_GROUP, KEYED_ENTRIES, SERIALIZED_KEY

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Cursors, Ints, fixed_array
-from pyspark_savepoint.formats.keyed.block_parts import binary_column
+from pyspark_savepoint.formats.keyed.keyed_block import binary_column
 from pyspark_savepoint.formats.serializers.layout import skip_rows
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, StateKind
 from pyspark_savepoint.statebackends.model.entry_bytes import (

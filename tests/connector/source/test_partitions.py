@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyspark_savepoint.source.partitions import BYTES_PER_PARTITION, MIN_BYTES_PER_PARTITION, cpus, default_parallelism
+from pyspark_savepoint.source.reader import BYTES_PER_PARTITION, MIN_BYTES_PER_PARTITION, cpus, default_parallelism
 
 MANY = 32768
 

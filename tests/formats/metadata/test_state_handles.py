@@ -10,13 +10,13 @@ from hypothesis import given
 
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import CorruptStateError
-from pyspark_savepoint.formats.metadata.channel_handles import (
+from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, KeyGroupRangeOffsets
+from pyspark_savepoint.formats.metadata.operator_handles import (
     INPUT,
     OUTPUT,
     read_channel_handles,
     write_channel_handles,
 )
-from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, KeyGroupRangeOffsets
 from pyspark_savepoint.formats.metadata.state_handles import (
     KEYED_HANDLES,
     OPERATOR_HANDLES,

@@ -21,10 +21,10 @@ from pyspark_savepoint.formats.metadata import (
     read_metadata,
     write_metadata,
 )
-from pyspark_savepoint.formats.metadata.channel_handles import MergedChannelStateHandle
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID, OperatorIdentifier
 from pyspark_savepoint.formats.metadata.operator_handles import (
     FileMergingOperatorStreamStateHandle,
+    MergedChannelStateHandle,
     Mode,
     OperatorStreamStateHandle,
     StateMetaInfo,

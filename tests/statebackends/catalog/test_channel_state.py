@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pyspark_savepoint.formats.metadata import write_metadata
-from pyspark_savepoint.formats.metadata.channel_handles import ChannelStateHandle, MergedChannelStateHandle
+from pyspark_savepoint.formats.metadata.operator_handles import ChannelStateHandle, MergedChannelStateHandle
 from pyspark_savepoint.formats.metadata.stream_handles import RelativeFileStateHandle
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.model.request import TableRequest

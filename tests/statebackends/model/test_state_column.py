@@ -11,9 +11,8 @@ import pytest
 
 from pyspark_savepoint.formats.columns import DecodeOptions, Origin
 from pyspark_savepoint.formats.errors import CorruptStateError, UndecodableStateError, ValueRangeError
-from pyspark_savepoint.formats.keyed import block_parts
-from pyspark_savepoint.formats.keyed.block_parts import binary_column
-from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, HEAP, KeyedBlock
+from pyspark_savepoint.formats.keyed import keyed_block
+from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, HEAP, KeyedBlock, binary_column
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.runtime.ttl import TtlAwareSerializer, TtlSerializer
@@ -206,7 +205,7 @@ def test_indices_of_elements() -> None:
 
 
 def test_bytes_beyond_what_a_column_can_hold_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(block_parts, "MAX_BINARY", 5)
+    monkeypatch.setattr(keyed_block, "MAX_BINARY", 5)
     buffer = np.zeros(10, np.uint8)
 
     assert binary_column(buffer, np.array([0]), np.array([5])).to_pylist() == [bytes(5)]

@@ -19,16 +19,16 @@ from pyspark_savepoint.statebackends.processing.api.functions import (
     KeyedStateBootstrapFunction,
     KeyedStateReaderFunction,
 )
-from pyspark_savepoint.statebackends.processing.api.more_triggers import (
-    ContinuousEventTimeTrigger,
-    ContinuousProcessingTimeTrigger,
-)
 from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
     ListStateDescriptor,
     StateTtlConfig,
     StateVisibility,
     UpdateType,
     ValueStateDescriptor,
+)
+from pyspark_savepoint.statebackends.processing.api.triggers import (
+    ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger,
 )
 from pyspark_savepoint.statebackends.processing.api.windows import TimeWindow
 from pyspark_savepoint.statebackends.processing.backends.adapters import TimeToLive, create_adapted

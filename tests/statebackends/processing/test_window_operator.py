@@ -21,16 +21,17 @@ from pyspark_savepoint.statebackends.processing.api.evictors import (
     TimeEvictor,
 )
 from pyspark_savepoint.statebackends.processing.api.functions import ProcessWindowFunction
-from pyspark_savepoint.statebackends.processing.api.more_triggers import ContinuousEventTimeTrigger, DeltaTrigger
 from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
     AggregateFunction,
     ListStateDescriptor,
     ValueStateDescriptor,
 )
-from pyspark_savepoint.statebackends.processing.api.timeout_trigger import ProcessingTimeoutTrigger
 from pyspark_savepoint.statebackends.processing.api.triggers import (
+    ContinuousEventTimeTrigger,
     CountTrigger,
+    DeltaTrigger,
     EventTimeTrigger,
+    ProcessingTimeoutTrigger,
     PurgingTrigger,
     Trigger,
 )
@@ -47,10 +48,9 @@ from pyspark_savepoint.statebackends.processing.api.windows import (
     WindowAssigner,
 )
 from pyspark_savepoint.statebackends.processing.operators import window_context
-from pyspark_savepoint.statebackends.processing.operators.merging import MergingWindowSet
 from pyspark_savepoint.statebackends.processing.operators.records import RecordOrder
 from pyspark_savepoint.statebackends.processing.operators.state_registry import ObjectReuse
-from pyspark_savepoint.statebackends.processing.operators.window_operator import WindowSpec
+from pyspark_savepoint.statebackends.processing.operators.window_operator import MergingWindowSet, WindowSpec
 from tests.statebackends.processing.tasks import ARRIVED, MODES, plan_of, run_plan, states_after
 
 ROW = "ROW<key STRING, amount LONG, ts LONG>"

@@ -31,7 +31,7 @@ from pyspark_savepoint.formats.metadata.key_groups import (
     operator_index_for_key_group,
     range_for_operator_index,
 )
-from pyspark_savepoint.formats.metadata.key_groups_handles import KeyGroupsSavepointStateHandle
+from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsSavepointStateHandle
 from pyspark_savepoint.formats.snapshot.publication import relative_files
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.model.request import TableRequest

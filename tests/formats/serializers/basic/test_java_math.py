@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyspark_savepoint.formats.errors import CorruptStateError, ValueRangeError
-from pyspark_savepoint.formats.serializers.basic.big_numbers import EXACT, rescaled, to_bytes, to_decimal, to_text
+from pyspark_savepoint.formats.serializers.basic.java_math import EXACT, rescaled, to_bytes, to_decimal, to_text
 from tests.formats.serializers.codec_checks import (
     base,
     check_column,
