@@ -34,11 +34,6 @@ if TYPE_CHECKING:
         StateBootstrapFunction,
         WindowReaderFunction,
     )
-    from pyspark_savepoint.statebackends.processing.api.more_triggers import (
-        ContinuousEventTimeTrigger,
-        ContinuousProcessingTimeTrigger,
-        DeltaTrigger,
-    )
     from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
         AggregateFunction,
         AggregatingStateDescriptor,
@@ -50,10 +45,13 @@ if TYPE_CHECKING:
         UpdateType,
         ValueStateDescriptor,
     )
-    from pyspark_savepoint.statebackends.processing.api.timeout_trigger import ProcessingTimeoutTrigger
     from pyspark_savepoint.statebackends.processing.api.triggers import (
+        ContinuousEventTimeTrigger,
+        ContinuousProcessingTimeTrigger,
         CountTrigger,
+        DeltaTrigger,
         EventTimeTrigger,
+        ProcessingTimeoutTrigger,
         ProcessingTimeTrigger,
         PurgingTrigger,
         Trigger,

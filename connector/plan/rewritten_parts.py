@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pyspark_savepoint.formats.flink_releases import Release, last_with_metadata
-from pyspark_savepoint.formats.metadata.key_groups_handles import KeyGroupsSavepointStateHandle
+from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsSavepointStateHandle
 from pyspark_savepoint.formats.metadata.stream_handles import SegmentFileStateHandle
 from pyspark_savepoint.formats.snapshot.handle_streams import streams_of
 from pyspark_savepoint.plan.keyed_edits import with_states

@@ -14,7 +14,7 @@ What decides, in Flink's order (of a class that is met while its own fields are 
     all others            Kryo
 
 The types around a type are kept as Flink keeps them, for they bind type variables and tell recursion: see
-``hierarchy``. Twins: ``TypeExtractor``, ``TypeExtractionUtils``, ``PojoTypeInfo``.
+``hierarchy``. Flink: ``TypeExtractor``, ``TypeExtractionUtils``, ``PojoTypeInfo``.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A POJO is public, has a public constructor without arguments (an abstract class 
 ``readObject`` or ``writeObject``, and at least one field. Its fields are those of the class and its superclasses that
 are neither static nor transient, each name once; each is public, or has a public getter and a public setter: ``getX``,
 ``isX`` or ``x`` of the field's type, ``setX`` or ``x_$eq`` that returns nothing or the class. Records need none of this
-but that they are public. Twins: ``TypeExtractor#analyzePojo``, ``#isValidPojoField``, ``#getAllDeclaredFields``.
+but that they are public. Flink: ``TypeExtractor#analyzePojo``, ``#isValidPojoField``, ``#getAllDeclaredFields``.
 """
 
 from __future__ import annotations

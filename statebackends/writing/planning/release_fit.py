@@ -17,9 +17,12 @@ from pyspark_savepoint.formats.errors import UndecodableStateError, UnsupportedV
 from pyspark_savepoint.formats.flink_releases import Flink, Release, last_with_metadata, why_unknown
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, OperatorBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
-from pyspark_savepoint.formats.metadata.channel_handles import MergedChannelStateHandle
-from pyspark_savepoint.formats.metadata.incremental_handles import IncrementalRemoteKeyedStateHandle
-from pyspark_savepoint.formats.metadata.keyed_handles import ChangelogStateBackendHandle, KeyedStateHandle
+from pyspark_savepoint.formats.metadata.keyed_handles import (
+    ChangelogStateBackendHandle,
+    IncrementalRemoteKeyedStateHandle,
+    KeyedStateHandle,
+)
+from pyspark_savepoint.formats.metadata.operator_handles import MergedChannelStateHandle
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint

@@ -13,9 +13,11 @@ from pyspark_savepoint.formats.errors import UnsupportedVersionError
 from pyspark_savepoint.formats.flink_releases import CLASSES, RELEASES, lifetime, release_of, why_unknown
 from pyspark_savepoint.formats.io.filesystem import LocalFileSystem
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, OperatorSubtaskState
-from pyspark_savepoint.formats.metadata.channel_handles import MergedChannelStateHandle
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
-from pyspark_savepoint.formats.metadata.operator_handles import FileMergingOperatorStreamStateHandle
+from pyspark_savepoint.formats.metadata.operator_handles import (
+    FileMergingOperatorStreamStateHandle,
+    MergedChannelStateHandle,
+)
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle, EmptySegmentFileStateHandle
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.serializers.registry import known_serializers
