@@ -16,7 +16,8 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 import pytest
-from remote.secrets_told import FAULTS
+
+from tests.remote.secrets_told import FAULTS
 
 HOME = Path(__file__).parents[2]
 STATUS = {"denied": 403, "missing": 404, "busy": 503}
