@@ -2,7 +2,7 @@
 
 Streams whose form is too new are written anew, entry by entry as bytes: operator state of a newer version or
 compressed, files of a newer RocksDB, changelogs that register states in a newer form. What no other form helps is a
-problem, named by operator and state: serializers that the release does not have, values of a newer Kryo, state of the
+problem, named by operator and state: serializers that the release does not have, values of another Kryo, state of the
 asynchronous API. The table of what each release reads is ``formats.flink_releases``.
 """
 
@@ -149,7 +149,7 @@ def _serializer_problems(serializer: TypeSerializer, release: Release, kryo: int
     if problem is not None:
         yield problem
         return
-    if isinstance(serializer, KryoSerializer) and kryo > release.kryo:
+    if isinstance(serializer, KryoSerializer) and kryo != release.kryo:
         yield f"values were written by Kryo {kryo}, and Flink {release.name} reads with Kryo {release.kryo}"
     for child in serializer.children:
         yield from _serializer_problems(child, release, kryo)
@@ -169,7 +169,7 @@ def refuse_misfits(problems: Iterable[tuple[str, Misfit]], version: Flink, path:
         found="; ".join(f"{why}: {_places(found)}" for why, found in list(by_reason.items())[:4])
         + (f"; and {len(by_reason) - 4} more reasons" if len(by_reason) > 4 else ""),
         remedy="leave those states out (remove_state, remove_operator), give them another type (with_state(..., "
-        "types=...)), or write for a newer Flink",
+        "types=...)), or leave flink_version out: then everything stays in the form that it has",
     )
 
 
