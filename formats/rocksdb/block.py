@@ -27,6 +27,9 @@ from pyspark_savepoint.formats.rocksdb.coding import Coding
 TRAILER = 5
 ROOM = 16
 UNCOMPRESSED = 0
+#: Bytes of keys for every byte of a block about the file, and without that.
+KEYS_PER_BYTE = 32
+FEW_KEYS = 1 << 16
 #: JNI passes no larger values, and a block is hardly more than one.
 MAX_CONTENT = (1 << 31) - 1
 
@@ -271,6 +274,11 @@ def _refuse(path: str, offset: int, kind: int) -> NoReturn:
     )
 
 
+def expanded_keys(size: int) -> int:
+    """Return how many bytes keys of a block about the file may be whole: they share little with one another."""
+    return KEYS_PER_BYTE * size + FEW_KEYS
+
+
 def small_entries(content: bytes, path: str, offset: int) -> Iterator[tuple[bytes, bytes]]:
     """Keys and values of a block about the file, which has few entries."""
     view = Coding(content, path, offset)
@@ -281,10 +289,14 @@ def small_entries(content: bytes, path: str, offset: int) -> Iterator[tuple[byte
         view.fail("a number of restarts that there is room for", content[-4:].hex())
     view.data = content[:stop]
     key = b""
+    room = expanded_keys(stop)
     while view.remaining:
         shared, suffix = view.varint("a length", 32), view.varint("a length", 32)
         length = view.varint("a length", 32)
         if shared > len(key):
             view.fail("a key that shares what the one before has", shared)
+        room -= shared + suffix
+        if room < 0:
+            view.fail(f"keys of at most {expanded_keys(stop)} bytes in all", "more, by what they share")
         key = key[:shared] + view.read(suffix, "a key")
         yield key, view.read(length, "a value")

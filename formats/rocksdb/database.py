@@ -50,6 +50,7 @@ class Database:
         self.prefix = prefix
         self._open: OrderedDict[str, ByteSource] = OrderedDict()
         self._tables: OrderedDict[tuple[str, int, int, bool], SstFile] = OrderedDict()
+        self._index_bytes = 0
         current = self._whole(CURRENT)
         manifest = self._whole(read_current(*current), current[1])
         self.path = manifest[1]
@@ -96,10 +97,13 @@ class Database:
     def table(self, info: FileMetaData, low: int, high: int, separators: bool) -> SstFile:
         """A table file and its index, which is kept for a while; see :class:`SstFile`."""
         key = (info.name, low, high, separators)
-        file = self._tables.pop(key, None) or SstFile(self.open(info), info, self.prefix, low, high, separators)
+        file = self._tables.pop(key, None)
+        if file is None:
+            file = SstFile(self.open(info), info, self.prefix, low, high, separators)
+            self._index_bytes += file.index.nbytes
         self._tables[key] = file
-        while len(self._tables) > 1 and sum(each.index.nbytes for each in self._tables.values()) > MAX_INDEXES:
-            self._tables.popitem(last=False)
+        while len(self._tables) > 1 and self._index_bytes > MAX_INDEXES:
+            self._index_bytes -= self._tables.popitem(last=False)[1].index.nbytes
         return file
 
     def family(self, name: str, low: int, high: int, ranges: Sequence[KeyRange] | None = None) -> FamilyReader:

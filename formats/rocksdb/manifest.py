@@ -88,7 +88,9 @@ class ColumnFamily:
     def runs(self) -> list[list[FileMetaData]]:
         """Files that are sorted one behind the other: each of level 0 alone, and all of every other level."""
         files = sorted(self.files.values(), key=lambda file: (file.smallest.order, file.number))
-        levels = {level: [file for file in files if file.level == level] for level in {file.level for file in files}}
+        levels: dict[int, list[FileMetaData]] = {}
+        for file in files:
+            levels.setdefault(file.level, []).append(file)
         first = sorted(levels.pop(0, []), key=lambda file: file.number)
         return [[file] for file in first] + [levels[level] for level in sorted(levels)]
 

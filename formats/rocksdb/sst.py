@@ -34,6 +34,7 @@ from pyspark_savepoint.formats.rocksdb.block import (
     BlockHandle,
     Blocks,
     Protection,
+    expanded_keys,
     read_block,
     read_blocks,
     small_entries,
@@ -245,8 +246,9 @@ class SstFile:
         capacity = (end - start) // 3 + 1
         room = 1 << 12
         count = -2
-        while count == -2 and room < 64 * (end - start) + (1 << 20):
-            room *= 4
+        most = expanded_keys(end - start)
+        while count == -2 and room < most:
+            room = min(4 * room, most)
             keys = np.empty(room, np.uint8)
             key_start, key_end, at, size = (np.empty(capacity, np.int64) for _ in range(4))
             count, _ = sst.decode_index(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
@@ -172,3 +174,16 @@ def test_current() -> None:
     for data in (b"", b"MANIFEST-000004", b"MANIFEST-../x\n", b"000004.sst\n"):
         with pytest.raises(CorruptStateError):
             read_current(data, "c")
+
+
+def seconds_of_levels(count: int) -> float:
+    """The processor time of sorting files into runs, each file on a level of its own."""
+    files = b"".join(add(number, number, 7) for number in range(1, count + 1))
+    family = read_manifest(log(NEW_FAMILY, FAMILY + files), "m")["state"]
+    start = time.process_time()
+    assert len(family.runs()) == count
+    return time.process_time() - start
+
+
+def test_thousands_of_levels_take_time_in_proportion() -> None:
+    assert seconds_of_levels(4000) < 0.1 + 4 * seconds_of_levels(1000)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,11 @@ from pyspark_savepoint.formats.errors import (
     UnsupportedVersionError,
 )
 from pyspark_savepoint.formats.io.byte_source import InlineByteSource
+from pyspark_savepoint.formats.rocksdb.block import small_entries
 from pyspark_savepoint.formats.rocksdb.manifest import FileMetaData, InternalKey
 from pyspark_savepoint.formats.rocksdb.sst import FOOTER, LEGACY_MAGIC, SstFile
 from tests.formats.rocksdb.rocksdb_files import Pairs, options_of, read_all, writer
+from tests.formats.rocksdb.test_manifest import varint
 
 PAIRS: Pairs = [(bytes([group]) + b"key-%05d" % i, b"value" * (i % 7)) for group in (0, 3, 127) for i in range(150)]
 
@@ -264,3 +267,17 @@ def test_without_checksums_damage_does_no_harm(tmp_path: Path) -> None:
                     read_all(files | {name: bytes(damaged)})
                 except SavepointError:
                     continue
+
+
+def test_keys_that_share_what_they_have_do_not_grow_without_bound() -> None:
+    """A key of 60 KB, and thousands that are the same but for a byte."""
+    key = b"k" * 60_000
+    first = b"\0" + varint(len(key)) + b"\0" + key
+    block = first + (varint(len(key)) + b"\1\0x") * 30_000 + bytes(4) + b"\1\0\0\0"
+    tracemalloc.start()
+    with pytest.raises(CorruptStateError, match="keys of at most"):
+        list(small_entries(block, "a file", 0))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 64 * len(block)
+    assert [key for key, _ in small_entries(first + bytes(4) + b"\1\0\0\0", "a file", 0)] == [key]
