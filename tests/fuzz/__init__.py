@@ -1,1 +1,1 @@
-"""Damaged snapshots: real ones, changed at random, must read as sound rows or fail with a SavepointError."""
+"""Damaged inputs of every format: real ones, changed at random, are read as sound values or refused."""

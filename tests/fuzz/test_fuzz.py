@@ -19,7 +19,7 @@ def test_damaged_snapshots_give_sound_rows_or_our_errors(corpus: Path, tmp_path:
 
 
 def test_what_was_found_before_is_not_found_again() -> None:
-    found = sorted(str(path) for path in (Path(__file__).parent / "found").iterdir())
+    found = sorted(str(path) for path in (Path(__file__).parent / "found" / "snapshot").iterdir())
     findings, killed = run_worker(["--replay", *found], None)
     assert not findings.problems, findings.report()
     assert killed is None
