@@ -8,14 +8,14 @@ from pyspark_savepoint.formats.columns import Flags
 from pyspark_savepoint.formats.errors import ValueRangeError
 
 
-def refuse_nulls(column: pa.Array, flink_type: str) -> None:
+def refuse_nulls(column: pa.Array, flink_type: str, why: str = "this serializer has no byte that means null") -> None:
     """For a type without a form for null."""
     if column.null_count:
         row = column.is_null().index(True).as_py()
         raise ValueRangeError(
             f"a value of {flink_type} cannot be null",
             found=f"null in row {row} of a column of {len(column)}",
-            remedy="leave these rows out or give them a value: this serializer has no byte that means null; "
+            remedy=f"leave these rows out or give them a value: {why}; "
             f"if the job has NULLABLE<{flink_type}>, say so in option 'types'",
         )
 

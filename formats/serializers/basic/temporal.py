@@ -1,7 +1,8 @@
 """Points in time: java.util.Date, the three of java.sql, and Instant.
 
     Date, SqlDate, SqlTime   i64 milliseconds since 1970                              null 8000000000000000
-    SqlTimestamp             i64 milliseconds, i32 nanoseconds of the second          null 8000000000000000 00000000
+    SqlTimestamp             i64 milliseconds, i32 nanoseconds of the second          null 8000000000000000 00000000:
+                             Flink writes that, and then reads the first eight bytes alone; so it is not written here
     Instant                  i64 seconds,      i32 nanoseconds of the second          null 8000000000000000 80000000
 
 A SqlTimestamp has its milliseconds twice. SqlDate and SqlTime are moments in the time zone of the JVM that wrote
@@ -130,12 +131,14 @@ class MomentSerializer(FixedWidthSerializer):
         return timestamps(seconds_to_micros(start, seconds, nanos.astype(np.int64), valid), valid)
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """One moment a row; a null has its own nanoseconds."""
-        seconds, nanos, valid = moments_of(column, self.flink_type)
+        """One moment a row; a null has its own nanoseconds, but for SQL_TIMESTAMP, whose null Flink cannot read."""
         instant = self.snapshot_class == INSTANT
+        if not instant:
+            refuse_nulls(column, self.flink_type, "Flink's own null of it is four bytes longer than what Flink reads")
+        seconds, nanos, valid = moments_of(column, self.flink_type)
         first = seconds if instant else _millis(column, seconds, nanos)
         write_numbers(np.where(valid, first, NULL), at)
-        write_numbers(np.where(valid, nanos, -(2**31) if instant else 0).astype(np.int32), at)
+        write_numbers(np.where(valid, nanos, -(2**31)).astype(np.int32), at)
 
     def java_hash(self, column: pa.Array) -> Ints:
         """``Instant.hashCode``, or that of the milliseconds."""

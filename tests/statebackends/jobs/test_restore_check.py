@@ -261,3 +261,46 @@ def test_a_graph_whose_operators_have_no_uids_fails(shop: Savepoint) -> None:
     check = check_restore(shop, from_graph(made))
     assert check.verdict is Verdict.FAILS
     assert sum(row.verdict is Verdict.BEGINS_EMPTY for row in check.operators) == 2
+
+
+# -- types as a job infers them --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("written_by", "fields", "verdict"),
+    [
+        ("2.3.0", {"inferredBy": "2.2"}, Verdict.RESTORES),
+        ("2.3.0", {}, Verdict.FAILS),
+        ("1.20.5", {"inferredBy": "2.2"}, Verdict.FAILS),
+        ("1.20.5", {"inferredBy": "1.20"}, Verdict.RESTORES),
+    ],
+)
+def test_what_a_release_infers_is_held_against_the_snapshot(
+    corpus: Path, written_by: str, fields: dict[str, str], verdict: Verdict
+) -> None:
+    """As real Flink did (corpus/migration/outcomes.json): 2.x refuses the Kryo of 1.x, and any plain list."""
+    folder = corpus / "migration" / "cases" / "pojo-list-string" / f"{written_by}-hashmap"
+    savepoint = Savepoint.open(str(folder))
+    classes = str(corpus / "migration" / "classes")
+    words = "POJO<miglab.Model$PListString>(id INT, name STRING, v LIST<STRING>)"
+    texts = [words] if not fields else [words, "miglab.Model$PListString", "POJO<miglab.Model$PListString>"]
+    for text in texts:
+        given = {**fields, "typesFrom": [classes]} if "(" not in text else fields
+        described = describe_job(
+            {
+                "operators": [{"uid": "source"}, {"uid": "state", "key": "LONG", "states": {"v": text}}],
+                "flinkVersion": "2.2" if fields.get("inferredBy") != "1.20" else "1.20",
+                **given,
+            }
+        )
+        row = next(
+            row for row in check_restore(savepoint, described).operators if row.operator and row.operator.uid == "state"
+        )
+        assert row.verdict is verdict, (text, row.reasons)
+
+
+def test_class_files_need_a_release() -> None:
+    with pytest.raises(OptionError, match="a release of Flink infers"):
+        describe_job({"operators": [], "typesFrom": "/jobs/shop.jar"})
+    with pytest.raises(OptionError, match="not known"):
+        describe_job({"operators": [], "inferredBy": "3.0"})

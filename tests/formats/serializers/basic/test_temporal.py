@@ -11,6 +11,7 @@ import pytest
 
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import CorruptStateError, ValueRangeError
+from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from tests.formats.serializers.codec_checks import base, check_column, check_corpus, check_value, decode, encode
 
 MOMENT = datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
@@ -50,7 +51,6 @@ def test_values_of_real_flink(corpus: Path, stem: str, expected: object) -> None
             MOMENT.replace(microsecond=7),
             {"seconds": 1700000000, "nanos": 7000},
         ),
-        ("SqlTimestamp", NULL + "00000000", None, None),
         (
             "Instant",
             "000000006553f1000000fa00",
@@ -120,10 +120,26 @@ def test_columns() -> None:
         check_column(base(stem), pa.array(nulls, pa.int64()), timestamps="raw")
     check_column(base("SqlTime"), pa.array(nulls, pa.int64()))
     for stem in ("SqlTimestamp", "Instant"):
-        check_column(base(stem), moments(*(None if v is None else v + 7 for v in micros)))
+        absent = 0 if stem == "SqlTimestamp" else None
+        check_column(base(stem), moments(*(absent if v is None else v + 7 for v in micros)))
         kind = base(stem).arrow_type(RAW)
-        raw = [None if v is None else {"seconds": v // 1000, "nanos": v % 999_999_937} for v in nulls]
+        zero = {"seconds": 0, "nanos": 0} if stem == "SqlTimestamp" else None
+        raw = [zero if v is None else {"seconds": v // 1000, "nanos": v % 999_999_937} for v in nulls]
         check_column(base(stem), pa.array(raw, kind), timestamps="raw")
+
+
+def test_a_null_of_sql_timestamp_is_read_and_never_written() -> None:
+    """Flink writes twelve bytes, and reads eight of them: a restore takes the other four for what follows."""
+    assert decode(base("SqlTimestamp"), bytes.fromhex(NULL + "00000000")).to_pylist() == [None]
+    for text in ("SQL_TIMESTAMP", "TUPLE<SQL_TIMESTAMP, LONG>", "LIST<SQL_TIMESTAMP>", "TTL<SQL_TIMESTAMP>"):
+        serializer = parse_type(text)
+        kind = serializer.arrow_type(DecodeOptions())
+        value = {"f0": None, "f1": 7} if "TUPLE" in text else [None] if "LIST" in text else None
+        with pytest.raises(ValueRangeError, match=r"NULLABLE<SQL_TIMESTAMP>"):
+            encode(serializer, pa.array([value], kind))
+    nullable = parse_type("TUPLE<NULLABLE<SQL_TIMESTAMP>, LONG>")
+    column = pa.array([{"f0": None, "f1": 7}], nullable.arrow_type(DecodeOptions()))
+    assert encode(nullable, column) == [bytes.fromhex("01" + "0000000000000007")]
 
 
 def test_hashes() -> None:

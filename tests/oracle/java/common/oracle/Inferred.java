@@ -39,6 +39,8 @@ public final class Inferred {
         abstract int corners();
     }
 
+    public static class Lines { public long id; public List<String> lines; }
+
     public static class Address { public String street; public Integer zip; }
 
     public static class Order {
