@@ -11,7 +11,7 @@ import difflib
 from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
-from pyspark_savepoint.formats.redaction import elide, redact
+from pyspark_savepoint.formats.redaction import elide, printable, redact
 
 #: Bytes of an error's text, and of each of its parts.
 MAX_TEXT = 2048
@@ -23,6 +23,8 @@ UNREADABLE = (
 DAMAGED = "the file is damaged: take it from its origin again"
 
 FACTS = ("path", "offset", "operator", "state", "function", "key", "expected", "found", "remedy", "traceback")
+#: Names that a snapshot may choose: a line more would look like a fact.
+ONE_LINE = frozenset({"path", "operator", "state", "function", "key"})
 LABELS = {
     "path": "file",
     "offset": "at byte",
@@ -65,6 +67,8 @@ class SavepointError(Exception):
 
     def _fact(self, name: str) -> str:
         text = str(self.facts[name])
+        if name in ONE_LINE:
+            return text.replace("\n", "\\n")
         if name == "remedy" and "state" in self.facts:
             # A remedy that names an option for the state is written where the state is not known yet.
             return text.replace("<state>", str(self.facts["state"]).partition(".")[0])
@@ -174,7 +178,7 @@ def _clean(value: Any, look: bool = False) -> Any:
     if isinstance(value, int | float):
         return value
     text = str(value)
-    clean = elide(redact(text, look), MAX_TEXT)
+    clean = elide(printable(redact(text, look)), MAX_TEXT)
     return value if clean == text else clean
 
 

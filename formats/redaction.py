@@ -14,6 +14,8 @@ import re
 from collections.abc import Iterator
 
 SHOWN_INSTEAD = "***"
+#: Control characters but tabs and ends of lines, half surrogate pairs, and what turns the direction of text.
+UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 #: Nothing shorter is taken for a secret: "test" stands in too many texts.
 MIN_SECRET = 6
 #: Longer texts lose their middle before they are searched.
@@ -77,6 +79,15 @@ def redact(text: str, look: bool = True) -> str:
         text = _Held.pattern.sub(SHOWN_INSTEAD, text)
     folded = text.casefold()
     return _FORMS.sub(_shown, text) if any(sign in folded for sign in SIGNS) else text
+
+
+def printable(text: str) -> str:
+    r"""Return the text without what terminals and logs take for commands, and what no encoding has.
+
+    >>> printable("a\x1b[2Jb\ud800")
+    'a\\x1b[2Jb\\ud800'
+    """
+    return UNPRINTABLE.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def elide(text: str, limit: int) -> str:

@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from pyspark_savepoint.formats.errors import CorruptStateError
-from pyspark_savepoint.formats.io.remote_errors import storage_error
+from pyspark_savepoint.formats.io.remote_errors import CLIENT_ERRORS, storage_error
 
 #: A request for less costs as much.
 MIN_READ = 1 << 18
@@ -76,7 +76,7 @@ def _read_part(file: Any, path: str, start: int, size: int) -> bytes:
     while done < size:
         try:
             data = file.read_at(size - done, start + done)
-        except OSError as error:
+        except CLIENT_ERRORS as error:
             raise storage_error(error, path) from None
         if not data:
             raise CorruptStateError(

