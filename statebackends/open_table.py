@@ -6,6 +6,7 @@ from pyspark_savepoint.formats.errors import OptionError, SavepointError, StateN
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint, find_snapshots
 from pyspark_savepoint.statebackends.catalog.table import SCHEMAS, CatalogTable
+from pyspark_savepoint.statebackends.model.applicability import refuse_useless
 from pyspark_savepoint.statebackends.model.request import Table, TableRequest
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders, is_key_value, is_namespaced
 from pyspark_savepoint.statebackends.surveys.registry import SURVEYS, survey
@@ -24,6 +25,8 @@ def open_table(request: TableRequest) -> Table:
     """The table of a request; errors name what is there instead of what was asked for."""
     if request.table is not None and request.table not in TABLES:
         raise OptionError(f"there is no table {request.table!r}", remedy=did_you_mean(request.table, TABLES))
+    if request.table is not None and request.entries is None:
+        refuse_useless(request.table, sorted(request.given), path=request.path)
     named = any(name is not None for name in (request.uid, request.uid_hash, request.operator_name))
     if request.table is not None and request.table in SCHEMAS:
         return CatalogTable.of(request, request.table)
@@ -49,7 +52,9 @@ def _without_operator(request: TableRequest) -> Table:
         )
     # A folder of several snapshots is listed, instead of failing.
     if len(find_snapshots(request.path, depth=0)) != 1 and len(find_snapshots(request.path)) > 1:
+        refuse_useless("snapshots", sorted(request.given), path=request.path)
         return CatalogTable.of(request, "snapshots")
+    refuse_useless("states", sorted(request.given), path=request.path)
     return CatalogTable.of(request, "states")
 
 
@@ -57,6 +62,10 @@ def _of_operator(savepoint: Savepoint, operator: OperatorState, request: TableRe
     if request.entries is not None:
         return EntriesTable(savepoint, operator, request)
     table = request.table or _default_table(savepoint, operator, request)
+    refuse_useless(table, sorted(request.given))
+    request.check_key_groups(operator.max_parallelism)
+    if "raw" in request.given:
+        _check_raw(savepoint, operator, request, table)
     if table == "timers":
         return TimersTable(savepoint, operator, request)
     if table == OPERATOR_STATE:
@@ -64,6 +73,23 @@ def _of_operator(savepoint: Savepoint, operator: OperatorState, request: TableRe
     if request.flatten:
         return FlatTable(savepoint, operator, request, table == "window_state")
     return KeyedTable(savepoint, operator, request, table == "window_state")
+
+
+def _check_raw(savepoint: Savepoint, operator: OperatorState, request: TableRequest, table: str) -> None:
+    """Names that are none of the operator's states would be ignored."""
+    if table == OPERATOR_STATE:
+        known = _operator_state_names(savepoint, operator)
+    elif table == "timers":
+        known = ["key", "namespace"]
+    else:
+        metas = OperatorHeaders.read(savepoint, operator).metas()
+        known = [name for name, timer in metas if not timer] + ["key"] + ["window"] * (table == "window_state")
+    unknown = [name for name in request.raw if name not in known]
+    if unknown:
+        raise OptionError(
+            f"option 'raw' names {unknown[0]!r}, which table '{table}' of the operator does not have",
+            remedy=did_you_mean(unknown[0], known),
+        )
 
 
 def _default_table(savepoint: Savepoint, operator: OperatorState, request: TableRequest) -> str:
@@ -97,10 +123,16 @@ def _one_state(savepoint: Savepoint, operator: OperatorState, request: TableRequ
         return request.state
     if len(names) == 1:
         return names[0]
+    if not names:
+        raise StateNotFoundError(
+            "the operator has no operator state",
+            operator=operator.label,
+            remedy="load the path without options to see what the snapshot has",
+        )
     raise OptionError(
         "option 'state' is missing: the operator has several operator states",
         operator=operator.label,
-        remedy="it has " + ", ".join(repr(name) for name in names) if names else "it has none",
+        remedy="name one of " + ", ".join(repr(name) for name in names),
     )
 
 

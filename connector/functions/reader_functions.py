@@ -6,7 +6,7 @@ Flink: ``SavepointReader#readKeyedState``, ``WindowSavepointReader``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from pyspark_savepoint.functions.processing_tasks import ReadTask
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.schema import arrow_schema
 from pyspark_savepoint.source.reader import default_parallelism
+from pyspark_savepoint.statebackends.model.applicability import READ_KEYED_STATE, READ_WINDOW, refuse_useless
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.processing.api.functions import KeyedStateReaderFunction, WindowReaderFunction
 from pyspark_savepoint.statebackends.processing.api.state_descriptors import AggregateFunction
@@ -54,7 +55,7 @@ def read_keyed_state(
     found = struct_type(schema)
     expect_function(function, KeyedStateReaderFunction)
     copy = copy_of(function)
-    snapshot, operator, request, parallelism = _open(path, options)
+    snapshot, operator, request, parallelism = _open(path, options, READ_KEYED_STATE)
     plan = KeyedReaderPlan.of(copy, arrow_schema(found), snapshot, operator, request, parallelism)
     return _frame(spark, replace(plan, function=function), found, operator.label)
 
@@ -66,6 +67,7 @@ def read_window(
     function: WindowReaderFunction,
     schema: str | StructType,
     aggregate: AggregateFunction[Any, Any, Any] | None,
+    reduce: Callable[[Any, Any], Any] | None,
 ) -> DataFrame:
     """The rows that the function yields, key by key and window by window."""
     found = struct_type(schema)
@@ -75,14 +77,22 @@ def read_window(
     if aggregate is not None:
         expect_function(aggregate, AggregateFunction)
         aggregated = copy_of(aggregate)
-    snapshot, operator, request, parallelism = _open(path, options)
-    plan = WindowReaderPlan.of(function, arrow_schema(found), snapshot, operator, request, parallelism, aggregated)
+    reduced = None
+    if reduce is not None:
+        if not callable(reduce):
+            raise OptionError("reduce is a function of two elements", found=type(reduce).__name__)
+        reduced = copy_of(reduce)
+    snapshot, operator, request, parallelism = _open(path, options, READ_WINDOW)
+    plan = WindowReaderPlan.of(
+        function, arrow_schema(found), snapshot, operator, request, parallelism, aggregated, reduced
+    )
     return _frame(spark, plan, found, operator.label)
 
 
-def _open(path: str, options: Mapping[str, str]) -> tuple[Snapshot, OperatorState, TableRequest, int]:
+def _open(path: str, options: Mapping[str, str], verb: str) -> tuple[Snapshot, OperatorState, TableRequest, int]:
     parsed = SavepointReadOptions.parse({**options, "path": path})
     request = parsed.request()
+    refuse_useless(verb, sorted(request.given), path=path)
     snapshot = Snapshot.open(request.path, allow_outside=request.allow_outside)
     request = request.of_version(snapshot.metadata.version)
     operator = snapshot.operator(uid=request.uid, uid_hash=request.uid_hash, name=request.operator_name)

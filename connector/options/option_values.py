@@ -22,6 +22,17 @@ def to_options(values: Mapping[str, Any]) -> dict[str, str]:
     return {option_name(name): option_text(name, value) for name, value in values.items() if value is not None}
 
 
+def inheriting(held: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """The options of one table, with those that a Savepoint holds for all of its tables.
+
+    >>> inheriting({"raw": "profile", "timestamps": "raw"}, {"timestamps": "micros"})
+    {'raw': 'profile', 'timestamps': 'micros', 'inherited': 'raw'}
+    """
+    names = {name.casefold() for name in given}
+    taken = {name: text for name, text in held.items() if name.casefold() not in names}
+    return {**taken, **given, **({"inherited": ",".join(taken)} if taken else {})}
+
+
 def option_name(name: str) -> str:
     """The name of an option in Spark.
 

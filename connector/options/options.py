@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from pyspark_savepoint.formats.columns import DecodeOptions
@@ -24,6 +24,7 @@ from pyspark_savepoint.options.option_fields import (
     flag,
     given_names,
     listed,
+    named,
     names,
     option,
     required,
@@ -42,8 +43,7 @@ from pyspark_savepoint.statebackends.model.request import (
     EntriesRequest,
     TableRequest,
 )
-from pyspark_savepoint.statebackends.open_table import KEYED_TABLES, TABLES
-from pyspark_savepoint.statebackends.surveys.registry import SURVEYS
+from pyspark_savepoint.statebackends.open_table import TABLES
 
 MAX_BATCH_ROWS = 1 << 20
 MAX_TOP = 10_000
@@ -200,6 +200,7 @@ class SavepointReadOptions:
         size, "bytes of state that a task holds at a time, about", DEFAULT_MEMORY, f"{DEFAULT_MEMORY >> 20}m"
     )
     entries: str | None = option(_entries, "")
+    inherited: tuple[str, ...] = option(names, "", ())
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> Self:
@@ -232,12 +233,22 @@ class SavepointReadOptions:
             memory=self.memory,
             top=self.top,
             entries=EntriesRequest.from_json(self.entries) if self.entries is not None else None,
+            given=frozenset(self._given()),
         )
 
     @property
     def located(self) -> str:
         """The path, with how its store is reached."""
         return StoragePath.of(self.path, self.storage_options)
+
+    def _given(self) -> Iterator[str]:
+        """Names of options that are not left at their defaults, and not just inherited from ``Savepoint.load``."""
+        held = {name.casefold() for name in self.inherited}
+        values = asdict(self)
+        for name, found in named(type(self)):
+            changed = values[found.name] != found.default
+            if changed and found.metadata["doc"] and name.casefold() not in held:
+                yield name
 
     def _place(self, node: str) -> str:
         """The uid hash of the operator at a place in the plan."""
@@ -252,17 +263,13 @@ def options_table() -> str:
 
 
 def _conflicts(values: Mapping[str, Any]) -> list[str]:
-    named = given_names(SavepointReadOptions, values)
+    given = given_names(SavepointReadOptions, values)
     problems = []
-    operators = [name for name in named if name in ("uid", "uidHash", "operatorName", "node")]
+    operators = [name for name in given if name in ("uid", "uidHash", "operatorName", "node")]
     if len(operators) > 1:
         problems.append(f"options {listed(operators)} each name the operator: give one of them")
     if (values.get("node") is None) != (values.get("execution_plan") is None):
         problems.append("options 'node' and 'executionPlan' go together: an operator, and the graph that it is in")
-    table = values.get("table")
-    if table is not None and table not in KEYED_TABLES:
-        without = ("keys", "flatten") if table in SURVEYS else ("keys", "keyGroups", "flatten")
-        useless = [name for name in named if name in without and values.get(name) is not False]
-        if useless:
-            problems.append(f"table '{table}' has no keys, so {listed(useless)} cannot apply to it")
+    if "streamGraphHasher" in given and "executionPlan" not in given:
+        problems.append("option 'streamGraphHasher' is for operators that 'node' and 'executionPlan' name")
     return problems

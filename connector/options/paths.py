@@ -10,9 +10,12 @@ paths (``option_fields.place``); those of ``Savepoint`` begin where the user's P
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.io.filesystem import absolute
 from pyspark_savepoint.formats.io.storage_options import OPTION, StoragePath
 
@@ -22,9 +25,19 @@ if TYPE_CHECKING:
 TYPES_FROM = "typesFrom"
 
 
-def located(spark: SparkSession, path: str) -> str:
+def located(spark: SparkSession, path: str | PathLike[str]) -> str:
     """A path as the user gave it, absolute."""
-    return absolute(path, _working_directory(spark))
+    return absolute(path_text(path), _working_directory(spark))
+
+
+def path_text(path: object) -> str:
+    """A path as text; OptionError for what is none."""
+    text = os.fspath(path) if isinstance(path, str | PathLike) else None
+    if not isinstance(text, str):
+        raise OptionError(
+            "a path is text or a pathlib.Path", found=type(path).__name__, remedy="name a folder or a URI"
+        )
+    return text
 
 
 def reached(path: str, options: Mapping[str, str]) -> str:

@@ -165,8 +165,9 @@ class SavepointWriteOptions:
     )
     state: str | None = option(
         text,
-        "the name of a list, union or broadcast state; of timers their services, with commas between them",
-        shown="required for operator state; of timers `user-timers`",
+        "the name of a list, union or broadcast state; of timers their services, with commas between them; of "
+        "`keyed_state` and `window_state` the states that are written, beside which the operator's others stay",
+        shown="required for operator state; of timers `user-timers`; else all",
     )
     key: tuple[str, ...] = option(
         _columns, "the column of the key; several, with commas between them, make a composite key", (), "`key`"
@@ -226,6 +227,12 @@ class SavepointWriteOptions:
         text, "a column that says every row's key group, for keys whose hash only the job's code knows"
     )
     storage_options: str | None = option(storage, STORAGE_OPTIONS_DOC, shown="the environment")
+    drop: tuple[str, ...] = option(
+        names,
+        "states and timer services that an overwritten operator or table loses, where rows have none of them; `*`: all",
+        (),
+        "none: what would be lost is refused",
+    )
     fragment: str | None = option(_fragment, "")
     header: str | None = option(text, "")
 
@@ -264,8 +271,8 @@ def _conflicts(values: Mapping[str, Any]) -> list[str]:
             problems.append(f"table '{table}' has no keys, so {listed(useless)} cannot apply to it")
         if "state" not in given:
             problems.append(f"table '{table}' is one state: option 'state' is its name")
-    elif "state" in given and table != TIMERS:
-        problems.append(f"in table '{table}' every column is a state by its name, so 'state' cannot apply to it")
+        if "drop" in given:
+            problems.append(f"table '{table}' is one state, so 'drop' cannot apply to it")
     if table == TIMERS and "states" in given:
         problems.append("timers are no states of columns, so 'states' cannot apply to them")
     if table not in (KEYED_STATE, WINDOW_STATE) and values.get("ttl"):

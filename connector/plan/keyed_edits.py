@@ -6,12 +6,13 @@ are put in become entries too. All of them together are written as one table ``e
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from pyspark_savepoint.formats.columns import DecodeOptions
@@ -33,6 +34,7 @@ from pyspark_savepoint.options.write_options import SavepointWriteOptions
 from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, PlannedState, StateInput
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, StateKind
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES, KEYED_ENTRIES, SERIALIZED_KEY
+from pyspark_savepoint.statebackends.model.json_values import from_json
 from pyspark_savepoint.statebackends.model.request import EntriesRequest
 from pyspark_savepoint.statebackends.tables.operator_table import operator_sources
 from pyspark_savepoint.statebackends.writing.planning.edited_header import KeyedStates
@@ -48,7 +50,7 @@ from pyspark_savepoint.statebackends.writing.rows.entry_encoder import (
 from pyspark_savepoint.statebackends.writing.rows.remap_state_ids import RemapStateIds
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 PLAIN = DecodeOptions(timestamps="raw")
 HASH_CODE = "hash_code"
@@ -78,14 +80,30 @@ def with_states(plan: OperatorPlan) -> OperatorPlan:
     )
 
 
-def with_keys_deleted(plan: OperatorPlan, keys: DataFrame) -> OperatorPlan:
-    """The plan without some keys; the columns of the keys are checked."""
+def with_keys_deleted(spark: SparkSession, plan: OperatorPlan, keys: DataFrame | Collection[Any]) -> OperatorPlan:
+    """The plan without some keys, a table or a list; the columns, or the keys, are checked."""
     plan = with_states(plan)
     if plan.key_serializer is None:
         raise StateNotFoundError("the operator has no keyed state", operator=plan.label)
     refuse_raw_state(plan, "deleted")
+    keys = keys if isinstance(keys, DataFrame) else _listed_keys(spark, plan, plan.key_serializer, keys)
     key_columns(plan.key_serializer, arrow_schema(keys.schema), plan.label)
     return plan.with_deleted_keys(keys)
+
+
+def _listed_keys(spark: SparkSession, plan: OperatorPlan, serializer: TypeSerializer, keys: object) -> DataFrame:
+    """A table of keys that are given as a list."""
+    if not isinstance(keys, list | tuple | set | frozenset | range):
+        raise OptionError(
+            "keys are a DataFrame or a list",
+            operator=plan.label,
+            found=type(keys).__name__,
+            remedy="delete_keys(uid, [1, 2]), or delete_keys(uid, rows.select('key'))",
+        )
+    kind = serializer.arrow_type(PLAIN)
+    column = pa.array([from_json(key, kind, "key") for key in keys], kind)
+    schema = spark_schema(pa.schema([pa.field("key", kind)]))
+    return spark.createDataFrame([(key,) for key in column.to_pylist()], schema)
 
 
 def rehashed(plan: OperatorPlan, number: int, key_hashes: DataFrame | None) -> OperatorPlan:

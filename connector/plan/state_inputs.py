@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.sql import DataFrame
 
 from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError, did_you_mean
 from pyspark_savepoint.formats.io.storage_options import OPTION
@@ -39,9 +41,6 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import (
     WriteRequest,
 )
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 #: What says of a state's type, kind or time to live that it changes.
 SAID = {"types", "typesFrom", "states", "ttl"}
 #: What the fluent API says of an operator itself, so its options may not.
@@ -49,15 +48,31 @@ OWN_OPTIONS = ("uid", "uidHash", "operatorName", "table", "path", "fragment", "h
 OPERATOR_TABLES = {"LIST": LIST, "UNION": UNION, "BROADCAST": BROADCAST}
 
 
+def expect_frame(frame: object, plan: OperatorPlan) -> None:
+    """OptionError where rows are no DataFrame."""
+    if not isinstance(frame, DataFrame):
+        raise OptionError(
+            "rows of state are a DataFrame",
+            operator=plan.label,
+            found=type(frame).__name__,
+            remedy="spark.createDataFrame(...), or a table of the savepoint: sp.keyed_state(uid)",
+        )
+
+
 def put_table(plan: OperatorPlan, frame: DataFrame, table: str, options: Mapping[str, Any]) -> OperatorPlan:
     """The operator with the states of a table beside its own; StateExistsError where one is there."""
+    expect_frame(frame, plan)
     return _put(with_states(plan), frame, table, to_options(options), None)
 
 
 def put_rows(plan: OperatorPlan, rows: OperatorRows, options: Mapping[str, Any]) -> OperatorPlan:
     """A new operator with what user functions make."""
     plan = with_states(plan)
-    for put in rows.operator_tables({"maxParallelism": str(plan.max_parallelism), **to_options(options)}):
+    texts = to_options(options)
+    wanted = texts.pop("maxParallelism", None)
+    if wanted not in (None, str(plan.max_parallelism)):
+        raise _other_max_parallelism(plan, wanted)
+    for put in rows.operator_tables({"maxParallelism": str(plan.max_parallelism), **texts}):
         plan = plan.with_put(put, planned(put.descriptor), replaces=False)
     return plan
 
@@ -68,6 +83,7 @@ def put_state(plan: OperatorPlan, name: str, frame: DataFrame, options: Mapping[
     A state that is replaced keeps its serializers, exactly as they are, unless option ``types`` names others; its kind,
     time to live and namespace also then, unless ``states`` and ``ttl`` say otherwise.
     """
+    expect_frame(frame, plan)
     plan = with_states(plan)
     there = [state for state in plan.states or () if state.name == name and state.kind != TIMERS]
     texts = to_options(options)
@@ -184,14 +200,7 @@ def _headers(plan: OperatorPlan) -> OperatorHeaders | None:
 
 def _check_numbers(plan: OperatorPlan, request: WriteRequest) -> None:
     if request.max_parallelism not in (None, plan.max_parallelism):
-        raise OptionError(
-            "option 'maxParallelism' is not that of the operator",
-            operator=plan.label,
-            expected=plan.max_parallelism,
-            found=request.max_parallelism,
-            remedy="Savepoint.create(spark, max_parallelism=...) says it of new operators, "
-            "with_max_parallelism(...) of all that are there",
-        )
+        raise _other_max_parallelism(plan, request.max_parallelism)
     if plan.base is not None and request.parallelism not in (None, plan.base.operator.parallelism):
         raise OptionError(
             "option 'parallelism' is not that of the operator, whose subtasks have state",
@@ -200,6 +209,17 @@ def _check_numbers(plan: OperatorPlan, request: WriteRequest) -> None:
             found=request.parallelism,
             remedy="leave the option out: a job restores the savepoint at any parallelism",
         )
+
+
+def _other_max_parallelism(plan: OperatorPlan, found: object) -> OptionError:
+    return OptionError(
+        "option 'maxParallelism' is not that of the operator",
+        operator=plan.label,
+        expected=plan.max_parallelism,
+        found=found,
+        remedy="Savepoint.create(spark, max_parallelism=...) says it of new operators, "
+        "with_max_parallelism(...) of all that are there",
+    )
 
 
 def _types_from(plan: OperatorPlan, state: PlannedState, options: Mapping[str, str]) -> dict[str, str]:

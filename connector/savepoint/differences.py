@@ -15,6 +15,7 @@ what nobody can decode compares like everything else.
 from __future__ import annotations
 
 from functools import reduce
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from pyspark_savepoint.formats.errors import (
@@ -45,13 +46,20 @@ LOSSLESS = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timestampNTZF
 
 
 def diff(
-    old: Savepoint, new: Savepoint, uid: str | None = None, *, table: str | None = None, state: str | None = None
+    old: Savepoint,
+    new: Savepoint | str | PathLike[str],
+    uid: str | None = None,
+    *,
+    table: str | None = None,
+    state: str | None = None,
 ) -> DataFrame:
     """What has changed from one snapshot to another: of all operators in numbers, or of one row by row.
 
     ``table`` is keyed_state, window_state, timers or operator_state (with its ``state``); without it, what the operator
     has. OperatorNotFoundError and StateNotFoundError name what is there.
     """
+    if isinstance(new, str | PathLike):
+        new = type(old).load(old.spark, new, **old.options)
     if uid is None:
         from pyspark_savepoint.savepoint.differences_overview import overview
 
@@ -101,11 +109,11 @@ class _Operator:
         if self.hash is None or not mine:
             return None
         assert self.savepoint.path is not None
+        from pyspark_savepoint.options.option_values import inheriting
         from pyspark_savepoint.options.options import SavepointReadOptions
 
-        options = {**self.savepoint.options, "path": self.savepoint.path, "uidHash": self.hash, "table": table}
-        given = {name.lower(): value for name, value in options.items()}
-        request = SavepointReadOptions.parse({**given, "state": ",".join(mine)}).request()
+        named = {"path": self.savepoint.path, "uidHash": self.hash, "table": table, "state": ",".join(mine)}
+        request = SavepointReadOptions.parse(inheriting(self.savepoint.options, named)).request()
         opened = open_table(request)
         assert isinstance(opened, KeyedTable)
         return opened

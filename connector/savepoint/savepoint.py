@@ -12,7 +12,8 @@ Flink: ``SavepointReader``, ``SavepointWriter``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from os import PathLike
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +22,8 @@ from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.io.storage_options import OPTION
 from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint as Snapshot
-from pyspark_savepoint.options.option_values import to_options
-from pyspark_savepoint.options.paths import located, reached
+from pyspark_savepoint.options.option_values import inheriting, to_options
+from pyspark_savepoint.options.paths import located, path_text, reached
 from pyspark_savepoint.plan.keyed_edits import with_keys_deleted, with_states
 from pyspark_savepoint.plan.merged_operators import merged_operator
 from pyspark_savepoint.plan.operator_plan import OperatorPlan, OperatorRows
@@ -63,13 +64,19 @@ class Savepoint:
         self, spark: SparkSession, plan: SavepointPlan, path: str | None = None, options: Mapping[str, str] = NO_OPTIONS
     ) -> None:
         """Not for users, who have :meth:`load` and :meth:`create`. Without a path it is not written yet."""
+        if not isinstance(plan, SavepointPlan):
+            raise OptionError(
+                "a Savepoint is not made from a path like this",
+                found=type(plan).__name__,
+                remedy="Savepoint.load(spark, path), or Savepoint.create(spark)",
+            )
         self.spark = spark
         self.plan = plan
         self.path = path
         self.options = options
 
     @classmethod
-    def load(cls, spark: SparkSession, path: str, **options: Any) -> Savepoint:
+    def load(cls, spark: SparkSession, path: str | PathLike[str], **options: Any) -> Savepoint:
         """The snapshot at a path; the options are those of the data source, and hold for all of its tables.
 
         A relative path begins where Spark's own do, in the working directory of the driver's JVM; on Connect in that
@@ -96,7 +103,7 @@ class Savepoint:
         """Any table of the snapshot, by the options of the data source."""
         return (
             self.spark.read.format("savepoint")
-            .options(**{**self.options, **to_options(options)})
+            .options(**inheriting(self.options, to_options(options)))
             .load(self._read_path())
         )
 
@@ -161,18 +168,20 @@ class Savepoint:
         schema: str | StructType,
         *,
         aggregate: AggregateFunction[Any, Any, Any] | None = None,
+        reduce: Callable[[Any, Any], Any] | None = None,
         **options: Any,
     ) -> DataFrame:
         """What a reader function yields of every key and window: its contents, states and timers.
 
-        With the job's ``aggregate`` the contents are its result, without it the accumulator.
+        With the job's ``aggregate`` the contents are its result, without it the accumulator. Windows with an evictor
+        keep their elements: with the job's ``aggregate`` or ``reduce`` the contents are what it makes of those.
         """
         from pyspark_savepoint.functions.reader_functions import read_window
 
-        return read_window(self.spark, *self._named_options(uid, options), function, schema, aggregate)
+        return read_window(self.spark, *self._named_options(uid, options), function, schema, aggregate, reduce)
 
     def _named_options(self, uid: OperatorRef, options: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
-        return self._read_path(), {**self.options, **to_options(options), **self._named(uid)}
+        return self._read_path(), inheriting(self.options, {**to_options(options), **self._named(uid)})
 
     def _read_path(self) -> str:
         if self.path is None:
@@ -239,9 +248,10 @@ class Savepoint:
 
     # -- what has changed --------------------------------------------------------------------------------------
 
-    def diff(self, newer: Savepoint, uid: str | None = None, **chosen: Any) -> DataFrame:
+    def diff(self, newer: Savepoint | str | PathLike[str], uid: str | None = None, **chosen: Any) -> DataFrame:
         """What has changed from this snapshot to another: in numbers, or of one operator row by row.
 
+        ``newer`` is a Savepoint, or the path of one, which is loaded with the options of this one.
         ``chosen``: ``table`` and ``state``, as :func:`pyspark_savepoint.diff` takes them.
         """
         from pyspark_savepoint.savepoint.differences import diff
@@ -327,11 +337,15 @@ class Savepoint:
 
     def merge(self, other: Savepoint) -> Savepoint:
         """With all operators of another savepoint; StateExistsError where both have one."""
+        if not isinstance(other, Savepoint):
+            raise OptionError(
+                "merge takes another Savepoint", found=type(other).__name__, remedy="Savepoint.load(spark, path)"
+            )
         return self._planned(self.plan.merged(other.plan))
 
-    def relocate(self, old: str, new: str) -> Savepoint:
+    def relocate(self, old: str | PathLike[str], new: str | PathLike[str]) -> Savepoint:
         """With another prefix in absolute paths of files: for snapshots whose shared files were moved."""
-        return self._planned(self.plan.relocated(old, new))
+        return self._planned(self.plan.relocated(path_text(old), path_text(new)))
 
     def with_max_parallelism(
         self, max_parallelism: int, *, key_hashes: Mapping[str, DataFrame] | None = None
@@ -386,12 +400,13 @@ class Savepoint:
         """With one state of an operator, or a timer service, under another name."""
         return self._changed(uid, lambda plan: with_states(plan).with_renamed_state(old, new))
 
-    def delete_keys(self, uid: OperatorRef, keys: DataFrame) -> Savepoint:
+    def delete_keys(self, uid: OperatorRef, keys: DataFrame | Collection[Any]) -> Savepoint:
         """Without some keys: none of the operator's keyed states, windows and timers has them then.
 
-        ``keys`` has column ``key`` as it is read, or one column, or the fields of a composite key.
+        ``keys`` has column ``key`` as it is read, or one column, or the fields of a composite key; or it is a list of
+        keys, as option ``keys`` of a read takes them.
         """
-        return self._changed(uid, lambda plan: with_keys_deleted(plan, keys))
+        return self._changed(uid, lambda plan: with_keys_deleted(self.spark, plan, keys))
 
     def _changed(self, uid: OperatorRef, change: Callable[[OperatorPlan], OperatorPlan]) -> Savepoint:
         operator = self.plan.operator(uid)
@@ -475,7 +490,7 @@ class Savepoint:
 
     def write(
         self,
-        path: str,
+        path: str | PathLike[str],
         *,
         flink_version: str | None = None,
         files: str = "copy",
@@ -500,6 +515,12 @@ class Savepoint:
         from pyspark_savepoint.plan.savepoint_writer import SavepointWriter
 
         path = located(self.spark, path)
+        if not self.plan.operators:
+            raise OptionError(
+                "a savepoint without operators is not written: no job would restore anything from it",
+                path=path,
+                remedy="with_operator(uid, ...) adds one",
+            )
         given = to_options({"path": path, "uid": "any", "flink_version": flink_version})
         version = SavepointWriteOptions.parse(given).flink_version
         options = {OPTION: self.options[OPTION]} if OPTION in self.options else {}

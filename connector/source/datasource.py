@@ -5,7 +5,7 @@ Spark imports this in a process of its own to find its sources, so nothing but P
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
 
@@ -51,6 +51,23 @@ class SavepointDataSource(DataSource):
         except SavepointError as error:
             raise error.with_traceback(None) from None
         return SavepointDataSourceReader(options, schema, self.shown_warnings)
+
+    def simpleStreamReader(self, schema: StructType) -> NoReturn:  # noqa: N802
+        """A snapshot does not go on."""
+        from pyspark_savepoint.formats.errors import OptionError
+
+        raise OptionError(
+            "a savepoint is no stream, for it does not go on: readStream and writeStream cannot apply to it",
+            remedy="spark.read.format('savepoint'), and df.write.format('savepoint')",
+        )
+
+    def streamReader(self, schema: StructType) -> NoReturn:  # noqa: N802
+        """A snapshot does not go on."""
+        self.simpleStreamReader(schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: N802
+        """Nothing is added to a snapshot while it is there."""
+        self.simpleStreamReader(schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """A writer of one part of one operator; everything that can be refused is refused here."""

@@ -87,12 +87,22 @@ def locate(text: str) -> tuple[SnapshotFileSystem, str]:
     return filesystem, posixpath.normpath("/" + path.lstrip("/"))
 
 
+#: A drive, and what Python takes for a name or the scheme of a URI elsewhere.
+WINDOWS_PATH = re.compile(r"[A-Za-z]:[\\/]")
+
+
 def absolute(text: str, base: str | None = None) -> str:
     """A path or URI as every process understands it; a relative path begins at ``base``, else here.
 
     >>> absolute("out/sp", "/home/me"), absolute("s3://bucket/sp"), absolute("../sp", "/home/me")
     ('/home/me/out/sp', 's3://bucket/sp', '/home/sp')
     """
+    if WINDOWS_PATH.match(text) and os.sep == "/":
+        raise OptionError(
+            "a path of Windows, and this machine has none",
+            found=text,
+            remedy="name it as it is mounted here, or by URI",
+        )
     if URI.fullmatch(text) or not is_encodable(text):
         return text
     return os.path.abspath(os.path.join(base or os.getcwd(), os.path.expanduser(text)))

@@ -172,6 +172,10 @@ def find_snapshots(path: str, depth: int = SEARCH_DEPTH) -> list[SnapshotInfo]:
     if info is None:
         raise _nothing(filesystem, located)
     if not info.is_directory:
+        if posixpath.basename(located) != METADATA_FILE_NAME:
+            # A stray file is not taken for its folder; metadata under another name is itself.
+            Savepoint.open(path)
+            return [_describe(filesystem, located)]
         located = posixpath.dirname(located)
     found = [_describe(filesystem, metadata) for metadata in _metadata_files(filesystem, located, depth)]
     return sorted(found, key=lambda snapshot: (-(snapshot.modified or 0.0), snapshot.path))

@@ -120,7 +120,10 @@ def create_statements(tables: Iterable[NamedTable], path: str, options: Mapping[
             yield table.namespace, f"CREATE SCHEMA {quoted(table.namespace)} COMMENT {comment}"
         # By "path", Spark would take the snapshot for the table's own files: dropping one must never reach the other,
         # and object stores are unknown to Spark where no Hadoop client is set up for them.
-        given = {"paths": json.dumps([path]), **options, **table.options}
+        held = {name: text for name, text in options.items() if name not in table.options}
+        given = {"paths": json.dumps([path]), **held, **table.options}
+        if held:
+            given["inherited"] = ",".join(held)
         source = f"{quoted(table.namespace)}.{quoted(table.name + SOURCE_SUFFIX)}"
         listed = ", ".join(f"{quoted(name)} {literal(value)}" for name, value in given.items())
         again = ", ".join(f"{quoted(name)} = {literal(value)}" for name, value in given.items())

@@ -103,7 +103,9 @@ class CatalogTable:
     def of(cls, request: TableRequest, name: str) -> CatalogTable:
         """The table of a name; the snapshot must be there."""
         if name != "snapshots":
-            operators(Savepoint.open(request.path, allow_outside=request.allow_outside), request)
+            found = operators(Savepoint.open(request.path, allow_outside=request.allow_outside), request)
+            if request.key_groups is not None and found:
+                request.check_key_groups(max(operator.max_parallelism for operator in found))
         return cls(request, name, SCHEMAS[name])
 
     def select(self, columns: Sequence[str]) -> CatalogTable:
@@ -129,7 +131,7 @@ class CatalogPartition:
         for row in self._rows():
             rows.append(row)
             # Bytes can be large: few at a time.
-            if len(rows) >= (64 if "value" in row else self.request.batch_rows):
+            if len(rows) >= min(64 if "value" in row else self.request.batch_rows, self.request.batch_rows):
                 yield self._batch(rows)
                 rows = []
         if rows:

@@ -70,6 +70,8 @@ class TableRequest:
     memory: int = DEFAULT_MEMORY
     entries: EntriesRequest | None = None
     top: int = DEFAULT_TOP
+    #: Names of options that the user gave for this table, with another value than the default.
+    given: frozenset[str] = field(default=frozenset(), compare=False)
 
     @property
     def states(self) -> tuple[str, ...] | None:
@@ -87,6 +89,16 @@ class TableRequest:
         """The request for a snapshot, whose version tells which Kryo wrote, unless the user does."""
         kryo = self.kryo or (5 if metadata_version >= FIRST_METADATA_OF_FLINK_2 else 2)
         return replace(self, decode=replace(self.decode, kryo=kryo))
+
+    def check_key_groups(self, max_parallelism: int) -> None:
+        """OptionError for key groups that there are not: they are a mistake, and not just empty."""
+        last = max((high for _, high in self.key_groups or ()), default=0)
+        if last >= max_parallelism:
+            raise OptionError(
+                "option 'keyGroups' names key groups that the operator does not have",
+                expected=f"0 to {max_parallelism - 1}, for its max parallelism is {max_parallelism}",
+                found=last,
+            )
 
     def wants(self, key_group: int) -> bool:
         """Whether ``key_groups`` lets a key group pass."""

@@ -6,7 +6,7 @@ executors each file's own header is read again: state ids, and sometimes seriali
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -207,6 +207,19 @@ def check_decodable(metas: Sequence[StateMetaInfoSnapshot], undecodable: str, op
             remedy=f"{remedy}, choose other states (option 'state'), or option('undecodable', 'binary')",
         )
     return f"{what}, which only the user's code can decode: it is BINARY. To do: {remedy}."
+
+
+def check_decodable_key(serializers: Iterable[TypeSerializer], undecodable: str, operator: str, what: str) -> None:
+    """UndecodableStateError where keys (or namespaces) would be BINARY, and that was declined."""
+    opaque = [part for serializer in serializers for part in serializer.opaque_parts()]
+    if opaque and undecodable == "error":
+        raise UndecodableStateError(
+            f"the {what} are of {opaque[0].flink_type} ({opaque[0].snapshot_class}), which only the user's code can "
+            "decode",
+            operator=operator,
+            remedy="plug in a serializer (entry point group 'pyspark_savepoint.serializers'), or "
+            "option('undecodable', 'binary')",
+        )
 
 
 def key_type(serializers: Sequence[TypeSerializer], options: DecodeOptions, raw: bool = False) -> pa.DataType:

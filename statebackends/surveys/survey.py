@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM as MAX_PARALLELISM
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, choose_columns
 
@@ -95,6 +96,7 @@ class SurveyTable:
         if is_named(request):
             names = {"uid": request.uid, "uid_hash": request.uid_hash, "name": request.operator_name}
             operators = (savepoint.operator(**names),)
+        request.check_key_groups(max((operator.max_parallelism for operator in operators), default=MAX_PARALLELISM))
         return cls(savepoint, operators, request, plan, schema)
 
     @property

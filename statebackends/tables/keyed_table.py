@@ -39,6 +39,7 @@ from pyspark_savepoint.statebackends.sources.keyed_plan import (
     KeyedSplit,
     OperatorHeaders,
     check_decodable,
+    check_decodable_key,
     key_type,
     state_type,
     vertices,
@@ -84,6 +85,8 @@ class KeyedTable:
         self.state_bytes = operator.state_size
         chosen = self.headers.choose(namespaced, request.states)
         options = replace(request.decode, ttl=request.include_ttl)
+        if KEY not in request.raw:
+            check_decodable_key(self.headers.key_serializers, request.undecodable, operator.label, "keys")
         self.spec = KeyedSpec(
             tuple(chosen), namespaced, frozenset(request.raw), options, request.batch_rows, request.window
         )

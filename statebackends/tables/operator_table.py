@@ -18,6 +18,7 @@ from pyspark_savepoint.formats.columns import Bytes, Cursors, Longs, Origin, fix
 from pyspark_savepoint.formats.errors import (
     UNREADABLE,
     CorruptStateError,
+    OptionError,
     SavepointError,
     UndecodableStateError,
 )
@@ -95,6 +96,14 @@ class OperatorTable:
             choose_states(list(names), (state,), "operator state", operator.label)
         self.mode = metas[0].state_type
         self.raw = state in request.raw
+        if self.mode == "BROADCAST" and "parallelism" in request.given:
+            raise OptionError(
+                "option 'parallelism' cannot apply to broadcast state: all subtasks have the same, so one's is read, "
+                "once",
+                operator=operator.label,
+                state=state,
+                remedy="leave the option out",
+            )
         self.warnings = tuple(self._warnings(metas[0]))
         self.schema = pa.schema(list(self._fields(metas)))
 
@@ -136,11 +145,13 @@ class OperatorTable:
         return chosen
 
     def partitions(self, parallelism: int | None) -> list[TablePartition]:
-        """List state as the vertices restore it; union state a subtask's part each; broadcast state once."""
+        """List state as the vertices restore it; union state, which each would have whole, in parts; broadcast state
+        once.
+        """
         if self.mode == "BROADCAST":
             shares = [[(source, 0, 1)] for source in self._with_state()[:1]]
         elif self.mode == "UNION":
-            shares = [[(source, 0, len(source.offsets(self.state)))] for source in self._with_state()]
+            shares = self._split(min(parallelism or 1, self.operator.max_parallelism))
         else:
             shares = self._dealt(min(parallelism or 1, self.operator.max_parallelism))
         return [
@@ -148,6 +159,22 @@ class OperatorTable:
             for share in shares
             if share
         ]
+
+    def _split(self, parallelism: int) -> list[list[tuple[OperatorSource, int, int]]]:
+        """All elements of union state in so many parts of about the same size."""
+        sizes = [(source, len(source.offsets(self.state))) for source in self._with_state()]
+        total = sum(size for _, size in sizes)
+        shares: list[list[tuple[OperatorSource, int, int]]] = []
+        for part in range(parallelism):
+            low, high = total * part // parallelism, total * (part + 1) // parallelism
+            share, begin = [], 0
+            for source, size in sizes:
+                first, last = max(low - begin, 0), min(high - begin, size)
+                if first < last:
+                    share.append((source, first, last - first))
+                begin += size
+            shares.append(share)
+        return shares
 
     def _with_state(self) -> list[OperatorSource]:
         return [source for source in self.sources if source.offsets(self.state)]

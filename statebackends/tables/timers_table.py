@@ -28,7 +28,13 @@ from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, choose_columns, choose_states
 from pyspark_savepoint.statebackends.model.timer_queue import TimerQueue, timer_queues
 from pyspark_savepoint.statebackends.model.unify_types import conform, unify
-from pyspark_savepoint.statebackends.sources.keyed_plan import KeyedSplit, OperatorHeaders, meets, vertices
+from pyspark_savepoint.statebackends.sources.keyed_plan import (
+    KeyedSplit,
+    OperatorHeaders,
+    check_decodable_key,
+    meets,
+    vertices,
+)
 from pyspark_savepoint.statebackends.sources.raw_timers import RawTimerSource, raw_timer_sources
 from pyspark_savepoint.statebackends.tables.key_check import check_key_groups
 from pyspark_savepoint.statebackends.tables.key_lookup import KeyLookup
@@ -60,6 +66,11 @@ class TimersTable:
         self.lookup: KeyLookup | None = None
         if request.keys is not None:
             self.lookup = KeyLookup.of(request.keys, queues[0].key, operator.max_parallelism, request.decode)
+        if KEY not in request.raw:
+            check_decodable_key([queue.key for queue in queues], request.undecodable, operator.label, "keys")
+        if NAMESPACE not in request.raw:
+            spaces = [queue.namespace for queue in queues]
+            check_decodable_key(spaces, request.undecodable, operator.label, "namespaces")
         services = list(dict.fromkeys(queue.service for queue in queues))
         self.services = frozenset(choose_states(services, request.states, "timer service", operator.label))
         self.schema = pa.schema(list(self._fields([queue for queue in queues if queue.service in self.services])))

@@ -206,6 +206,13 @@ class SlidingProcessingTimeWindows(_TimeWindows):
         return self._at(processing_time)
 
 
+def _positive(gap: int) -> int:
+    """The gap of a session; OptionError for one that is none."""
+    if gap <= 0:
+        raise OptionError("the gap of a session must be above 0", found=gap)
+    return gap
+
+
 @dataclass(frozen=True)
 class _SessionWindows(WindowAssigner):
     """Windows of elements with no gap between them; ``gap`` is milliseconds, or tells them of an element."""
@@ -215,9 +222,7 @@ class _SessionWindows(WindowAssigner):
 
     def _at(self, element: Any, time: int) -> list[TimeWindow]:
         gap = millis(self.gap(element)) if callable(self.gap) else self.gap
-        if gap <= 0:
-            raise OptionError("the gap of a session must be above 0", found=gap)
-        return _in_time([TimeWindow(time, time + gap)])
+        return _in_time([TimeWindow(time, time + _positive(gap))])
 
 
 class EventTimeSessionWindows(_SessionWindows):
@@ -226,7 +231,7 @@ class EventTimeSessionWindows(_SessionWindows):
     @classmethod
     def with_gap(cls, gap: Duration) -> EventTimeSessionWindows:
         """A gap for all."""
-        return cls(millis(gap))
+        return cls(_positive(millis(gap)))
 
     @classmethod
     def with_dynamic_gap(cls, gap: Callable[[Any], Duration]) -> EventTimeSessionWindows:
@@ -246,7 +251,7 @@ class ProcessingTimeSessionWindows(_SessionWindows):
     @classmethod
     def with_gap(cls, gap: Duration) -> ProcessingTimeSessionWindows:
         """A gap for all."""
-        return cls(millis(gap))
+        return cls(_positive(millis(gap)))
 
     @classmethod
     def with_dynamic_gap(cls, gap: Callable[[Any], Duration]) -> ProcessingTimeSessionWindows:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import DecodeOptions
-from pyspark_savepoint.formats.errors import StateNotFoundError
+from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
@@ -76,6 +77,7 @@ class WindowReaderPlan:
     vertices: tuple[WindowVertex, ...]
     slices: int
     contents: str = CONTENTS
+    reduce: Callable[[Any, Any], Any] | None = None
 
     @classmethod
     def of(
@@ -87,6 +89,7 @@ class WindowReaderPlan:
         request: TableRequest,
         parallelism: int | None,
         aggregate: AggregateFunction[Any, Any, Any] | None = None,
+        reduce: Callable[[Any, Any], Any] | None = None,
     ) -> WindowReaderPlan:
         """The plan; StateNotFoundError where the operator has no windows."""
         headers = OperatorHeaders.read(savepoint, operator)
@@ -125,21 +128,48 @@ class WindowReaderPlan:
         )
         slices = 1 + operator.state_size // max(1, len(vertices)) // request.memory
         key = headers.headers[0].key_serializer
-        return cls(
-            function, aggregate, schema, metas, plain_metas, key, table.spec.options, vertices, slices
+        plan = cls(
+            function, aggregate, schema, metas, plain_metas, key, table.spec.options, vertices, slices, reduce=reduce
         )  # fmt: skip
+        plan.check_functions(operator.label)
+        return plan
 
     def elements(self) -> Callable[[Any], list[Any]]:
         """What a window's contents are as elements."""
         meta = self.metas[self.contents]
         if meta.state_type == "LIST":
             if "STREAM_ELEMENT<" in meta.value_serializer.flink_type:
-                return lambda content: [record["value"] for record in content]
-            return lambda content: list(content)
+                return lambda content: self._folded([record["value"] for record in content])
+            return lambda content: self._folded(list(content))
         if meta.state_type == "AGGREGATING" and self.aggregate is not None:
             result = self.aggregate.get_result
             return lambda content: [result(content)]
         return lambda content: [content]
+
+    def _folded(self, elements: list[Any]) -> list[Any]:
+        """The elements that a window with an evictor keeps, as its function is given them."""
+        if self.reduce is not None and elements:
+            return [reduce(self.reduce, elements)]
+        if self.aggregate is None or not elements:
+            return elements
+        accumulator = self.aggregate.create_accumulator()
+        for element in elements:
+            accumulator = self.aggregate.add(element, accumulator)
+        return [self.aggregate.get_result(accumulator)]
+
+    def check_functions(self, operator: str) -> None:
+        """OptionError where the contents are not what ``aggregate`` or ``reduce`` would be of."""
+        kind = self.metas[self.contents].state_type
+        useless = "aggregate" if self.aggregate is not None and kind == "REDUCING" else ""
+        useless = "reduce" if self.reduce is not None and kind == "AGGREGATING" else useless
+        useless = "reduce" if self.reduce is not None and self.aggregate is not None else useless
+        if useless:
+            raise OptionError(
+                f"{useless!r} cannot apply to the windows of this operator",
+                operator=operator,
+                found=f"contents of kind {kind.lower()}",
+                remedy="give 'aggregate' for aggregated windows, either for those that keep their elements",
+            )
 
 
 def window_of(namespace: TypeSerializer) -> Callable[[Any], Any]:

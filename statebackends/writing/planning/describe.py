@@ -51,7 +51,6 @@ from pyspark_savepoint.statebackends.writing.planning.exact_casts import form_of
 from pyspark_savepoint.statebackends.writing.planning.flink_types import default_serializer, parts_of, type_of
 from pyspark_savepoint.statebackends.writing.planning.operator_types import OperatorTypes, inference_of
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
-    KEYED_STATE,
     TIMERS,
     WINDOW_STATE,
     WriteRequest,
@@ -73,8 +72,7 @@ class _Keyed:
         self.request = request
         self.types = OperatorTypes.named_by(request)
         self.inference = inference_of(request)
-        replaced = request.overwrite and request.table == KEYED_STATE
-        self.base = OperatorTypes.of(base) if base is not None and not replaced else None
+        self.base = OperatorTypes.of(base) if base is not None and not request.replaces_operator else None
         self.keys = key_columns(schema, request)
         self.check_names()
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import DecodeOptions
-from pyspark_savepoint.formats.errors import OptionError, StateExistsError, UnsupportedStateError
+from pyspark_savepoint.formats.errors import OptionError, StateExistsError, UnsupportedStateError, did_you_mean
 from pyspark_savepoint.formats.flink_releases import first_with_metadata, release_of
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState, SnapshotKind
@@ -21,7 +21,9 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.changes import target_version
 from pyspark_savepoint.formats.snapshot.publication import Staging, fingerprint, read_published
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
-from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, OperatorStateDescriptor
+from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, OperatorStateDescriptor, StateKind
+from pyspark_savepoint.statebackends.model.state_column import has_ttl
+from pyspark_savepoint.statebackends.model.timer_queue import service_of
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders, is_key_value, is_namespaced
 from pyspark_savepoint.statebackends.sources.raw_timers import raw_timer_sources
 from pyspark_savepoint.statebackends.tables.operator_table import operator_sources
@@ -58,11 +60,16 @@ def plan_write(request: WriteRequest, schema: pa.Schema, layout: Distribution | 
     request, existing = _resolve(request, base)
     found = _Existing.of(base, existing, request)
     found.refuse_what_is_there()
+    request = found.with_types_that_are_there()
     max_parallelism, parallelism = _numbers(request, found, layout)
     version = target_version([base.metadata] if base is not None else [], request.flink_version)
     release = release_of(request.flink_version) if request.flink_version is not None else None
     since = request.flink_version or first_with_metadata(version).version
     request = replace(request, flink_version=since)
+    descriptor = _describe(request, schema, found)
+    if isinstance(descriptor, KeyedDescriptor):
+        found.refuse_other_names(descriptor)
+        found.refuse_loss(base, descriptor)
     plan = WritePlan(
         request=request,
         operator_id=existing.operator_id if existing is not None else request.operator_id,
@@ -73,7 +80,7 @@ def plan_write(request: WriteRequest, schema: pa.Schema, layout: Distribution | 
         max_parallelism=max_parallelism,
         parallelism=parallelism,
         schema=schema,
-        descriptor=_describe(request, schema, found),
+        descriptor=descriptor,
         kept=found.kept,
         kept_metas=found.kept_metas,
         replaces_raw_timers=found.raw_timers and request.table == TIMERS,
@@ -167,7 +174,7 @@ class _Existing:
         if not request.is_keyed:
             names = [meta.name for source in operator_sources(base, operator) for meta in source.header().states]
             return cls(request, operator, operator_states=tuple(dict.fromkeys(names)))
-        if request.overwrite and request.table == KEYED_STATE:
+        if request.replaces_operator:
             return cls(request, operator)
         headers = OperatorHeaders.read(base, operator)
         raw = [queue for source in raw_timer_sources(base, operator) for queue in source.queues(DecodeOptions())]
@@ -177,7 +184,7 @@ class _Existing:
     @property
     def replaced_whole(self) -> bool:
         """Whether nothing of the operator stays."""
-        return self.request.overwrite and self.request.table == KEYED_STATE
+        return self.request.replaces_operator
 
     @property
     def of_the_table(self) -> tuple[tuple[str, bool], ...]:
@@ -185,7 +192,12 @@ class _Existing:
         if self.headers is None:
             return ()
         metas = self.headers.metas()
-        return tuple(state for state in self.keyed if _table_of(metas[state][0]) == self.request.table)
+        named = self.request.named_states
+        return tuple(
+            state
+            for state in self.keyed
+            if _table_of(metas[state][0]) == self.request.table and (named is None or state[0] in named)
+        )
 
     @property
     def kept(self) -> tuple[tuple[str, bool], ...]:
@@ -228,6 +240,67 @@ class _Existing:
                 + ("; Savepoint.load(...).with_state(...) adds one state" if request.table == KEYED_STATE else ""),
             )
 
+    def with_types_that_are_there(self) -> WriteRequest:
+        """States that are replaced by name keep their serializers, unless the user names types."""
+        request, there = self.request, {name for name, _ in self.of_the_table}
+        if request.types or request.types_from or set(request.named_states or ()) != there or not there:
+            return request
+        assert self.operator is not None
+        assert self.headers is not None
+        metas = self.headers.metas()
+        ttl = request.ttl or tuple(state[0] for state in self.of_the_table if has_ttl(metas[state][0]))
+        return replace(request, types_from=f"{request.path}#{self.operator.operator_id}", ttl=ttl)
+
+    def refuse_other_names(self, descriptor: KeyedDescriptor) -> None:
+        """Columns are the states that option ``state`` names, where it does."""
+        named = self.request.named_states
+        written = [state.name for state in descriptor.states]
+        if named is not None and set(named) != set(written):
+            raise OptionError(
+                "the columns are not the states that option 'state' names",
+                expected=_some(named),
+                found=_some(written),
+                remedy="select the key and these states, or leave the option out",
+            )
+
+    def refuse_loss(self, base: Savepoint | None, descriptor: KeyedDescriptor) -> None:
+        """What an overwrite takes away without writing it anew is named by option ``drop``, or refused."""
+        request = self.request
+        if not request.overwrite:
+            if request.drop:
+                raise OptionError("option 'drop' is for mode 'overwrite': append takes nothing away")
+            return
+        if base is None or self.operator is None:
+            there: list[str] = []
+        elif self.replaced_whole:
+            there = _parts(base, self.operator)
+        else:
+            there = list(dict.fromkeys(_shown_name(name, timer) for name, timer in self.of_the_table))
+        written = {_shown_name(state.name, state.kind is StateKind.TIMER) for state in descriptor.states}
+        unknown = [name for name in request.drop if name not in ("*", *there)]
+        if unknown:
+            raise OptionError(
+                f"option 'drop' names {unknown[0]!r}, which would not be lost",
+                path=request.path,
+                remedy=did_you_mean(unknown[0], [name for name in there if name not in written]),
+            )
+        lost = [name for name in there if name not in written and name not in request.drop]
+        if lost and "*" not in request.drop:
+            kept = ", ".join(sorted(written))
+            what = "the operator" if self.replaced_whole else request.table
+            raise StateExistsError(
+                f"overwriting {what} would drop what the rows do not have",
+                path=request.path,
+                operator=request.operator,
+                found=_some(lost),
+                remedy=f"option('drop', {','.join(lost[:10])!r}) drops it, option('drop', '*') all"
+                + (
+                    f"; option('state', {kept!r}) replaces what is written and keeps the rest"
+                    if request.table != TIMERS
+                    else ""
+                ),
+            )
+
     def check(self, max_parallelism: int | None, parallelism: int | None) -> None:
         """OptionError where the user wants other numbers than the state that stays has."""
         assert self.operator is not None
@@ -261,6 +334,27 @@ class _Existing:
                 state=twice[0],
                 remedy="give the column another name",
             )
+
+
+def _parts(base: Savepoint, operator: OperatorState) -> list[str]:
+    """All that an operator has, by the names that option ``drop`` takes."""
+    found = [_shown_name(name, timer) for name, timer in OperatorHeaders.read(base, operator).metas()]
+    raw_timers = raw_timer_sources(base, operator)
+    found += [queue.service for source in raw_timers for queue in source.queues(DecodeOptions())]
+    found += [meta.name for source in operator_sources(base, operator) for meta in source.header().states]
+    subtasks = operator.subtasks.values()
+    if not raw_timers and any(subtask.raw_keyed_state is not None for subtask in subtasks):
+        found.append("raw_keyed_state")
+    if any(subtask.raw_operator_state is not None for subtask in subtasks):
+        found.append("raw_operator_state")
+    if operator.coordinator_state is not None:
+        found.append("coordinator_state")
+    return list(dict.fromkeys(found))
+
+
+def _shown_name(name: str, timer: bool) -> str:
+    """A state's name; of timers their service."""
+    return service_of(name)[1] if timer else name
 
 
 def _table_of(meta: StateMetaInfoSnapshot) -> str:

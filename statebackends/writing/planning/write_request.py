@@ -34,7 +34,7 @@ class WriteRequest:
     ``max_parallelism``, ``parallelism`` and ``flink_version`` (the oldest Flink that must restore) are None where the
     user leaves them to the snapshot that is there, or to the defaults. ``sort_memory`` is bytes of rows that a task
     holds; ``ttl`` wraps states as Flink does with a time to live (all, or those of the columns that it
-    names); ``key_group`` names a column that says the key group.
+    names); ``key_group`` names a column that says the key group. ``drop`` names what an overwritten operator loses.
 
     ``types_from`` is a savepoint, or a savepoint, ``#`` and an operator. ``inferred_by`` is the release of Flink that
     infers ``types`` from classes, None where they are as declared; ``class_path`` are jars and folders of class
@@ -64,9 +64,22 @@ class WriteRequest:
     flink_version: tuple[int, int] | None = None
     sort_memory: int = DEFAULT_SORT_MEMORY
     key_group: str | None = None
+    drop: tuple[str, ...] = ()
     overwrite: bool = False
     fragment: str | None = None
     header: str | None = None
+
+    @property
+    def replaces_operator(self) -> bool:
+        """Whether nothing stays of the operator that is there."""
+        return self.overwrite and self.table == KEYED_STATE and self.state is None
+
+    @property
+    def named_states(self) -> tuple[str, ...] | None:
+        """The only states of a table of columns that are written; None for all of it."""
+        if self.state is None or self.table not in (KEYED_STATE, WINDOW_STATE):
+            return None
+        return tuple(name.strip() for name in self.state.split(",") if name.strip())
 
     @property
     def is_keyed(self) -> bool:

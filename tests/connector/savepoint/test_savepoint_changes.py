@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
@@ -17,6 +18,7 @@ from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import (
     OperatorNotFoundError,
     OptionError,
+    SavepointError,
     StateExistsError,
     StateNotFoundError,
     UndecodableStateError,
@@ -449,3 +451,48 @@ def test_what_fails_in_a_task_leaves_nothing(base: Savepoint, accounts: DataFram
         base.with_state("accounts", "total", twice).write(str(tmp_path / "there"))
     assert os.listdir(tmp_path) == ["there"]
     assert os.listdir(tmp_path / "there") == []
+
+
+# -- arguments that are something else ----------------------------------------------------------------------
+
+
+def test_arguments_are_checked_where_they_are_given(
+    spark: SparkSession, base: Savepoint, shop: Path, tmp_path: Path
+) -> None:
+    def said(action: Callable[[], Any]) -> str:
+        with pytest.raises(OptionError) as raised:
+            action()
+        return str(raised.value)
+
+    rows: Any = [(1, 2)]
+    assert "Savepoint.load(spark, path)" in said(lambda: Savepoint(spark, str(shop)))  # type: ignore[arg-type]
+    assert "a path is text or a pathlib.Path" in said(lambda: Savepoint.load(spark, 7))  # type: ignore[arg-type]
+    assert "an operator is named by its uid" in said(lambda: base.remove_operator(7))  # type: ignore[arg-type]
+    assert "rows of state are a DataFrame" in said(lambda: base.with_state("accounts", "total", rows))
+    assert "rows of state are a DataFrame" in said(lambda: base.with_timers("accounts", rows))
+    assert "merge takes another Savepoint" in said(lambda: base.merge(str(shop)))  # type: ignore[arg-type]
+    assert "keys are a DataFrame or a list" in said(lambda: base.delete_keys("accounts", "1042"))
+    assert "key cannot be a value of int64" in said(lambda: base.delete_keys("accounts", ["one"]))
+    assert "without operators" in said(lambda: Savepoint.create(spark).write(tmp_path / "empty"))
+    assert not (tmp_path / "empty").exists()
+    assert "path of Windows" in said(lambda: Savepoint.load(spark, "C:\\savepoints\\sp"))
+    with pytest.raises(SavepointError):
+        Savepoint.load(spark, shop.parent / "expected.json")
+
+
+def test_paths_are_pathlibs_and_keys_are_lists(spark: SparkSession, shop: Path, tmp_path: Path) -> None:
+    before = Savepoint.load(spark, shop)
+    after = before.delete_keys("accounts", [1042, 1043]).write(tmp_path / "sp")
+    assert after.keyed_state("accounts", keys=[1042, 1043]).count() == 0
+    changed = before.diff(tmp_path / "sp", "accounts").where("change = 'removed'").select("key").distinct().collect()
+    assert sorted(row.key for row in changed) == [1042, 1043]
+
+
+def test_a_savepoint_is_no_stream(spark: SparkSession, shop: Path, tmp_path: Path) -> None:
+    def run() -> None:
+        stream = spark.readStream.format("savepoint").option("uid", "accounts").load(str(shop))
+        query = stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "cp")).start()
+        query.processAllAvailable()
+
+    with pytest.raises(PySparkException, match="a savepoint is no stream"):
+        run()

@@ -14,10 +14,12 @@ from pyspark_savepoint.formats.errors import (
     CorruptStateError,
     OperatorNotFoundError,
     OptionError,
+    SavepointError,
     SnapshotNotFoundError,
     StateFileNotFoundError,
     UnsafePathError,
 )
+from pyspark_savepoint.formats.io.filesystem import absolute
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, SnapshotKind, write_metadata
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.state_handles import (
@@ -322,3 +324,20 @@ def test_a_metadata_file_of_impossible_size_is_not_read(job: Path) -> None:
         file.truncate(1 << 40)  # sparse: it takes no room on the disk
     with pytest.raises(UnsafePathError, match="of this size"):
         Savepoint.open(str(job / "chk-2"))
+
+
+def test_a_stray_file_is_not_taken_for_its_folder(tmp_path: Path, corpus: Path) -> None:
+    source = corpus / "lab" / "2.2.1-hashmap-canonical" / "savepoint" / "_metadata"
+    (tmp_path / "_metadata").write_bytes(source.read_bytes())
+    (tmp_path / "notes.txt").write_text("not a snapshot")
+    (tmp_path / "copy-of-metadata").write_bytes(source.read_bytes())
+    with pytest.raises(SavepointError):
+        find_snapshots(str(tmp_path / "notes.txt"))
+    for name in ("_metadata", "copy-of-metadata", ""):
+        assert len(find_snapshots(str(tmp_path / name))) == 1
+
+
+def test_a_path_of_windows_is_not_below_the_working_directory() -> None:
+    for path in ("C:\\savepoints\\sp", "d:/savepoints/sp"):
+        with pytest.raises(OptionError, match="a path of Windows"):
+            absolute(path)

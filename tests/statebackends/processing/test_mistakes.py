@@ -40,7 +40,11 @@ from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
 )
 from pyspark_savepoint.statebackends.processing.api.timers import FiringTimers
 from pyspark_savepoint.statebackends.processing.api.triggers import Trigger, TriggerResult
-from pyspark_savepoint.statebackends.processing.api.windows import EventTimeSessionWindows, TumblingEventTimeWindows
+from pyspark_savepoint.statebackends.processing.api.windows import (
+    EventTimeSessionWindows,
+    ProcessingTimeSessionWindows,
+    TumblingEventTimeWindows,
+)
 from pyspark_savepoint.statebackends.processing.backends.backends import create_backend
 from pyspark_savepoint.statebackends.processing.backends.codec import codec
 from pyspark_savepoint.statebackends.processing.operators.bootstrap import BootstrapTask
@@ -473,3 +477,10 @@ def test_rows_have_their_own_key_in_errors(wrong: Any) -> None:
     for key in range(100):
         idle.of(key)
     assert idle._keys == [99]
+
+
+@pytest.mark.parametrize("assigner", [EventTimeSessionWindows, ProcessingTimeSessionWindows])
+@pytest.mark.parametrize("gap", [0, -1])
+def test_a_session_without_a_gap_is_refused_where_it_is_given(assigner: Any, gap: int) -> None:
+    with pytest.raises(OptionError, match="the gap of a session must be above 0"):
+        assigner.with_gap(gap)

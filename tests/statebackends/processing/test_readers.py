@@ -241,8 +241,8 @@ WINDOWS = pa.schema(
 )  # fmt: skip
 
 
-def windows_of(path: Path, function: Any, aggregate: Any = None, **named: Any) -> list[Any]:
-    plan = WindowReaderPlan.of(function, WINDOWS, *opened(path, **named), 2, aggregate)
+def windows_of(path: Path, function: Any, aggregate: Any = None, reduce: Any = None, **named: Any) -> list[Any]:
+    plan = WindowReaderPlan.of(function, WINDOWS, *opened(path, **named), 2, aggregate, reduce)
     plan = replace(plan, slices=3)
     return [row for i in range(len(plan.vertices)) for b in WindowReaderTask(plan, i).run() for row in b.to_pylist()]
 
@@ -339,6 +339,39 @@ def test_trigger_state_and_state_of_the_key(tmp_path: Path, evictor: Any) -> Non
     assert [row["event"] for row in by_key.values()] == [[9], [79]]
     with pytest.raises(StateNotFoundError, match="no such state 'nothing'"):
         windows_of(tmp_path / "sp", Windows(lambda ctx: ctx.global_state().get_state("nothing")), uid="uid")
+
+
+class Amounts(AggregateFunction[Any, int, int]):
+    def create_accumulator(self) -> int:
+        return 0
+
+    def add(self, value: Any, accumulator: int) -> int:
+        return accumulator + int(value.f1)
+
+    def get_result(self, accumulator: int) -> int:
+        return accumulator
+
+
+def test_elements_that_windows_keep_are_aggregated_and_reduced(tmp_path: Path) -> None:
+    """Flink: ``WindowSavepointReader.evictor()`` with ``aggregate`` and ``reduce``."""
+    element = "ROW<key STRING, amount LONG, ts LONG>"
+    windows = WindowSpec(TumblingEventTimeWindows.of(10), element, CountTrigger.of(9), evictor=CountEvictor.of(9))
+    written(tmp_path / "sp", plan_of(windows), [("a", i, i) for i in range(5)] + [("b", 7, 70)])
+
+    def elements(**given: Any) -> dict[str, str]:
+        return {row["key"]: row["elements"] for row in windows_of(tmp_path / "sp", Windows(), uid="uid", **given)}
+
+    assert elements()["a"].count("Row(") == 5
+    assert elements(aggregate=Amounts()) == {"a": "[10]", "b": "[7]"}
+    most = elements(reduce=lambda one, other: other if other.f1 > one.f1 else one)
+    assert {key: (text.count("Row("), "f1=4" in text) for key, text in most.items()} == {
+        "a": (1, True),
+        "b": (1, False),
+    }
+    with pytest.raises(OptionError, match="'reduce' cannot apply"):
+        windows_of(SHOP, Windows(), reduce=max, uid="orders-per-minute")
+    with pytest.raises(OptionError, match="'reduce' cannot apply"):
+        elements(reduce=max, aggregate=Amounts())
 
 
 def test_a_reader_of_windows_needs_windows() -> None:

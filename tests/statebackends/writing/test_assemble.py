@@ -319,9 +319,61 @@ def test_other_tables_of_an_operator_are_added_and_replaced_beside_it(tmp_path: 
     assert len(read(tmp_path / "sp", table="window_state")) == 50
     assert read(tmp_path / "sp", table="operator_state", state="offsets") == [{"value": 5}]
     assert not left_over(tmp_path / "sp")
-    write(tmp_path / "sp", [accounts([1])], overwrite=True)
+    with pytest.raises(StateExistsError, match="found: 'user-timers', 'window-contents', 'offsets'\n"):
+        write(tmp_path / "sp", [accounts([1])], overwrite=True)
+    write(tmp_path / "sp", [accounts([1])], overwrite=True, drop=("*",))
     assert {row["table"] for row in read(tmp_path / "sp", table="states")} == {"keyed_state"}
     assert not left_over(tmp_path / "sp")
+
+
+def test_what_an_overwrite_would_lose_is_named_or_refused(tmp_path: Path) -> None:
+    rows = accounts(range(10))
+    write(tmp_path / "sp", [rows])
+    write(tmp_path / "sp", [timers(range(10))], table="timers")
+    write(tmp_path / "sp", [windows(range(5))], table="window_state", states={"window-contents": "reducing"})
+    before = digests(tmp_path)
+    fewer = rows.select(["key", "total", "name", "items"])
+    with pytest.raises(
+        StateExistsError, match=r"would drop(.|\n)*found: 'window-contents', 'user-timers', 'by'"
+    ) as raised:
+        write(tmp_path / "sp", [fewer], overwrite=True)
+    assert "option('state', 'items, name, total')" in str(raised.value)
+    assert "option('drop', 'window-contents,user-timers,by')" in str(raised.value)
+    with pytest.raises(StateExistsError, match="found: 'user-timers'\n"):
+        write(tmp_path / "sp", [fewer], overwrite=True, drop=("by", "window-contents"))
+    with pytest.raises(OptionError, match=r"'drop' names 'buy'(.|\n)*did you mean 'by'"):
+        write(tmp_path / "sp", [fewer], overwrite=True, drop=("buy",))
+    with pytest.raises(OptionError, match="'drop' is for mode 'overwrite'"):
+        write(tmp_path / "sp", [fewer], uid="other", drop=("by",))
+    other = pa.table({"key": [0], "window": windows([0]).column("window"), "other": [1]})
+    with pytest.raises(StateExistsError, match=r"overwriting window_state would drop(.|\n)*found: 'window-contents'"):
+        write(tmp_path / "sp", [other], table="window_state", overwrite=True)
+    assert digests(tmp_path) == before
+    write(tmp_path / "sp", [fewer], overwrite=True, drop=("by", "user-timers", "window-contents"))
+    assert {row["state"] for row in read(tmp_path / "sp", table="states")} == {"total", "name", "items"}
+
+
+def test_states_are_replaced_and_added_by_name_beside_all_others(tmp_path: Path) -> None:
+    rows = accounts(range(10))
+    write(tmp_path / "sp", [rows], types={"total": "LONG"}, ttl=("total",))
+    write(tmp_path / "sp", [timers(range(10))], table="timers")
+    before = {name: read(tmp_path / "sp", table=name) for name in ("keyed_state", "timers")}
+    total = pa.table({"key": rows.column("key"), "total": pa.array([-1] * 10, rows.schema.field("total").type)})
+    kinds = {row["state"]: row["value_type"] for row in read(tmp_path / "sp", table="states")}
+
+    write(tmp_path / "sp", [total], state="total", overwrite=True)
+    after = read(tmp_path / "sp", table="keyed_state")
+    assert [{**row, "total": -1} for row in before["keyed_state"]] == after
+    assert read(tmp_path / "sp", table="timers") == before["timers"]
+    assert {row["state"]: row["value_type"] for row in read(tmp_path / "sp", table="states")} == kinds
+
+    more = total.rename_columns(["key", "more"])
+    with pytest.raises(StateExistsError, match="found: keyed_state: 'total'"):
+        write(tmp_path / "sp", [total], state="total")
+    with pytest.raises(OptionError, match=r"not the states that option 'state' names(.|\n)*expected: 'more'"):
+        write(tmp_path / "sp", [total], state="more")
+    write(tmp_path / "sp", [more], state="more")
+    assert [{**row, "more": -1} for row in after] == read(tmp_path / "sp", table="keyed_state")
 
 
 def test_state_that_stays_binds_what_is_written(tmp_path: Path) -> None:
@@ -455,7 +507,7 @@ def test_timers_replaced_beside_the_state_that_flink_wrote(corpus: Path, tmp_pat
     before_write = read(base, **one, table=kept)
     kind = some_keys(base, kept, one)
     rows = pa.table({"key": kind, "timestamp": [5] * len(kind), "domain": ["event"] * len(kind)})
-    write(copy, [rows], **one, table="timers", overwrite=True)
+    write(copy, [rows], **one, table="timers", overwrite=True, drop=("*",))
     assert read(copy, **one, table=kept) == before_write
     assert {row["timestamp"] for row in read(copy, **one, table="timers")} == {5}
     listed = {row["state"] for row in read(base, uid=None, table="states") if "state" in row}

@@ -1,0 +1,82 @@
+"""Which options of a read hold for which tables: one that is given is honoured, or refused with where it applies.
+
+Options that are not listed hold for every table. ``read_keyed_state`` and ``read_window`` are user functions over keys.
+Options of ``Savepoint.load`` are for all of its tables, so each table takes of them what it can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from pyspark_savepoint.formats.errors import OptionError
+
+KEYED_STATE, WINDOW_STATE, TIMERS, OPERATOR_STATE, STATES = (
+    "keyed_state",
+    "window_state",
+    "timers",
+    "operator_state",
+    "states",
+)
+SIZES, HEAVIEST_KEYS, TTL_AGES, RAW_KEYED_STATE = "sizes", "heaviest_keys", "ttl_ages", "raw_keyed_state"
+READ_KEYED_STATE, READ_WINDOW = "read_keyed_state", "read_window"
+
+FUNCTIONS = (READ_KEYED_STATE, READ_WINDOW)
+ROWS_OF_KEYS = (KEYED_STATE, WINDOW_STATE)
+DECODED = (*ROWS_OF_KEYS, TIMERS, OPERATOR_STATE)
+SURVEYED = (SIZES, HEAVIEST_KEYS, TTL_AGES)
+#: Tables about the whole snapshot, or a folder of several.
+OF_SNAPSHOT = frozenset({"snapshots", "master_state"})
+NAMES = ("uid", "uidHash", "operatorName", "node")
+
+APPLIES_TO: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "state": (*DECODED, *SURVEYED),
+        "flatten": ROWS_OF_KEYS,
+        "parallelism": (*DECODED, *SURVEYED, *FUNCTIONS),
+        "undecodable": DECODED,
+        "includeKeyGroup": DECODED,
+        "includeTtl": ROWS_OF_KEYS,
+        "includeRowKind": (*DECODED, STATES, HEAVIEST_KEYS, *FUNCTIONS),
+        "keys": (*ROWS_OF_KEYS, TIMERS, *FUNCTIONS),
+        "keyGroups": (*ROWS_OF_KEYS, TIMERS, *SURVEYED, RAW_KEYED_STATE, *FUNCTIONS),
+        "timestamps": (*DECODED, STATES, HEAVIEST_KEYS, *FUNCTIONS),
+        "decimals": (*DECODED, STATES, HEAVIEST_KEYS, *FUNCTIONS),
+        "raw": (*DECODED, *FUNCTIONS),
+        "kryo": (*DECODED, STATES, HEAVIEST_KEYS, *FUNCTIONS),
+        "pickle": (*DECODED, STATES, HEAVIEST_KEYS, *FUNCTIONS),
+        "top": (HEAVIEST_KEYS,),
+        "memory": (*DECODED, *SURVEYED, *FUNCTIONS),
+    }
+)
+
+
+def refuse_useless(table: str, given: Iterable[str], **facts: str | None) -> None:
+    """OptionError that names every option which cannot apply to a table, and where it does."""
+    useless = [name for name in given if not applies(name, table)]
+    if not useless:
+        return
+    where = [f"'{name}' is for {_listed(name)}" for name in useless if name in APPLIES_TO]
+    where += [f"'{name}' names an operator: leave it out" for name in useless if name in NAMES]
+    named = " and ".join(f"'{name}'" for name in useless)
+    what = f"{table}()" if table in FUNCTIONS else f"table '{table}'"
+    raise OptionError(
+        f"option{'s' if len(useless) > 1 else ''} {named} cannot apply to {what}", remedy="; ".join(where), **facts
+    )
+
+
+def applies(option: str, table: str) -> bool:
+    """Whether a table honours an option, by its name in Spark."""
+    if option in NAMES:
+        return table not in OF_SNAPSHOT
+    if option == "allowOutside":
+        return table != "snapshots"
+    if option == "table":
+        return table not in FUNCTIONS
+    if option == "batchSize":
+        return table not in FUNCTIONS
+    return table in APPLIES_TO.get(option, (table,))
+
+
+def _listed(option: str) -> str:
+    return ", ".join(table for table in APPLIES_TO[option] if table not in FUNCTIONS)

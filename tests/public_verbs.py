@@ -1,0 +1,260 @@
+"""Every public verb once, in an environment that has nothing but what README installs: no pandas, no test tools.
+
+    python tests/public_verbs.py
+
+Plain Python, so that it needs no package of its own. A verb that is added to ``Savepoint`` or to the package's names is
+missed here until it is called.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+import pyspark_savepoint
+from pyspark_savepoint import (
+    BroadcastStateBootstrapFunction,
+    KeyedProcessFunction,
+    KeyedStateBootstrapFunction,
+    KeyedStateReaderFunction,
+    MapStateDescriptor,
+    OperatorTransformation,
+    Savepoint,
+    StreamGraph,
+    TumblingEventTimeWindows,
+    ValueStateDescriptor,
+    WindowReaderFunction,
+    key_by,
+)
+
+SHOP = Path(__file__).parent / "oracle" / "savepoints" / "shop" / "savepoint"
+ACCOUNTS, WINDOWS, RATES, ORDERS = "accounts", "orders-per-minute", "currency-converter", "warehouse-export"
+
+
+class Totals(KeyedStateBootstrapFunction):
+    """A sum per key, and a timer."""
+
+    def open(self, ctx: Any) -> None:
+        """Register the state."""
+        self.total = ctx.get_state(ValueStateDescriptor("total", "DOUBLE"))
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        """Add up."""
+        self.total.update((self.total.value() or 0.0) + value.amount)
+        ctx.timer_service().register_event_time_timer(value.ts)
+
+
+class Passed(KeyedProcessFunction):
+    """The keys of records."""
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        """Yield the key."""
+        yield (value.id,)
+
+
+class Rules(BroadcastStateBootstrapFunction):
+    """A broadcast state of amounts."""
+
+    rules = MapStateDescriptor("rules", "INT", "DOUBLE")
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        """Keep the amount."""
+        ctx.get_broadcast_state(self.rules).put(value.id, value.amount)
+
+
+class Keys(KeyedStateReaderFunction):
+    """The keys that have a total."""
+
+    def open(self, ctx: Any) -> None:
+        """Register the state."""
+        self.total = ctx.get_state("total")
+
+    def read_key(self, key: Any, ctx: Any) -> Any:
+        """Yield the key."""
+        yield (key,)
+
+
+class Contents(WindowReaderFunction):
+    """How many elements windows have."""
+
+    def read_window(self, key: Any, ctx: Any, elements: Any) -> Any:
+        """Yield a number."""
+        yield (len(list(elements)),)
+
+
+class Verbs:
+    """What is called, and what came of it."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark = spark
+        self.folder = folder
+        self.called: set[str] = set()
+        self.failed: list[str] = []
+
+    def run(self, name: str, action: Callable[[], Any]) -> Any:
+        """Call a verb; a DataFrame that it gives must have rows, a savepoint must be written."""
+        self.called.add(name)
+        begin = time.monotonic()
+        try:
+            result = action()
+            if isinstance(result, DataFrame):
+                assert result.collect(), "no rows"
+        except Exception as error:
+            self.failed.append(name)
+            print(f"FAILED  {name}: {type(error).__name__}: {str(error)[:500]}", flush=True)
+            return None
+        print(f"{time.monotonic() - begin:6.1f} s  {name}", flush=True)
+        return result
+
+    # -- reading -----------------------------------------------------------------------------------------------
+
+    def read(self) -> Savepoint:
+        """Tables, functions, listings."""
+        sp = self.run("load", lambda: Savepoint.load(self.spark, str(SHOP)))
+        self.run("table", lambda: sp.table())
+        for name in ("states", "operators", "metadata", "sizes", "heaviest_keys"):
+            self.run(name, getattr(sp, name))
+        self.run("ttl_ages", lambda: sp.ttl_ages().schema)
+        self.run("keyed_state", lambda: sp.keyed_state(ACCOUNTS, keys=[1042]))
+        self.run("window_state", lambda: sp.window_state(WINDOWS))
+        self.run("timers", lambda: sp.timers(ACCOUNTS))
+        self.run("list_state", lambda: sp.list_state(ORDERS, "pending_orders"))
+        self.run("union_state", lambda: sp.union_state(ORDERS, "pending_orders"))
+        self.run("broadcast_state", lambda: sp.broadcast_state(RATES, "rates"))
+        self.run("read_keyed_state", lambda: sp.read_keyed_state(ACCOUNTS, Keys(), "key long"))
+        self.run("read_window", lambda: sp.read_window(WINDOWS, Contents(), "n int"))
+        self.run("create_tables", sp.create_tables)
+        self.run("drop_tables", sp.drop_tables)
+        self.run("register", lambda: pyspark_savepoint.register(self.spark))
+        self.run("SQL", lambda: self.spark.sql(f"SELECT * FROM savepoint_states('{SHOP}')"))
+        self.run("history", lambda: pyspark_savepoint.history(self.spark, str(SHOP)))
+        assert isinstance(sp, Savepoint)
+        return sp
+
+    # -- jobs --------------------------------------------------------------------------------------------------
+
+    def jobs(self, sp: Savepoint) -> None:
+        """Would a job restore."""
+        job = {"operators": [{"uid": ACCOUNTS, "key": "LONG", "states": {"total": "LONG"}}]}
+        plan = {"nodes": [{"id": 1, "type": "Source: orders", "pact": "Data Source", "parallelism": 1}]}
+        graph = StreamGraph()
+        graph.operator("accounts", graph.source("orders").key_by(), uid=ACCOUNTS)
+        self.run("check_restore", lambda: sp.check_restore(job))
+        self.run("restore_plan", lambda: sp.restore_plan(job))
+        self.run("operator_at", lambda: sp.operator_at(graph, "accounts"))
+        self.run("from_execution_plan", lambda: pyspark_savepoint.from_execution_plan(plan))
+        uid_hash = pyspark_savepoint.OperatorIdentifier.for_uid("nameless").operator_id.hex
+        nameless = sp.change_operator_identifier(RATES, uid_hash)
+        self.run("assign_uid", lambda: nameless.assign_uid(uid_hash, "nameless"))
+        self.run("assign_uids", lambda: nameless.assign_uids({uid_hash: "nameless"}))
+
+    # -- changing ----------------------------------------------------------------------------------------------
+
+    def change(self, sp: Savepoint) -> None:
+        """Everything that changes, written in one go, and what has changed."""
+        rows = sp.keyed_state(ACCOUNTS).select("key", "total")
+        keys = rows.where("key = 1042").select("key")
+        windows = sp.window_state(WINDOWS)
+        orders, rates = sp.list_state(ORDERS, "pending_orders"), sp.broadcast_state(RATES, "rates")
+        timers = sp.timers(ACCOUNTS).select("key", "timestamp", "domain")
+        new = Savepoint.create(self.spark, max_parallelism=256)
+        steps: list[tuple[str, Callable[[Savepoint], Savepoint]]] = [
+            ("with_max_parallelism", lambda s: s.with_max_parallelism(256)),
+            ("with_state", lambda s: s.with_state(ACCOUNTS, "total", rows)),
+            ("rename_state", lambda s: s.rename_state(ACCOUNTS, "recent_amounts", "last_amounts")),
+            ("remove_state", lambda s: s.remove_state(ACCOUNTS, "spent_by_currency")),
+            ("delete_keys", lambda s: s.delete_keys(ACCOUNTS, keys)),
+            ("copy_operator", lambda s: s.copy_operator(ACCOUNTS, "copied")),
+            ("delete_keys", lambda s: s.delete_keys("copied", sp.keyed_state(ACCOUNTS).select("key"))),
+            ("merge_operator", lambda s: s.merge_operator("copied", into=ACCOUNTS)),
+            ("merge", lambda s: s.merge(new.with_operator("merged", rows))),
+            ("with_operator", lambda s: s.with_operator("totals", rows)),
+            ("with_window_state", lambda s: s.with_operator("windows").with_window_state("windows", windows)),
+            ("with_timers", lambda s: s.with_operator("timers").with_timers("timers", timers)),
+            ("with_list_state", lambda s: s.with_operator("lists").with_list_state("lists", "l", orders)),
+            ("with_union_state", lambda s: s.with_union_state("lists", "u", orders)),
+            ("with_broadcast_state", lambda s: s.with_broadcast_state("lists", "b", rates)),
+            ("change_operator_identifier", lambda s: s.change_operator_identifier("lists", "elements")),
+            ("remove_operator", lambda s: s.remove_operator(RATES)),
+        ]
+        changed = sp
+        for name, step in steps:
+            changed = self.run(name, lambda step=step, changed=changed: step(changed)) or changed
+        written = self.run("write", lambda: changed.write(str(self.folder / "changed")))
+        if written is not None:
+            referring = written.write(str(self.folder / "referring"), files="reference")
+            self.run("relocate", lambda: referring.relocate(str(self.folder / "changed"), "/moved"))
+            self.run("diff", lambda: sp.diff(written))
+            self.run("diff of an operator", lambda: pyspark_savepoint.diff(sp, written, "totals"))
+
+    # -- functions and plain writes ----------------------------------------------------------------------------
+
+    def functions(self) -> None:
+        """State from records, and rows of DataFrames."""
+        records = self.spark.createDataFrame([(1, 10.0, 5), (2, 20.0, 6)], "id int, amount double, ts long")
+        source = OperatorTransformation.bootstrap_with(records).assign_timestamps("ts")
+        keyed = source.key_by("id")
+        window = keyed.window(TumblingEventTimeWindows.of(60_000))
+        created = self.run("create", lambda: Savepoint.create(self.spark, max_parallelism=16))
+        parts = {
+            "transform": lambda: keyed.transform(Totals()),
+            "transform to operator state": lambda: source.transform(Rules()),
+            "window, reduce": window.process,
+        }
+        for name, part in parts.items():
+            created = (
+                self.run(name, lambda part=part, made=created, uid=name: made.with_operator(uid, part())) or created
+            )
+        self.run("write of functions", lambda: created.write(str(self.folder / "functions")))
+        self.run("process", lambda: keyed.process(Passed(), "id int"))
+        path = str(self.folder / "rows")
+        named = self.spark.createDataFrame([("a", 1), ("b", 2)], "key string, n int")
+        laid_out = self.run("key_by", lambda: key_by(named, "key", max_parallelism=16))
+        for mode in ("append", "overwrite"):
+            writer = laid_out.write.format("savepoint").option("uid", "rows").mode(mode)
+            self.run(f"save, {mode}", lambda writer=writer: writer.save(path))
+
+        def progress() -> None:
+            with pyspark_savepoint.show_progress(self.spark, "counting"):
+                self.spark.range(10).count()
+
+        self.run("show_progress", progress)
+
+
+def main() -> int:
+    """Run all; 1 where one fails, or is missed here."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    conf = {
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.log.level": "ERROR",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        warehouse = {"spark.sql.warehouse.dir": f"{folder}/warehouse"}
+        spark = SparkSession.builder.master("local[2]").config(map={**conf, **warehouse}).getOrCreate()
+        verbs = Verbs(spark, Path(folder))
+        sp = verbs.read()
+        verbs.jobs(sp)
+        verbs.change(sp)
+        verbs.functions()
+        spark.stop()
+    public = {name for name in dir(Savepoint) if not name.startswith("_")}
+    public |= {name for name in pyspark_savepoint.__all__ if name[0].islower()}
+    missed = sorted(public - verbs.called - {"diff"})
+    if missed:
+        print("not called here:", ", ".join(missed))
+    return 1 if missed or verbs.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,221 @@
+"""Every option with every table: it shows an effect, or is refused with a message that says where it applies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyspark_savepoint.formats.errors import OptionError, SavepointError, StateNotFoundError
+from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
+from pyspark_savepoint.options.option_fields import named
+from pyspark_savepoint.options.options import SavepointReadOptions
+from pyspark_savepoint.statebackends.model.applicability import APPLIES_TO, applies
+from pyspark_savepoint.statebackends.open_table import TABLES, open_table
+
+SHOP = str(Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint")
+LAB, SQL, PYTHON = (
+    "lab/2.2.1-hashmap-canonical/savepoint",
+    "lab/2.2.1-hashmap-canonical-sql/savepoint",
+    "real/pyf-120/sp",
+)
+OPTIONS = [name for name, found in named(SavepointReadOptions) if found.metadata["doc"]]
+#: What selects the table itself, and what no small file can show: a bound of memory, files elsewhere, stores.
+NOT_SHOWN = {"path", "table", "memory", "allowOutside", "storageOptions", "node", "executionPlan", "streamGraphHasher"}
+
+ACCOUNTS, WINDOWS, STRINGS = {"uid": "accounts"}, {"uid": "orders-per-minute"}, {"uid": "kv-string"}
+UNION = {"uid": "warehouse-export", "state": "exported_until"}
+ROWS, KRYO = {"uid": "29_deduplicate"}, {"uid": "kv-kryo"}
+PICKLED = {"uidHash": "43487588459d4ffdd9542da2da8250dd"}
+#: A value of each option that is refused, or accepted, by any table.
+VALUES = {
+    "uid": "accounts",
+    "uidHash": "ffdd8bd9f03d703730273de9bc6fbec5",
+    "operatorName": "accounts",
+    "state": "total",
+    "flatten": "true",
+    "parallelism": "2",
+    "undecodable": "error",
+    "includeKeyGroup": "true",
+    "includeTtl": "true",
+    "includeRowKind": "true",
+    "keys": "[1042]",
+    "keyGroups": "0-5",
+    "timestamps": "raw",
+    "decimals": "string",
+    "raw": "total",
+    "kryo": "2",
+    "pickle": "true",
+    "top": "1",
+    "batchSize": "1",
+}
+#: Where the effect is seen: the file, the other options, and the value where it is another one.
+Case = tuple[str, dict[str, str], str] | tuple[str, dict[str, str]]
+SHOWN: dict[tuple[str, str], Case] = {
+    ("keyed_state", "state"): (SHOP, ACCOUNTS),
+    ("window_state", "state"): (LAB, {"uid": "window-global-count"}, "count"),
+    ("timers", "state"): (SHOP, ACCOUNTS, "another"),
+    ("operator_state", "state"): (LAB, {"uid": "op-list"}, "op-ints"),
+    ("sizes", "state"): (SHOP, ACCOUNTS),
+    ("heaviest_keys", "state"): (SHOP, ACCOUNTS),
+    ("ttl_ages", "state"): (SHOP, ACCOUNTS),
+    ("keyed_state", "flatten"): (SHOP, {**ACCOUNTS, "state": "recent_amounts"}),
+    ("window_state", "flatten"): (LAB, {"uid": "window-tumbling-process"}),
+    ("keyed_state", "parallelism"): (SHOP, ACCOUNTS),
+    ("window_state", "parallelism"): (SHOP, WINDOWS),
+    ("timers", "parallelism"): (SHOP, ACCOUNTS),
+    ("operator_state", "parallelism"): (SHOP, UNION),
+    ("sizes", "parallelism"): (SHOP, ACCOUNTS),
+    ("heaviest_keys", "parallelism"): (SHOP, ACCOUNTS),
+    ("ttl_ages", "parallelism"): (SHOP, ACCOUNTS),
+    ("keyed_state", "undecodable"): (LAB, KRYO),
+    ("keyed_state", "includeKeyGroup"): (SHOP, ACCOUNTS),
+    ("window_state", "includeKeyGroup"): (SHOP, WINDOWS),
+    ("timers", "includeKeyGroup"): (SHOP, ACCOUNTS),
+    ("operator_state", "includeKeyGroup"): (SHOP, UNION),
+    ("keyed_state", "includeTtl"): (SHOP, ACCOUNTS),
+    ("keyed_state", "includeRowKind"): (SQL, ROWS),
+    ("timers", "includeRowKind"): (SQL, ROWS),
+    ("heaviest_keys", "includeRowKind"): (SQL, ROWS),
+    ("states", "includeRowKind"): (SQL, {}),
+    ("keyed_state", "keys"): (SHOP, ACCOUNTS),
+    ("window_state", "keys"): (SHOP, WINDOWS, '["no such key"]'),
+    ("timers", "keys"): (SHOP, ACCOUNTS),
+    ("keyed_state", "keyGroups"): (SHOP, ACCOUNTS),
+    ("window_state", "keyGroups"): (SHOP, WINDOWS),
+    ("timers", "keyGroups"): (SHOP, ACCOUNTS),
+    ("sizes", "keyGroups"): (SHOP, ACCOUNTS),
+    ("heaviest_keys", "keyGroups"): (SHOP, ACCOUNTS),
+    ("ttl_ages", "keyGroups"): (SHOP, ACCOUNTS),
+    ("raw_keyed_state", "keyGroups"): (
+        "datastream/new-stateful-udf-migration-itcase-flink1.8-rocksdb-savepoint",
+        {"uidHash": "41e91aae0bee218c44306cf7d21940ad"},
+        "0",
+    ),
+    ("keyed_state", "timestamps"): (LAB, STRINGS),
+    ("window_state", "timestamps"): (SHOP, WINDOWS),
+    ("timers", "timestamps"): (SHOP, WINDOWS),
+    ("states", "timestamps"): (SHOP, {}),
+    ("heaviest_keys", "timestamps"): (SHOP, WINDOWS),
+    ("keyed_state", "decimals"): (LAB, {**STRINGS, "state": "big-int"}),
+    ("states", "decimals"): (LAB, {}),
+    ("keyed_state", "raw"): (SHOP, ACCOUNTS),
+    ("window_state", "raw"): (SHOP, WINDOWS, "window"),
+    ("timers", "raw"): (SHOP, ACCOUNTS, "key"),
+    ("operator_state", "raw"): (SHOP, UNION, "exported_until"),
+    ("keyed_state", "kryo"): (LAB, KRYO),
+    ("keyed_state", "pickle"): ("real/pyf-120/sp", PICKLED),
+    ("states", "pickle"): ("real/pyf-120/sp", PICKLED),
+    ("heaviest_keys", "top"): (SHOP, ACCOUNTS),
+    ("states", "batchSize"): (SHOP, {}),
+    ("metadata", "batchSize"): (SHOP, {}),
+    ("statements", "batchSize"): (SHOP, {}),
+    ("coordinator_state", "batchSize"): (SHOP, {}),
+    ("keyed_state", "batchSize"): (SHOP, ACCOUNTS),
+    ("window_state", "batchSize"): (SHOP, WINDOWS),
+    ("timers", "batchSize"): (SHOP, ACCOUNTS),
+    ("operator_state", "batchSize"): (SHOP, {"uid": "warehouse-export", "state": "pending_orders"}),
+    ("sizes", "batchSize"): (SHOP, ACCOUNTS),
+    ("heaviest_keys", "batchSize"): (SHOP, ACCOUNTS),
+    ("ttl_ages", "batchSize"): (SHOP, ACCOUNTS),
+    **{
+        (table, name): (SHOP, {})
+        for table in ("states", "metadata", "sizes", "heaviest_keys", "statements", "coordinator_state")
+        for name in ("uid", "operatorName")
+    },
+}
+
+
+def read(corpus: Path, path: str, **options: str) -> Any:
+    """What a read shows: types, batches, rows, partitions; or what it is refused with."""
+    try:
+        if path != SHOP:
+            options = {"path": find_snapshots(str(corpus / path))[0].path, "allowOutside": "true", **options}
+        parsed = SavepointReadOptions.parse({"path": SHOP, **options})
+        table = open_table(parsed.request())
+        partitions = table.partitions(parsed.parallelism or 1)
+        batches = [batch for partition in partitions for batch in partition.batches()]
+    except SavepointError as error:
+        return str(error)
+    rows = [str(row) for batch in batches for row in batch.to_pylist()]
+    return str(table.schema), [len(batch) for batch in batches], rows, len(partitions)
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_what_does_not_apply_is_refused(corpus: Path, table: str) -> None:
+    operator = ACCOUNTS if applies("uid", table) else {}
+    for option in set(OPTIONS) - NOT_SHOWN:
+        if applies(option, table):
+            continue
+        text = read(corpus, SHOP, **{"table": table, **operator, option: VALUES[option]})
+        assert isinstance(text, str), f"{option} is ignored"
+        assert text.startswith(f"option '{option}' cannot apply to table '{table}'")
+        assert "leave it out" in text or f"'{option}' is for {APPLIES_TO[option][0]}" in text
+
+
+@pytest.mark.parametrize(("pair", "case"), SHOWN.items(), ids=["-".join(pair) for pair in SHOWN])
+def test_what_applies_has_an_effect(corpus: Path, pair: tuple[str, str], case: Case) -> None:
+    table, option = pair
+    path, others = case[:2]
+    value = case[2] if len(case) > 2 else VALUES[option]
+
+    assert applies(option, table)
+    without = read(corpus, path, table=table, **others)
+    assert not isinstance(without, str) or option in ("timestamps", "state"), without
+    assert read(corpus, path, **{"table": table, **others, option: value}) != without
+
+
+def test_pairs_that_are_not_shown_are_few() -> None:
+    """Of what applies: formats of values in tables whose values here have none of these types, operators by name."""
+    accepted = {(t, o) for t in TABLES for o in set(OPTIONS) - NOT_SHOWN if applies(o, t)}
+    assert set(SHOWN) <= accepted
+    unshown = {option for _, option in accepted - set(SHOWN)}
+    assert unshown <= {
+        "uid", "uidHash", "operatorName", "undecodable", "includeRowKind", "timestamps", "decimals", "kryo", "pickle",
+        "batchSize", "includeTtl",
+    }  # fmt: skip
+
+
+def test_the_table_that_is_read_without_being_named_counts(corpus: Path) -> None:
+    rates = {"uid": "currency-converter", "state": "rates"}
+    text = read(corpus, SHOP, **rates, keys='["EUR"]', flatten="true")
+    assert text.startswith("options 'flatten' and 'keys' cannot apply to table 'operator_state'")
+    assert "'keys' is for keyed_state, window_state, timers" in text
+    assert "cannot apply to table 'states'" in read(corpus, SHOP, keys="[1]")
+    assert "'parallelism' cannot apply to broadcast state" in read(corpus, SHOP, **rates, parallelism="2")
+    assert "option 'streamGraphHasher' is for operators" in read(corpus, SHOP, streamGraphHasher="v3")
+
+
+def test_options_of_a_savepoint_hold_where_they_can(corpus: Path) -> None:
+    held = {"flatten": "true", "raw": "totl", "inherited": "flatten,RAW"}
+    assert read(corpus, SHOP, **held) == read(corpus, SHOP)
+    assert read(corpus, SHOP, **UNION, **held) == read(corpus, SHOP, **UNION)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({**ACCOUNTS, "raw": "totl"}, "option 'raw' names 'totl'(.|\n)*did you mean 'total'"),
+        ({**ACCOUNTS, "raw": "window"}, "option 'raw' names 'window'"),
+        ({**ACCOUNTS, "table": "timers", "raw": "total"}, "option 'raw' names 'total'"),
+        ({**ACCOUNTS, "keyGroups": "5,128"}, "0 to 127, for its max parallelism is 128\n  found: 128"),
+        ({**ACCOUNTS, "table": "sizes", "keyGroups": "128"}, "0 to 127, for its max parallelism is 128"),
+    ],
+)
+def test_values_that_name_nothing_are_refused(options: dict[str, str], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        open_table(SavepointReadOptions.parse({"path": SHOP, **options}).request())
+
+
+def test_an_operator_without_operator_state_is_not_asked_for_a_name() -> None:
+    with pytest.raises(StateNotFoundError, match=r"^the operator has no operator state\n"):
+        open_table(SavepointReadOptions.parse({"path": SHOP, **ACCOUNTS, "table": "operator_state"}).request())
+
+
+def test_union_state_is_read_in_as_many_parts_as_are_wanted(corpus: Path) -> None:
+    whole = read(corpus, SHOP, **UNION)
+    for parts in ("2", "3", "7"):
+        _, _, rows, count = read(corpus, SHOP, **UNION, parallelism=parts)
+        assert rows == whole[2]
+        assert count == min(int(parts), len(rows))
