@@ -59,11 +59,9 @@ class DataInputView:
         return int(value)
 
     def read_u8(self, what: str = "a byte") -> int:
-        """Unsigned byte."""
         return self._number(">B", 1, what)
 
     def read_i8(self, what: str = "a byte") -> int:
-        """Signed byte."""
         return self._number(">b", 1, what)
 
     def read_u16(self, what: str = "a short") -> int:
@@ -162,7 +160,6 @@ class DataInputView:
         return view
 
     def expect_end(self, what: str) -> None:
-        """Everything was read."""
         if self.remaining:
             self.fail(f"the end of {what}", f"{self.remaining} more bytes")
 
@@ -187,11 +184,9 @@ class DataOutputView:
         self.buffer += data
 
     def write_u8(self, value: int) -> None:
-        """Unsigned byte."""
         self.buffer += struct.pack(">B", value)
 
     def write_i8(self, value: int) -> None:
-        """Signed byte."""
         self.buffer += struct.pack(">b", value)
 
     def write_u16(self, value: int) -> None:

@@ -141,7 +141,6 @@ class _Parser:
         return value
 
     def reserve(self, value: Any = _Pending) -> int:
-        """The next handle."""
         self.handles.append(value)
         return len(self.handles) - 1
 

@@ -164,7 +164,6 @@ class _Walker:
         return int(text)
 
     def pop(self) -> Any:
-        """The topmost value."""
         if not self.stack or self.stack[-1] is _Mark:
             self.fail("a value on the stack")
         return self.stack.pop()

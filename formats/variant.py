@@ -76,7 +76,6 @@ def variant_array(values: Sequence[Any]) -> pa.Array:
 
 
 def encode_variant(value: Any) -> tuple[bytes, bytes]:
-    """Value and metadata."""
     encoder = _Encoder()
     data = encoder.encode(value, 0)
     metadata = encoder.metadata()
@@ -93,7 +92,6 @@ class _Encoder:
     done: dict[int, bytes] = field(default_factory=dict)
 
     def encode(self, value: Any, depth: int) -> bytes:
-        """Any value."""
         if isinstance(value, (list, tuple, dict)):
             return self._container(value, depth)
         return _scalar(value)

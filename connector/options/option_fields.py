@@ -40,7 +40,6 @@ class InvalidOptionValueError(ValueError):
 
 
 def text(value: str) -> str:
-    """Anything but nothing."""
     if not value.strip():
         raise InvalidOptionValueError("not to be empty")
     return value
@@ -58,7 +57,6 @@ def absolute_path(value: str) -> str:
 
 
 def flag(value: str) -> bool:
-    """True or false."""
     return bool(choice("true", "false")(value) == "true")
 
 

@@ -108,7 +108,6 @@ class SavepointPlan:
         return replace(self, operators=tuple(new if operator is old else operator for operator in self.operators))
 
     def without(self, operator: OperatorPlan) -> SavepointPlan:
-        """One operator less."""
         return replace(self, operators=tuple(other for other in self.operators if other is not operator))
 
     def with_identifier(self, operator: OperatorPlan, identifier: OperatorIdentifier) -> SavepointPlan:

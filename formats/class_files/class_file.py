@@ -185,7 +185,6 @@ class JavaClass:
 
     @cached_property
     def constructors(self) -> tuple[JavaMethod, ...]:
-        """Its constructors."""
         return tuple(method for method in self.methods if method.name == "<init>")
 
     def annotation(self, name: str) -> JavaAnnotation | None:
@@ -268,7 +267,6 @@ class _ClassFile:
             number += 1
 
     def text(self, index: int) -> str:
-        """A text constant."""
         known = self.texts.get(index)
         if known is not None:
             return known
@@ -323,7 +321,6 @@ class _ClassFile:
         return found
 
     def attributes(self) -> Iterator[tuple[str, DataInputView]]:
-        """Names and contents."""
         for _ in range(self.count("attributes", 6)):
             name = self.text(self.view.read_u16("the name of an attribute"))
             yield name, self.view.sub_view(self.view.read_count("bytes of an attribute"), "an attribute")

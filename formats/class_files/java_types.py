@@ -61,8 +61,6 @@ class ClassType:
 
 @dataclass(frozen=True, slots=True)
 class ArrayType:
-    """An array."""
-
     component: JavaType
 
     def __str__(self) -> str:

@@ -55,7 +55,6 @@ class ArrowOutputFile:
         self.size += len(data)
 
     def close(self) -> None:
-        """Finish the upload."""
         file, self._file = self._file, None
         try:
             file.close()
@@ -91,7 +90,6 @@ class ArrowOutputs:
         return isinstance(self.connected()[0], arrow_fs.HadoopFileSystem)
 
     def open_output(self, path: str, *, durable: bool = True) -> ArrowOutputFile:
-        """A new file."""
         filesystem, prefix = self.connected()
         return ArrowOutputFile(filesystem, prefix + path, self.uri(path))
 

@@ -62,8 +62,6 @@ class ByteSource:
 
 
 class InlineByteSource(ByteSource):
-    """Bytes in memory."""
-
     def __init__(self, path: str, data: bytes) -> None:
         self.path = path
         self.size = len(data)
@@ -92,7 +90,6 @@ class FileByteSource(ByteSource):
         self._file.read_into(self._start + start, buffer)
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
 

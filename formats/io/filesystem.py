@@ -164,7 +164,6 @@ class LocalFileSystem(LocalOutputs):
         return LocalInputFile(real, path)
 
     def uri(self, path: str) -> str:
-        """The path itself."""
         return path
 
     def absence(self, path: str) -> str | None:

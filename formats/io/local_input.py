@@ -69,7 +69,6 @@ class LocalInputFile:
             raise local_error(error, self.path) from None
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
 

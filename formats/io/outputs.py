@@ -103,7 +103,6 @@ class LocalOutputFile:
             refuse(error, self.path)
 
     def abort(self) -> None:
-        """Close and delete."""
         if self._descriptor >= 0:
             self._close()
             _delete(self.path)

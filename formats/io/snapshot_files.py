@@ -52,9 +52,7 @@ class InputFile(Protocol):
         """Fill the whole writable buffer with the bytes from ``start`` on."""
         ...
 
-    def close(self) -> None:
-        """Close the file."""
-        ...
+    def close(self) -> None: ...
 
 
 class SnapshotFileSystem(Protocol):

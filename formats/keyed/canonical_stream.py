@@ -41,7 +41,6 @@ class RowSpans:
 
     @property
     def count(self) -> int:
-        """Rows so far."""
         return self.bounds[-1]
 
 

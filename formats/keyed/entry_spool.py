@@ -72,7 +72,6 @@ class EntrySpool:
             self._end = 0
 
     def close(self) -> None:
-        """Remove the file."""
         self._pieces.clear()
         self._extents.clear()
         if self._file is not None:

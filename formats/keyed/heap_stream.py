@@ -321,7 +321,6 @@ class _Walk:
             size *= 2
 
     def expect_end(self) -> None:
-        """Nothing is left."""
         if self.position < len(self.buffer) or not self.content.exhausted:
             self.fail("the end of the key group")
 

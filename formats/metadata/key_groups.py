@@ -49,7 +49,6 @@ class KeyGroupRange:
         return cls(start, start + count - 1)
 
     def write(self, out: DataOutputView) -> None:
-        """Start and count."""
         out.write_i32(self.start)
         out.write_i32(len(self))
 

@@ -26,8 +26,6 @@ CHECKPOINT_TYPE = "org.apache.flink.runtime.checkpoint.CheckpointType"
 
 
 class SnapshotKind(StrEnum):
-    """What was taken."""
-
     CANONICAL_SAVEPOINT = "canonical savepoint"
     NATIVE_SAVEPOINT = "native savepoint"
     SAVEPOINT = "savepoint"

@@ -159,7 +159,6 @@ class EmptySegmentFileStateHandle:
 
     @classmethod
     def read(cls, _view: DataInputView, _depth: int) -> EmptySegmentFileStateHandle:
-        """Nothing."""
         return cls()
 
     def write(self, out: DataOutputView) -> None:

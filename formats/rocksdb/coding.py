@@ -50,7 +50,6 @@ class Coding:
         return int.from_bytes(self.read(width, what), "little")
 
     def varint(self, what: str, bits: int = 64) -> int:
-        """An unsigned varint."""
         value = shift = 0
         while shift < bits:
             byte = self.read(1, what)[0]
@@ -69,6 +68,5 @@ class Coding:
         return self.read(self.varint(f"the length of {what}", 32), what)
 
     def expect_end(self, what: str) -> None:
-        """Everything was read."""
         if self.remaining:
             self.fail(f"the end of {what}", f"{self.remaining} more bytes")

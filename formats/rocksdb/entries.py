@@ -52,7 +52,6 @@ class DatabaseEntries:
         return len(self.tag)
 
     def key(self, entry: int) -> bytes:
-        """A user key."""
         return self.buffer[int(self.key_start[entry]) : int(self.key_end[entry])].tobytes()
 
     def cut(self, low: int, high: int) -> DatabaseEntries:

@@ -15,7 +15,6 @@ Row = dict[str, Any]
 
 
 def schema(**fields: pa.DataType) -> pa.Schema:
-    """Columns by name."""
     return pa.schema([pa.field(name, kind) for name, kind in fields.items()])
 
 

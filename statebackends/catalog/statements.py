@@ -49,7 +49,6 @@ class NamedTable:
 
     @property
     def sql(self) -> str:
-        """The qualified name."""
         return f"{quoted(self.namespace)}.{quoted(self.name)}"
 
 
@@ -133,7 +132,6 @@ def create_statements(tables: Iterable[NamedTable], path: str, options: Mapping[
 
 
 def drop_statements(tables: Iterable[NamedTable]) -> Iterator[tuple[str, str]]:
-    """Namespace and statement."""
     namespaces = []
     for table in tables:
         if table.namespace not in namespaces:

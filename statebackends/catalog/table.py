@@ -113,7 +113,6 @@ class CatalogTable:
         return replace(self, schema=choose_columns(self.schema, columns))
 
     def partitions(self, parallelism: int | None) -> list[TablePartition]:
-        """One."""
         return [CatalogPartition(self.request, self.name, self.schema)]
 
 

@@ -59,7 +59,6 @@ class MergedRows:
         return self.block.key_end[low:high], self.block.namespace_end[low:high]
 
     def key_groups(self, low: int, high: int) -> Ints:
-        """Their key groups."""
         return self.block.key_group[low:high]
 
     def values(self, state: int, low: int, high: int) -> tuple[Longs, Longs]:
@@ -106,7 +105,6 @@ class Rows:
         return self.block.namespace_start[entries], self.block.namespace_end[entries]
 
     def key_groups(self, low: int, high: int) -> Ints:
-        """Their key groups."""
         return self.block.key_group[self.first[low:high]]
 
     def values(self, state: int, low: int, high: int) -> tuple[Longs, Longs]:

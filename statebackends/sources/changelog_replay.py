@@ -114,7 +114,6 @@ class Replay:
         self.stack.close()
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Append units."""
         if self.parts is not None:
             self._divide(self.parts, batch)
             return

@@ -389,7 +389,6 @@ class Bytes:
     note: str
 
     def rows(self, request: TableRequest) -> Iterator[Row]:
-        """One row."""
         what = {"table": self.table, "kind": "RAW", "subtask": self.subtask, "entries": self.entries}
         size = self.size or 0
         try:

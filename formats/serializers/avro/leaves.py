@@ -55,7 +55,6 @@ class AvroNull:
 
     @property
     def flink_type(self) -> str:
-        """For errors."""
         return "AVRO<null>"
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
@@ -63,17 +62,14 @@ class AvroNull:
         return pa.null()
 
     def layout(self, layout: Layout) -> int:
-        """Nothing."""
         from pyspark_savepoint.formats.kernels import skip
 
         return layout.add(skip.FIXED, 0)
 
     def decode(self, at: Cursors) -> pa.Array:
-        """Nothing is read."""
         return pa.nulls(len(at))
 
     def sizes(self, column: pa.Array) -> Longs:
-        """Nothing."""
         return np.zeros(len(column), np.int64)
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
@@ -89,7 +85,6 @@ class AvroBytes:
 
     @property
     def flink_type(self) -> str:
-        """For errors."""
         return "AVRO<string>" if self.text else "AVRO<bytes>" if self.size is None else f"AVRO<fixed({self.size})>"
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
@@ -156,7 +151,6 @@ class AvroDecimal:
 
     @property
     def flink_type(self) -> str:
-        """For errors."""
         return f"AVRO<decimal({self.precision}, {self.scale})>"
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
@@ -168,7 +162,6 @@ class AvroDecimal:
         return self.storage.layout(layout)
 
     def decode(self, at: Cursors) -> pa.Array:
-        """The unscaled numbers."""
         spans = self.storage.spans(at)
         empty = np.flatnonzero(spans.end == spans.position)
         at.check(int(empty[0]) if len(empty) else -1, f"a byte at least of {self.flink_type}")
@@ -216,7 +209,6 @@ class AvroEnum:
 
     @property
     def flink_type(self) -> str:
-        """For errors."""
         return f"AVRO<enum({', '.join(self.symbols)})>"
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
@@ -230,7 +222,6 @@ class AvroEnum:
         return layout.add(skip.FIXED, 4)
 
     def decode(self, at: Cursors) -> pa.Array:
-        """The symbols."""
         index = read_numbers(at, "read_i32", np.int32, self.flink_type)
         wrong = np.flatnonzero((index < 0) | (index >= len(self.symbols)))
         if len(wrong):
@@ -280,7 +271,6 @@ class AvroTime:
 
     @property
     def flink_type(self) -> str:
-        """For errors."""
         return f"AVRO<{self.logical}>"
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
@@ -288,7 +278,6 @@ class AvroTime:
         return pa.int64() if options.timestamps == "raw" else TIMES[self.logical][2]
 
     def layout(self, layout: Layout) -> int:
-        """Fixed."""
         from pyspark_savepoint.formats.kernels import skip
 
         return layout.add(skip.FIXED, self.width)

@@ -62,11 +62,9 @@ class AvroRecord(Fields):
 
     @property
     def flink_type(self) -> str:
-        """For errors."""
         return f"AVRO<{self.name}>"
 
     def layout(self, layout: Layout) -> int:
-        """A sequence."""
         return layout_of(self, layout, {})
 
 
@@ -79,7 +77,6 @@ class AvroOpaque:
 
     @property
     def flink_type(self) -> str:
-        """For errors."""
         return f"AVRO<{self.name}>"
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
@@ -95,15 +92,12 @@ class AvroOpaque:
         return UndecodableStateError(f"{self.flink_type} is no column: {self.reason}", remedy=remedy)
 
     def decode(self, at: Cursors) -> pa.Array:
-        """Never possible."""
         raise self._refuse().with_facts(**at.origin.facts())
 
     def sizes(self, column: pa.Array) -> Longs:
-        """Never possible."""
         raise self._refuse()
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """Never possible."""
         raise self._refuse()
 
 
@@ -115,7 +109,6 @@ class AvroUnion:
 
     @property
     def flink_type(self) -> str:
-        """For errors."""
         return f"AVRO<[{', '.join(member.flink_type for member in self.members)}]>"
 
     @property
@@ -136,7 +129,6 @@ class AvroUnion:
         return pa.struct([pa.field(f"member{number}", kind) for number, kind in enumerate(kinds)])
 
     def layout(self, layout: Layout) -> int:
-        """A choice."""
         return layout_of(self, layout, {})
 
     def decode(self, at: Cursors) -> pa.Array:
@@ -200,12 +192,10 @@ class AvroBlocks:
 
     @property
     def flink_type(self) -> str:
-        """For errors."""
         return f"AVRO<{'map' if self.keyed else 'array'}({self.item.flink_type})>"
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """What is repeated."""
         return (AvroBytes(text=True), self.item) if self.keyed else (self.item,)
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
@@ -214,7 +204,6 @@ class AvroBlocks:
         return pa.map_(pa.string(), item) if self.keyed else pa.list_(pa.field("element", item))
 
     def layout(self, layout: Layout) -> int:
-        """Blocks."""
         return layout_of(self, layout, {})
 
     def decode(self, at: Cursors) -> pa.Array:

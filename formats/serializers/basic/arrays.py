@@ -124,7 +124,6 @@ class PrimitiveArraySerializer(SimpleSerializer):
 
     @property
     def kind(self) -> Kind:
-        """The elements."""
         return ARRAYS[self.snapshot_class][0]
 
     @property
@@ -138,11 +137,9 @@ class PrimitiveArraySerializer(SimpleSerializer):
         return int(np.dtype(self.kind.dtype).itemsize)
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """A list."""
         return list_of(self.kind.arrow)
 
     def layout(self, layout: Layout) -> int:
-        """A block."""
         from pyspark_savepoint.formats.kernels import skip
 
         return layout.add(skip.BLOCK, self.width)
@@ -230,7 +227,6 @@ class StringValueArraySerializer(SimpleSerializer):
     flink_type: ClassVar[str] = "VALUE_ARRAY<STRING>"
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """A list."""
         return list_of(pa.string())
 
     def layout(self, layout: Layout) -> int:
@@ -280,7 +276,6 @@ class NullValueArraySerializer(SimpleSerializer):
         return list_of(pa.null())
 
     def layout(self, layout: Layout) -> int:
-        """A count."""
         from pyspark_savepoint.formats.kernels import skip
 
         return layout.add(skip.FIXED, 4)
@@ -294,7 +289,6 @@ class NullValueArraySerializer(SimpleSerializer):
         return list_array(self.arrow_type(at.options), counts, pa.nulls(int(counts.sum())))
 
     def sizes(self, column: pa.Array) -> Longs:
-        """The count."""
         refuse_nulls(column, self.flink_type)
         return np.full(len(column), 4, np.int64)
 

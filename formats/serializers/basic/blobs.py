@@ -85,7 +85,6 @@ class BytesSerializer(SimpleSerializer):
         return options.pickle and self.snapshot_class == BYTES
 
     def layout(self, layout: Layout) -> int:
-        """A block."""
         from pyspark_savepoint.formats.kernels import skip
 
         return layout.add(skip.BLOCK, 1)

@@ -76,7 +76,6 @@ class ConstantSerializer(FixedWidthSerializer):
 
     @property
     def width(self) -> int:
-        """0 or 1."""
         return self.constant.width
 
     @property

@@ -76,16 +76,13 @@ class EnumSerializer(TypeSerializer):
         return np.arange(len(self.constants), dtype=np.int32)
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """The constant's name."""
         return pa.string()
 
     @property
     def length(self) -> int:
-        """4."""
         return 4
 
     def layout(self, layout: Layout) -> int:
-        """Fixed."""
         from pyspark_savepoint.formats.kernels import skip
 
         return layout.add(skip.FIXED, 4)
@@ -159,5 +156,4 @@ class ScalaEnumSerializer(EnumSerializer):
 
     @property
     def codes(self) -> Ints:
-        """The ids."""
         return np.array(self.ids, np.int32)

@@ -24,11 +24,9 @@ class FixedWidthSerializer(SimpleSerializer):
 
     @property
     def length(self) -> int:
-        """The width."""
         return self.width
 
     def layout(self, layout: Layout) -> int:
-        """Fixed."""
         from pyspark_savepoint.formats.kernels import skip
 
         return layout.add(skip.FIXED, self.width)

@@ -162,7 +162,6 @@ class Numbers:
 
     @property
     def valid(self) -> Flags:
-        """Not null."""
         return np.asarray(self.kinds != 0, np.bool_)
 
     def unscaled(self, row: int) -> int:
@@ -252,7 +251,6 @@ class BigNumberSerializer(SimpleSerializer):
 
     @property
     def scaled(self) -> bool:
-        """A BigDecimal."""
         return self.snapshot_class == BIG_DECIMAL
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:

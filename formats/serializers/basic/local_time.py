@@ -131,7 +131,6 @@ class LocalDateSerializer(FixedWidthSerializer):
 
     @property
     def width(self) -> int:
-        """6."""
         return 6
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
@@ -177,7 +176,6 @@ class LocalTimeSerializer(FixedWidthSerializer):
 
     @property
     def width(self) -> int:
-        """7."""
         return 7
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
@@ -212,7 +210,6 @@ class LocalDateTimeSerializer(FixedWidthSerializer):
 
     @property
     def width(self) -> int:
-        """13."""
         return 13
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:

@@ -176,7 +176,6 @@ class NumberSerializer(SimpleSerializer):
         return int(np.dtype(self.kind.dtype).itemsize)
 
     def layout(self, layout: Layout) -> int:
-        """Fixed."""
         from pyspark_savepoint.formats.kernels import skip
 
         return layout.add(skip.FIXED, self.length)

@@ -103,16 +103,13 @@ class Fields:
 
     @property
     def flink_type(self) -> str:
-        """For errors."""
         fields = (f"{name} {part.flink_type}" for name, part in zip(self.names, self.parts, strict=True))
         return f"STRUCT<{', '.join(fields)}>"
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """A struct."""
         return struct_type(self.names, self.parts, options)
 
     def layout(self, layout: Layout) -> int:
-        """A sequence."""
         from pyspark_savepoint.formats.kernels import skip
 
         return layout.add(skip.SEQUENCE, parts=[part.layout(layout) for part in self.parts])
@@ -149,11 +146,9 @@ class Repeated:
 
     @property
     def flink_type(self) -> str:
-        """For errors."""
         return f"LIST<{self.part.flink_type}>"
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """A list."""
         return pa.list_(pa.field("element", self.part.arrow_type(options)))
 
     def layout(self, layout: Layout) -> int:
@@ -193,11 +188,9 @@ class MapEntries:
 
     @property
     def flink_type(self) -> str:
-        """For errors."""
         return f"MAP<{self.key.flink_type}, {self.value.flink_type}>"
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """A map."""
         return pa.map_(self.key.arrow_type(options), self.value.arrow_type(options))
 
     def layout(self, layout: Layout) -> int:
@@ -259,15 +252,12 @@ class Flagged:
 
     @property
     def flink_type(self) -> str:
-        """For errors."""
         return f"NULLABLE<{self.part.flink_type}>"
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """The part's."""
         return self.part.arrow_type(options)
 
     def layout(self, layout: Layout) -> int:
-        """A flag."""
         from pyspark_savepoint.formats.kernels import skip
 
         return layout.add(skip.FLAGGED, self.null_flag, self.padding, [self.part.layout(layout)])
@@ -320,11 +310,9 @@ class Choice:
 
     @property
     def flink_type(self) -> str:
-        """For errors."""
         return f"ONE_OF<{', '.join(part.flink_type for part in self.parts)}>"
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """A struct."""
         return struct_type(self.names, self.parts, options)
 
     def layout(self, layout: Layout) -> int:

@@ -96,7 +96,6 @@ class StringSerializer(_TextSerializer):
         return 0 if self.snapshot_class == STRING_VALUE else 1
 
     def layout(self, layout: Layout) -> int:
-        """Varints."""
         from pyspark_savepoint.formats.kernels import skip
 
         return layout.add(skip.STRING, self._extra)
@@ -192,11 +191,9 @@ class CharSerializer(_TextSerializer):
 
     @property
     def length(self) -> int:
-        """2."""
         return 2
 
     def layout(self, layout: Layout) -> int:
-        """Fixed."""
         from pyspark_savepoint.formats.kernels import skip
 
         return layout.add(skip.FIXED, 2)

@@ -68,7 +68,6 @@ class DateSerializer(FixedWidthSerializer):
 
     @property
     def width(self) -> int:
-        """8."""
         return 8
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
@@ -107,7 +106,6 @@ class MomentSerializer(FixedWidthSerializer):
 
     @property
     def width(self) -> int:
-        """12."""
         return 12
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:

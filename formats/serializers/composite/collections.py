@@ -284,11 +284,9 @@ class MaskedElements:
 
     @property
     def flink_type(self) -> str:
-        """For errors."""
         return f"LIST<{self.part.flink_type}>"
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """A list."""
         return Repeated(self.part).arrow_type(options)
 
     def layout(self, layout: Layout) -> int:

@@ -122,7 +122,6 @@ class RowSerializer(CompositeSerializer):
         return (self.kind_bits + len(self.nested) + 7) >> 3
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """A struct."""
         kind = struct_type(self.names, self.nested, options)
         return pa.struct([*kind, pa.field(ROW_KIND, pa.string())]) if options.row_kind else kind
 

@@ -68,7 +68,6 @@ class FieldsSerializer(ShapedSerializer):
 
     @property
     def shape(self) -> Part:
-        """The fields."""
         return Fields(self.names, self.nested)
 
 
@@ -126,7 +125,6 @@ class Tuple0Serializer(SimpleSerializer):
 
     @property
     def length(self) -> int:
-        """1."""
         return 1
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
@@ -134,7 +132,6 @@ class Tuple0Serializer(SimpleSerializer):
         return pa.struct([])
 
     def layout(self, layout: Layout) -> int:
-        """Fixed."""
         from pyspark_savepoint.formats.kernels import skip
 
         return layout.add(skip.FIXED, 1)
@@ -148,14 +145,11 @@ class Tuple0Serializer(SimpleSerializer):
         return struct_array(pa.struct([]), [], len(at))
 
     def sizes(self, column: pa.Array) -> Longs:
-        """One byte."""
         refuse_nulls(column, self.flink_type)
         return np.ones(len(column), np.int64)
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """The byte."""
         write_numbers(np.full(len(column), TUPLE0_BYTE, np.int8), at)
 
     def java_hash(self, column: pa.Array) -> Ints:
-        """0."""
         return zeros(column)

@@ -54,7 +54,6 @@ class NullableSerializer(ShapedSerializer):
 
     @classmethod
     def read_outer(cls, outer_version: int, reader: SnapshotReader) -> dict[str, Any]:
-        """The padding."""
         return {"padding": reader.view.read_count("bytes of padding", each=0, limit=MAX_PADDING)}
 
     def write_outer(self, view: DataOutputView) -> None:
@@ -77,7 +76,6 @@ class NullableSerializer(ShapedSerializer):
         return Flagged(self.nested[0], padding=self.padding)
 
     def java_hash(self, column: pa.Array) -> Ints:
-        """The value's."""
         return self.nested[0].java_hash(column)
 
     @classmethod
@@ -167,7 +165,6 @@ class TraversableSerializer(ShapedSerializer):
 
     @classmethod
     def read_outer(cls, outer_version: int, reader: SnapshotReader) -> dict[str, Any]:
-        """Scala source text."""
         return {"builder_code": reader.view.read_utf("the builder of a Scala collection")}
 
     def write_outer(self, view: DataOutputView) -> None:
@@ -200,5 +197,4 @@ class UnionSerializer(ShapedSerializer):
 
     @property
     def shape(self) -> Part:
-        """1 or 2."""
         return Choice(("one", "two"), self.nested, (1, 2))

@@ -93,7 +93,6 @@ class Tokens:
         return self.tokens[min(self.at + count, len(self.tokens) - 1)]
 
     def take(self) -> Token:
-        """The next token."""
         token = self.tokens[self.at]
         self.at = min(self.at + 1, len(self.tokens) - 1)
         return token
@@ -131,11 +130,9 @@ class Tokens:
         return False
 
     def word(self, expected: str) -> Token:
-        """A word."""
         return self.take() if self.next.kind == "word" else self.fail(expected)
 
     def number(self, expected: str) -> int:
-        """A number."""
         return int(self.take().text) if self.next.kind == "number" else self.fail(expected)
 
     def name(self, expected: str) -> Token:
@@ -152,5 +149,4 @@ class Tokens:
             self.fail(f"a type nested at most {MAX_DEPTH} deep")
 
     def ascend(self) -> None:
-        """One type up."""
         self.depth -= 1

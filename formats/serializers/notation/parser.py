@@ -69,7 +69,6 @@ class Parser:
         self.classes = classes
 
     def type(self) -> TypeSerializer:
-        """One type."""
         tokens = self.tokens
         token = tokens.word("a type")
         if self.classes is not None and "." in token.text:

@@ -95,7 +95,6 @@ def _starts_with_name(tokens: Tokens) -> bool:
 
 
 def logical_type(tokens: Tokens) -> LogicalType:
-    """One type."""
     token = tokens.word("a type of SQL")
     tokens.descend()
     kind = _without_nullability(token, tokens)

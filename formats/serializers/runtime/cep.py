@@ -50,12 +50,10 @@ class EventIdSerializer(Shaped, SimpleSerializer):
 
     @property
     def length(self) -> int:
-        """12."""
         return 12
 
     @property
     def shape(self) -> Part:
-        """Two numbers."""
         return Fields(("id", "timestamp"), (INT, LONG))
 
 
@@ -68,7 +66,6 @@ class DeweyNumberSerializer(Shaped, SimpleSerializer):
 
     @property
     def shape(self) -> Part:
-        """Its digits."""
         return Repeated(INT)
 
 
@@ -129,7 +126,6 @@ class SharedBufferNodeSerializer(ShapedSerializer):
 
     @property
     def shape(self) -> Part:
-        """Counted edges."""
         return Repeated(counted(self.nested[0]))
 
 
@@ -142,7 +138,6 @@ class LegacySharedBufferNodeSerializer(ShapedSerializer):
 
     @property
     def shape(self) -> Part:
-        """The list."""
         return self.nested[0]
 
 

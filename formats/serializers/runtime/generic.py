@@ -101,7 +101,6 @@ class DelegatingSerializer(GenericSerializer):
 
     @property
     def inner(self) -> TypeSerializer:
-        """The other serializer."""
         return DELEGATES[self.type_class]
 
     @property
@@ -110,11 +109,9 @@ class DelegatingSerializer(GenericSerializer):
         return self.inner.length if self.snapshot_class == COPYABLE else -1
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """As the other's."""
         return self.inner.arrow_type(options)
 
     def layout(self, layout: Layout) -> int:
-        """As the other's."""
         return self.inner.layout(layout)
 
     def decode(self, at: Cursors) -> pa.Array:
@@ -122,7 +119,6 @@ class DelegatingSerializer(GenericSerializer):
         return self.inner.decode(at)
 
     def sizes(self, column: pa.Array) -> Longs:
-        """As the other's."""
         return self.inner.sizes(column)
 
     def encode(self, column: pa.Array, at: Cursors) -> None:

@@ -57,11 +57,9 @@ class OperatorIdBytes:
     flink_type: ClassVar[str] = "OPERATOR_ID"
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """Binary."""
         return pa.binary()
 
     def layout(self, layout: Layout) -> int:
-        """Fixed."""
         from pyspark_savepoint.formats.kernels import skip
 
         return layout.add(skip.FIXED, OPERATOR_ID_BYTES)
@@ -76,7 +74,6 @@ class OperatorIdBytes:
         return binary_array(pa.binary(), offsets, np.ascontiguousarray(data).reshape(-1))
 
     def sizes(self, column: pa.Array) -> Longs:
-        """16."""
         refuse_nulls(column, self.flink_type)
         sizes: Longs = np.diff(binary_parts(column)[0])
         refuse_where(sizes != OPERATOR_ID_BYTES, column, f"{OPERATOR_ID_BYTES} bytes", "write an operator's id")
@@ -128,7 +125,6 @@ class StreamElementSerializer(CompositeSerializer):
         }
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """A struct."""
         parts = self.parts
         return pa.struct([pa.field("kind", pa.string()), *struct_type(tuple(parts), tuple(parts.values()), options)])
 

@@ -56,7 +56,6 @@ class SortableLong:
         return pa.int64()
 
     def layout(self, layout: Layout) -> int:
-        """Fixed."""
         return LONG.layout(layout)
 
     def decode(self, at: Cursors) -> pa.Array:
@@ -64,7 +63,6 @@ class SortableLong:
         return fixed_array(pa.int64(), read_numbers(at, "read_i64", np.int64, "a timestamp") ^ SIGN_BIT)
 
     def sizes(self, column: pa.Array) -> Longs:
-        """8."""
         return LONG.sizes(column)
 
     def encode(self, column: pa.Array, at: Cursors) -> None:

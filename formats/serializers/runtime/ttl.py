@@ -150,24 +150,19 @@ class TtlAwareSerializer(Shaped):
 
     @property
     def children(self) -> tuple[TypeSerializer, ...]:
-        """The serializer inside."""
         return (self.inner,)
 
     @property
     def flink_type(self) -> str:
-        """As inside."""
         return self.inner.flink_type
 
     @property
     def length(self) -> int:
-        """As inside."""
         return self.inner.length
 
     @property
     def shape(self) -> Part:
-        """As inside."""
         return self.inner
 
     def java_hash(self, column: pa.Array) -> Ints:
-        """As inside."""
         return self.inner.java_hash(column)

@@ -136,7 +136,6 @@ class WindowLongSerializer(FixedWidthSerializer):
         return SIGN if self.snapshot_class == SORTED_LONG else np.int64(0)
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """A long."""
         return pa.int64()
 
     def decode(self, at: Cursors) -> pa.Array:

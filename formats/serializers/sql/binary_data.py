@@ -248,7 +248,6 @@ class RowCodec(Container):
     """Rows and structured types."""
 
     def read_column(self, kind: LogicalType, at: Cursors, valid: Flags) -> pa.Array:
-        """A struct."""
         columns = read_fields(kind.children, kind.names, at, valid)
         return struct_array(arrow_type(kind, at.options), columns, len(at), valid)
 
@@ -262,10 +261,7 @@ class RowCodec(Container):
 
 
 class ArrayCodec(Container):
-    """Arrays."""
-
     def read_column(self, kind: LogicalType, at: Cursors, valid: Flags) -> pa.Array:
-        """A list."""
         counts, items = read_elements(kind.children[0], at, valid)
         return list_array(arrow_type(kind, at.options), counts, items, valid)
 
@@ -309,7 +305,6 @@ class MapCodec(Container):
         return map_array(arrow_type(kind, at.options), counts, keys, values, valid)
 
     def sizes(self, kind: LogicalType, column: pa.Array, valid: Flags) -> Longs:
-        """Both arrays."""
         key, value = self._parts(kind)
         counts, keys, values = map_parts(column)
         sizes = 4 + array_sizes(key, counts, keys) + array_sizes(value, counts, values)

@@ -27,7 +27,6 @@ class NumberCodec(InSlot):
     dtype: Any
 
     def width(self, kind: LogicalType) -> int:
-        """Of the number."""
         return int(np.dtype(self.dtype).itemsize)
 
     def read(self, kind: LogicalType, slots: Slots) -> pa.Array:
@@ -46,7 +45,6 @@ class BooleanCodec(InSlot):
     """One byte; like Java, anything but 0 is true."""
 
     def width(self, kind: LogicalType) -> int:
-        """One."""
         return 1
 
     def read(self, kind: LogicalType, slots: Slots) -> pa.Array:
@@ -59,10 +57,7 @@ class BooleanCodec(InSlot):
 
 
 class NullCodec(Wide, InSlot):
-    """Always null."""
-
     def read(self, kind: LogicalType, slots: Slots) -> pa.Array:
-        """Nulls."""
         return pa.nulls(len(slots.place))
 
     def write(self, kind: LogicalType, column: pa.Array, target: Target) -> None:
@@ -70,8 +65,6 @@ class NullCodec(Wide, InSlot):
 
 
 class DecimalCodec(Wide):
-    """The unscaled number."""
-
     def read(self, kind: LogicalType, slots: Slots) -> pa.Array:
         """128 bits a row; a number of more digits than the type has is not what Flink writes."""
         if kind.compact:

@@ -64,7 +64,6 @@ class SizedSerializer(TypeSerializer):
     """Values behind their size: a big-endian int."""
 
     def layout(self, layout: Layout) -> int:
-        """A block."""
         from pyspark_savepoint.formats.kernels import skip
 
         return layout.add(skip.BLOCK, 1)

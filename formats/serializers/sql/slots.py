@@ -122,7 +122,6 @@ class Wide:
     """A slot of eight bytes."""
 
     def width(self, kind: LogicalType) -> int:
-        """Eight."""
         return 8
 
 
@@ -130,7 +129,6 @@ class InSlot:
     """Values that fit their slots."""
 
     def variable(self, kind: LogicalType, column: pa.Array, target: RowWriter) -> Longs:
-        """Nothing."""
         return np.zeros(len(column), np.int64)
 
 

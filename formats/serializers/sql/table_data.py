@@ -109,7 +109,6 @@ class DecimalDataSerializer(SizedSerializer):
 
     @classmethod
     def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
-        """Precision and scale."""
         expect_version(name, version, (3,), reader)
         precision, scale = reader.view.read_i32("a precision"), reader.view.read_i32("a scale")
         if not (1 <= precision <= 38 and 0 <= scale <= precision):
@@ -123,7 +122,6 @@ class DecimalDataSerializer(SizedSerializer):
 
     @property
     def kind(self) -> LogicalType:
-        """The logical type."""
         return LogicalType("DECIMAL", precision=self.precision, scale=self.scale)
 
     @property
@@ -183,7 +181,6 @@ class TimestampDataSerializer(TypeSerializer):
 
     @classmethod
     def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
-        """The precision."""
         expect_version(name, version, (1,), reader)
         precision = reader.view.read_i32("a precision")
         if not 0 <= precision <= 9:
@@ -196,7 +193,6 @@ class TimestampDataSerializer(TypeSerializer):
 
     @property
     def kind(self) -> LogicalType:
-        """The logical type."""
         return LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", precision=self.precision)
 
     @property
@@ -210,11 +206,9 @@ class TimestampDataSerializer(TypeSerializer):
 
     @property
     def length(self) -> int:
-        """8 or 12."""
         return 8 if self.kind.compact else 12
 
     def layout(self, layout: Layout) -> int:
-        """Fixed."""
         from pyspark_savepoint.formats.kernels import skip
 
         return layout.add(skip.FIXED, self.length)

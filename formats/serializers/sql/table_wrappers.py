@@ -105,37 +105,29 @@ class WrappingSerializer(TypeSerializer):
 
     @property
     def inner(self) -> TypeSerializer:
-        """The other one."""
         return self.children[0]
 
     @property
     def flink_type(self) -> str:
-        """The other's."""
         return self.inner.flink_type
 
     @property
     def length(self) -> int:
-        """The other's."""
         return self.inner.length
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """The other's."""
         return self.inner.arrow_type(options)
 
     def layout(self, layout: Layout) -> int:
-        """The other's."""
         return self.inner.layout(layout)
 
     def decode(self, at: Cursors) -> pa.Array:
-        """By the other."""
         return self.inner.decode(at)
 
     def sizes(self, column: pa.Array) -> Longs:
-        """The other's."""
         return self.inner.sizes(column)
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """By the other."""
         self.inner.encode(column, at)
 
 

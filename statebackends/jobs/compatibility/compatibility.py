@@ -43,7 +43,6 @@ class Compatibility(StrEnum):
 
     @property
     def severity(self) -> int:
-        """Larger is worse."""
         return list(Compatibility).index(self)
 
 
@@ -63,7 +62,6 @@ AS_IS = Resolution(Compatibility.AS_IS)
 
 
 def incompatible(reason: str) -> Resolution:
-    """The restore fails."""
     return Resolution(Compatibility.INCOMPATIBLE, (reason,))
 
 

@@ -264,7 +264,6 @@ class _TypeReader:
         return cls(version or NEWEST_FLINK, TypeInference(Release.parse(str(inferred_by)), paths))
 
     def __call__(self, given: Any) -> TypeSerializer:
-        """One type."""
         if isinstance(given, TypeSerializer):
             return given
         if self.inference is None:

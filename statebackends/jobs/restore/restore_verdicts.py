@@ -40,7 +40,6 @@ class Verdict(StrEnum):
 
     @property
     def severity(self) -> int:
-        """Larger is worse."""
         return list(Verdict).index(self)
 
 

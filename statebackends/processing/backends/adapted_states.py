@@ -61,8 +61,6 @@ def _seen_or_none(adapter: Adapter, stored: Any, forget: Callable[[], None], kee
 
 
 class AdaptedValueState(ValueState[Any]):
-    """A value."""
-
     __slots__ = ("_adapter", "_inner")
 
     def __init__(self, inner: ValueState[Any], adapter: Adapter) -> None:
@@ -73,11 +71,9 @@ class AdaptedValueState(ValueState[Any]):
         return _seen_or_none(self._adapter, self._inner.value(), self._inner.clear, self._inner.update)
 
     def update(self, value: Any) -> None:
-        """Set it."""
         self._inner.update(None if value is None else self._adapter.into(value))
 
     def clear(self) -> None:
-        """Forget it."""
         self._inner.clear()
 
 
@@ -105,19 +101,15 @@ class AdaptedListState(ListState[Any]):
         return [value for value in seen if value is not GONE]
 
     def add(self, value: Any) -> None:
-        """Append one."""
         self._inner.add(None if value is None else self._adapter.into(value))
 
     def add_all(self, values: Iterable[Any]) -> None:
-        """Append some."""
         self._inner.add_all(self._into(values))
 
     def update(self, values: Iterable[Any]) -> None:
-        """Have these."""
         self._inner.update(self._into(values))
 
     def clear(self) -> None:
-        """Forget them."""
         self._inner.clear()
 
 
@@ -141,16 +133,13 @@ class AdaptedMapState(MapViews[Any, Any]):
         return _seen(self._adapter, stored, partial(self._inner.remove, key), partial(self._inner.put, key))
 
     def put(self, key: Any, value: Any) -> None:
-        """Set it."""
         self._inner.put(key, self._adapter.into(value))
 
     def put_all(self, values: Mapping[Any, Any]) -> None:
-        """Set some."""
         for key, value in values.items():
             self.put(key, value)
 
     def remove(self, key: Any) -> None:
-        """Forget one."""
         self._inner.remove(key)
 
     def contains(self, key: Any) -> bool:
@@ -168,7 +157,6 @@ class AdaptedMapState(MapViews[Any, Any]):
         return {key: value for key, value in seen.items() if value is not GONE}
 
     def clear(self) -> None:
-        """Forget all."""
         self._inner.clear()
 
 
@@ -193,7 +181,6 @@ class AdaptedReducingState(ReducingState[Any]):
         self._inner.add(self._adapter.into(value))
 
     def clear(self) -> None:
-        """Forget it."""
         self._inner.clear()
 
 
@@ -220,11 +207,9 @@ class AdaptedAggregatingState(AggregatingState[Any, Any]):
         return result
 
     def add(self, value: Any) -> None:
-        """Add one."""
         self._inner.add(value)
 
     def clear(self) -> None:
-        """Forget it."""
         self._inner.clear()
 
 

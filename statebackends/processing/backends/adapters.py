@@ -42,7 +42,6 @@ class TimeToLive:
         self.touches = self.config.update_type is UpdateType.ON_READ_AND_WRITE
 
     def into(self, value: Any) -> Any:
-        """Accessed now."""
         return value, self.now()
 
     def expired(self, stored: Any) -> bool:
@@ -67,15 +66,12 @@ class Copies:
     expires = touches = False
 
     def expired(self, stored: Any) -> bool:
-        """Never."""
         return False
 
     def into(self, value: Any) -> Any:
-        """A copy."""
         return copied(value)
 
     def out(self, stored: Any) -> Any:
-        """A copy."""
         return copied(stored)
 
 
@@ -128,7 +124,6 @@ class _Aggregate(AggregateFunction[Any, Any, Any]):
         return accumulator, None if seen is GONE else self.function.get_result(seen)
 
     def merge(self, a: Any, b: Any) -> Any:
-        """One of two."""
         seen = [each for each in (self.adapter.out(a), self.adapter.out(b)) if each is not GONE]
         if not seen:
             return self.create_accumulator()

@@ -22,11 +22,9 @@ class MapViews(MapState[K, V]):
         return self._map().items()
 
     def keys(self) -> KeysView[K]:
-        """User keys."""
         return self._map().keys()
 
     def values(self) -> ValuesView[V | None]:
-        """Values."""
         return self._map().values()
 
     def is_empty(self) -> bool:

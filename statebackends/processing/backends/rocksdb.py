@@ -83,7 +83,6 @@ class RocksDBStateBackend(KeyedStateBackend):
                 yield
 
     def close(self) -> None:
-        """Remove the folder."""
         with self._leave:
             self._db.close()
 

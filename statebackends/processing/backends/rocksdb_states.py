@@ -46,7 +46,6 @@ class RocksState(State):
         self._here = self._head + self._tail
 
     def clear(self) -> None:
-        """Forget the entry."""
         self._delete(self._here)
 
     def content(self) -> Any:
@@ -88,15 +87,12 @@ class RocksState(State):
 
 
 class RocksValueState(RocksState, ValueState[Any]):
-    """A value."""
-
     def value(self) -> Any:
         """The value, or None."""
         data = self._get(self._here)
         return None if data is None else self.decode(data)
 
     def update(self, value: Any) -> None:
-        """Set it."""
         if value is None:
             self._delete(self._here)
         else:
@@ -117,7 +113,6 @@ class RocksListState(RocksState, ListState[Any]):
         self._put(self._here, _COUNT.pack(at + len(values)))
 
     def get(self) -> list[Any]:
-        """The elements."""
         found = []
         for i in range(self._count()):
             data = self._get(self._head + _COUNT.pack(i) + self._tail)
@@ -126,11 +121,9 @@ class RocksListState(RocksState, ListState[Any]):
         return found
 
     def add(self, value: Any) -> None:
-        """Append one."""
         self._append([value], self._count())
 
     def add_all(self, values: Iterable[Any]) -> None:
-        """Append some."""
         added = list(values)
         if added:
             if None in added:
@@ -138,7 +131,6 @@ class RocksListState(RocksState, ListState[Any]):
             self._append(added, self._count())
 
     def update(self, values: Iterable[Any]) -> None:
-        """Have these."""
         elements = list(values)
         if None in elements:
             needs_element(None, self.state.name)
@@ -147,7 +139,6 @@ class RocksListState(RocksState, ListState[Any]):
             self._append(elements, 0)
 
     def clear(self) -> None:
-        """Forget them."""
         for i in range(self._count()):
             self._delete(self._head + _COUNT.pack(i) + self._tail)
         self._delete(self._here)
@@ -157,7 +148,6 @@ class RocksListState(RocksState, ListState[Any]):
         return self.get() or None
 
     def put_content(self, content: Any) -> None:
-        """Have these."""
         self.update(content)
 
 
@@ -186,16 +176,13 @@ class RocksMapState(RocksState, MapViews[Any, Any]):
         return None if data is None else self._value(data)
 
     def put(self, key: Any, value: Any) -> None:
-        """Set it."""
         self._put(self._at(key), _ABSENT if value is None else _PRESENT + self.encode(value))
 
     def put_all(self, values: Mapping[Any, Any]) -> None:
-        """Set some."""
         for key, value in values.items():
             self.put(key, value)
 
     def remove(self, key: Any) -> None:
-        """Forget one."""
         self._delete(self._at(key))
 
     def contains(self, key: Any) -> bool:
@@ -207,7 +194,6 @@ class RocksMapState(RocksState, MapViews[Any, Any]):
         return next(self.entries(self._head), None) is None
 
     def clear(self) -> None:
-        """Forget all."""
         for key, _ in list(self.entries(self._head)):
             self._delete(key)
 
@@ -216,7 +202,6 @@ class RocksMapState(RocksState, MapViews[Any, Any]):
         return self._map() or None
 
     def put_content(self, content: Any) -> None:
-        """Have these."""
         self.put_all(content)
 
 
@@ -239,8 +224,6 @@ class RocksReducingState(RocksState, ReducingState[Any]):
 
 
 class RocksAggregatingState(RocksState, AggregatingState[Any, Any]):
-    """An accumulator."""
-
     def get(self) -> Any:
         """The result, or None."""
         assert self.state.aggregate is not None
@@ -248,7 +231,6 @@ class RocksAggregatingState(RocksState, AggregatingState[Any, Any]):
         return None if accumulator is None else self.state.aggregate.get_result(accumulator)
 
     def add(self, value: Any) -> None:
-        """Add one."""
         aggregate = self.state.aggregate
         assert aggregate is not None
         old = self.content()

@@ -21,8 +21,6 @@ from pyspark_savepoint.statebackends.processing.backends.backend import Register
 
 
 class SingleKeyValueState(ValueState[Any]):
-    """A value."""
-
     __slots__ = ("content",)
 
     def __init__(self, state: RegisteredState) -> None:
@@ -33,17 +31,13 @@ class SingleKeyValueState(ValueState[Any]):
         return self.content
 
     def update(self, value: Any) -> None:
-        """Set it."""
         self.content = value
 
     def clear(self) -> None:
-        """Forget it."""
         self.content = None
 
 
 class SingleKeyListState(ListState[Any]):
-    """A list."""
-
     __slots__ = ("_name", "content")
 
     def __init__(self, state: RegisteredState) -> None:
@@ -51,24 +45,20 @@ class SingleKeyListState(ListState[Any]):
         self.content: list[Any] = []
 
     def get(self) -> list[Any]:
-        """The elements."""
         return self.content or []
 
     def add(self, value: Any) -> None:
-        """Append one."""
         if value is None:
             needs_element(value, self._name)
         self.content.append(value)
 
     def add_all(self, values: Iterable[Any]) -> None:
-        """Append some."""
         added = list(values)
         if None in added:
             needs_element(None, self._name)
         self.content += added
 
     def update(self, values: Iterable[Any]) -> None:
-        """Have these."""
         elements = list(values)
         if None in elements:
             needs_element(None, self._name)
@@ -80,8 +70,6 @@ class SingleKeyListState(ListState[Any]):
 
 
 class SingleKeyMapState(MapState[Any, Any]):
-    """A map."""
-
     __slots__ = ("content",)
 
     def __init__(self, state: RegisteredState) -> None:
@@ -92,15 +80,12 @@ class SingleKeyMapState(MapState[Any, Any]):
         return self.content.get(key)
 
     def put(self, key: Any, value: Any) -> None:
-        """Set it."""
         self.content[key] = value
 
     def put_all(self, values: Mapping[Any, Any]) -> None:
-        """Set some."""
         self.content.update(values)
 
     def remove(self, key: Any) -> None:
-        """Forget one."""
         self.content.pop(key, None)
 
     def contains(self, key: Any) -> bool:
@@ -108,15 +93,12 @@ class SingleKeyMapState(MapState[Any, Any]):
         return key in self.content
 
     def items(self) -> ItemsView[Any, Any]:
-        """Keys and values."""
         return self.content.items()
 
     def keys(self) -> KeysView[Any]:
-        """Keys."""
         return self.content.keys()
 
     def values(self) -> ValuesView[Any]:
-        """Values."""
         return self.content.values()
 
     def is_empty(self) -> bool:
@@ -124,7 +106,6 @@ class SingleKeyMapState(MapState[Any, Any]):
         return not self.content
 
     def clear(self) -> None:
-        """Forget all."""
         self.content = {}
 
 
@@ -147,13 +128,10 @@ class SingleKeyReducingState(ReducingState[Any]):
         self.content = value if self.content is None else self._reduce(self.content, value)
 
     def clear(self) -> None:
-        """Forget it."""
         self.content = None
 
 
 class SingleKeyAggregatingState(AggregatingState[Any, Any]):
-    """An accumulator."""
-
     __slots__ = ("_aggregate", "content")
 
     def __init__(self, state: RegisteredState) -> None:
@@ -166,14 +144,12 @@ class SingleKeyAggregatingState(AggregatingState[Any, Any]):
         return None if self.content is None else self._aggregate.get_result(self.content)
 
     def add(self, value: Any) -> None:
-        """Add one."""
         accumulator = self.content
         if accumulator is None:
             accumulator = self._aggregate.create_accumulator()
         self.content = self._aggregate.add(value, accumulator)
 
     def clear(self) -> None:
-        """Forget it."""
         self.content = None
 
 

@@ -45,14 +45,12 @@ class TableValueState(ValueState[Any]):
         return self._table.get(self._place.now)
 
     def update(self, value: Any) -> None:
-        """Set it."""
         if value is None:
             self._table.pop(self._place.now, None)
         else:
             self._table[self._place.now] = value
 
     def clear(self) -> None:
-        """Forget it."""
         self._table.pop(self._place.now, None)
 
 
@@ -65,12 +63,10 @@ class TableListState(ListState[Any]):
         self._place, self._table, self._name = place, table, state.name
 
     def get(self) -> list[Any]:
-        """The elements."""
         elements: list[Any] = self._table.get(self._place.now) or []
         return elements
 
     def add(self, value: Any) -> None:
-        """Append one."""
         if value is None:
             needs_element(value, self._name)
         elements = self._table.get(self._place.now)
@@ -80,7 +76,6 @@ class TableListState(ListState[Any]):
             elements.append(value)
 
     def add_all(self, values: Iterable[Any]) -> None:
-        """Append some."""
         added = list(values)
         if None in added:
             needs_element(None, self._name)
@@ -88,7 +83,6 @@ class TableListState(ListState[Any]):
             self._table.setdefault(self._place.now, []).extend(added)
 
     def update(self, values: Iterable[Any]) -> None:
-        """Have these."""
         elements = list(values)
         if None in elements:
             needs_element(None, self._name)
@@ -98,7 +92,6 @@ class TableListState(ListState[Any]):
             self.clear()
 
     def clear(self) -> None:
-        """Forget them."""
         self._table.pop(self._place.now, None)
 
 
@@ -122,7 +115,6 @@ class TableMapState(MapViews[Any, Any]):
         return self._table.get(self._place.now, _NOTHING).get(key)
 
     def put(self, key: Any, value: Any) -> None:
-        """Set it."""
         found = self._table.get(self._place.now)
         if found is None:
             self._table[self._place.now] = {key: value}
@@ -130,12 +122,10 @@ class TableMapState(MapViews[Any, Any]):
             found[key] = value
 
     def put_all(self, values: Mapping[Any, Any]) -> None:
-        """Set some."""
         if values:
             self._table.setdefault(self._place.now, {}).update(values)
 
     def remove(self, key: Any) -> None:
-        """Forget one."""
         found = self._map()
         found.pop(key, None)
         if not found:
@@ -146,7 +136,6 @@ class TableMapState(MapViews[Any, Any]):
         return key in self._map()
 
     def clear(self) -> None:
-        """Forget all."""
         self._table.pop(self._place.now, None)
 
 
@@ -175,7 +164,6 @@ class TableReducingState(ReducingState[Any]):
             self._table[now] = new
 
     def clear(self) -> None:
-        """Forget it."""
         self._table.pop(self._place.now, None)
 
 
@@ -195,7 +183,6 @@ class TableAggregatingState(AggregatingState[Any, Any]):
         return None if accumulator is None else self._aggregate.get_result(accumulator)
 
     def add(self, value: Any) -> None:
-        """Add one."""
         now = self._place.now
         accumulator = self._table.get(now)
         if accumulator is None:
@@ -207,7 +194,6 @@ class TableAggregatingState(AggregatingState[Any, Any]):
             self._table[now] = new
 
     def clear(self) -> None:
-        """Forget it."""
         self._table.pop(self._place.now, None)
 
 

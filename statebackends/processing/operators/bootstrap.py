@@ -92,7 +92,6 @@ class BootstrapTask:
         return True
 
     def open(self) -> None:
-        """States are registered."""
         function = self.plan.function
         if isinstance(function, WindowSpec):
             with UserCode(self._named, "open"):

@@ -28,7 +28,6 @@ class KeyedElementContext:
         return self._service
 
     def get_current_key(self) -> Any:
-        """The key."""
         return self._backend.key
 
     def time_domain(self) -> str:
@@ -36,7 +35,6 @@ class KeyedElementContext:
         return self._domain
 
     def firing(self, timestamp: int, domain: str) -> None:
-        """A timer fires."""
         self.time, self._domain = timestamp, domain
 
 

@@ -81,7 +81,6 @@ class _Store:
     number_of_parallel_subtasks: int = 1
 
     def get_operator_state_store(self) -> _Store:
-        """Itself."""
         return self
 
     get_operator_state = get_operator_state_store
@@ -157,7 +156,6 @@ class OperatorStateTask:
         self.store = _Store(plan.flink_version, index_of_this_subtask=index)
 
     def open(self) -> None:
-        """States are registered."""
         function = self.plan.function
         yields_nothing(function.process_element)
         with UserCode(function, "open"):

@@ -65,7 +65,6 @@ class Unshared:
         self.row: Row | None = None
 
     def expired(self, stored: Any) -> bool:
-        """Never."""
         return False
 
     def into(self, value: Any) -> Any:
@@ -73,7 +72,6 @@ class Unshared:
         return copied(value) if value is self.row else value
 
     def out(self, stored: Any) -> Any:
-        """As it is."""
         return stored
 
 
@@ -98,23 +96,18 @@ class StateRegistry:
     # -- what functions call ------------------------------------------------------------------------------------
 
     def get_state(self, descriptor: ValueStateDescriptor | str) -> Any:
-        """A value state."""
         return self.state(descriptor, StateKind.VALUE)
 
     def get_list_state(self, descriptor: ListStateDescriptor | str) -> Any:
-        """A list state."""
         return self.state(descriptor, StateKind.LIST)
 
     def get_map_state(self, descriptor: MapStateDescriptor | str) -> Any:
-        """A map state."""
         return self.state(descriptor, StateKind.MAP)
 
     def get_reducing_state(self, descriptor: ReducingStateDescriptor | str) -> Any:
-        """A reducing state."""
         return self.state(descriptor, StateKind.REDUCING)
 
     def get_aggregating_state(self, descriptor: AggregatingStateDescriptor | str) -> Any:
-        """An aggregating state."""
         return self.state(descriptor, StateKind.AGGREGATING)
 
     def state(self, descriptor: Descriptor | str, kind: StateKind) -> State:

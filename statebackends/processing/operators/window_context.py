@@ -74,23 +74,18 @@ class WindowTriggerContext:
         return self._timers.watermark
 
     def register_event_time_timer(self, time: int) -> None:
-        """For the window."""
         self._timers.register_event(time, self.window)
 
     def register_processing_time_timer(self, time: int) -> None:
-        """For the window."""
         self._timers.register_processing(time, self.window)
 
     def delete_event_time_timer(self, time: int) -> None:
-        """Of the window."""
         self._timers.delete_event(time, self.window)
 
     def delete_processing_time_timer(self, time: int) -> None:
-        """Of the window."""
         self._timers.delete_processing(time, self.window)
 
     def get_partitioned_state(self, descriptor: Descriptor) -> Any:
-        """The window's state."""
         self._states.window = self.window
         return self._states.get(descriptor)
 
@@ -114,7 +109,6 @@ class FunctionContext:
         self._global = _States(registry, plain, None, "global_state_descriptors")
 
     def call(self, key: Any, window: Any, elements: list[Any]) -> None:
-        """The window fires."""
         if self._function is None:
             return
         self._window = self._windowed.window = window
@@ -122,7 +116,6 @@ class FunctionContext:
             pass
 
     def window(self) -> Any:
-        """The window."""
         return self._window
 
     def current_processing_time(self) -> int:

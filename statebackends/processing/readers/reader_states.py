@@ -45,7 +45,6 @@ class ReaderRows:
         self._columns: dict[str, list[Any]] = {}
 
     def fill(self, batch: pa.RecordBatch) -> None:
-        """Other rows."""
         self._batch, self._columns, self.row = batch, {}, 0
 
     def get(self, column: str) -> Any:
@@ -70,46 +69,34 @@ class _ReaderState(State):
         self._rows, self._column = rows, column
 
     def clear(self) -> None:
-        """Refused."""
         read_only()
 
 
 class ReaderValueState(_ReaderState, ValueState[Any]):
-    """A value."""
-
     def value(self) -> Any:
         """The value, or None."""
         return self._rows.get(self._column)
 
     def update(self, value: Any) -> None:
-        """Refused."""
         read_only()
 
 
 class ReaderListState(_ReaderState, ListState[Any]):
-    """A list."""
-
     def get(self) -> list[Any]:
-        """The elements."""
         found: list[Any] | None = self._rows.get(self._column)
         return [] if found is None else found
 
     def add(self, value: Any) -> None:
-        """Refused."""
         read_only()
 
     def add_all(self, values: Iterable[Any]) -> None:
-        """Refused."""
         read_only()
 
     def update(self, values: Iterable[Any]) -> None:
-        """Refused."""
         read_only()
 
 
 class ReaderMapState(_ReaderState, MapState[Any, Any]):
-    """A map."""
-
     def _map(self) -> Any:
         found = self._rows.get(self._column)
         if isinstance(found, list):  # of keys that may be null: pairs, for no MAP of Arrow has such keys
@@ -125,17 +112,14 @@ class ReaderMapState(_ReaderState, MapState[Any, Any]):
         return key in self._map()
 
     def items(self) -> ItemsView[Any, Any]:
-        """Keys and values."""
         found: ItemsView[Any, Any] = self._map().items()
         return found
 
     def keys(self) -> KeysView[Any]:
-        """Keys."""
         found: KeysView[Any] = self._map().keys()
         return found
 
     def values(self) -> ValuesView[Any]:
-        """Values."""
         found: ValuesView[Any] = self._map().values()
         return found
 
@@ -144,27 +128,21 @@ class ReaderMapState(_ReaderState, MapState[Any, Any]):
         return not self._map()
 
     def put(self, key: Any, value: Any) -> None:
-        """Refused."""
         read_only()
 
     def put_all(self, values: Mapping[Any, Any]) -> None:
-        """Refused."""
         read_only()
 
     def remove(self, key: Any) -> None:
-        """Refused."""
         read_only()
 
 
 class ReaderReducingState(_ReaderState, ReducingState[Any]):
-    """A reduced value."""
-
     def get(self) -> Any:
         """The value, or None."""
         return self._rows.get(self._column)
 
     def add(self, value: Any) -> None:
-        """Refused."""
         read_only()
 
 
@@ -181,7 +159,6 @@ class ReaderAggregatingState(_ReaderState, AggregatingState[Any, Any]):
         return accumulator if accumulator is None or self._result is None else self._result(accumulator)
 
     def add(self, value: Any) -> None:
-        """Refused."""
         read_only()
 
 
@@ -211,23 +188,18 @@ class ReaderStore:
         self.number_of_parallel_subtasks = 1
 
     def get_state(self, descriptor: Descriptor | str) -> Any:
-        """A value state."""
         return self.get(descriptor, StateKind.VALUE)
 
     def get_list_state(self, descriptor: Descriptor | str) -> Any:
-        """A list state."""
         return self.get(descriptor, StateKind.LIST)
 
     def get_map_state(self, descriptor: Descriptor | str) -> Any:
-        """A map state."""
         return self.get(descriptor, StateKind.MAP)
 
     def get_reducing_state(self, descriptor: Descriptor | str) -> Any:
-        """A reducing state."""
         return self.get(descriptor, StateKind.REDUCING)
 
     def get_aggregating_state(self, descriptor: Descriptor | str) -> Any:
-        """An aggregating state."""
         return self.get(descriptor, StateKind.AGGREGATING)
 
     def get(self, descriptor: Descriptor | str, kind: StateKind | None = None) -> State:

@@ -195,7 +195,6 @@ class ReaderWindowContext(RegisteredTimers):
         self._rows = rows
 
     def window(self) -> Any:
-        """The window."""
         return self.current
 
     def window_state(self) -> ReaderStore:

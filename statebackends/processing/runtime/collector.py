@@ -61,7 +61,6 @@ class Collector:
             yield from self.rest()
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """What there is."""
         rows, keys, starts, done = self._rows, self._keys, self._starts, 0
         # The last key may go on.
         self._rows, self._keys, self._starts = [], keys[-1:], [0] * len(keys[-1:])

@@ -24,7 +24,6 @@ class _Reader(io.RawIOBase):
         self._at = 0
 
     def readable(self) -> bool:
-        """It is."""
         return True
 
     def readinto(self, buffer: Any) -> int:
@@ -37,7 +36,6 @@ class _Reader(io.RawIOBase):
         return count
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
         super().close()
 

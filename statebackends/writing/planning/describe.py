@@ -65,8 +65,6 @@ def describe_keyed(schema: pa.Schema, request: WriteRequest, base: OperatorHeade
 
 
 class _Keyed:
-    """One description."""
-
     def __init__(self, schema: pa.Schema, request: WriteRequest, base: OperatorHeaders | None) -> None:
         self.schema = schema
         self.request = request

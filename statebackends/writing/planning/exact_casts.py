@@ -130,7 +130,6 @@ class _Choice:
         )
 
     def refuse(self, source: pa.DataType, among: list[pa.DataType], path: str) -> NoReturn:
-        """No form fits."""
         known = list(dict.fromkeys(spark_type(kind) for kind in among))
         column = path.partition(".")[0]
         raise OptionError(

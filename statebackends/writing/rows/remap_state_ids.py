@@ -33,7 +33,6 @@ class RemapStateIds:
     with_keys: bool
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The wanted entries."""
         numbers = np.array(self.numbers, np.int32)
         for batch in batches:
             state = np.asarray(batch.column(STATE), np.int32)

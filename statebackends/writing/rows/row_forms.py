@@ -208,5 +208,4 @@ class EntryForm:
         return key_group, entry_keys(state, batch.column(KEY)), values
 
     def sink(self, writer: CanonicalKeyedStreamWriter) -> EntrySink:
-        """Bytes pass through."""
         return EntrySink(writer, [meta.name for meta in self.plan.header().states], self.plan.label)
