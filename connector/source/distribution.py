@@ -90,7 +90,7 @@ def _partitioned(df: DataFrame, parallelism: int) -> DataFrame:
     """Every row in the partition that its column says."""
     if hasattr(df, "repartitionById"):
         return df.repartitionById(parallelism, F.col(SUBTASK))
-    # PySpark 4.0 only hashes: so the column that is hashed has, for every partition, a value that goes there.
+    # PySpark 4.0 only hashes: pick an int that hashes to each partition, as the column that is hashed.
     places = F.array(*(F.lit(value) for value in hashed_to(parallelism)))
     placed = df.withColumn(SUBTASK, F.get(places, F.col(SUBTASK)))
     return placed.repartition(parallelism, F.col(SUBTASK))

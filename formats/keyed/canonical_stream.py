@@ -93,27 +93,29 @@ class CanonicalKeyedStream:
         self.origin = origin
         self._sorted = True
 
-    def blocks(self, key_groups: set[int], selected: set[int], namespaced: bool, window: int) -> Iterator[KeyedBlock]:
+    def blocks(
+        self, key_groups: set[int], selected: set[int], namespaced: bool, block_bytes: int
+    ) -> Iterator[KeyedBlock]:
         """Entries of some key groups; ``namespaced`` rows are a key and a namespace.
 
-        Key groups larger than ``window`` bytes come in several blocks that are not complete.
+        Key groups larger than ``block_bytes`` bytes come in several blocks that are not complete.
         """
-        for block in self._read(key_groups, selected, namespaced, window, join=False):
+        for block in self._read(key_groups, selected, namespaced, block_bytes, join=False):
             assert isinstance(block, KeyedBlock)
             yield block
 
     def rows_or_blocks(
-        self, key_groups: set[int], selected: set[int], namespaced: bool, window: int
+        self, key_groups: set[int], selected: set[int], namespaced: bool, block_bytes: int
     ) -> Iterator[KeyedBlock | SortedRows]:
         """As :meth:`blocks`, but rows already joined where the file's order lets them be."""
-        yield from self._read(key_groups, selected, namespaced, window, join=True)
+        yield from self._read(key_groups, selected, namespaced, block_bytes, join=True)
 
     def _read(
-        self, key_groups: set[int], selected: set[int], namespaced: bool, window: int, join: bool
+        self, key_groups: set[int], selected: set[int], namespaced: bool, block_bytes: int, join: bool
     ) -> Iterator[KeyedBlock | SortedRows]:
         rows = join and self._tail(selected) >= 0
         # What is compressed takes four times its room, as a rule; the window bounds memory, not reading.
-        limit = window // 4 if self.header.compressed else window
+        limit = block_bytes // 4 if self.header.compressed else block_bytes
         waiting: list[Extent] = []
         size = 0
         for extent in self.extents:
@@ -123,7 +125,7 @@ class CanonicalKeyedStream:
                 yield self._complete(waiting, selected, namespaced, rows)
                 waiting, size = [], 0
             if extent.size > limit:
-                wanted = (selected, namespaced, window)
+                wanted = (selected, namespaced, block_bytes)
                 merged = merge_large_key_group(self, extent, wanted) if join else None
                 yield from merged or self._partial(extent, *wanted)
                 continue
@@ -235,9 +237,9 @@ class CanonicalKeyedStream:
             after = walk.hash_runs(buffer, start, stop, column, self.prefix, tail, rows.count, *spans, table, secret)
         return int(after)
 
-    def _partial(self, extent: Extent, selected: set[int], namespaced: bool, window: int) -> Iterator[KeyedBlock]:
+    def _partial(self, extent: Extent, selected: set[int], namespaced: bool, block_bytes: int) -> Iterator[KeyedBlock]:
         content = self.content_of(extent)
-        for block, _ in self.windows(content, extent, (selected, namespaced, window)):
+        for block, _ in self.windows(content, extent, (selected, namespaced, block_bytes)):
             yield block
 
     def content_of(self, extent: Extent) -> KeyGroupContent:
@@ -257,10 +259,10 @@ class CanonicalKeyedStream:
         ``wanted``: states, whether spans cover namespaces, bytes of a window. ``run``: only the entries of one state,
         from one content offset to another; then ``rest`` is what the reader has of it already.
         """
-        selected, namespaced, window = wanted
+        selected, namespaced, block_bytes = wanted
         state, before, stop = run if run is not None else (-1, 0, None)
         rest = np.empty(0, np.uint8) if rest is None else rest
-        size = window
+        size = block_bytes
         while stop is None or before < stop:
             buffer = content.window(rest, size)
             origin = self._origin(before if self.header.compressed else extent.start + before)
@@ -276,7 +278,7 @@ class CanonicalKeyedStream:
                 yield block, before
             if why == frames.done:
                 return
-            size = window if frames.count else 2 * size
+            size = block_bytes if frames.count else 2 * size
             before += position
             rest = buffer[position:].copy()
 
@@ -351,8 +353,8 @@ def merge_large_key_group(stream: CanonicalKeyedStream, extent: Extent, wanted: 
     runs = _scan(stream, content, extent, wanted)
     if runs is None:
         return None
-    _, namespaced, window = wanted
-    share = max(MIN_WINDOW, window // max(1, len(runs)))
+    _, namespaced, block_bytes = wanted
+    share = max(MIN_WINDOW, block_bytes // max(1, len(runs)))
     return merge_sorted(
         [_run(stream, content, extent, ({state}, namespaced, share), scan) for state, scan in runs.items()]
     )

@@ -70,10 +70,10 @@ class FileChanges:
     location: StateLocation
     offset: int
 
-    def read(self, window: int, operator: str) -> Generator[Changes, None, None]:
-        """The changes, about ``window`` bytes at a time."""
+    def read(self, block_bytes: int, operator: str) -> Generator[Changes, None, None]:
+        """The changes, about ``block_bytes`` bytes at a time."""
         with self.location.open() as source:
-            yield from _read_set(source, self.offset, window, operator)
+            yield from _read_set(source, self.offset, block_bytes, operator)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +83,13 @@ class InlineChanges:
     path: str
     changes: tuple[tuple[int, bytes], ...]
 
-    def read(self, window: int, operator: str) -> Generator[Changes, None, None]:
-        """The changes, about ``window`` bytes at a time."""
+    def read(self, block_bytes: int, operator: str) -> Generator[Changes, None, None]:
+        """The changes, about ``block_bytes`` bytes at a time."""
         ends = np.cumsum([len(change) for _, change in self.changes])
         first = 0
         while first < len(self.changes):
             before = int(ends[first - 1]) if first else 0
-            last = max(first + 1, int(np.searchsorted(ends, before + window, "right")))
+            last = max(first + 1, int(np.searchsorted(ends, before + block_bytes, "right")))
             yield self._part(self.changes[first:last], operator)
             first = last
 
@@ -108,13 +108,13 @@ class InlineChanges:
 ChangeSource = FileChanges | InlineChanges
 
 
-def _read_set(source: ByteSource, offset: int, window: int, operator: str) -> Iterator[Changes]:
+def _read_set(source: ByteSource, offset: int, block_bytes: int, operator: str) -> Iterator[Changes]:
     from pyspark_savepoint.formats.kernels import changelog
 
     compressed, content = _content_at(source, offset, operator)
     before = offset if compressed else 1 + offset
     place = np.array([-1, 0, 0], np.int64)
-    rest, size = np.empty(0, np.uint8), window
+    rest, size = np.empty(0, np.uint8), block_bytes
     while True:
         buffer = content.window(rest, size)
         origin = Origin(source.path, before, operator, None, compressed)
@@ -127,7 +127,7 @@ def _read_set(source: ByteSource, offset: int, window: int, operator: str) -> It
             yield Changes(buffer, group[:count], start[:count], end[:count], origin)
         if why == changelog.DONE:
             return
-        size = window if count else 2 * size
+        size = block_bytes if count else 2 * size
         before += position
         rest = buffer[position:].copy()
 

@@ -61,13 +61,15 @@ class HeapKeyedStream:
         self.extents = extents
         self.origin = origin
 
-    def blocks(self, key_groups: set[int], selected: set[int], namespaced: bool, window: int) -> Iterator[KeyedBlock]:
-        """Entries of some key groups, as many at a time as ``window`` bytes hold.
+    def blocks(
+        self, key_groups: set[int], selected: set[int], namespaced: bool, block_bytes: int
+    ) -> Iterator[KeyedBlock]:
+        """Entries of some key groups, as many at a time as ``block_bytes`` bytes hold.
 
         Key groups larger than that come in several blocks that are not complete.
         """
         # What is compressed takes four times its room, as a rule; the window bounds memory, not reading.
-        limit = window // 4 if self.header.compressed else window
+        limit = block_bytes // 4 if self.header.compressed else block_bytes
         waiting: list[Extent] = []
         size = 0
         for extent in self.extents:
@@ -77,7 +79,7 @@ class HeapKeyedStream:
                 yield self._block(waiting, selected, namespaced)
                 waiting, size = [], 0
             if extent.size > limit:
-                yield from self._partial(extent, selected, namespaced, window)
+                yield from self._partial(extent, selected, namespaced, block_bytes)
                 continue
             waiting.append(extent)
             size += extent.size
@@ -122,10 +124,10 @@ class HeapKeyedStream:
         tables = self._tables(at, selected)
         return self._assemble(buffer, origin, extents, tables, namespaced)
 
-    def _partial(self, extent: Extent, selected: set[int], namespaced: bool, window: int) -> Iterator[KeyedBlock]:
+    def _partial(self, extent: Extent, selected: set[int], namespaced: bool, block_bytes: int) -> Iterator[KeyedBlock]:
         """The tables of one key group, one after another, each in as many pieces as windows it reaches into."""
         self._check_number(extent)
-        walk = _Walk(self, extent, window)
+        walk = _Walk(self, extent, block_bytes)
         seen: set[int] = set()
         for _ in self.header.states:
             state, left = walk.head()
@@ -265,12 +267,12 @@ class HeapKeyedStream:
 class _Walk:
     """The content of one key group, walked forward: a window, and the position in it."""
 
-    def __init__(self, stream: HeapKeyedStream, extent: Extent, window: int) -> None:
+    def __init__(self, stream: HeapKeyedStream, extent: Extent, block_bytes: int) -> None:
         self.stream = stream
         self.compressed = stream.header.compressed
         self.content = KeyGroupContent(stream.source, extent.start + 4, extent.end, self.compressed)
         self.start = 0 if self.compressed else extent.start + 4
-        self.window = window
+        self.block_bytes = block_bytes
         self.buffer = np.empty(0, np.uint8)
         self.position = 0
 
@@ -295,7 +297,7 @@ class _Walk:
     def head(self) -> tuple[int, int]:
         """State id and number of entries of a table."""
         while len(self.buffer) - self.position < 6 and not self.content.exhausted:
-            self.more(self.window)
+            self.more(self.block_bytes)
         at = self.cursors()
         state = int(read_numbers(at, "read_i16", np.int16, "a state id")[0])
         count = int(read_numbers(at, "read_i32", np.int32, "a number of entries")[0])
@@ -308,7 +310,7 @@ class _Walk:
 
     def entries(self, state: int, parts: Sequence[TypeSerializer], most: int) -> tuple[Any, Any]:
         """Spans of the next entries of a table: as many as are in the window, but at least one."""
-        size = self.window
+        size = self.block_bytes
         while True:
             at = self.cursors(state)
             starts, stops = locate_some(parts, at, min(most, MAX_ENTRIES))

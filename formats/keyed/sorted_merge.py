@@ -1,7 +1,7 @@
 """States that are each sorted, as complete blocks of bounded size: rows of huge key groups without a spill.
 
-Every state comes as a stream of blocks in the order of (key group, span). What lies before the least last entry of all
-streams that go on cannot meet anything that is still to come: that much of every state is one complete block.
+Every state comes as a stream of blocks in the order of (key group, span). Entries below the smallest last-read key of
+the streams that are not at their end are complete: that much of every state is one complete block.
 """
 
 from __future__ import annotations

@@ -154,7 +154,7 @@ def key_groups_for_hashes(java_hashes: Ints, max_parallelism: int) -> Ints:
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
         code = (code ^ code >> np.uint32(shift)) * np.uint32(factor)
     code ^= code >> np.uint32(16)
-    # The smallest int has no positive twin: numpy's abs gives it back, and Java's code takes 0.
+    # The smallest int has no positive counterpart: numpy's abs gives it back, and Java's code takes 0.
     magnitude = np.maximum(np.abs(code.view(np.int32)), 0)
     return (magnitude % np.int32(max_parallelism)).astype(np.int32)
 

@@ -52,9 +52,9 @@ class OperatorStream:
                 )
         self.boundaries = [*sorted(set(boundaries)), source.size]
 
-    def windows(self, offsets: Sequence[int], window: int) -> Iterator[tuple[Bytes, list[Piece], int]]:
-        """Elements at ascending offsets: buffers of about ``window`` bytes and the pieces in them, and the base."""
-        limit = window // 4 if self.header.compressed else window
+    def windows(self, offsets: Sequence[int], block_bytes: int) -> Iterator[tuple[Bytes, list[Piece], int]]:
+        """Elements at ascending offsets: buffers of about ``block_bytes``, the pieces in them, and the base."""
+        limit = block_bytes // 4 if self.header.compressed else block_bytes
         first = 0
         while first < len(offsets):
             # Elements of one offset stay together, for bisect_right goes behind all of them.

@@ -294,9 +294,9 @@ class FamilyReader:
         runs = [run.read(low, high, arena) for run in self.runs]
         return self._resolve(runs, arena)
 
-    def steps(self, low: int, high: int, window: int) -> Iterator[DatabaseEntries]:
-        """The same in parts of about ``window`` bytes: all versions of a key are in one part."""
-        step = max(MIN_STEP, window // max(1, len(self.runs)))
+    def steps(self, low: int, high: int, block_bytes: int) -> Iterator[DatabaseEntries]:
+        """The same in parts of about ``block_bytes`` bytes: all versions of a key are in one part."""
+        step = max(MIN_STEP, block_bytes // max(1, len(self.runs)))
         runs = [_Pending(run.steps(low, high, step)) for run in self.runs]
         while True:
             for run in runs:

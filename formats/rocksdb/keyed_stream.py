@@ -70,33 +70,35 @@ class RocksDBKeyedStream:
         #: Whether composite keys are split into their parts; who passes entries on as they are does without.
         self.split_keys = True
 
-    def blocks(self, key_groups: set[int], selected: set[int], namespaced: bool, window: int) -> Iterator[KeyedBlock]:
+    def blocks(
+        self, key_groups: set[int], selected: set[int], namespaced: bool, block_bytes: int
+    ) -> Iterator[KeyedBlock]:
         """Entries of some key groups; ``namespaced`` rows are a key and a namespace.
 
-        Key groups larger than ``window`` bytes come in several blocks that are not complete.
+        Key groups larger than ``block_bytes`` bytes come in several blocks that are not complete.
         """
-        yield from self._read(key_groups, selected, namespaced, window, join=False)
+        yield from self._read(key_groups, selected, namespaced, block_bytes, join=False)
 
     def rows_or_blocks(
-        self, key_groups: set[int], selected: set[int], namespaced: bool, window: int
+        self, key_groups: set[int], selected: set[int], namespaced: bool, block_bytes: int
     ) -> Iterator[KeyedBlock]:
         """As :meth:`blocks`, but key groups of any size in complete blocks where their order lets them be."""
-        yield from self._read(key_groups, selected, namespaced, window, join=True)
+        yield from self._read(key_groups, selected, namespaced, block_bytes, join=True)
 
     def look_up(
-        self, keys: Sequence[tuple[int, bytes]], selected: set[int], namespaced: bool, window: int
+        self, keys: Sequence[tuple[int, bytes]], selected: set[int], namespaced: bool, block_bytes: int
     ) -> Iterator[KeyedBlock]:
         """Entries of some keys, each with its key group, and of longer keys that begin so: only blocks that have them.
 
-        Key groups of keys that are larger than ``window`` bytes come whole, as :meth:`rows_or_blocks` gives them.
+        Key groups of keys that are larger than ``block_bytes`` bytes come whole, as :meth:`rows_or_blocks` gives them.
         """
         try:
-            yield from self._look_up(keys, selected, namespaced, window)
+            yield from self._look_up(keys, selected, namespaced, block_bytes)
         except SavepointError as error:
             raise error.with_facts(operator=self.origin.operator, path=self.origin.path) from None
 
     def _look_up(
-        self, keys: Sequence[tuple[int, bytes]], selected: set[int], namespaced: bool, window: int
+        self, keys: Sequence[tuple[int, bytes]], selected: set[int], namespaced: bool, block_bytes: int
     ) -> Iterator[KeyedBlock]:
         wanted = self._ranges(keys)
         if not wanted:
@@ -107,15 +109,15 @@ class RocksDBKeyedStream:
             state: self.database.family(self.header.states[state].name, *bounds, ranges) for state in sorted(selected)
         }
         sizes = [sum(family.range_bytes([each]) for family in families.values()) for each in ranges]
-        large = {group for (group, _), size in zip(wanted, sizes, strict=True) if size > window}
+        large = {group for (group, _), size in zip(wanted, sizes, strict=True) if size > block_bytes}
         small = [(each, size) for (group, each), size in zip(wanted, sizes, strict=True) if group not in large]
-        for some in _together(small, window):
+        for some in _together(small, block_bytes):
             found = {state: family.read_ranges(some) for state, family in families.items()}
             present = {state: entries for state, entries in found.items() if entries is not None and len(entries)}
             if present:
                 yield self._block(list(present.items()), namespaced, complete=True)
         if large:
-            yield from self._windows(large, selected, namespaced, window, join=True)
+            yield from self._windows(large, selected, namespaced, block_bytes, join=True)
 
     def _ranges(self, keys: Sequence[tuple[int, bytes]]) -> list[tuple[int, KeyRange]]:
         """Key groups and ranges of what begins with some keys, in order; a key that begins with another is in its."""
@@ -134,15 +136,15 @@ class RocksDBKeyedStream:
         return low, head[:-1] + bytes([head[-1] + 1]) if head else None
 
     def _read(
-        self, key_groups: set[int], selected: set[int], namespaced: bool, window: int, join: bool
+        self, key_groups: set[int], selected: set[int], namespaced: bool, block_bytes: int, join: bool
     ) -> Iterator[KeyedBlock]:
         try:
-            yield from self._windows(key_groups, selected, namespaced, window, join)
+            yield from self._windows(key_groups, selected, namespaced, block_bytes, join)
         except SavepointError as error:
             raise error.with_facts(operator=self.origin.operator, path=self.origin.path) from None
 
     def _windows(
-        self, key_groups: set[int], selected: set[int], namespaced: bool, window: int, join: bool
+        self, key_groups: set[int], selected: set[int], namespaced: bool, block_bytes: int, join: bool
     ) -> Iterator[KeyedBlock]:
         wanted = sorted(group for group in key_groups if group in self.key_groups)
         if not wanted:
@@ -152,11 +154,11 @@ class RocksDBKeyedStream:
             for state in sorted(selected)
         }
         sizes = np.sum([family.sizes(wanted[0], wanted[-1]) for family in families.values()], axis=0)
-        for low, high, size in _batches(wanted, sizes, window):
-            if size <= window:
+        for low, high, size in _batches(wanted, sizes, block_bytes):
+            if size <= block_bytes:
                 yield from self._complete(families, (low, high, size), namespaced)
                 continue
-            share = max(MIN_WINDOW, window // len(families))
+            share = max(MIN_WINDOW, block_bytes // len(families))
             streams = [self._steps(families[state], state, low, namespaced, share) for state in families]
             if join and self._in_order(namespaced):
                 yield from merge_sorted(streams)
@@ -187,9 +189,9 @@ class RocksDBKeyedStream:
             yield self._block(list(present.items()), namespaced, complete=True)
 
     def _steps(
-        self, family: FamilyReader, state: int, key_group: int, namespaced: bool, window: int
+        self, family: FamilyReader, state: int, key_group: int, namespaced: bool, block_bytes: int
     ) -> Iterator[KeyedBlock]:
-        for entries in family.steps(key_group, key_group, window):
+        for entries in family.steps(key_group, key_group, block_bytes):
             if len(entries):
                 yield self._block([(state, entries)], namespaced, complete=False)
 
@@ -226,12 +228,12 @@ class RocksDBKeyedStream:
         return block
 
 
-def _together(sized: Sequence[tuple[KeyRange, int]], window: int) -> Iterator[list[KeyRange]]:
-    """Ranges one behind the other, some at a time: as many as ``window`` bytes hold."""
+def _together(sized: Sequence[tuple[KeyRange, int]], block_bytes: int) -> Iterator[list[KeyRange]]:
+    """Ranges one behind the other, some at a time: as many as ``block_bytes`` bytes hold."""
     waiting: list[KeyRange] = []
     total = 0
     for each, size in sized:
-        if waiting and total + size > window:
+        if waiting and total + size > block_bytes:
             yield waiting
             waiting, total = [], 0
         waiting.append(each)
@@ -240,12 +242,12 @@ def _together(sized: Sequence[tuple[KeyRange, int]], window: int) -> Iterator[li
         yield waiting
 
 
-def _batches(wanted: Sequence[int], sizes: Longs, window: int) -> Iterator[tuple[int, int, int]]:
-    """Key groups that follow one another, (first, last, bytes), of at most ``window`` bytes unless it is one."""
+def _batches(wanted: Sequence[int], sizes: Longs, block_bytes: int) -> Iterator[tuple[int, int, int]]:
+    """Key groups that follow one another, (first, last, bytes), of at most ``block_bytes`` bytes unless it is one."""
     first, last, size = wanted[0], wanted[0], int(sizes[0])
     for group in wanted[1:]:
         more = int(sizes[group - wanted[0]])
-        if group != last + 1 or size + more > window:
+        if group != last + 1 or size + more > block_bytes:
             yield first, last, size
             first, size = group, 0
         last, size = group, size + more

@@ -81,7 +81,7 @@ class TableRequest:
         return tuple(name.strip() for name in self.state.split(",") if name.strip())
 
     @property
-    def window(self) -> int:
+    def block_bytes(self) -> int:
         """Bytes of state in a block of entries: their spans, rows and columns take several times as much."""
         return max(MIN_WINDOW, self.memory // 8)
 

@@ -65,11 +65,11 @@ class _Part:
 
 
 class Parts:
-    """Units divided into ``count`` parts, in memory up to ``window`` bytes altogether. A context manager."""
+    """Units divided into ``count`` parts, in memory up to ``block_bytes`` bytes altogether. A context manager."""
 
-    def __init__(self, count: int, window: int) -> None:
+    def __init__(self, count: int, block_bytes: int) -> None:
         self.stack = ExitStack()
-        self.window = window
+        self.block_bytes = block_bytes
         self.parts = [_Part(self.stack) for _ in range(count)]
         self.in_memory = 0
 
@@ -89,7 +89,7 @@ class Parts:
             for i in np.flatnonzero(np.diff(bounds)).tolist():
                 self.parts[i].add(batch.take(pa.array(order[bounds[i] : bounds[i + 1]])))
         self.in_memory += batch.nbytes
-        if self.in_memory > self.window:
+        if self.in_memory > self.block_bytes:
             for each in self.parts:
                 each.flush()
             self.in_memory = 0
@@ -98,9 +98,9 @@ class Parts:
 class Replay:
     """Units of some keys, all of them, to be replayed as ``blocks``. A context manager, which removes its files."""
 
-    def __init__(self, like: KeyedBlock, window: int, depth: int = 0) -> None:
+    def __init__(self, like: KeyedBlock, block_bytes: int, depth: int = 0) -> None:
         self.like = like
-        self.window = window
+        self.block_bytes = block_bytes
         self.depth = depth
         self.waiting: list[pa.RecordBatch] = []
         self.size = 0
@@ -119,8 +119,8 @@ class Replay:
             return
         self.waiting.append(batch)
         self.size += batch.nbytes
-        if self.size > self.window and self.depth < MAX_DEPTH:
-            self.parts = self.stack.enter_context(Parts(FANOUT, self.window))
+        if self.size > self.block_bytes and self.depth < MAX_DEPTH:
+            self.parts = self.stack.enter_context(Parts(FANOUT, self.block_bytes))
             for each in self.waiting:
                 self._divide(self.parts, each)
             self.waiting = []
@@ -143,11 +143,11 @@ class Replay:
         waiting: list[pa.RecordBatch] = []
         size = 0
         for part in self.parts.parts:
-            if waiting and size + part.size > self.window:
+            if waiting and size + part.size > self.block_bytes:
                 yield from replayed(waiting, self.like)
                 waiting, size = [], 0
-            if part.size > self.window and not whole:
-                with Replay(self.like, self.window, self.depth + 1) as divided:
+            if part.size > self.block_bytes and not whole:
+                with Replay(self.like, self.block_bytes, self.depth + 1) as divided:
                     for batch in part.batches():
                         divided.add(batch)
                     yield from divided.blocks()

@@ -128,7 +128,9 @@ class ChangelogKeyedStream:
     changed: set[StateName] = field(default_factory=set)
     form: str = field(default=CANONICAL, init=False)
 
-    def blocks(self, key_groups: set[int], selected: set[int], namespaced: bool, window: int) -> Iterator[KeyedBlock]:
+    def blocks(
+        self, key_groups: set[int], selected: set[int], namespaced: bool, block_bytes: int
+    ) -> Iterator[KeyedBlock]:
         """Entries of some key groups, in complete blocks; ``namespaced`` rows are a key and a namespace."""
         wanted = sorted(group for group in key_groups if group in self.source.key_group_range)
         if not wanted:
@@ -142,7 +144,7 @@ class ChangelogKeyedStream:
                     state=meta.name,
                 )
         try:
-            yield from _Reading(self, selected, namespaced, window).blocks(wanted)
+            yield from _Reading(self, selected, namespaced, block_bytes).blocks(wanted)
         except SavepointError as error:
             raise error.with_facts(operator=self.source.operator) from None
 
@@ -152,13 +154,13 @@ class ChangelogKeyedStream:
 class _Reading:
     """One pass over a stream: parts of the log by key groups, each replayed over the entries of these."""
 
-    def __init__(self, stream: ChangelogKeyedStream, selected: set[int], namespaced: bool, window: int) -> None:
+    def __init__(self, stream: ChangelogKeyedStream, selected: set[int], namespaced: bool, block_bytes: int) -> None:
         self.source = stream.source
         self.header = stream.header
         self.options = stream.options
         self.selected = frozenset(selected)
         self.namespaced = namespaced
-        self.window = window
+        self.block_bytes = block_bytes
         here = {name_of(meta): i for i, meta in enumerate(stream.header.states)}
         ids = [{i: here[name_of(meta)] for i, meta in enumerate(part.header.states)} for part in stream.streams]
         self.streams = [
@@ -178,14 +180,14 @@ class _Reading:
     def blocks(self, wanted: Sequence[int]) -> Iterator[KeyedBlock]:
         """The entries of some key groups."""
         share = self.source.change_bytes * len(wanted) // max(1, len(self.source.key_group_range))
-        count = max(1, min(FANOUT, len(wanted), -(-2 * share // self.window)))
+        count = max(1, min(FANOUT, len(wanted), -(-2 * share // self.block_bytes)))
         place = np.full(max(wanted) + 1, 0, np.int64)
         place[wanted] = np.arange(len(wanted)) * count // len(wanted)
-        with Parts(count, self.window) as parts:
+        with Parts(count, self.block_bytes) as parts:
             self._read_log(parts, place, frozenset(wanted))
             for i, part in enumerate(parts.parts):
                 groups = [group for group in wanted if place[group] == i]
-                if part.size > self.window:
+                if part.size > self.block_bytes:
                     yield from self._by_key(groups, part.batches())
                 else:
                     yield from self._by_key_group(groups, pa.Table.from_batches(part.batches(), UNITS))
@@ -193,7 +195,7 @@ class _Reading:
     def _read_log(self, parts: Parts, place: Any, wanted: frozenset[int]) -> None:
         reader = UnitReader(self.header.states, self.header.key_serializer, wanted, self.selected, self.options)
         for source in self.source.changes:
-            for changes in source.read(max(1 << 16, self.window // 4), self.source.operator):
+            for changes in source.read(max(1 << 16, self.block_bytes // 4), self.source.operator):
                 for batch in reader.units(changes):
                     parts.add(batch, place[np.asarray(batch.column("key_group"))])
 
@@ -201,12 +203,12 @@ class _Reading:
         """Entries of the parts, each block with the ids of its states here."""
         for stream, ids in self.streams:
             if ids:
-                for block in stream.blocks(set(key_groups), set(ids), self.namespaced, self.window):
+                for block in stream.blocks(set(key_groups), set(ids), self.namespaced, self.block_bytes):
                     yield block, ids
 
     def _by_key(self, groups: Sequence[int], log: Iterator[pa.RecordBatch]) -> Iterator[KeyedBlock]:
         """Where the changes are more than memory holds: all together by key."""
-        with Replay(self.like, self.window) as replay:
+        with Replay(self.like, self.block_bytes) as replay:
             for block, ids in self._entries(groups):
                 replay.add(entry_units(block, ids, self.header.states))
             for batch in log:
@@ -224,7 +226,7 @@ class _Reading:
                     rest.difference_update(mine)
                     yield from self._complete(block, ids, of_key_groups(log, mine) if changed & {*mine} else [])
                 continue
-            with Replay(self.like, self.window) as replay:
+            with Replay(self.like, self.block_bytes) as replay:
                 for _, (block, ids) in blocks:
                     replay.add(entry_units(block, ids, self.header.states))
                     mine = [group for group, _ in block.groups]

@@ -117,7 +117,7 @@ class KeyedSpec:
     raw: frozenset[str]
     options: DecodeOptions
     batch_rows: int
-    window: int
+    block_bytes: int
 
     def bind(self, header: KeyedBackendHeader, form: str) -> dict[str, tuple[int, StateColumn]]:
         """The states that a file has: id and column by name."""
@@ -142,7 +142,7 @@ class KeyedSplit:
         """
         for stream, selected in self._streams(spec):
             for block in self._looked_up(stream, selected, spec, keys) or stream.blocks(
-                set(self.key_groups), selected, spec.namespaced, spec.window
+                set(self.key_groups), selected, spec.namespaced, spec.block_bytes
             ):
                 yield block, stream.header
 
@@ -152,7 +152,7 @@ class KeyedSplit:
         """The same, but rows where they come out of the file joined."""
         for stream, selected in self._streams(spec):
             for block in self._looked_up(stream, selected, spec, keys) or stream.rows_or_blocks(
-                set(self.key_groups), selected, spec.namespaced, spec.window
+                set(self.key_groups), selected, spec.namespaced, spec.block_bytes
             ):
                 yield block, stream.header
 
@@ -162,7 +162,7 @@ class KeyedSplit:
     ) -> Iterator[KeyedBlock] | None:
         if keys is None or not isinstance(stream, RocksDBKeyedStream):
             return None
-        return stream.look_up(keys, selected, spec.namespaced, spec.window)
+        return stream.look_up(keys, selected, spec.namespaced, spec.block_bytes)
 
     def _streams(self, spec: KeyedSpec) -> Iterator[tuple[KeyedStream, set[int]]]:
         for source in self.sources:

@@ -117,7 +117,7 @@ class HeaviestKeys:
                 wanted = {i for i in wanted_states(stream, request) if is_key_value(header.states[i])}
                 tops = {state: _Top(request.top) for state in wanted}
                 if wanted:
-                    for block in stream.blocks(set(self.split.key_groups), wanted, True, request.window):
+                    for block in stream.blocks(set(self.split.key_groups), wanted, True, request.block_bytes):
                         for state, top in tops.items():
                             _weigh(block, block.entries_of(state), top)
                 for state, top in tops.items():

@@ -172,7 +172,7 @@ class KeyedSizes:
             stream.split_keys = False
         if not wanted:
             return
-        for block in stream.blocks(set(self.split.key_groups), selected, False, request.window):
+        for block in stream.blocks(set(self.split.key_groups), selected, False, request.block_bytes):
             for state in sorted(wanted):
                 entries = block.entries_of(state)
                 if len(entries):

@@ -173,7 +173,7 @@ class KeyedVerification:
                     for state in sorted(wanted_states(stream, request)):
                         found[state] = Tally()
                     checks = EntryChecks(stream.header, self.operator.max_parallelism, options)
-                    _Walk(stream, checks, request.window, errors).walk(mine, set(found), found)
+                    _Walk(stream, checks, request.block_bytes, errors).walk(mine, set(found), found)
             except SavepointError as error:
                 errors.add(error, mine)
             yield from errors.rows(self.operator, "keyed_state", subtask)
@@ -201,14 +201,14 @@ class _Walk:
 
     stream: KeyedStream
     checks: EntryChecks
-    window: int
+    block_bytes: int
     errors: _Errors
 
     def walk(self, key_groups: tuple[int, ...], states: set[int], found: Found) -> None:
         """Add what some states have in some key groups."""
         here: Found = {}
         try:
-            for block in self.stream.blocks(set(key_groups), states, False, self.window):
+            for block in self.stream.blocks(set(key_groups), states, False, self.block_bytes):
                 for state in sorted(states):
                     entries = block.entries_of(state)
                     if len(entries):

@@ -104,7 +104,7 @@ class EntriesPartition:
                 elif isinstance(stream, CanonicalKeyedStream) and not reader.with_keys:
                     selected = set()  # all entries come, and none is split into its parts
                 key_groups = set(self.split.key_groups)
-                for block in stream.blocks(key_groups, selected, False, self.request.window):
+                for block in stream.blocks(key_groups, selected, False, self.request.block_bytes):
                     for batch in reader.batches(block):
                         yield batch, stream.header.key_serializer
         for raw in self.raw:

@@ -88,7 +88,7 @@ class KeyedTable:
         if KEY not in request.raw:
             check_decodable_key(self.headers.key_serializers, request.undecodable, operator.label, "keys")
         self.spec = KeyedSpec(
-            tuple(chosen), namespaced, frozenset(request.raw), options, request.batch_rows, request.window
+            tuple(chosen), namespaced, frozenset(request.raw), options, request.batch_rows, request.block_bytes
         )
         notes: list[str | None] = [*self.headers.notes]
         notes += [check_decodable(metas, request.undecodable, operator.label) for metas in chosen.values()]
@@ -197,7 +197,7 @@ class KeyedPartition:
             if isinstance(block, SortedRows) or block.complete:
                 yield from self._rows(rows_of(block), header)
                 continue
-            spill = spill or SpillJoin(block, header, self.spec.window)
+            spill = spill or SpillJoin(block, header, self.spec.block_bytes)
             spill.add(block)
         if spill is not None:
             yield from self._spilled(spill)

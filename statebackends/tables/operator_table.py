@@ -252,7 +252,7 @@ class OperatorPartition:
         while stop < len(offsets) and offsets[stop] == offsets[stop - 1]:
             stop += 1
         skip, left = first - start, count
-        for buffer, pieces, base in stream.windows(offsets[start:stop], self.request.window):
+        for buffer, pieces, base in stream.windows(offsets[start:stop], self.request.block_bytes):
             for columns in self._columns(stream, meta, buffer, pieces, base):
                 if self.mode != "BROADCAST":
                     rows = len(columns[VALUE])

@@ -26,16 +26,16 @@ MAX_DEPTH = 4
 
 
 class SpillJoin:
-    """The entries of one key group, which arrive in blocks, as complete blocks of about ``window`` bytes.
+    """The entries of one key group, which arrive in blocks, as complete blocks of about ``block_bytes`` bytes.
 
     A context manager, which removes its files.
     """
 
-    def __init__(self, first: KeyedBlock, header: KeyedBackendHeader, window: int, depth: int = 0) -> None:
+    def __init__(self, first: KeyedBlock, header: KeyedBackendHeader, block_bytes: int, depth: int = 0) -> None:
         self.key_group = first.groups[0][0]
         self.first = first
         self.header = header
-        self.window = window
+        self.block_bytes = block_bytes
         self.depth = depth
         self.stack = ExitStack()
         self.files: list[Any] = []
@@ -93,10 +93,10 @@ class SpillJoin:
         waiting: list[pa.RecordBatch] = []
         size = 0
         for file, part_size in zip(self.files, self.sizes.tolist(), strict=True):
-            if waiting and size + part_size > self.window:
+            if waiting and size + part_size > self.block_bytes:
                 yield block_of(waiting, self.first)
                 waiting, size = [], 0
-            if part_size > self.window and self.depth < MAX_DEPTH and np.count_nonzero(self.sizes) > 1:
+            if part_size > self.block_bytes and self.depth < MAX_DEPTH and np.count_nonzero(self.sizes) > 1:
                 yield from self._divided(file)
             elif part_size:
                 waiting += _batches(file)
@@ -105,11 +105,11 @@ class SpillJoin:
             yield block_of(waiting, self.first)
 
     def _divided(self, file: Any) -> Iterator[KeyedBlock]:
-        with SpillJoin(self.first, self.header, self.window, self.depth + 1) as parts:
+        with SpillJoin(self.first, self.header, self.block_bytes, self.depth + 1) as parts:
             waiting: list[pa.RecordBatch] = []
             for batch in _batches(file):
                 waiting.append(batch)
-                if sum(each.nbytes for each in waiting) > self.window:
+                if sum(each.nbytes for each in waiting) > self.block_bytes:
                     parts.add(block_of(waiting, self.first))
                     waiting = []
             if waiting:

@@ -147,7 +147,7 @@ class TimerPartition:
                 queues = {i: queue for i, queue in timer_queues(stream.header) if queue.service in self.services}
                 if not queues:
                     continue
-                for block in stream.blocks(wanted, set(queues), False, self.request.window):
+                for block in stream.blocks(wanted, set(queues), False, self.request.block_bytes):
                     for i, queue in queues.items():
                         yield from self._queue(block, block.entries_of(i), queue)
         for raw in self.raw:

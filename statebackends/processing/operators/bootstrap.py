@@ -143,7 +143,7 @@ class BootstrapTask:
     def _process(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
         """Entries go as soon as there is a batch of them: those of one chunk may be more than memory holds.
 
-        What user code raises is told by the frame that calls it: beyond that a StopIteration is not what it was.
+        What user code raises is caught here: generators turn StopIteration into RuntimeError.
         """
         function = self.plan.function
         if isinstance(function, WindowSpec):

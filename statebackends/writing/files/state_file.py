@@ -134,7 +134,7 @@ def read_back(plan: WritePlan, written: StateFile, key_groups: KeyGroupRange) ->
 
 
 def _entries_of(stream: CanonicalKeyedStream, extent: Extent) -> int:
-    """How many entries a key group has; whatever is wrong with it is said by who reads it in earnest."""
+    """Return the number of entries of a key group; damage is reported by the read that follows."""
     from pyspark_savepoint.formats.kernels import walk
 
     if extent.size <= READ_BACK_WINDOW:
