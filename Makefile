@@ -1,7 +1,7 @@
 # The checks of a change. Needs the test extra: pip install -e ".[test]" --config-settings editable_mode=strict
 PYTHON ?= python
 
-.PHONY: check format lint types layers test fix notebooks lock
+.PHONY: check format lint types layers test fix notebooks docs lock
 
 check: format lint types layers test
 
@@ -27,6 +27,10 @@ fix:
 # Runs the notebooks and keeps their outputs.
 notebooks:
 	$(PYTHON) -m tests.notebook_runner
+
+# The API reference, made from docstrings.
+docs:
+	$(PYTHON) -m tests.api_reference build/api
 
 # Writes down what CI installs: the newest releases that the bounds in pyproject.toml allow, and the oldest. Needs uv.
 COMPILE = uv pip compile pyproject.toml --extra test --quiet --no-header --no-annotate --no-emit-index-url --no-emit-find-links

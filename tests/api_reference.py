@@ -1,0 +1,44 @@
+"""``python -m tests.api_reference FOLDER``: the API reference, as HTML made from docstrings. A warning is an error.
+
+What users import is in it: the public names, the errors, and what a serializer of one's own derives from.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from pathlib import Path
+
+import pdoc
+import pdoc.render
+
+import pyspark_savepoint
+
+MODULES = ("pyspark_savepoint", "pyspark_savepoint.errors", "pyspark_savepoint.formats.serializers.base")
+
+
+def main(folder: Path) -> None:
+    """Write the pages into a folder."""
+    for name in pyspark_savepoint.__all__:  # pdoc takes what a module holds, and these are imported when they are used
+        setattr(pyspark_savepoint, name, getattr(pyspark_savepoint, name))
+    warnings.simplefilter("error")
+    pdoc.render.configure(docformat="google", show_source=False)
+    # The rooms below have no page of their own: what is public of them is on the pages above.
+    hidden = [f"!{room}" for room in rooms()]
+    pdoc.pdoc(*hidden_last(MODULES, hidden), output_directory=folder)
+
+
+def rooms() -> list[str]:
+    """The packages of the package that users do not import from."""
+    folder = Path(pyspark_savepoint.__file__).parent
+    return [f"pyspark_savepoint.{path.name}" for path in sorted(folder.iterdir()) if (path / "__init__.py").exists()]
+
+
+def hidden_last(modules: tuple[str, ...], hidden: list[str]) -> list[str]:
+    """pdoc takes patterns in order: everything, less what is hidden, and some of that again."""
+    first, *others = modules
+    return [first, *hidden, "!pyspark_savepoint.__main__", *others]
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
