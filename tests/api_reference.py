@@ -23,21 +23,16 @@ def main(folder: Path) -> None:
         setattr(pyspark_savepoint, name, getattr(pyspark_savepoint, name))
     warnings.simplefilter("error")
     pdoc.render.configure(docformat="google", show_source=False)
-    # The rooms below have no page of their own: what is public of them is on the pages above.
-    hidden = [f"!{room}" for room in rooms()]
-    pdoc.pdoc(*hidden_last(MODULES, hidden), output_directory=folder)
+    # In order: everything, less the rooms, whose public names are there already, and less what is no module of users.
+    first, *others = MODULES
+    hidden = [f"!{name}" for name in (*rooms(), "pyspark_savepoint.__main__")]
+    pdoc.pdoc(first, *hidden, *others, output_directory=folder)
 
 
 def rooms() -> list[str]:
     """The packages of the package that users do not import from."""
     folder = Path(pyspark_savepoint.__file__).parent
     return [f"pyspark_savepoint.{path.name}" for path in sorted(folder.iterdir()) if (path / "__init__.py").exists()]
-
-
-def hidden_last(modules: tuple[str, ...], hidden: list[str]) -> list[str]:
-    """pdoc takes patterns in order: everything, less what is hidden, and some of that again."""
-    first, *others = modules
-    return [first, *hidden, "!pyspark_savepoint.__main__", *others]
 
 
 if __name__ == "__main__":
