@@ -12,9 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from faults.runner import VICTIMS, attack
+from tests.faults.runner import VICTIMS, attack
 
 
 def main() -> int:

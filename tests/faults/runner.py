@@ -22,8 +22,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from faults.processes import kill, kill_all, running
-from faults.session import ROWS, STEP
 
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.model.request import TableRequest
@@ -32,7 +30,10 @@ from pyspark_savepoint.statebackends.writing.commit.committer import commit
 from pyspark_savepoint.statebackends.writing.commit.write_task import write_rows
 from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest
+from tests.faults.processes import kill, kill_all, running
+from tests.faults.session import ROWS, STEP
 
+ROOT = Path(__file__).parents[2]
 #: Seconds after which a write that was attacked must have ended.
 PATIENCE = 90.0
 WRITES = ("append", "overwrite", "fluent")
@@ -56,9 +57,9 @@ class Driver:
     answers: list[dict[str, Any]] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
-        command = [sys.executable, "-m", "faults.session", self.master]
+        command = [sys.executable, "-m", "tests.faults.session", self.master]
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-        self.process = subprocess.Popen(command, text=True, start_new_session=True, **pipes)
+        self.process = subprocess.Popen(command, cwd=ROOT, text=True, start_new_session=True, **pipes)
         threading.Thread(target=self._listen, daemon=True).start()
         self.wait_for("ready")
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from faults.runner import attack
+
+from tests.faults.runner import attack
 
 pytestmark = pytest.mark.spark
 

@@ -26,6 +26,7 @@ from pyspark_savepoint.formats.errors import (
     UndecodableStateError,
 )
 from pyspark_savepoint.source.distribution import key_by
+from tests.connector.comparing import assert_same_rows
 from tests.connector.functions import functions_of_tests
 from tests.connector.functions.functions_of_tests import (
     AccountBootstrapper,
@@ -98,7 +99,7 @@ def test_flip_43_bootstraps_modifies_and_overwrites(spark: SparkSession, tmp_pat
     # The record of the later timestamp came first, and counts last.
     assert rows(created.keyed_state("uid")) == [(1, 10.0), (2, 20.0)]
     added = created.with_operator("newUid", transformation).write(f"{tmp_path}/b")
-    assert rows(added.keyed_state("newUid")) == rows(added.keyed_state("uid"))
+    assert_same_rows(added.keyed_state("newUid"), added.keyed_state("uid"))
     more = OperatorTransformation.bootstrap_with(data.where("id = 2")).key_by("id").transform(AccountBootstrapper())
     replaced = added.remove_operator("uid").with_operator("uid", more).write(f"{tmp_path}/c")
     assert rows(replaced.keyed_state("uid")) == [(2, 20.0)]
@@ -198,8 +199,8 @@ def test_unsorted_records_come_to_the_same_state(spark: SparkSession, records: D
         savepoint = savepoint.with_operator(uid, transformation, compression="snappy")
     written = savepoint.write(f"{tmp_path}/sp")
     for uid in ("heap", "rocksdb"):
-        assert rows(written.keyed_state(uid)) == rows(written.keyed_state("sorted"))
-        assert rows(written.timers(uid)) == rows(written.timers("sorted"))
+        assert_same_rows(written.keyed_state(uid), written.keyed_state("sorted"))
+        assert_same_rows(written.timers(uid), written.timers("sorted"))
 
 
 def test_records_that_are_laid_out_and_sorted_are_not_again(

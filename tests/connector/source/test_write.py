@@ -19,6 +19,7 @@ from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.metadata.key_groups import operator_index_for_key_group
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.source.distribution import hashed_to, layout_of, spark_hash
+from tests.connector.comparing import assert_same_rows
 
 pytestmark = pytest.mark.spark
 
@@ -37,10 +38,6 @@ def write(tmp_path: Path) -> Callable[..., None]:
         frame.write.format("savepoint").options(**{"uid": "op", **options}).mode(mode).save(str(tmp_path / "sp"))
 
     return save
-
-
-def rows(frame: DataFrame) -> list[str]:
-    return sorted(str(row) for row in frame.collect())
 
 
 def left(folder: Path) -> list[str]:
@@ -101,9 +98,9 @@ def test_every_table_is_written_the_same_way(spark: SparkSession, write: Any, re
     write(spark.range(9).selectExpr("id AS value"), table="list", state="offsets")
     write(spark.range(9).selectExpr("id AS value"), table="union", state="parts")
     write(spark.range(9).selectExpr("concat('c', id) AS key", "id / 2 AS value"), table="broadcast", state="rates")
-    assert rows(read().withColumnRenamed("key", "account")) == rows(accounts)
-    assert rows(read(table="timers").selectExpr("key AS account", "timestamp", "domain")) == rows(timers)
-    assert rows(read(table="window_state").withColumnRenamed("key", "account")) == rows(windows)
+    assert_same_rows(read().withColumnRenamed("key", "account"), accounts)
+    assert_same_rows(read(table="timers").selectExpr("key AS account", "timestamp", "domain"), timers)
+    assert_same_rows(read(table="window_state").withColumnRenamed("key", "account"), windows)
     for state in ("offsets", "parts"):
         assert [row.value for row in read(state=state).orderBy("value").collect()] == list(range(9))
     assert {row.key: row.value for row in read(state="rates").collect()}["c3"] == 1.5
@@ -173,7 +170,7 @@ def test_a_laid_out_dataframe_is_written_by_its_tasks(
     write(key_by(frame, "a", "b", max_parallelism=64, parallelism=3), key="a,b")
     operator = Savepoint.open(str(tmp_path / "sp")).operators[0]
     assert (operator.parallelism, operator.max_parallelism) == (3, 64)
-    assert rows(read().selectExpr("key.f0 AS a", "key.f1 AS b", "n")) == rows(frame)
+    assert_same_rows(read().selectExpr("key.f0 AS a", "key.f1 AS b", "n"), frame)
 
 
 def test_without_repartition_by_id_hashes_are_found_that_go_there(
@@ -259,6 +256,6 @@ def test_insert_into_a_view(spark: SparkSession, read: Any, write: Any, tmp_path
     options = f"OPTIONS (path '{tmp_path / 'sp'}', uid 'op')"
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW written USING savepoint {options}")
     spark.sql("INSERT OVERWRITE written SELECT id AS key, id * 2 AS n FROM range(5)")
-    assert rows(read()) == rows(spark.range(5).selectExpr("id AS key", "id * 2 AS n"))
+    assert_same_rows(read(), spark.range(5).selectExpr("id AS key", "id * 2 AS n"))
     assert "has this state already" in refused(lambda: spark.sql("INSERT INTO written SELECT 9 AS key, 9 AS n"))
     spark.sql("DROP VIEW written")
