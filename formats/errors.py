@@ -149,6 +149,10 @@ class StorageError(SavepointError, OSError):
     """A file system or object store that cannot be reached, or answers with errors."""
 
 
+class FileReplacedError(StorageError):
+    """A file was replaced while it was read: what was read is neither the old one nor the new."""
+
+
 class AccessDeniedError(StorageError, PermissionError):
     """A file system or object store that does not let this process read."""
 
@@ -159,6 +163,14 @@ class UnsafePathError(SavepointError, PermissionError):
 
 class OutputError(SavepointError, OSError):
     """A file cannot be written: the disk is full, or the user may not."""
+
+
+class StoreBusyError(OutputError):
+    """A store answered that it cannot write now."""
+
+
+class UncertainOutcomeError(OutputError):
+    """A store did not answer whether it published what was written: it may be there, now or soon."""
 
 
 class StateExistsError(SavepointError, FileExistsError):
@@ -197,6 +209,10 @@ def fitted(parts: Sequence[str], limit: int) -> list[str]:
         limit -= size
         level = size
     return [elide(part, level) for part in parts]
+
+
+class SavepointWarning(UserWarning):
+    """Something that went well, but for what the user should know: files that stayed, a store without conditions."""
 
 
 def nearest(wanted: str, known: Iterable[str]) -> list[str]:

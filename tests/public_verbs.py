@@ -118,6 +118,7 @@ class Verbs:
     def read(self) -> Savepoint:
         """Tables, functions, listings."""
         sp = self.run("load", lambda: Savepoint.load(self.spark, str(SHOP)))
+        self.run("vacuum", lambda: Savepoint.vacuum(SHOP, dry_run=True))
         self.run("table", lambda: sp.table())
         for name in ("states", "operators", "metadata", "sizes", "heaviest_keys"):
             self.run(name, getattr(sp, name))

@@ -18,6 +18,7 @@ from pyspark_savepoint.formats.io.filesystem import absolute
 from pyspark_savepoint.formats.io.storage_options import StorageOptions
 
 MIN_MEMORY, MAX_MEMORY = 1 << 20, 1 << 40
+MAX_SECONDS = 10 * 365 * 86_400
 
 NO_PATH = """there is no path: load() and save() need that of a savepoint or checkpoint.
   Spark keeps no options of CREATE TABLE: query the table WITH (path = '...', uid = '...'), or use a temporary view"""
@@ -108,6 +109,19 @@ def storage(value: str) -> str:
     """How a store is reached, as JSON."""
     StorageOptions.parse(value)
     return value
+
+
+def seconds(value: str) -> int:
+    """A time, as Spark and Flink write it.
+
+    >>> seconds("2h"), seconds("90"), seconds("0")
+    (7200, 90, 0)
+    """
+    match = re.fullmatch(r"\s*([0-9]{1,9})\s*(s|m|min|h|d|)\s*", value.casefold())
+    found = int(match[1]) * {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}[match[2]] if match else -1
+    if not 0 <= found <= MAX_SECONDS:
+        raise InvalidOptionValueError("a time such as 90s, 30m, 2h or 1d")
+    return found
 
 
 # -- fields -------------------------------------------------------------------------------------------------

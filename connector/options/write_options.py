@@ -26,6 +26,7 @@ from pyspark_savepoint.options.option_fields import (
     names,
     option,
     required,
+    seconds,
     size,
     storage,
     table_of,
@@ -37,6 +38,7 @@ from pyspark_savepoint.statebackends.writing.planning.operator_types import spli
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
     DEFAULT_FLINK_VERSION,
     DEFAULT_MAX_PARALLELISM,
+    DEFAULT_RETENTION,
     DEFAULT_SORT_MEMORY,
     ENTRIES,
     KEYED_STATE,
@@ -232,6 +234,13 @@ class SavepointWriteOptions:
         "states and timer services that an overwritten operator or table loses, where rows have none of them; `*`: all",
         (),
         "none: what would be lost is refused",
+    )
+    retention: int = option(
+        seconds,
+        "how long files that the write replaces stay for queries that still read them (`0`, `30m`, `1d`); the first "
+        "write after that deletes them, or `Savepoint.vacuum`",
+        DEFAULT_RETENTION,
+        f"{DEFAULT_RETENTION // 3600}h",
     )
     fragment: str | None = option(_fragment, "")
     header: str | None = option(text, "")

@@ -27,7 +27,14 @@ from pyspark_savepoint.formats.snapshot.changes import (
     with_operator_state,
     without_empty_segments,
 )
-from pyspark_savepoint.formats.snapshot.publication import Staging, publish_metadata, read_published, relative_files
+from pyspark_savepoint.formats.snapshot.publication import (
+    Staging,
+    finish,
+    publish_metadata,
+    read_published,
+    relative_files,
+    roll_back,
+)
 from pyspark_savepoint.formats.snapshot.relocation import Relocation, referenced
 from pyspark_savepoint.plan.copying import copy_files
 from pyspark_savepoint.plan.operator_plan import OperatorPlan
@@ -86,24 +93,20 @@ class SavepointWriter:
 
     def run(self) -> None:
         """Write everything, or leave nothing."""
-        filesystem, directory = self.staging.filesystem, self.staging.directory
-        was_there = filesystem.info(directory) is not None
-        names: list[str] = []
+        staging = self.staging
+        existed = staging.filesystem.info(staging.directory) is not None
         published = False
         try:
-            filesystem.create_directory(self.staging.pending)
+            staging.filesystem.create_directory(staging.pending)
             metadata = self._assembled()
-            copy_files(list(self.relocation.copies.values()), self.staging)
-            names = sorted(relative_files(metadata))
-            self.staging.adopt(names)
-            publish_metadata(filesystem, directory, write_metadata(metadata), None)
+            copy_files(list(self.relocation.copies.values()), staging)
+            staging.adopt(sorted(relative_files(metadata)))
+            publish_metadata(staging, write_metadata(metadata), None)
             published = True
         finally:
             if not published:
-                self.staging.rollback(names)
-            self.staging.discard(keep=names if published else ())
-            if not published and not was_there:
-                filesystem.delete_empty_directory(directory)
+                roll_back(staging, existed)
+        finish(staging, None, metadata, 0)
 
     def _assembled(self) -> CheckpointMetadata:
         kept = [self._kept(plan) for plan in self.plan.operators]

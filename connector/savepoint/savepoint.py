@@ -13,12 +13,14 @@ Flink: ``SavepointReader``, ``SavepointWriter``.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import timedelta
 from os import PathLike
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from pyspark_savepoint.catalog.namespaces import create_tables, drop_tables
 from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.io.filesystem import absolute
 from pyspark_savepoint.formats.io.storage_options import OPTION
 from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint as Snapshot
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
+    from pyspark_savepoint.formats.snapshot.vacuum import Leftover
     from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph
     from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job
     from pyspark_savepoint.statebackends.processing.api.functions import KeyedStateReaderFunction, WindowReaderFunction
@@ -86,6 +89,38 @@ class Savepoint:
         path, texts = located(spark, path), to_options(options)
         snapshot = Snapshot.open(reached(path, texts), allow_outside=texts.get("allowOutside") == "true")
         return cls(spark, SavepointPlan.of(snapshot, path, texts), path, texts)
+
+    @staticmethod
+    def vacuum(
+        path: str | PathLike[str],
+        older_than: timedelta = timedelta(days=1),
+        *,
+        dry_run: bool = False,
+        **options: Any,
+    ) -> list[Leftover]:
+        """Remove what writers that died have left in a savepoint's folder, and files that overwrites replaced.
+
+        Nothing that ``_metadata`` names is touched, nothing that this package has not named, nothing younger than
+        ``older_than``, which must be longer than any write takes, and nothing replaced whose ``retention`` is not over.
+        Parts of uploads to object stores that were never completed are not listed by any client here: a lifecycle rule
+        of the bucket removes those (``AbortIncompleteMultipartUpload``).
+
+        Args:
+            path: The savepoint's folder, absolute or relative to this process.
+            older_than: The age from which on something is left over.
+            dry_run: Whether nothing is removed.
+            options: ``storageOptions``, as for :meth:`load`.
+
+        Returns:
+            What was removed, or would be: path, kind, size and time of each.
+
+        Example:
+            ``Savepoint.vacuum("s3://bucket/sp", timedelta(hours=6), dry_run=True)``
+
+        """
+        from pyspark_savepoint.formats.snapshot.vacuum import vacuum
+
+        return vacuum(reached(absolute(path_text(path)), to_options(options)), older_than.total_seconds(), dry_run)
 
     @classmethod
     def create(cls, spark: SparkSession, *, max_parallelism: int = DEFAULT_MAX_PARALLELISM) -> Savepoint:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.errors import FileReplacedError, SavepointError, StateFileNotFoundError
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
 from pyspark_savepoint.options.schema import arrow_schema, choose_columns, relabel
 from pyspark_savepoint.statebackends.open_table import open_table
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark_savepoint.statebackends.model.request import TablePartition
 
 
+T = TypeVar("T")
 #: A task is given about so much state, as Spark's own file sources give it (``spark.sql.files.maxPartitionBytes``).
 BYTES_PER_PARTITION = 128 << 20
 #: Below this, starting a task costs more than reading its bytes.
@@ -72,7 +73,7 @@ class SavepointDataSourceReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """One per execution vertex that has state to read."""
         try:
-            return self._plan()
+            return of_one_version(self._plan)
         except SavepointError as error:
             raise error.with_traceback(None) from None
 
@@ -94,6 +95,14 @@ class SavepointDataSourceReader(DataSourceReader):
                 yield relabel(batch, schema)
         except SavepointError as error:
             raise error.with_traceback(None) from None
+
+
+def of_one_version(plan: Callable[[], T]) -> T:
+    """Plan a query; once more where what it began with was replaced, and is gone: what is there now is whole."""
+    try:
+        return plan()
+    except (StateFileNotFoundError, FileReplacedError):
+        return plan()
 
 
 def warn(warnings: Iterator[str]) -> None:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from pyarrow import fs as arrow_fs
 
-from pyspark_savepoint.formats.errors import OutputError
+from pyspark_savepoint.formats.errors import AccessDeniedError, OutputError, SavepointWarning, UncertainOutcomeError
+from pyspark_savepoint.formats.io.conditional_store import ConditionalStore
 from pyspark_savepoint.formats.io.outputs import already_there
 from pyspark_savepoint.formats.io.remote_errors import storage_error
+from pyspark_savepoint.formats.io.snapshot_files import Published
 
 
-def refuse(error: OSError, path: str) -> NoReturn:
-    """Raise what a user can act on."""
+def refuse(error: OSError, path: str, uncertain: bool = False) -> NoReturn:
+    """Raise what a user can act on; ``uncertain`` where it may have been written unless access was denied."""
     meaning = storage_error(error, path)
-    raise OutputError(
+    kind = UncertainOutcomeError if uncertain and not isinstance(meaning, AccessDeniedError) else OutputError
+    raise kind(
         "a file of the savepoint cannot be written",
         path=path,
         found=f"{meaning.message}: {meaning.facts.get('found', error)}",
@@ -31,6 +35,15 @@ def refusing(path: str) -> Iterator[None]:
         yield
     except OSError as error:
         refuse(error, path)
+
+
+@contextlib.contextmanager
+def reading(path: str) -> Iterator[None]:
+    """Errors of the file system as errors of ours."""
+    try:
+        yield
+    except OSError as error:
+        raise storage_error(error, path) from None
 
 
 class ArrowOutputFile:
@@ -67,12 +80,13 @@ class ArrowOutputFile:
             file, self._file = self._file, None
             with contextlib.suppress(OSError):
                 file.close()
-            with contextlib.suppress(FileNotFoundError):
+            # What stays is found by its name: the error that led here counts more.
+            with contextlib.suppress(OSError):
                 self._filesystem.delete_file(self._located)
 
 
 class ArrowOutputs:
-    """What a file system of pyarrow does to write. In object stores nobody can compare and replace: the last wins."""
+    """What a file system of pyarrow does to write; what is published goes through a store with conditions."""
 
     __slots__ = ()
 
@@ -124,17 +138,52 @@ class ArrowOutputs:
         with refusing(self.uri(source)):
             filesystem.move(prefix + source, prefix + target)
 
-    def publish(self, path: str, data: bytes, *, replace: bool) -> None:
-        """A file that appears whole; ConcurrentWriteError if it is there and may not be replaced."""
+    def conditional(self) -> ConditionalStore:
+        """The same place with conditions; LookupError says why there is none."""
+        raise NotImplementedError
+
+    def read_published(self, path: str) -> Published | None:
+        """A published file as it is now, whole; None where there is none."""
+        try:
+            return self.conditional().get(path)
+        except LookupError:
+            filesystem, prefix = self.connected()
+            with reading(self.uri(path)):
+                if filesystem.get_file_info(prefix + path).type == arrow_fs.FileType.NotFound:
+                    return None
+                with filesystem.open_input_stream(prefix + path) as stream:
+                    return Published(stream.read())
+
+    def publish(self, path: str, data: bytes, over: Published | None = None) -> None:
+        """A file that appears whole, where what was read is what is there still.
+
+        Raises ConcurrentWriteError where it is not, and UncertainOutcomeError where it may have appeared nevertheless.
+        Where the store has no conditions, it is looked at just before.
+        """
+        try:
+            self.conditional().put(path, data, over)
+        except (LookupError, NotImplementedError) as why:
+            self._warn_of_last(path, str(why))
+            self._publish_unseen(path, data, over)
+
+    def _publish_unseen(self, path: str, data: bytes, over: Published | None) -> None:
         filesystem, prefix = self.connected()
-        located = prefix + path
-        with refusing(self.uri(path)):
-            found = arrow_fs.FileType.NotFound if replace else filesystem.get_file_info(located).type
-        if found != arrow_fs.FileType.NotFound:
+        found = self.read_published(path)
+        if (found and found.data) != (over and over.data):
             raise already_there(self.uri(path))
-        file = ArrowOutputFile(filesystem, located, self.uri(path))
-        file.write(data)
-        file.close()
+        try:
+            with filesystem.open_output_stream(prefix + path) as stream:
+                stream.write(data)
+        except OSError as error:
+            refuse(error, self.uri(path), uncertain=True)
+
+    def _warn_of_last(self, path: str, why: str) -> None:
+        warnings.warn(
+            f"{self.uri(path)} is published without a condition ({why}): of two writers at a time the last wins, and "
+            "what the other wrote is lost",
+            SavepointWarning,
+            stacklevel=2,
+        )
 
     @contextlib.contextmanager
     def lock(self, directory: str) -> Iterator[None]:

@@ -26,9 +26,10 @@ from pyarrow import fs as arrow_fs
 
 from pyspark_savepoint.formats.errors import OptionError, UnsafePathError
 from pyspark_savepoint.formats.io.arrow_outputs import ArrowOutputs
+from pyspark_savepoint.formats.io.conditional_store import ConditionalStore, conditional_store
 from pyspark_savepoint.formats.io.local_input import NOT_THERE, LocalInputFile, local_error
 from pyspark_savepoint.formats.io.outputs import LocalOutputs
-from pyspark_savepoint.formats.io.remote import connect
+from pyspark_savepoint.formats.io.remote import Place, connect
 from pyspark_savepoint.formats.io.remote_errors import CLIENT_ERRORS, storage_error
 from pyspark_savepoint.formats.io.remote_input import RemoteInputFile
 from pyspark_savepoint.formats.io.snapshot_files import Anchor, FileInfo, SnapshotFileSystem
@@ -217,7 +218,7 @@ class ArrowFileSystem(ArrowOutputs):
         """Open a file for reading; object stores have no links, so an anchor needs no look."""
         filesystem, prefix = self.connected()
         try:
-            return RemoteInputFile(filesystem.open_input_file(prefix + path), self.uri(path))
+            return RemoteInputFile(lambda: filesystem.open_input_file(prefix + path), self.uri(path))
         except CLIENT_ERRORS as error:
             raise storage_error(error, self.uri(path)) from None
 
@@ -225,11 +226,19 @@ class ArrowFileSystem(ArrowOutputs):
         """Scheme, authority, path."""
         return f"{self.scheme}://{self.authority}{path}"
 
+    def conditional(self) -> ConditionalStore:
+        """The same place with conditions; LookupError says why there is none."""
+        return conditional_store(self._place())
+
     def connected(self) -> tuple[arrow_fs.FileSystem, str]:
         """The live file system, and what its paths begin with."""
+        place = self._place()
+        return connect(place.scheme, place.authority, place.options, place.recorded)
+
+    def _place(self) -> Place:
         store = STORES.get(self.scheme)
         options = self.options.with_environment(store) if store else self.options
-        return connect(self.scheme, self.authority, options, self.recorded)
+        return Place(self.scheme, self.authority, options, self.recorded)
 
     def absence(self, path: str) -> str | None:
         """A bucket that is not there."""

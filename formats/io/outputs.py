@@ -15,9 +15,11 @@ import secrets
 import shutil
 import sys
 from collections.abc import Iterator
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 from pyspark_savepoint.formats.errors import ConcurrentWriteError, OutputError, SavepointError
+from pyspark_savepoint.formats.io.local_input import NOT_THERE, local_error
+from pyspark_savepoint.formats.io.snapshot_files import Published
 
 if sys.platform != "win32":  # Windows has no locks on folders: there only the names of files keep two writers apart.
     import fcntl
@@ -36,25 +38,6 @@ REMEDIES = {
     errno.EPERM: "give the user that runs Spark's executors and driver the right to write there",
     errno.EROFS: "the file system is read-only: write elsewhere",
 }
-
-
-class OutputFile(Protocol):
-    """A new file, written from the front; ``size`` is the bytes so far, so the offset of what comes next."""
-
-    path: str
-    size: int
-
-    def write(self, buffer: Any) -> None:
-        """All bytes of a buffer."""
-        ...
-
-    def close(self) -> None:
-        """Make the file last."""
-        ...
-
-    def abort(self) -> None:
-        """Leave nothing; harmless where the file was closed or aborted already."""
-        ...
 
 
 def refuse(error: OSError, path: str) -> NoReturn:
@@ -135,7 +118,10 @@ class LocalOutputs:
 
     def delete_file(self, path: str) -> None:
         """The file, where it is there."""
-        _delete(path)
+        try:
+            _delete(path)
+        except OSError as error:
+            refuse(error, path)
 
     def delete_directory(self, path: str) -> None:
         """The folder and all in it, where it is there; links in it are not followed."""
@@ -163,14 +149,24 @@ class LocalOutputs:
         except OSError as error:
             refuse(error, target)
 
-    def publish(self, path: str, data: bytes, *, replace: bool) -> None:
-        """A file that appears whole; ConcurrentWriteError if it is there and may not be replaced."""
+    def read_published(self, path: str) -> Published | None:
+        """A published file as it is now, whole; None where there is none."""
+        try:
+            with open(path, "rb") as file:
+                return Published(file.read())
+        except OSError as error:
+            if error.errno in NOT_THERE:
+                return None
+            raise local_error(error, path) from None
+
+    def publish(self, path: str, data: bytes, over: Published | None = None) -> None:
+        """A file that appears whole; ConcurrentWriteError if one is there, and none was read."""
         folder, name = os.path.split(path)
-        temporary = LocalOutputFile(os.path.join(folder, f".{name}.{secrets.token_hex(6)}"))
+        temporary = LocalOutputFile(os.path.join(folder, temporary_name(name)))
         try:
             temporary.write(data)
             temporary.close()
-            if replace:
+            if over is not None:
                 os.replace(temporary.path, path)
             else:
                 _link(temporary.path, path)
@@ -179,8 +175,10 @@ class LocalOutputs:
         except OSError as error:
             refuse(error, path)
         finally:
-            temporary.abort()
-            _delete(temporary.path)
+            # What is published is published, also where this cannot be deleted.
+            with contextlib.suppress(OSError):
+                temporary.abort()
+                _delete(temporary.path)
         _flush_directory(folder)
 
     @contextlib.contextmanager
@@ -196,6 +194,11 @@ class LocalOutputs:
             yield
         finally:
             os.close(descriptor)
+
+
+def temporary_name(name: str) -> str:
+    """What a file is called before it is published."""
+    return f".{name}.{secrets.token_hex(6)}"
 
 
 def _delete(path: str) -> None:

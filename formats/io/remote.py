@@ -46,7 +46,7 @@ Connection = tuple[arrow_fs.FileSystem, str]
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class Place:
     """What is connected to."""
 
     scheme: str
@@ -63,7 +63,7 @@ def connect(scheme: str, authority: str, options: StorageOptions, recorded: bool
     """
     uri = f"{scheme}://{authority}"
     try:
-        return CONNECTORS[scheme](_Place(scheme, authority, options, recorded))
+        return CONNECTORS[scheme](Place(scheme, authority, options, recorded))
     except (ImportError, AttributeError, TypeError) as error:
         raise StorageError(
             "this pyarrow cannot reach that storage, or not with these options",
@@ -82,7 +82,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=connect.cache_clear)
 
 
-def _bucket(place: _Place) -> str:
+def bucket_of(place: Place) -> str:
     """A bucket's name, which becomes part of a host: nothing else may."""
     scheme, bucket = place.scheme, place.authority
     if "@" in bucket:
@@ -93,15 +93,15 @@ def _bucket(place: _Place) -> str:
     return bucket
 
 
-def _parts(endpoint: str | None) -> tuple[str | None, str | None]:
+def parts_of(endpoint: str | None) -> tuple[str | None, str | None]:
     """Scheme and host of an endpoint."""
     scheme, mark, host = (endpoint or "").partition("://")
     return (scheme, host) if mark else (None, scheme or None)
 
 
-def _s3(place: _Place) -> Connection:
-    bucket, options = _bucket(place), place.options
-    scheme, host = _parts(options.endpoint)
+def _s3(place: Place) -> Connection:
+    bucket, options = bucket_of(place), place.options
+    scheme, host = parts_of(options.endpoint)
     settings: dict[str, Any] = {
         "anonymous": options.anonymous,
         "endpoint_override": host,
@@ -114,25 +114,25 @@ def _s3(place: _Place) -> Connection:
         "request_timeout": options.request_timeout or REQUEST_TIMEOUT,
         "retry_strategy": arrow_fs.AwsStandardS3RetryStrategy(options.max_attempts or MAX_ATTEMPTS),
     }
-    return arrow_fs.S3FileSystem(region=_region(bucket, options), **_given(settings)), bucket
+    return arrow_fs.S3FileSystem(region=region_of(bucket, options), **_given(settings)), bucket
 
 
-def _region(bucket: str, options: StorageOptions) -> str:
+def region_of(bucket: str, options: StorageOptions) -> str:
     """What the option says, else where the bucket says it is; what the environment says, where it cannot be asked."""
     known = options.region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     if options.region or options.endpoint:
         return known or "us-east-1"
     try:
-        return str(arrow_fs.resolve_s3_region(bucket))
+        return str(arrow_fs.resolve_s3region_of(bucket))
     except OSError as error:
         if known is None or MISSING_BUCKET.search(str(error)):
             raise
         return known
 
 
-def _gcs(place: _Place) -> Connection:
-    bucket, options = _bucket(place), place.options
-    scheme, host = _parts(options.endpoint)
+def _gcs(place: Place) -> Connection:
+    bucket, options = bucket_of(place), place.options
+    scheme, host = parts_of(options.endpoint)
     settings: dict[str, Any] = {
         "anonymous": options.anonymous,
         "scheme": scheme or ("http" if host and options.anonymous else None),
@@ -144,8 +144,8 @@ def _gcs(place: _Place) -> Connection:
     return arrow_fs.GcsFileSystem(**_given(settings)), bucket
 
 
-def _azure(place: _Place) -> Connection:
-    """``container@account.dfs.core.windows.net``: other clouds have other suffixes."""
+def azure_settings(place: Place) -> tuple[str, str, dict[str, str | None]]:
+    """What is in ``container@account.dfs.core.windows.net``, and settings: other clouds have other suffixes."""
     match = AZURE.fullmatch(place.authority)
     if match is None:
         raise OptionError(
@@ -159,10 +159,15 @@ def _azure(place: _Place) -> Connection:
         **_azure_keys(account, place.recorded),
         "client_id": place.options.client_id,
     }
+    return account, container, settings
+
+
+def _azure(place: Place) -> Connection:
+    account, container, settings = azure_settings(place)
     return arrow_fs.AzureFileSystem(account, **_given(settings)), container
 
 
-def _azure_hosts(account: str, suffix: str | None, place: _Place) -> dict[str, str | None]:
+def _azure_hosts(account: str, suffix: str | None, place: Place) -> dict[str, str | None]:
     """Where the services are: what the options say, else what the path says, if it is a host of Azure's."""
     options = place.options
     if options.endpoint is None:
@@ -175,8 +180,8 @@ def _azure_hosts(account: str, suffix: str | None, place: _Place) -> dict[str, s
             )
         host = suffix and "." + suffix.replace("blob.", "dfs.", 1)
         return {"dfs_storage_authority": host, "blob_storage_authority": host and host.replace("dfs.", "blob.", 1)}
-    blob_scheme, blob = _parts(options.endpoint)
-    dfs_scheme, dfs = _parts(options.dfs_endpoint or options.endpoint.replace(".blob.", ".dfs.", 1))
+    blob_scheme, blob = parts_of(options.endpoint)
+    dfs_scheme, dfs = parts_of(options.dfs_endpoint or options.endpoint.replace(".blob.", ".dfs.", 1))
     return {
         # Azure's own endpoints begin with the account, which is added again.
         "blob_storage_authority": blob and blob.removeprefix(account if blob.startswith(account + ".") else ""),
@@ -201,12 +206,12 @@ def _given(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if value}
 
 
-def _hadoop(place: _Place) -> Connection:
+def _hadoop(place: Place) -> Connection:
     filesystem, prefix = arrow_fs.FileSystem.from_uri(f"{place.scheme}://{place.authority or 'default'}/")
     return filesystem, prefix.rstrip("/")
 
 
-CONNECTORS: Mapping[str, Callable[[_Place], Connection]] = MappingProxyType(
+CONNECTORS: Mapping[str, Callable[[Place], Connection]] = MappingProxyType(
     {
         "s3": _s3,
         "gs": _gcs,

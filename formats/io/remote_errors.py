@@ -44,14 +44,16 @@ MEANINGS: tuple[tuple[re.Pattern[str], type[SavepointError], str, str], ...] = (
         "environment, or by endpoint in option 'storageOptions'",
     ),
     (
-        re.compile(r"PERMANENT_REDIRECT|PermanentRedirect|status 301|AUTHORIZATION_HEADER_MALFORMED", re.IGNORECASE),
+        re.compile(
+            r"PERMANENT_REDIRECT|PermanentRedirect|status(?: code:)? 301|AUTHORIZATION_HEADER_MALFORMED", re.IGNORECASE
+        ),
         StorageError,
         "the bucket is in another region",
         "name its region: AWS_REGION in the environment, or region in option 'storageOptions'",
     ),
     (
         re.compile(
-            r"ACCESS_DENIED|AccessDenied|status 40[13]|PERMISSION_DENIED|UNAUTHENTICATED|Permission denied"
+            r"ACCESS_DENIED|AccessDenied|status(?: code:)? 40[13]|PERMISSION_DENIED|UNAUTHENTICATED|Permission denied"
             r"|AccessControl|Authorization|AuthenticationFailed|INVALID_ACCESS_KEY|InvalidAccessKey|SIGNATURE_DOES_NOT_MATCH"
             r"|SignatureDoesNotMatch|TOKEN|credential",
             re.IGNORECASE,
@@ -61,14 +63,14 @@ MEANINGS: tuple[tuple[re.Pattern[str], type[SavepointError], str, str], ...] = (
         "the credentials of this process do not reach so far, or there are none: " + IN_ENVIRONMENT,
     ),
     (
-        re.compile(r"NO_SUCH_KEY|NoSuchKey|status 404|BlobNotFound|NOT_FOUND|PathNotFound", re.IGNORECASE),
+        re.compile(r"NO_SUCH_KEY|NoSuchKey|status(?: code:)? 404|BlobNotFound|NOT_FOUND|PathNotFound", re.IGNORECASE),
         StateFileNotFoundError,
         "a file of the snapshot is missing",
         "it was deleted while it was read, perhaps by the job, which keeps only its newest checkpoints: "
         "take a savepoint, or a newer checkpoint",
     ),
     (
-        re.compile(r"status 416|InvalidRange|INVALID_RANGE", re.IGNORECASE),
+        re.compile(r"status(?: code:)? 416|InvalidRange|INVALID_RANGE", re.IGNORECASE),
         CorruptStateError,
         "the file is shorter than it was when it was opened",
         "it was replaced while it was read: read the snapshot again",
@@ -81,7 +83,10 @@ MEANINGS: tuple[tuple[re.Pattern[str], type[SavepointError], str, str], ...] = (
         "maxAttempts (S3) or retryLimit (GCS) in option 'storageOptions'",
     ),
     (
-        re.compile(r"status 5\d\d|SLOW_DOWN|SlowDown|INTERNAL|SERVICE_UNAVAILABLE|UNAVAILABLE|THROTTL", re.IGNORECASE),
+        re.compile(
+            r"status(?: code:)? 5\d\d|SLOW_DOWN|SlowDown|INTERNAL|SERVICE_UNAVAILABLE|UNAVAILABLE|THROTTL",
+            re.IGNORECASE,
+        ),
         StorageError,
         "the storage answers with errors, also when asked again",
         "try later, or with fewer tasks at a time; "

@@ -8,10 +8,11 @@ ranges come in parts, side by side. Two reads ahead are all that a file keeps in
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from pyspark_savepoint.formats.errors import CorruptStateError
+from pyspark_savepoint.formats.errors import CorruptStateError, FileReplacedError
 from pyspark_savepoint.formats.io.remote_errors import CLIENT_ERRORS, storage_error
 
 #: A request for less costs as much.
@@ -85,7 +86,7 @@ def _read_part(file: Any, path: str, start: int, size: int) -> bytes:
                 offset=start + done,
                 expected=f"{size - done} more bytes",
                 found="the end of the file",
-                remedy="the file is truncated, or was replaced while it was read: take it from its origin again",
+                remedy="the file is truncated: take it from its origin again",
             )
         parts.append(data)
         done += len(data)
@@ -93,14 +94,21 @@ def _read_part(file: Any, path: str, start: int, size: int) -> bytes:
 
 
 class RemoteInputFile:
-    """A file that pyarrow opened; not for several threads at a time."""
+    """A file that ``open_file`` opens by pyarrow; not for several threads at a time.
 
-    def __init__(self, file: Any, path: str) -> None:
+    Its ranges come by requests of their own. That all were of one version is known when it is closed: then the store is
+    asked once more for the version, and an error says if it is another than when the file was opened.
+    """
+
+    def __init__(self, open_file: Callable[[], Any], path: str) -> None:
+        file = open_file()
         self.path = path
+        self._open_file, self._version = open_file, _version(file)
         self.size = int(file.size())
         self._file = file
         self._ranges: list[_Range] = []
         self._last = -1
+        self._was_read = False
         self._ahead = MIN_READ
 
     def read_into(self, start: int, buffer: Any) -> None:
@@ -119,6 +127,7 @@ class RemoteInputFile:
         goes_on = start == self._last
         if not goes_on:
             self._ahead = MIN_READ
+        self._was_read = True
         position = start
         while position < stop:
             found = self._range(position, stop)
@@ -160,3 +169,31 @@ class RemoteInputFile:
         idle = [known.cancel() for known in ranges]
         if file is not None and all(idle):
             file.close()
+        if file is not None and self._was_read and self._version is not None:
+            self._check()
+
+    def _check(self) -> None:
+        """FileReplacedError where the store has another version now; one that was deleted since was whole."""
+        try:
+            again = self._open_file()
+        except FileNotFoundError:
+            return
+        except CLIENT_ERRORS as error:
+            raise storage_error(error, self.path) from None
+        now = _version(again)
+        again.close()
+        if now != self._version:
+            raise FileReplacedError(
+                "the file was replaced while it was read",
+                path=self.path,
+                expected=f"version {self._version}",
+                found=f"version {now}",
+                remedy="read the snapshot again: what is there now is whole",
+            )
+
+
+def _version(file: Any) -> str | None:
+    """What the store calls the version that is open; None where it has no versions."""
+    found = {name.lower(): value for name, value in (file.metadata() or {}).items()}
+    version = found.get("etag")
+    return None if version is None else f"{version.decode(errors='replace')} of {file.size()} bytes"

@@ -10,8 +10,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from pyspark_savepoint.formats.io.outputs import OutputFile
-
 
 @dataclass(frozen=True, slots=True)
 class FileInfo:
@@ -42,6 +40,14 @@ class Anchor:
         return posixpath.join(self.base, self.folder) if self.folder else self.base
 
 
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A published file as it was read: its bytes, and what the store calls this version of it, if it does."""
+
+    data: bytes
+    version: tuple[tuple[str, str], ...] = ()
+
+
 class InputFile(Protocol):
     """An open file, read at any position."""
 
@@ -53,6 +59,25 @@ class InputFile(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+class OutputFile(Protocol):
+    """A new file, written from the front; ``size`` is the bytes so far, so the offset of what comes next."""
+
+    path: str
+    size: int
+
+    def write(self, buffer: Any) -> None:
+        """All bytes of a buffer."""
+        ...
+
+    def close(self) -> None:
+        """Make the file last."""
+        ...
+
+    def abort(self) -> None:
+        """Leave nothing; harmless where the file was closed or aborted already."""
+        ...
 
 
 class SnapshotFileSystem(Protocol):
@@ -107,8 +132,16 @@ class SnapshotFileSystem(Protocol):
         """Give a file another name, which nothing has."""
         ...
 
-    def publish(self, path: str, data: bytes, *, replace: bool) -> None:
-        """A file that appears whole; ConcurrentWriteError if it is there and may not be replaced."""
+    def read_published(self, path: str) -> Published | None:
+        """A published file as it is now, whole; None where there is none."""
+        ...
+
+    def publish(self, path: str, data: bytes, over: Published | None = None) -> None:
+        """A file that appears whole where nothing is, or over what was read.
+
+        Raises ConcurrentWriteError where something else is there, and UncertainOutcomeError where it may have appeared
+        nevertheless, or may yet.
+        """
         ...
 
     def lock(self, directory: str) -> AbstractContextManager[None]:

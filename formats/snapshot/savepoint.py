@@ -7,6 +7,7 @@ name. Nothing stays open: what an executor needs is :attr:`Savepoint.location`, 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import posixpath
 from collections.abc import Iterable, Iterator
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyspark_savepoint.formats.errors import (
+    FileReplacedError,
     OperatorNotFoundError,
     OptionError,
     SavepointError,
@@ -40,6 +42,8 @@ from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocatio
 METADATA_FILE_NAME = "_metadata"
 # The job manager holds a metadata file in one Java array: no larger one was ever written.
 MAX_METADATA_BYTES = (1 << 31) - 1
+#: How often a metadata file is read that others replace.
+READINGS = 3
 # A folder of checkpoints holds jobs' folders, which hold chk-N: two levels, and two more for folders of such folders.
 SEARCH_DEPTH = 4
 SEARCH_LIMIT = 10_000
@@ -237,6 +241,14 @@ def _directory(filesystem: SnapshotFileSystem, metadata_path: str) -> str:
 
 
 def _load(filesystem: SnapshotFileSystem, metadata_path: str) -> CheckpointMetadata:
+    """The metadata in one version: one that is replaced meanwhile is read again."""
+    for _ in range(READINGS):
+        with contextlib.suppress(FileReplacedError):
+            return _read(filesystem, metadata_path)
+    return _read(filesystem, metadata_path)
+
+
+def _read(filesystem: SnapshotFileSystem, metadata_path: str) -> CheckpointMetadata:
     file = filesystem.open_input(metadata_path)
     try:
         if file.size > MAX_METADATA_BYTES:

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,8 @@ class FaultyProxy(ThreadingHTTPServer):
     """Hands requests on to a store; ``fault(method, path)`` says which go wrong, and how.
 
     ``drop`` closes the connection, ``truncate`` after half of the body, ``stall`` says nothing, ``stall-body`` nothing
-    after half of the body, ``drip`` is slow; a number is a status without a body.
+    after half of the body, ``drip`` is slow; a number is a status without a body. ``lose`` hands the request on, not
+    the answer; ``late`` does so when the client has given up, after ``delay`` seconds; ``slow`` answers late.
     """
 
     daemon_threads = True
@@ -44,6 +45,11 @@ class FaultyProxy(ThreadingHTTPServer):
         self.fault: Fault = lambda method, path: None
         self.requests: list[tuple[str, str, str | None]] = []
         self.released = threading.Event()
+        self.delay = 0.0
+        #: Requests that are held back now; conditions hold one at a time, as in real stores.
+        self.held = 0
+        self.counting = threading.Lock()
+        self.conditions = threading.Lock()
 
     @property
     def endpoint(self) -> str:
@@ -55,6 +61,8 @@ class FaultyProxy(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    # Else every answer on a connection that is kept waits 40 ms for an acknowledgement.
+    disable_nagle_algorithm = True
     server: FaultyProxy
 
     def log_message(self, *_: Any) -> None:
@@ -81,6 +89,11 @@ class _Handler(BaseHTTPRequestHandler):
             self._hang_up()
         elif fault == "stall":
             self._stall()
+        elif fault == "lose":
+            self._ask(body)
+            self._hang_up()
+        elif fault == "late":
+            self._hold(body)
         elif isinstance(fault, int):
             self.send_response(fault)
             self.send_header("content-length", "0")
@@ -88,11 +101,32 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._answer(body, fault)
 
+    def _ask(self, body: bytes) -> tuple[http.client.HTTPResponse, bytes]:
+        """The store's answer."""
+        conditional = self.headers.get("if-match") or self.headers.get("if-none-match")
+        with self.server.conditions if conditional else nullcontext():
+            store = http.client.HTTPConnection(HOST, self.server.store)
+            store.request(self.command, self.path, body, dict(self.headers))
+            answer = store.getresponse()
+            data = answer.read()
+            store.close()
+        return answer, data
+
+    def _hold(self, body: bytes) -> None:
+        with self.server.counting:
+            self.server.held += 1
+        try:
+            time.sleep(self.server.delay)
+            self._ask(body)
+        finally:
+            with self.server.counting:
+                self.server.held -= 1
+        self._hang_up()
+
     def _answer(self, body: bytes, fault: str | None) -> None:
-        store = http.client.HTTPConnection(HOST, self.server.store)
-        store.request(self.command, self.path, body, dict(self.headers))
-        answer = store.getresponse()
-        data = answer.read()
+        if fault == "slow":
+            time.sleep(self.server.delay / 4)
+        answer, data = self._ask(body)
         self.send_response(answer.status)
         for name, value in answer.getheaders():
             if name.lower() not in HOP_BY_HOP:
@@ -100,7 +134,6 @@ class _Handler(BaseHTTPRequestHandler):
         size = answer.getheader("content-length") if self.command == "HEAD" else str(len(data))
         self.send_header("content-length", size or "0")
         self.end_headers()
-        store.close()
         half = len(data) // 2
         if fault in ("truncate", "stall-body"):
             self.wfile.write(data[:half])
@@ -114,7 +147,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(data)
 
     def _hang_up(self) -> None:
-        self.connection.shutdown(socket.SHUT_RDWR)
+        with suppress(OSError):  # the client was faster
+            self.connection.shutdown(socket.SHUT_RDWR)
         self.close_connection = True
 
     def _stall(self) -> None:

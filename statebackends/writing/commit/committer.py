@@ -1,25 +1,27 @@
 """The end of a write: the operator's state, checked, becomes part of a savepoint, or nothing is left of it.
 
 State files are moved into the savepoint first; ``_metadata`` is published last, if nobody else published meanwhile;
-then files that nothing refers to any more are deleted. Whatever stops it before that leaves what was there.
+then files that nothing refers to any more are let go. Whatever stops it before that leaves what was there, and whatever
+happens after it leaves what is published (``publication``).
 """
 
 from __future__ import annotations
 
 import posixpath
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pyspark_savepoint.formats.errors import ConcurrentWriteError, SavepointError
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, read_metadata, write_metadata
 from pyspark_savepoint.formats.snapshot import changes
 from pyspark_savepoint.formats.snapshot.publication import (
-    delete_unreferenced,
     fingerprint,
+    finish,
     publish_metadata,
     read_published,
     relative_files,
+    roll_back,
 )
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.writing.commit.assemble import assemble_keyed
@@ -32,35 +34,35 @@ STRAGGLING = 3.0
 
 def commit(plan: WritePlan, outputs: Sequence[TaskOutput]) -> None:
     """Publish what the tasks have written; where it cannot be, leave what was there and raise why."""
-    files: list[str] = []
+    staging = plan.staging
+    published = False
     try:
         seen = _base(plan)
         base = _rewritten(plan, seen)
         metadata = _with_operator(plan, base, _operator(plan, base, outputs))
-        files = sorted(name for name in relative_files(metadata) if name.startswith(plan.staging.token))
-        _publish(plan, seen, metadata, files)
+        _publish(plan, metadata)
+        published = True
     except SavepointError as error:
-        clean(plan)
         raise error.with_facts(operator=plan.label) from None
-    clean(plan, files)
-
-
-def clean(plan: WritePlan, keep: Collection[str] = ()) -> None:
-    """Delete what tasks have left; also the folder of the savepoint, if this write made it and nothing is in it."""
-    plan.staging.discard(keep)
-    if not plan.existed and not keep:
-        plan.staging.filesystem.delete_empty_directory(plan.staging.directory)
+    finally:
+        # Whatever stopped it: Spark calls off what raises, but nobody does where an interrupt comes.
+        if not published:
+            roll_back(staging, plan.existed)
+    if staging.part:
+        staging.discard(relative_files(metadata))
+    else:
+        finish(staging, seen, metadata, plan.request.retention)
 
 
 def abort(plan: WritePlan) -> None:
     """Leave nothing of a write that failed: also not what tasks make that Spark has not stopped yet."""
-    clean(plan)
+    roll_back(plan.staging, plan.existed)
     filesystem, folder = plan.staging.filesystem, plan.staging.folder
     end = time.monotonic() + (STRAGGLING if filesystem.renames else 0)
     while time.monotonic() < end:
         time.sleep(0.1)
         if filesystem.info(folder) is not None:
-            clean(plan)
+            roll_back(plan.staging, plan.existed)
 
 
 def _base(plan: WritePlan) -> CheckpointMetadata | None:
@@ -124,19 +126,11 @@ def _with_operator(plan: WritePlan, base: CheckpointMetadata | None, operator: O
     return changes.assemble(list(by_id.values()), [base], plan.metadata_version)
 
 
-def _publish(
-    plan: WritePlan, base: CheckpointMetadata | None, metadata: CheckpointMetadata, files: Sequence[str]
-) -> None:
+def _publish(plan: WritePlan, metadata: CheckpointMetadata) -> None:
     staging = plan.staging
-    staging.adopt(files)
+    staging.adopt(sorted(name for name in relative_files(metadata) if name.startswith(staging.token)))
     data = write_metadata(metadata)
     if staging.part:
-        staging.filesystem.publish(posixpath.join(staging.pending, staging.part), data, replace=False)
-        return
-    try:
-        publish_metadata(staging.filesystem, staging.directory, data, plan.seen)
-    except SavepointError:
-        staging.rollback(files)
-        raise
-    if base is not None:
-        delete_unreferenced(staging.filesystem, staging.directory, base, metadata)
+        staging.filesystem.publish(posixpath.join(staging.pending, staging.part), data)
+    else:
+        publish_metadata(staging, data, plan.seen)

@@ -10,8 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.ipc as ipc
 
-from pyspark_savepoint.formats.io.outputs import OutputFile
-from pyspark_savepoint.formats.io.snapshot_files import InputFile
+from pyspark_savepoint.formats.io.snapshot_files import InputFile, OutputFile
 from pyspark_savepoint.formats.snapshot.publication import Staging
 
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import Bytes, Cursors, Longs
 from pyspark_savepoint.formats.errors import CorruptStateError, DuplicateKeyError, SavepointError
 from pyspark_savepoint.formats.io.byte_source import FileLocation
-from pyspark_savepoint.formats.io.outputs import OutputFile
+from pyspark_savepoint.formats.io.snapshot_files import OutputFile
 from pyspark_savepoint.formats.keyed.canonical_writer import read_only
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, OperatorBackendHeader
 from pyspark_savepoint.formats.metadata import OperatorState, OperatorSubtaskState

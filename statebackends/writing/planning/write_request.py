@@ -19,6 +19,8 @@ KEYED_WRITES = (KEYED_STATE, WINDOW_STATE, TIMERS, ENTRIES)
 OPERATOR_WRITES = (LIST, UNION, BROADCAST)
 
 DEFAULT_SORT_MEMORY = 256 << 20
+#: Seconds that files which were replaced stay for queries that still read them.
+DEFAULT_RETENTION = 3600
 #: The oldest Flink that can restore what is written, unless the user says another.
 DEFAULT_FLINK_VERSION = (1, 16)
 #: Flink's own default, and that of its State Processor API.
@@ -34,7 +36,8 @@ class WriteRequest:
     ``max_parallelism``, ``parallelism`` and ``flink_version`` (the oldest Flink that must restore) are None where the
     user leaves them to the snapshot that is there, or to the defaults. ``sort_memory`` is bytes of rows that a task
     holds; ``ttl`` wraps states as Flink does with a time to live (all, or those of the columns that it
-    names); ``key_group`` names a column that says the key group. ``drop`` names what an overwritten operator loses.
+    names); ``key_group`` names a column that says the key group. ``drop`` names what an overwritten operator loses,
+    ``retention`` is the seconds that files stay which the write replaces.
 
     ``types_from`` is a savepoint, or a savepoint, ``#`` and an operator. ``inferred_by`` is the release of Flink that
     infers ``types`` from classes, None where they are as declared; ``class_path`` are jars and folders of class
@@ -66,6 +69,7 @@ class WriteRequest:
     key_group: str | None = None
     drop: tuple[str, ...] = ()
     overwrite: bool = False
+    retention: int = DEFAULT_RETENTION
     fragment: str | None = None
     header: str | None = None
 

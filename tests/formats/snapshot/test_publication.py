@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
 from pyarrow import fs as arrow_fs
 
-from pyspark_savepoint.formats.errors import ConcurrentWriteError, OutputError, SavepointError
+from pyspark_savepoint.formats.errors import ConcurrentWriteError, OutputError, SavepointError, SavepointWarning
 from pyspark_savepoint.formats.io import outputs
+from pyspark_savepoint.formats.io.conditional_store import ConditionalStore
 from pyspark_savepoint.formats.io.filesystem import ArrowFileSystem, LocalFileSystem
-from pyspark_savepoint.formats.io.snapshot_files import SnapshotFileSystem
-from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, OperatorSubtaskState
+from pyspark_savepoint.formats.io.snapshot_files import Published, SnapshotFileSystem
+from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, OperatorSubtaskState, write_metadata
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, KeyGroupRangeOffsets
 from pyspark_savepoint.formats.metadata.state_handles import KeyGroupsSavepointStateHandle, RelativeFileStateHandle
 from pyspark_savepoint.formats.snapshot.publication import (
     Staging,
-    delete_unreferenced,
     fingerprint,
+    finish,
     publish_metadata,
     read_published,
+    roll_back,
 )
 
 
@@ -35,6 +39,9 @@ class OnDisk(ArrowFileSystem):
 
     def connected(self) -> tuple[arrow_fs.FileSystem, str]:
         return arrow_fs.LocalFileSystem(), ""
+
+    def conditional(self) -> ConditionalStore:
+        raise LookupError("a local file system has no conditions")
 
 
 SYSTEMS = [LocalFileSystem(), OnDisk("s3", "bucket")]
@@ -140,13 +147,15 @@ def test_a_full_disk_is_said_to_be_full(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @systems
+@pytest.mark.filterwarnings("ignore:.*published without a condition")
 def test_a_published_file_is_not_replaced_unless_it_may_be(tmp_path: Path, system: SnapshotFileSystem) -> None:
     path = str(tmp_path / "_metadata")
-    system.publish(path, b"one", replace=False)
+    assert system.read_published(path) is None
+    system.publish(path, b"one")
     with pytest.raises(ConcurrentWriteError, match="another writer has published"):
-        system.publish(path, b"two", replace=False)
-    assert (tmp_path / "_metadata").read_bytes() == b"one"
-    system.publish(path, b"three", replace=True)
+        system.publish(path, b"two")
+    assert system.read_published(path) == Published(b"one")
+    system.publish(path, b"three", Published(b"one"))
     assert (tmp_path / "_metadata").read_bytes() == b"three"
     assert names(tmp_path) == ["_metadata"]
 
@@ -157,38 +166,38 @@ def test_without_hard_links_a_name_is_taken_first(tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr(os, "link", no_links)
     system = LocalFileSystem()
-    system.publish(str(tmp_path / "a"), b"one", replace=False)
+    system.publish(str(tmp_path / "a"), b"one")
     with pytest.raises(ConcurrentWriteError):
-        system.publish(str(tmp_path / "a"), b"two", replace=False)
+        system.publish(str(tmp_path / "a"), b"two")
     assert (tmp_path / "a").read_bytes() == b"one"
     assert names(tmp_path) == ["a"]
 
 
 def test_metadata_replace_only_what_was_seen(tmp_path: Path) -> None:
     system, folder = LocalFileSystem(), str(tmp_path / "sp")
-    publish_metadata(system, folder, b"one", None)
+    publish_metadata(Staging.at(folder), b"one", None)
     seen = fingerprint(read_published(system, folder))
     with pytest.raises(ConcurrentWriteError, match="another writer published a savepoint at this path"):
-        publish_metadata(system, folder, b"two", None)
-    publish_metadata(system, folder, b"two", seen)
+        publish_metadata(Staging.at(folder), b"two", None)
+    publish_metadata(Staging.at(folder), b"two", seen)
     with pytest.raises(ConcurrentWriteError):
-        publish_metadata(system, folder, b"three", seen)
+        publish_metadata(Staging.at(folder), b"three", seen)
     assert read_published(system, folder) == b"two"
     (tmp_path / "sp" / "_metadata").unlink()
     with pytest.raises(ConcurrentWriteError, match="is gone"):
-        publish_metadata(system, folder, b"three", seen)
+        publish_metadata(Staging.at(folder), b"three", seen)
 
 
 def test_of_many_writers_at_once_one_wins(tmp_path: Path) -> None:
     system, folder = LocalFileSystem(), str(tmp_path / "sp")
-    publish_metadata(system, folder, b"base", None)
+    publish_metadata(Staging.at(folder), b"base", None)
     seen = fingerprint(b"base")
     start, won, lost = threading.Barrier(8), [], []
 
     def writer(number: int) -> None:
         start.wait()
         try:
-            publish_metadata(system, folder, b"%d" % number, seen)
+            publish_metadata(Staging.at(folder), b"%d" % number, seen)
             won.append(number)
         except ConcurrentWriteError:
             lost.append(number)
@@ -219,7 +228,7 @@ def test_files_are_staged_adopted_and_discarded(tmp_path: Path, system: Snapshot
     staging.adopt([kept])
     staging.discard([kept])
     assert names(tmp_path) == [kept]
-    staging.rollback([kept])
+    staging.discard()
     assert names(tmp_path) == []
 
 
@@ -251,24 +260,122 @@ def test_a_late_task_finds_no_folder(tmp_path: Path) -> None:
     assert names(tmp_path) == []
 
 
-def test_files_that_nothing_names_any_more_are_deleted(tmp_path: Path) -> None:
-    def metadata(*files: str) -> CheckpointMetadata:
-        handles = [
-            KeyGroupsSavepointStateHandle(
-                KeyGroupRangeOffsets(KeyGroupRange(i, i), (0,)), RelativeFileStateHandle(name, 1)
-            )
-            for i, name in enumerate(files)
-        ]
-        subtasks = {i: OperatorSubtaskState(managed_keyed_state=handle) for i, handle in enumerate(handles)}
-        return CheckpointMetadata(4, 0, (), (OperatorState(OperatorID(bytes(16)), 3, 3, subtasks=subtasks),))
+def metadata_of(*files: str) -> CheckpointMetadata:
+    """A savepoint with a file of its own for each key group."""
+    handles = [
+        KeyGroupsSavepointStateHandle(KeyGroupRangeOffsets(KeyGroupRange(i, i), (0,)), RelativeFileStateHandle(name, 1))
+        for i, name in enumerate(files)
+    ]
+    subtasks = {i: OperatorSubtaskState(managed_keyed_state=handle) for i, handle in enumerate(handles)}
+    return CheckpointMetadata(4, 0, (), (OperatorState(OperatorID(bytes(16)), 3, 3, subtasks=subtasks),))
 
+
+TOKEN, EARLIER = "0123456789ab", "ba9876543210"
+OLD, KEPT, NEW = f"{EARLIER}-0-00000000", f"{EARLIER}-copy-1", f"{TOKEN}-op1-0-11111111"
+OF_FLINK = "0e0a4e0c-33a7-4f3a-8d3e-0d6f8f1f2a3b"
+
+
+def test_files_that_nothing_names_any_more_are_deleted_if_they_are_state(tmp_path: Path) -> None:
+    """A savepoint from elsewhere may name whatever lies beside it: that stays, and is named."""
     outside = tmp_path / "outside"
     outside.write_bytes(b"")
     folder = tmp_path / "sp"
     folder.mkdir()
-    for name in ("a", "b", "_metadata"):
+    for name in (OLD, KEPT, OF_FLINK, "id_rsa", "_metadata"):
         (folder / name).write_bytes(b"")
-    before = metadata("a", "b", "../outside")
-    delete_unreferenced(LocalFileSystem(), str(folder), before, metadata("b"))
-    assert names(folder) == ["_metadata", "b"]
+    before = metadata_of(OLD, KEPT, OF_FLINK, "id_rsa", "_metadata", "../outside")
+    with pytest.warns(SavepointWarning, match=r"\.\./outside, _metadata, id_rsa"):
+        finish(Staging.at(str(folder), TOKEN), before, metadata_of(KEPT), 0)
+    assert names(folder) == ["_metadata", KEPT, "id_rsa"]
     assert outside.exists()
+
+
+def test_files_that_were_replaced_stay_for_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (OLD, KEPT, NEW):
+        (tmp_path / name).write_bytes(b"")
+    before, after = metadata_of(OLD, KEPT), metadata_of(KEPT, NEW)
+    finish(Staging.at(str(tmp_path), TOKEN), before, after, 60)
+    assert [name for name in names(tmp_path) if not name.startswith(".replaced")] == sorted([OLD, KEPT, NEW])
+    finish(Staging.at(str(tmp_path), "cdcdcdcdcdcd"), after, after, 60)
+    assert (tmp_path / OLD).exists()
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 61)
+    finish(Staging.at(str(tmp_path), "cdcdcdcdcdcd"), after, after, 60)
+    assert names(tmp_path) == sorted([KEPT, NEW])
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"7", b'[1, null, {"a": 1}]', b"[" * 100_000, b'["../x", "id_rsa"]'])
+def test_a_record_from_elsewhere_deletes_nothing_but_state(tmp_path: Path, text: bytes) -> None:
+    (tmp_path / "id_rsa").write_bytes(b"")
+    (tmp_path / ".replaced-1-0123456789ab").write_bytes(text)
+    finish(Staging.at(str(tmp_path), TOKEN), metadata_of(KEPT), metadata_of(KEPT), 60)
+    assert names(tmp_path) == ["id_rsa"]
+
+
+# -- faults -------------------------------------------------------------------------------------------------
+
+
+def published(folder: Path) -> Staging:
+    """A write that published a savepoint over an older one."""
+    staging = Staging.at(str(folder), TOKEN)
+    staging.filesystem.create_directory(str(folder))
+    for name in (OLD, NEW):
+        (folder / name).write_bytes(b"")
+    (folder / "_metadata").write_bytes(write_metadata(metadata_of(NEW)))
+    return staging
+
+
+def test_a_write_that_is_published_cannot_be_rolled_back(tmp_path: Path) -> None:
+    staging = published(tmp_path)
+    (tmp_path / f"{TOKEN}-7-22222222").write_bytes(b"")
+    assert roll_back(staging)
+    assert names(tmp_path) == sorted(["_metadata", OLD, NEW])
+    assert not roll_back(Staging.at(str(tmp_path), EARLIER))
+    assert names(tmp_path) == sorted(["_metadata", NEW])
+
+
+def test_what_cannot_be_read_is_not_cleaned_up(tmp_path: Path) -> None:
+    staging = published(tmp_path)
+    (tmp_path / "_metadata").write_bytes(b"damaged")
+    with pytest.warns(SavepointWarning, match="files stay"):
+        assert not roll_back(staging)
+    assert names(tmp_path) == sorted(["_metadata", OLD, NEW])
+
+
+def test_deletions_that_fail_are_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    staging = published(tmp_path)
+
+    def denied(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "unlink", denied)
+    monkeypatch.setattr(shutil, "rmtree", denied)
+    with pytest.warns(SavepointWarning, match=rf"{OLD}(.|\n)*Permission denied"):
+        finish(staging, metadata_of(OLD), metadata_of(NEW), 0)
+    assert (tmp_path / NEW).exists()
+
+
+@pytest.mark.parametrize("fault", ["before", "after"])
+def test_a_publication_that_fails_late_is_found_by_reading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    """The link is made, or is not, and an error says nothing of it."""
+    link = os.link
+
+    def failing(source: str, target: str) -> None:
+        if fault == "after":
+            link(source, target)
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "link", failing)
+    staging = Staging.at(str(tmp_path), TOKEN)
+    (tmp_path / NEW).write_bytes(b"")
+    if fault == "after":
+        publish_metadata(staging, write_metadata(metadata_of(NEW)), None)
+        assert roll_back(staging)
+        assert names(tmp_path) == sorted(["_metadata", NEW])
+    else:
+        with pytest.raises(OutputError, match="Input/output"):
+            publish_metadata(staging, write_metadata(metadata_of(NEW)), None)
+        assert not roll_back(staging)
+        assert names(tmp_path) == []

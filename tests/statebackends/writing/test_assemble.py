@@ -32,12 +32,12 @@ from pyspark_savepoint.formats.metadata.key_groups import (
     range_for_operator_index,
 )
 from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsSavepointStateHandle
-from pyspark_savepoint.formats.snapshot.publication import relative_files
+from pyspark_savepoint.formats.snapshot.publication import relative_files, roll_back
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
 from pyspark_savepoint.statebackends.writing.commit import assemble, write_task
-from pyspark_savepoint.statebackends.writing.commit.committer import abort, clean, commit
+from pyspark_savepoint.statebackends.writing.commit.committer import abort, commit
 from pyspark_savepoint.statebackends.writing.commit.write_task import write_rows
 from pyspark_savepoint.statebackends.writing.files import run_files
 from tests.statebackends.writing.written_operators import digests, planned, read, rows_of, write
@@ -275,7 +275,7 @@ def test_null_keys_and_values_that_do_not_fit(tmp_path: Path) -> None:
     plan = planned(tmp_path / "sp", rows.schema)
     with pytest.raises(ValueRangeError, match="'key' is NULL in some rows"):
         write_rows(plan, 0, rows.to_batches())
-    clean(plan)
+    roll_back(plan.staging, plan.existed)
     assert not (tmp_path / "sp").exists()
 
 
@@ -580,7 +580,7 @@ def test_an_aborted_write_leaves_what_was_there(tmp_path: Path) -> None:
     plan = planned(tmp_path / "sp", accounts([1]).schema, overwrite=True)
     write_rows(plan, 0, accounts([1]).to_batches())
     assert digests(tmp_path) != before
-    clean(plan)
+    roll_back(plan.staging, plan.existed)
     assert digests(tmp_path) == before
 
 

@@ -33,15 +33,17 @@ def write(
 
 
 def planned(path: Path | str, schema: pa.Schema, layout: tuple[int, int] | None = None, **request: Any) -> WritePlan:
-    """A write that has been decided; of uid ``op`` where the test does not care."""
-    wanted = {"uid": "op", **request} if "uid_hash" not in request else request
-    return plan_write(WriteRequest(str(path), **wanted), schema, Distribution(*layout) if layout is not None else None)
+    """A write that has been decided; of uid ``op``, and without old files, where the test does not care."""
+    wanted = {"retention": 0, **({"uid": "op"} if "uid_hash" not in request else {}), **request}
+    return plan_write(
+        WriteRequest(_text(path), **wanted), schema, Distribution(*layout) if layout is not None else None
+    )
 
 
 def read(path: Path | str, **request: Any) -> list[dict[str, Any]]:
     """All rows of a table, sorted; of uid ``op`` where the test does not care."""
     wanted = {"uid": "op", **request} if "uid_hash" not in request else request
-    table = open_table(TableRequest(str(path), decode=RAW, **wanted))
+    table = open_table(TableRequest(_text(path), decode=RAW, **wanted))
     return rows_of(batch for partition in table.partitions(2) for batch in partition.batches())
 
 
@@ -55,3 +57,8 @@ def digests(folder: Path) -> dict[str, str]:
     """Every file below a folder with its hash."""
     files = (path for path in folder.rglob("*") if path.is_file())
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def _text(path: Path | str) -> str:
+    """A path as a request has it; one that says how its store is reached still does."""
+    return path if isinstance(path, str) else str(path)

@@ -1,0 +1,163 @@
+"""What writers that died have left in a savepoint's folder, found and removed.
+
+=====================================  ==============================================================================
+kind                                   goes when it and all else of the same write is older than asked for
+=====================================  ==============================================================================
+``pending``                            a folder ``.pending-<token>``, with all that is in it
+``unreferenced``                       a file of state that a write of this package named, and ``_metadata`` does not
+``temporary``                          what was to become ``_metadata``, ``._metadata.<random>``
+``replaced``                           files that an overwrite replaced, and the record of them, once their time is
+                                       over
+=====================================  ==============================================================================
+
+What ``_metadata`` names is never touched, nor what has no name of this package's. Parts of uploads that were not
+completed are no files: no client here lists them, and a lifecycle rule of the bucket removes them
+(``AbortIncompleteMultipartUpload``; Google and Azure drop them after a week).
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pyspark_savepoint.formats.errors import OptionError, SnapshotNotFoundError
+from pyspark_savepoint.formats.io.filesystem import locate
+from pyspark_savepoint.formats.io.snapshot_files import FileInfo, SnapshotFileSystem
+from pyspark_savepoint.formats.metadata import read_metadata
+from pyspark_savepoint.formats.snapshot.publication import (
+    OWN_NAME,
+    PENDING,
+    RECORD_NAME,
+    delete_files,
+    entries_of,
+    is_due,
+    leftovers,
+    read_published,
+    relative_files,
+    replaced_names,
+)
+
+PENDING_NAME = re.compile(rf"{re.escape(PENDING)}([0-9a-f]{{12}})")
+TEMPORARY_NAME = re.compile(r"\._metadata\.([0-9a-f]{12})")
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """A file or folder that no savepoint needs; ``modified`` in seconds since 1970, where it is known."""
+
+    path: str
+    kind: str
+    size: int
+    modified: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Something in the folder: which write it is of, and what is in it, if it is a folder."""
+
+    entry: FileInfo
+    kind: str
+    token: str
+    inside: tuple[FileInfo, ...] = ()
+
+    @property
+    def newest(self) -> float | None:
+        """When the youngest of it was written; None where that is not known."""
+        times = [info.modified for info in self.inside] or [self.entry.modified]
+        known = [modified for modified in times if modified is not None]
+        return max(known) if len(known) == len(times) else None
+
+    @property
+    def size(self) -> int:
+        """Bytes of all of it."""
+        return (
+            sum(info.size for info in self.inside if not info.is_directory)
+            if self.entry.is_directory
+            else self.entry.size
+        )
+
+
+def vacuum(path: str, older_than: float, dry_run: bool = False) -> list[Leftover]:
+    """Remove what dead writers left, if it is older than so many seconds: what was removed, or would be."""
+    filesystem, directory = locate(path)
+    if older_than < 0:
+        raise OptionError("nothing is younger than now", expected="a time of 0 or more", found=f"{older_than} s")
+    there = filesystem.info(directory)
+    if there is None or not there.is_directory:
+        raise SnapshotNotFoundError("there is no folder at this path", path=filesystem.uri(directory))
+    published = read_published(filesystem, directory)
+    named = relative_files(read_metadata(published, filesystem.uri(directory))) if published is not None else set()
+    listed = entries_of(filesystem, directory)
+    now = time.time()
+    found = list(_found(filesystem, listed, named))
+    # A write is over when nothing of it is young: its first files may be old while it goes on.
+    busy = {part.token for part in found if part.newest is None or part.newest > now - older_than}
+    gone = [part for part in found if part.token not in busy]
+    gone += _replaced(filesystem, listed, named, now, older_than)
+    removed = {part.entry.path: part for part in gone}
+    if not dry_run:
+        stayed = _remove(filesystem, directory, list(removed.values()))
+        removed = {path: part for path, part in removed.items() if path not in stayed}
+    parts = sorted(removed.values(), key=lambda part: part.entry.path)
+    return [Leftover(filesystem.uri(part.entry.path), part.kind, part.size, part.newest) for part in parts]
+
+
+def _found(filesystem: SnapshotFileSystem, listed: list[FileInfo], named: set[str]) -> Iterator[_Found]:
+    """What writes have left, whatever its age."""
+    recorded = {name for entry in listed if RECORD_NAME.fullmatch(entry.name) for name in _of(filesystem, entry, named)}
+    for entry in listed:
+        pending, temporary = PENDING_NAME.fullmatch(entry.name), TEMPORARY_NAME.fullmatch(entry.name)
+        own = OWN_NAME.fullmatch(entry.name)
+        if pending and entry.is_directory:
+            yield _Found(entry, "pending", pending[1], tuple(_below(filesystem, entry.path)))
+        elif temporary and not entry.is_directory:
+            yield _Found(entry, "temporary", temporary[1])
+        elif own and not entry.is_directory and entry.name not in named and entry.name not in recorded:
+            yield _Found(entry, "unreferenced", own[1])
+
+
+def _of(filesystem: SnapshotFileSystem, record: FileInfo, named: set[str]) -> list[str]:
+    return [] if record.is_directory else replaced_names(filesystem, record, named)
+
+
+def _below(filesystem: SnapshotFileSystem, path: str) -> Iterator[FileInfo]:
+    """The files in a folder, at any depth, and its empty folders."""
+    folders = [path]
+    while folders:
+        for entry in entries_of(filesystem, folders.pop()):
+            yield entry
+            if entry.is_directory:
+                folders.append(entry.path)
+
+
+def _replaced(
+    filesystem: SnapshotFileSystem, listed: list[FileInfo], named: set[str], now: float, older_than: float
+) -> Iterator[_Found]:
+    """The files of records whose time is over, and the records."""
+    there = {entry.name: entry for entry in listed if not entry.is_directory}
+    for record in listed:
+        if is_due(record, now) and record.modified is not None and record.modified <= now - older_than:
+            for name in replaced_names(filesystem, record, named):
+                if name in there:
+                    yield _Found(there[name], "replaced", "")
+            yield _Found(record, "replaced", "")
+
+
+def _remove(filesystem: SnapshotFileSystem, directory: str, parts: list[_Found]) -> set[str]:
+    """Remove files and folders: the paths of those that stay, of which there is a warning."""
+    stayed = {part.entry.path for part in parts if part.entry.is_directory}
+    for path in sorted(stayed):
+        with leftovers(filesystem, directory):
+            filesystem.delete_directory(path)
+            stayed.discard(path)
+    files = [part.entry.name for part in parts if not part.entry.is_directory]
+    # Records last: while one is there, its files are found.
+    for names in ([n for n in files if not RECORD_NAME.fullmatch(n)], [n for n in files if RECORD_NAME.fullmatch(n)]):
+        failed = delete_files(filesystem, directory, names)
+        stayed |= {posixpath.join(directory, name) for name in failed}
+        if failed:
+            break
+    return stayed

@@ -1,0 +1,202 @@
+"""``python -m tests.remote.attack --overwrites 2000 --pairs 200``: writers in a store that fails at random.
+
+Each overwrite replaces an operator beside another, through a proxy that loses answers, delays, cuts, denies and hands
+on requests when the writer has given up. Then what is there is read without faults: it must be the old savepoint or
+the new one, complete, and what the writer was told must be true. Pairs are two such writers at a time, from one base:
+at most one may be told that it has published, and then its savepoint must be there; without faults, exactly one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import sys
+import threading
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from pyspark_savepoint.formats.errors import ConcurrentWriteError, SavepointError, UncertainOutcomeError
+from pyspark_savepoint.formats.io.storage_options import StorageOptions, StoragePath
+from pyspark_savepoint.formats.snapshot.publication import Staging, roll_back
+from pyspark_savepoint.statebackends.writing.commit.committer import commit
+from pyspark_savepoint.statebackends.writing.commit.write_task import write_rows
+from tests.remote.storage import CREDENTIALS, FaultyProxy, faulty_proxy, put, s3_store
+from tests.statebackends.writing.written_operators import planned, read, write
+
+#: What happens to a request that goes wrong, how often of a hundred that do.
+FAULTS: dict[int | str, int] = {"lose": 25, "drop": 15, "truncate": 10, 500: 15, 503: 15, 403: 10, "late": 5, "slow": 5}
+#: The same requests fail more often where it counts.
+RATE, RATE_OF_METADATA = 0.04, 0.35
+IMPATIENT = {"connectTimeout": 1, "requestTimeout": 1, "maxAttempts": 2}
+
+
+@dataclass
+class Attack:
+    """A store, a proxy before it, and what was seen."""
+
+    proxy: FaultyProxy
+    path: str
+    random: random.Random
+    seen: Counter[str] = field(default_factory=Counter)
+    problems: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.proxy.delay = 1.3
+        options = StorageOptions.of({"endpoint": self.proxy.endpoint, **IMPATIENT})
+        self.through = StoragePath.of(f"s3://bucket/{self.path}", options)
+        self.value = 0
+        write(self.through, [rows(0)])
+        write(self.through, [rows(-1)], uid="other")
+
+    def fault(self, method: str, path: str) -> int | str | None:
+        """What happens to a request."""
+        rate = RATE_OF_METADATA if "_metadata" in path and method in ("PUT", "POST") else RATE
+        if self.random.random() > rate:
+            return None
+        fault = self.random.choices(list(FAULTS), list(FAULTS.values()))[0]
+        self.seen[f"fault {fault}"] += 1
+        return fault
+
+    def overwrite(self, value: int) -> str:
+        """One overwrite with faults, and what became of it."""
+        told = self._told(self._planned(value), value)
+        self._check([(value, told)])
+        return told
+
+    def pair(self, first: int, second: int, faulty: bool) -> list[str]:
+        """Two overwrites at a time."""
+        plans = [self._planned(value) for value in (first, second)]
+        told = ["", ""]
+        start = threading.Barrier(2)
+
+        def run(number: int, value: int) -> None:
+            told[number] = self._told(plans[number], value, start.wait, faulty)
+
+        threads = [threading.Thread(target=run, args=place) for place in enumerate((first, second))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if told.count("published") > 1 or (not faulty and sorted(told) != ["another was faster", "published"]):
+            self.problems.append(f"two writers, {'with' if faulty else 'without'} faults, were told {told}")
+        self._check([(first, told[0]), (second, told[1])])
+        return told
+
+    def _planned(self, value: int) -> object:
+        self.proxy.fault = lambda method, path: None
+        return planned(self.through, rows(value).schema, overwrite=True, retention=0)
+
+    def _told(self, plan: object, value: int, ready: Callable[[], object] = lambda: None, faulty: bool = True) -> str:
+        """Write and commit: what the writer is told; as Spark does, call off what raises."""
+        if faulty:
+            self.proxy.fault = self.fault
+        try:
+            outputs = [write_rows(plan, 0, rows(value).to_batches())]
+        except SavepointError:
+            outputs = []
+        ready()
+        try:
+            if not outputs:
+                raise SavepointError("a task failed")
+            commit(plan, outputs)
+        except UncertainOutcomeError:
+            told = "not known"
+        except ConcurrentWriteError:
+            told = "another was faster"
+        except SavepointError:
+            told = "failed"
+        else:
+            return "published"
+        staging: Staging = plan.staging
+        roll_back(staging)
+        return told
+
+    def _check(self, writers: Sequence[tuple[int, str]]) -> None:
+        """What is there is old or new, whole, and as it was told."""
+        self.proxy.fault = lambda method, path: None
+        before, new = self.value, dict(writers)
+        for moment in ("at once", "when late requests have come"):
+            try:
+                found = self._found()
+            except SavepointError as error:
+                self.problems.append(f"after {writers} over {before}, {moment}: {error}")
+                return
+            if found not in (before, *new):
+                self.problems.append(f"after {writers} over {before}, {moment}: {found} is there")
+            published = [value for value, told in writers if told == "published"]
+            if published and found not in published:
+                self.problems.append(
+                    f"{published} was told to be published over {before}, {moment}, and {found} is there"
+                )
+            if found in new and found != before and new[found] in ("failed", "another was faster"):
+                self.problems.append(f"{found} was told to have failed ({new[found]}), {moment}, and is there")
+            if not self.proxy.held:
+                break
+            while self.proxy.held:
+                time.sleep(0.05)
+        self.value = found
+
+    def _found(self) -> int:
+        """The number that the savepoint was written with, of which every row is there."""
+        found = read(self.through)
+        value = int(found[0]["n"])
+        wanted = read_rows(value)
+        if found != wanted or read(self.through, uid="other") != read_rows(-1):
+            raise SavepointError(f"the savepoint of {value} is not whole", found=f"{len(found)} rows")
+        return value
+
+
+def rows(value: int) -> pa.Table:
+    """A hundred keys with one number."""
+    return pa.table({"key": list(range(100)), "n": [value] * 100})
+
+
+def read_rows(value: int) -> list[dict[str, int]]:
+    """The same as they are read."""
+    return sorted(({"key": key, "n": value} for key in range(100)), key=lambda row: repr(sorted(row.items())))
+
+
+def attack(port: int, proxy: FaultyProxy, path: str, seed: int, overwrites: int, pairs: int) -> Attack:
+    """So many overwrites and pairs: what was seen."""
+    running = Attack(proxy, path, random.Random(seed))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # files that stay, of which there are many
+        for number in range(1, overwrites + 1):
+            running.seen[f"overwrite: {running.overwrite(number)}"] += 1
+            if number % 100 == 0 and overwrites > 100:
+                print(f"{number} overwrites, {len(running.problems)} problems", flush=True)
+        for number in range(pairs):
+            faulty = number % 2 == 1
+            kind = "with faults" if faulty else "without"
+            for told in running.pair(10**6 + 2 * number, 10**6 + 2 * number + 1, faulty):
+                running.seen[f"pair {kind}: {told}"] += 1
+    return running
+
+
+def main() -> int:
+    """Run, and say what was seen: 1 where anything was lost."""
+    parser = argparse.ArgumentParser(prog="python -m tests.remote.attack", description=__doc__)
+    parser.add_argument("--overwrites", type=int, default=2000)
+    parser.add_argument("--pairs", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args()
+    os.environ.update(CREDENTIALS)
+    began = time.monotonic()
+    with s3_store() as port, faulty_proxy(port) as proxy:
+        put(port, "/bucket")
+        found = attack(port, proxy, "sp", args.seed, args.overwrites, args.pairs)
+    for what, count in sorted(found.seen.items()):
+        print(f"{count:7}  {what}")
+    print("\n".join(found.problems[:20]))
+    print(f"{len(found.problems)} problems in {time.monotonic() - began:.0f} s")
+    return bool(found.problems)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,332 @@
+"""What is published in an object store is never lost: whatever fails, and whoever writes at the same time."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyspark_savepoint.formats.errors import (
+    ConcurrentWriteError,
+    FileReplacedError,
+    OutputError,
+    SavepointError,
+    SavepointWarning,
+    StoreBusyError,
+    UncertainOutcomeError,
+)
+from pyspark_savepoint.formats.io.aws_profiles import ProfileKeys, profile_credentials
+from pyspark_savepoint.formats.io.conditional_store import ConditionalStore, conditional_store
+from pyspark_savepoint.formats.io.filesystem import locate
+from pyspark_savepoint.formats.io.remote import Place
+from pyspark_savepoint.formats.io.snapshot_files import Published
+from pyspark_savepoint.formats.io.storage_options import StorageOptions, StoragePath
+from pyspark_savepoint.formats.snapshot import publication
+from pyspark_savepoint.formats.snapshot.publication import relative_files, roll_back
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.vacuum import vacuum
+from pyspark_savepoint.statebackends.writing.commit.committer import commit
+from pyspark_savepoint.statebackends.writing.commit.write_task import write_rows
+from pyspark_savepoint.statebackends.writing.files.write_results import TaskOutput
+from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
+from tests.remote.attack import IMPATIENT, attack, read_rows, rows
+from tests.remote.storage import FaultyProxy, delete, put
+from tests.statebackends.writing.written_operators import planned, read, write
+
+
+def of(proxy: FaultyProxy, name: str) -> str:
+    return StoragePath.of(f"s3://bucket/{name}", StorageOptions.of({"endpoint": proxy.endpoint, **IMPATIENT}))
+
+
+def store_of(proxy: FaultyProxy, **options: Any) -> ConditionalStore:
+    return conditional_store(Place("s3", "bucket", StorageOptions.of({"endpoint": proxy.endpoint, **options}), False))
+
+
+def overwrite(path: str, value: int) -> tuple[WritePlan, list[TaskOutput]]:
+    """An overwrite of a savepoint with ones, to be committed."""
+    if value == 2:
+        write(path, [rows(1)])
+    plan = planned(path, rows(value).schema, overwrite=True)
+    return plan, [write_rows(plan, 0, rows(value).to_batches())]
+
+
+# -- conditions of the store --------------------------------------------------------------------------------
+
+
+def test_the_store_of_these_tests_has_conditions(proxy: FaultyProxy) -> None:
+    """If-None-Match and If-Match on PutObject: without them, what follows would show nothing."""
+    store = store_of(proxy)
+    assert store.get("/conditions") is None
+    store.put("/conditions", b"one", None)
+    with pytest.raises(ConcurrentWriteError):
+        store.put("/conditions", b"two", None)
+    one = store.get("/conditions")
+    assert one is not None
+    assert one.data == b"one"
+    store.put("/conditions", b"two", one)
+    with pytest.raises(ConcurrentWriteError):
+        store.put("/conditions", b"three", one)
+    with pytest.raises(ConcurrentWriteError):
+        store.put("/none", b"three", one)
+    found = store.get("/conditions")
+    assert found is not None
+    assert found.data == b"two"
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [
+        (409, ConcurrentWriteError),
+        (412, ConcurrentWriteError),
+        (403, OutputError),
+        (400, OutputError),
+        (500, StoreBusyError),
+        (503, StoreBusyError),
+        (502, UncertainOutcomeError),
+        (504, UncertainOutcomeError),
+        ("drop", UncertainOutcomeError),
+        ("lose", UncertainOutcomeError),
+        (501, NotImplementedError),
+        (405, NotImplementedError),
+    ],
+)
+def test_answers_are_told_apart(proxy: FaultyProxy, fault: int | str, kind: type[Exception]) -> None:
+    store = store_of(proxy, maxAttempts=5)
+    proxy.fault = lambda method, path: fault if method == "PUT" else None
+    with pytest.raises(kind) as raised:
+        store.put("/answers", b"", Published(b"", (("e_tag", '"x"'),)))
+    assert raised.type is kind
+    assert len(proxy.requests) == 1
+
+
+def test_both_clients_use_one_endpoint(proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    write(of(proxy, "endpoint"), [rows(1)])
+    assert read(of(proxy, "endpoint")) == read_rows(1)
+
+
+# -- who writes ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def profiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Files of profiles, and no keys in the environment."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    conditional_store.cache_clear()
+    return tmp_path
+
+
+KEYS = "aws_access_key_id = {}\naws_secret_access_key = y\n"
+
+
+def test_keys_of_a_profile_are_found(profiles: Path, proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    (profiles / "credentials").write_text(f"[default]\n{KEYS.format('a')}[b]\n{KEYS.format('b')}")
+    (profiles / "config").write_text(f"[profile c]\n{KEYS.format('c')}aws_session_token = z\n")
+    write(of(proxy, "profile"), [rows(1)])
+    assert read(of(proxy, "profile")) == read_rows(1)
+    for name in "bc":
+        monkeypatch.setenv("AWS_PROFILE", name)
+        found = profile_credentials()
+        assert isinstance(found, ProfileKeys)
+        assert found()["access_key_id"] == name
+    assert found()["token"] == "z"
+    monkeypatch.setenv("AWS_PROFILE", "none")
+    assert profile_credentials() is None
+
+
+def test_whom_only_pyarrow_can_be_publishes_without_a_condition(proxy: FaultyProxy, store: int) -> None:
+    """A role of the path is not assumed here: the store has no STS, so pyarrow is given another path."""
+    with pytest.raises(LookupError, match="roleArn"):
+        store_of(proxy, roleArn="arn:aws:iam::1:role/x")
+    proxy.fault = lambda method, path: 501 if method == "PUT" and path.endswith("_metadata") and once() else None
+    seen: list[int] = []
+
+    def once() -> bool:
+        seen.append(1)
+        return len(seen) == 1
+
+    with pytest.warns(SavepointWarning, match="published without a condition"):
+        write(of(proxy, "unconditional"), [rows(1)])
+    assert read(of(proxy, "unconditional")) == read_rows(1)
+
+
+# -- faults -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fault", [503, 403, "drop"])
+def test_a_published_savepoint_stays_where_nothing_can_be_deleted(proxy: FaultyProxy, fault: int | str) -> None:
+    path = of(proxy, f"undeletable-{fault}")
+    plan, outputs = overwrite(path, 2)
+    proxy.fault = lambda method, path: fault if method == "DELETE" or (method == "POST" and "delete" in path) else None
+    with pytest.warns(SavepointWarning, match="files stay"):
+        commit(plan, outputs)
+    proxy.fault = lambda method, path: None
+    assert read(path) == read_rows(2)
+    assert roll_back(plan.staging)  # Spark may still call it off
+    assert read(path) == read_rows(2)
+
+
+@pytest.mark.parametrize("fault", ["lose", "truncate"])
+def test_an_answer_that_is_lost_is_found_by_reading(proxy: FaultyProxy, fault: str) -> None:
+    path = of(proxy, f"lost-{fault}")
+    plan, outputs = overwrite(path, 2)
+    proxy.fault = lambda method, path: fault if method in ("PUT", "POST") and "_metadata" in path else None
+    commit(plan, outputs)
+    proxy.fault = lambda method, path: None
+    assert read(path) == read_rows(2)
+
+
+def test_a_store_that_refuses_keeps_what_it_has(proxy: FaultyProxy) -> None:
+    path = of(proxy, "refused")
+    plan, outputs = overwrite(path, 2)
+    proxy.fault = lambda method, path: 403 if method == "PUT" and "_metadata" in path else None
+    with pytest.raises(OutputError, match="denies access"):
+        commit(plan, outputs)
+    proxy.fault = lambda method, path: None
+    assert read(path) == read_rows(1)
+    left = [entry.name for entry in plan.staging.filesystem.list(plan.staging.directory)]
+    assert not [name for name in left if plan.staging.token in name]
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_request_that_comes_late_finds_its_files(
+    proxy: FaultyProxy, there: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The writer has given up and was called off when its request arrives."""
+    path = of(proxy, f"late-{there}")
+    if there:
+        plan, outputs = overwrite(path, 2)
+    else:
+        plan = planned(path, rows(2).schema)
+        outputs = [write_rows(plan, 0, rows(2).to_batches())]
+    sent: list[int] = []
+
+    def fault(method: str, path: str) -> Any:
+        if method != "PUT" or "_metadata" not in path:
+            return None
+        sent.append(1)
+        return "late" if len(sent) == 1 else "drop"
+
+    monkeypatch.setattr(publication, "PAUSES", (0.1, 0.1))
+    proxy.delay, proxy.fault = 2.5, fault
+    with pytest.raises(UncertainOutcomeError, match="not known whether"):
+        commit(plan, outputs)
+    with pytest.warns(SavepointWarning, match="did not say"):
+        assert not roll_back(plan.staging)
+    proxy.fault = lambda method, path: None
+    if there:
+        assert read(path) == read_rows(1)
+    while proxy.held:
+        time.sleep(0.05)
+    assert read(path) == read_rows(2)
+    assert roll_back(plan.staging)
+    assert read(path) == read_rows(2)
+
+
+def test_two_writers_that_begin_with_one_savepoint(proxy: FaultyProxy) -> None:
+    path = of(proxy, "two")
+    first = overwrite(path, 2)
+    second = overwrite(path, 3)
+    commit(*first)
+    with pytest.raises(ConcurrentWriteError, match="another writer"):
+        commit(*second)
+    assert read(path) == read_rows(2)
+
+
+# -- readers ------------------------------------------------------------------------------------------------
+
+
+def test_a_file_that_is_replaced_while_it_is_read_is_noticed(proxy: FaultyProxy, store: int) -> None:
+    """By one of the same size too; one that was replaced before it was opened, or deleted, is none of these."""
+    put(store, "/bucket/replaced", bytes(1 << 20))
+    filesystem, path = locate(of(proxy, "replaced"))
+    file = filesystem.open_input(path)
+    file.read_into(0, bytearray(10))
+    put(store, "/bucket/replaced", b"x" * (1 << 20))
+    file.read_into(1 << 19, bytearray(10))
+    with pytest.raises(FileReplacedError, match="replaced while it was read"):
+        file.close()
+    again = filesystem.open_input(path)
+    again.read_into(0, bytearray(10))
+    proxy.requests.clear()
+    again.close()
+    assert [method for method, _, _ in proxy.requests] == ["HEAD"]
+    unread = filesystem.open_input(path)
+    put(store, "/bucket/replaced", b"y" * (1 << 20))
+    unread.close()
+    last = filesystem.open_input(path)
+    last.read_into(0, bytearray(10))
+    delete(store, "/bucket/replaced")
+    last.close()
+
+
+def test_a_table_of_a_replaced_file_is_an_error(proxy: FaultyProxy, store: int) -> None:
+    path = of(proxy, "replaced-state")
+    write(path, [rows(1)])
+    write(of(proxy, "other-state"), [rows(2)])
+    (name,) = relative_files(Savepoint.open(path).metadata)
+    (other,) = relative_files(Savepoint.open(of(proxy, "other-state")).metadata)
+    filesystem, folder = locate(of(proxy, "other-state"))
+    found = filesystem.read_published(f"{folder}/{other}")
+    assert found is not None
+    seen: list[str] = []
+
+    def replacing(method: str, path: str) -> None:
+        """When it is opened to be read, not when its head is read for the plan."""
+        if method == "GET" and name in path:
+            seen.append(path)
+            if len(seen) == 2:
+                put(store, f"/bucket/replaced-state/{name}", found.data)
+
+    proxy.fault = replacing
+    with pytest.raises(FileReplacedError):
+        read(path)
+    proxy.fault = lambda method, path: None
+    assert read(path) == read_rows(2)
+
+
+def test_metadata_that_are_replaced_while_they_are_read_are_read_again(proxy: FaultyProxy, store: int) -> None:
+    path = of(proxy, "replaced-metadata")
+    plan, outputs = overwrite(path, 2)
+    seen: list[str] = []
+
+    def replacing(method: str, path: str) -> None:
+        if method == "GET" and "replaced-metadata/_metadata" in path:
+            seen.append(path)
+            if len(seen) == 1:
+                commit(plan, outputs)
+
+    proxy.fault = replacing
+    assert read(path) == read_rows(2)
+
+
+@pytest.mark.filterwarnings("ignore::pyspark_savepoint.formats.errors.SavepointWarning")
+def test_nothing_is_lost_at_random(proxy: FaultyProxy, store: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands: ``python -m tests.remote.attack``."""
+    monkeypatch.setattr(publication, "PAUSES", (0.05, 0.1, 0.3, 0.5))
+    found = attack(store, proxy, "attacked", 7, 20, 4)
+    assert found.problems == []
+    assert found.seen["overwrite: published"] > 10
+    assert found.seen["pair without: published"] == 2
+
+
+def test_vacuum_in_a_store(proxy: FaultyProxy) -> None:
+    """A writer dies; another's files, and what is published, stay."""
+    path = of(proxy, "vacuumed")
+    dead, outputs = overwrite(path, 2)
+    assert vacuum(path, 3600) == []
+    found = vacuum(path, 0, dry_run=True)
+    assert {left.kind for left in found} == {"pending"}
+    assert all(left.path.startswith("s3://bucket/vacuumed/.pending-") for left in found)
+    assert vacuum(path, 0) == found
+    assert vacuum(path, 0) == []
+    assert read(path) == read_rows(1)
+    with pytest.raises(SavepointError):
+        commit(dead, outputs)
+    assert read(path) == read_rows(1)
