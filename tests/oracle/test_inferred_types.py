@@ -1,0 +1,82 @@
+"""Types that Flink infers from classes, byte for byte; and what it says of a snapshot that has others."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from pyspark_savepoint.formats.class_files import ClassPath, ClassType
+from pyspark_savepoint.formats.data_view import DataOutputView
+from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.serializers.base import TypeSerializer, write_enveloped, write_versioned
+from pyspark_savepoint.formats.serializers.notation.notation import parse_type
+from pyspark_savepoint.statebackends.jobs.compatibility.compatibility import Compatibility, resolve
+from pyspark_savepoint.statebackends.type_extraction import Release, TypeExtractor
+from pyspark_savepoint.statebackends.type_extraction.words import TypeInference
+from tests.oracle.conftest import VERSIONS
+from tests.oracle.flink import Oracle, compile_harness, run
+
+pytestmark = pytest.mark.flink
+
+HINTS = "oracle.Inferred$Hints"
+LINES = "POJO<oracle.Inferred$Lines>(id LONG, lines LIST<STRING>)"
+
+
+def expect_asked(version: str) -> None:
+    """The oldest and the newest, where nobody names others."""
+    if "FLINK_VERSIONS" not in os.environ and version == VERSIONS[1]:
+        pytest.skip("the releases between are asked where FLINK_VERSIONS names them")
+
+
+def test_classes_have_the_snapshots_that_flink_gives_them(flink_version: str) -> None:
+    expect_asked(flink_version)
+    folder = compile_harness(flink_version)
+    files = sorted((folder / "oracle").glob("Inferred$*.class"))
+    names = [f"oracle.{path.stem}" for path in files if not path.stem.rpartition("$")[2].isdigit()]
+    asked = "".join(f"{name}{'#' if name == HINTS else ''}\n" for name in names)
+    answers: dict[str, str] = {}
+    for line in run(flink_version, "oracle.Infer", given=asked).splitlines():
+        answers.update(json.loads(line))
+    classes = ClassPath([str(folder)])
+    hints = classes.find(HINTS)
+    assert hints is not None
+    kinds = {f"{HINTS}#{field.name}": field.type for field in hints.fields}
+    extractor = TypeExtractor(Release.parse(flink_version), classes)
+    differences = []
+    for name, flinks in answers.items():
+        try:
+            serializer = extractor.of(kinds.get(name, ClassType(name)))
+            view = DataOutputView()
+            write_versioned(serializer, view)
+            ours, shown = view.getvalue().hex(), serializer.flink_type
+        except SavepointError as error:
+            ours, shown = "error", str(error)
+        if ours != flinks and not (ours == "error" and flinks.startswith("error")):
+            differences.append(f"{name}: {shown}, Flink has {flinks[:200]}")
+    assert not differences, "\n".join(differences)
+    assert len(answers) > 60
+
+
+def snapshot(serializer: TypeSerializer) -> bytes:
+    view = DataOutputView()
+    write_enveloped(serializer, view)
+    return view.getvalue()
+
+
+def test_flink_refuses_the_plain_form_of_what_it_infers(flink_oracle: Oracle) -> None:
+    expect_asked(flink_oracle.version)
+    release = Release.parse(flink_oracle.version)
+    inference = TypeInference(release, (str(compile_harness(flink_oracle.version)),))
+    plain, inferred = parse_type(LINES), inference.parse("oracle.Inferred$Lines")
+    for old, new, expected in ((plain, inferred, "incompatible"), (inferred, inferred, "as is")):
+        assert flink_oracle.compatibility(snapshot(old), snapshot(new)) == expected
+        verdict = resolve(old, new, release.version).verdict
+        assert verdict is (Compatibility.INCOMPATIBLE if expected == "incompatible" else Compatibility.AS_IS)
+    if release.has_collections:
+        # What is written in the inferred form Flink reads: id 7, lines ["a", null].
+        value = bytes.fromhex("0200000000000000000700000000000200026101")
+        (read,) = flink_oracle.serializer(snapshot(inferred), [value])["values"]
+        assert read["again"] == value
+        assert read["json"] == {"class": "oracle.Inferred$Lines", "fields": {"id": 7, "lines": ["a", None]}}
