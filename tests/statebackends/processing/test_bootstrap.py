@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -356,3 +357,31 @@ def test_timers_fire_key_by_key_in_the_order_of_time(found: list[Any]) -> None:
 
 def test_modes_have_their_names() -> None:
     assert [mode.value for mode in ObjectReuse] == ["DEFAULT", "COPY_PER_OPERATOR", "FULL_REUSE"]
+
+
+class Keeping(KeyedStateBootstrapFunction):
+    """All records of a key, in a list that is the value."""
+
+    def __init__(self, keep: Any) -> None:
+        self.keep = keep
+
+    def open(self, ctx: Any) -> None:
+        self.rows = ctx.get_state(ValueStateDescriptor("rows", "LIST<ROW<key STRING, amount LONG, ts LONG>>"))
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        self.rows.update([*(self.rows.value() or []), self.keep(value)])
+
+
+@pytest.mark.parametrize(
+    ("reuse", "keep", "amounts"),
+    [
+        (ObjectReuse.DEFAULT, lambda row: row, [1, 2, 3]),
+        (ObjectReuse.COPY_PER_OPERATOR, lambda row: row, [1, 2, 3]),
+        (ObjectReuse.FULL_REUSE, lambda row: row, [3, 3, 3]),
+        (ObjectReuse.FULL_REUSE, copy.copy, [1, 2, 3]),
+    ],
+)
+def test_rows_inside_of_what_is_kept_are_copied_by_users(reuse: ObjectReuse, keep: Any, amounts: list[int]) -> None:
+    """FLIP-21, and the README: FULL_REUSE copies its one row where it is put as it is, and nowhere else."""
+    found = states_after(plan_of(Keeping(keep), reuse=reuse), [("a", amount, amount) for amount in (1, 2, 3)])
+    assert [row["f1"] if "f1" in row else row["amount"] for row in found["rows"]["a"]] == amounts
