@@ -1,7 +1,7 @@
 """Keyed state written in the full (canonical) format: the mirror of ``keyed_stream``.
 
     add(key group, state, entries)  in ascending key groups; states of one key group in any order, and repeatedly
-    first state   straight to the file        other states   framed, and kept back (``frame_spool``) until their turn
+    first state   straight to the file        other states   framed, and kept back (``entry_spool``) until their turn
 
 The last entry of a state in a key group carries the flag bit, and only what comes next tells which one it is: so the
 last entry so far is always held back. Flink: ``FullSnapshotAsyncWriter``, ``FullSnapshotUtil``.
