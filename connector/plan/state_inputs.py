@@ -138,7 +138,10 @@ def _kept(plan: OperatorPlan, old: PlannedState, texts: Mapping[str, str]) -> di
     kept = {}
     if old.put >= 0:
         earlier = plan.puts[old.put].options
-        kept = {option: earlier[option] for option in ("typesFrom", "types") if option in earlier}
+        types: dict[str, str] = json.loads(earlier.get("types", "{}"))
+        own = {path: text for path, text in types.items() if path.partition(".")[0] == old.origin}
+        kept = {"types": json.dumps(own)} if own else {}
+        kept |= {"typesFrom": earlier["typesFrom"]} if "typesFrom" in earlier else {}
     if "states" not in texts and old.meta.state_type in [kind.value for kind in StateKind]:
         kept["states"] = json.dumps({old.origin: old.meta.state_type.lower()})
     if "ttl" not in texts and timed:
