@@ -14,6 +14,8 @@ import re
 from collections.abc import Iterator
 
 SHOWN_INSTEAD = "***"
+#: Bytes of a text that is shown.
+MAX_SHOWN = 2048
 #: Control characters but tabs and ends of lines, half surrogate pairs, and what turns the direction of text.
 UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 #: Nothing shorter is taken for a secret: "test" stands in too many texts.
@@ -79,6 +81,11 @@ def redact(text: str, look: bool = True) -> str:
         text = _Held.pattern.sub(SHOWN_INSTEAD, text)
     folded = text.casefold()
     return _FORMS.sub(_shown, text) if any(sign in folded for sign in SIGNS) else text
+
+
+def shown(text: str, limit: int = MAX_SHOWN) -> str:
+    """Return a text as it may be shown: without secrets and commands of terminals, in at most ``limit`` bytes."""
+    return elide(printable(redact(text)), limit)
 
 
 def printable(text: str) -> str:

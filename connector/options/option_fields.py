@@ -16,6 +16,7 @@ from typing import Any
 from pyspark_savepoint.formats.errors import OptionError, nearest
 from pyspark_savepoint.formats.io.filesystem import absolute
 from pyspark_savepoint.formats.io.storage_options import StorageOptions
+from pyspark_savepoint.formats.redaction import elide
 
 MIN_MEMORY, MAX_MEMORY = 1 << 20, 1 << 40
 MAX_SECONDS = 10 * 365 * 86_400
@@ -30,6 +31,8 @@ STORAGE_OPTIONS_DOC = (
     'JSON: how an object store is reached, such as `{"endpoint": "http://host:9000"}`; its names are below'
 )
 
+#: Bytes of a wrong value that its error shows.
+MAX_SHOWN = 300
 Parse = Callable[[str], Any]
 
 
@@ -175,7 +178,7 @@ def collect(
         except OptionError as error:
             problems.append("; ".join([error.message, *(str(fact) for fact in error.facts.values())]))
         except InvalidOptionValueError as refused:
-            problems.append(f"option '{name}' is {texts[key]!r}, expected {refused}")
+            problems.append(f"option '{name}' is {elide(repr(texts[key]), MAX_SHOWN)}, expected {refused}")
     problems += conflicts(values)
     missing = [name for name, found in named(options) if found.default is MISSING and name.lower() not in texts]
     if missing and not problems:

@@ -18,6 +18,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pyspark_savepoint.formats.errors import FileReplacedError, SavepointError, StateFileNotFoundError
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
+from pyspark_savepoint.formats.redaction import shown
 from pyspark_savepoint.options.schema import arrow_schema, choose_columns, relabel
 from pyspark_savepoint.statebackends.open_table import open_table
 
@@ -108,4 +109,4 @@ def of_one_version(plan: Callable[[], T]) -> T:
 def warn(warnings: Iterator[str]) -> None:
     """Tell the user. Planning is not in the user's process; what it prints is shown with the driver's output."""
     for warning in warnings:
-        print(f"WARNING savepoint: {warning}", file=sys.stderr, flush=True)
+        print(f"WARNING savepoint: {shown(warning)}", file=sys.stderr, flush=True)

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.redaction import elide
+from pyspark_savepoint.options.option_fields import MAX_SHOWN
 from pyspark_savepoint.options.options import SavepointReadOptions, options_table
 from pyspark_savepoint.statebackends.model.request import TableRequest
 
@@ -120,7 +122,8 @@ def test_a_value(name: str, text: str, field: str, value: Any) -> None:
     ],
 )
 def test_a_value_that_cannot_be(name: str, text: str) -> None:
-    assert problems(**{name: text}).startswith(f"option '{name}' is {text[:400]!r}"[:400])
+    shown = elide(repr(text), MAX_SHOWN)
+    assert problems(**{name: text}).startswith(f"option '{name}' is {shown}, expected ")
 
 
 def test_keys_are_case_insensitive() -> None:
