@@ -123,7 +123,7 @@ def region_of(bucket: str, options: StorageOptions) -> str:
     if options.region or options.endpoint:
         return known or "us-east-1"
     try:
-        return str(arrow_fs.resolve_s3region_of(bucket))
+        return str(arrow_fs.resolve_s3_region(bucket))
     except OSError as error:
         if known is None or MISSING_BUCKET.search(str(error)):
             raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 import time
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from pyspark_savepoint.formats.errors import (
     StorageError,
 )
 from pyspark_savepoint.formats.io.filesystem import locate
+from pyspark_savepoint.formats.io.remote import region_of
 from pyspark_savepoint.formats.io.storage_options import StorageOptions, StoragePath
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint, find_snapshots
 from pyspark_savepoint.statebackends.model.request import TableRequest
@@ -308,3 +310,11 @@ def test_hdfs_without_its_library_says_what_to_install(monkeypatch: pytest.Monke
     with pytest.raises(StorageError, match="libhdfs") as raised:
         Savepoint.open("hdfs://127.0.0.1:1/x")
     assert "CLASSPATH" in raised.value.facts["remedy"]
+
+
+def test_a_bucket_that_cannot_be_asked_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    with contextlib.suppress(OSError):  # a machine that reaches the cloud is told that there is no such bucket
+        assert region_of("bucket-of-nobody-at-all-1234567", StorageOptions()) == "eu-west-1"

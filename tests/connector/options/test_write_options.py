@@ -20,7 +20,7 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import Write
 NAMES = [
     "path", "uid", "uidHash", "operatorName", "table", "state", "key", "states", "types", "typesFrom", "inferredBy",
     "maxParallelism", "parallelism", "compression", "ttl", "flinkVersion", "sortMemory", "keyGroup",
-    "storageOptions", "drop",
+    "storageOptions", "drop", "retention",
 ]  # fmt: skip
 
 
