@@ -49,8 +49,12 @@ class _Dict:
 def decode_pickled(column: pa.Array) -> pa.Array:
     """A column of variants from a column of pickles, one each."""
     values = [None if data is None else read_pickle(data, row) for row, data in enumerate(column.to_pylist())]
+    return _variants(values, column.nbytes)
+
+
+def _variants(values: list[Any], source: int) -> pa.Array:
     try:
-        return variant_array(values)
+        return variant_array(values, source)
     except VariantError as error:
         raise ValueRangeError(
             f"a pickled value is no VARIANT: {error}", found=", ".join(error.__notes__), remedy=RAW
@@ -70,7 +74,7 @@ def decode_pyflink(column: pa.Array) -> pa.Array:
         except VariantError:
             value = data
         rows.append(value)
-    return variant_array(rows)
+    return _variants(rows, column.nbytes)
 
 
 def _unframed(data: bytes) -> Any:

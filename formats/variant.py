@@ -34,6 +34,8 @@ VARIANT = pa.struct(
 #: Spark 4.0 takes no larger ones.
 MAX_SIZE = (1 << 24) - 1
 MAX_DEPTH = 100
+#: What variants of a batch may be for each byte that they were made of, and beyond that.
+MAX_GROWTH, FREE_GROWTH = 64, 1 << 26
 MAX_DIGITS = 38
 SHORT_TEXT = 63
 
@@ -61,15 +63,24 @@ class Timestamp:
     zoned: bool = True
 
 
-def variant_array(values: Sequence[Any]) -> pa.Array:
-    """A column of variants; None is a null row. VariantError names the row."""
+def variant_array(values: Sequence[Any], source: int) -> pa.Array:
+    """A column of variants; None is a null row. VariantError names the row.
+
+    ``source``: bytes that the values were made of. They may share their parts, and variants cannot: together they are
+    not much larger.
+    """
     pairs: list[tuple[bytes, bytes] | None] = []
+    room = FREE_GROWTH + MAX_GROWTH * source
     for row, value in enumerate(values):
         try:
-            pairs.append(None if value is None else encode_variant(value))
+            pair = None if value is None else encode_variant(value)
+            room -= sum(map(len, pair or ()))
+            if room < 0:
+                raise VariantError(f"variants of a batch are at most {MAX_GROWTH} times what they were made of")
         except VariantError as error:
             error.add_note(f"row {row}")
             raise
+        pairs.append(pair)
     mask = pa.array([pair is None for pair in pairs], pa.bool_())
     parts = [pa.array([pair[part] if pair else b"" for pair in pairs], pa.binary()) for part in (0, 1)]
     return pa.StructArray.from_arrays(parts, fields=list(VARIANT), mask=mask)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import pickle
+import tracemalloc
 from collections import OrderedDict
 from typing import Any
 
@@ -240,3 +241,20 @@ def test_the_option_turns_bytes_of_states_into_variants() -> None:
     (variant,) = serializer.decode(at).to_pylist()
     assert VariantUtils.to_python(variant["value"], variant["metadata"]) == [1, 2.5]
     assert serializer.arrow_type(DecodeOptions()) == pa.binary()
+
+
+def test_values_that_share_their_parts_do_not_grow_without_bound() -> None:
+    value: list[Any] = ["a"]
+    for _ in range(18):
+        value = [value, value]
+    data = pickle.dumps(value, 4)
+    assert len(data) < 200
+    assert len(decode_pickled(pa.array([data])).field(0)[0].as_py()) > 1 << 20
+    tracemalloc.start()
+    with pytest.raises(ValueRangeError, match="times what they were made of"):
+        decode_pickled(pa.array([data] * 1000))
+    assert tracemalloc.get_traced_memory()[1] < 256 << 20
+    tracemalloc.stop()
+    framed = len(data).to_bytes(4, "big") + data
+    with pytest.raises(ValueRangeError, match="times what they were made of"):
+        decode_pyflink(pa.array([framed] * 1000))

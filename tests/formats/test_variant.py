@@ -114,7 +114,7 @@ def test_limits() -> None:
 
 
 def test_columns() -> None:
-    column = variant_array([1, None, {"a": "b"}])
+    column = variant_array([1, None, {"a": "b"}], 9)
     assert column.type == VARIANT
     assert column.type.field("metadata").metadata == {b"variant": b"true"}
     assert [row and VariantUtils.to_python(row["value"], row["metadata"]) for row in column.to_pylist()] == [
@@ -123,5 +123,5 @@ def test_columns() -> None:
         {"a": "b"},
     ]
     with pytest.raises(VariantError) as error:
-        variant_array([1, "\ud800"])
+        variant_array([1, "\ud800"], 9)
     assert error.value.__notes__ == ["row 1"]
