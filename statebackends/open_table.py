@@ -34,7 +34,7 @@ def open_table(request: TableRequest) -> Table:
         return survey(request, request.table)
     if not named:
         return _without_operator(request)
-    savepoint = Savepoint.open(request.path, allow_outside=request.allow_outside)
+    savepoint = Savepoint.open(request.path, allow_outside=request.allow_outside, checksums=request.checksums)
     request = request.of_version(savepoint.metadata.version)
     operator = savepoint.operator(uid=request.uid, uid_hash=request.uid_hash, name=request.operator_name)
     try:

@@ -14,7 +14,7 @@ from typing import Any, Self
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.io.storage_options import StoragePath
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import CHECKSUMS, IGNORE, Savepoint
 from pyspark_savepoint.options.option_fields import (
     STORAGE_OPTIONS_DOC,
     InvalidOptionValueError,
@@ -193,6 +193,12 @@ class SavepointReadOptions:
     top: int = option(
         whole_number(1, MAX_TOP), "of table `heaviest_keys`: how many of each state", DEFAULT_TOP, str(DEFAULT_TOP)
     )
+    checksums: str = option(
+        choice(*CHECKSUMS),
+        "of files that this package wrote: `ignore` them, `verify` what is read, `require` them of every file",
+        IGNORE,
+        IGNORE,
+    )
     batch_size: int = option(
         whole_number(1, MAX_BATCH_ROWS), "rows per Arrow batch", DEFAULT_BATCH_ROWS, str(DEFAULT_BATCH_ROWS)
     )
@@ -229,6 +235,7 @@ class SavepointReadOptions:
             kryo=self.kryo,
             decode=decode,
             allow_outside=self.allow_outside,
+            checksums=self.checksums,
             batch_rows=self.batch_size,
             memory=self.memory,
             top=self.top,

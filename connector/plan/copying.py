@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 import sys
 import threading
 import time
@@ -19,11 +18,10 @@ TELL_EVERY = 5.0
 
 def copy_files(copies: Sequence[FileCopy], staging: Staging) -> None:
     """All files, some at a time, the largest first; a line now and then where it takes long."""
-    target = posixpath.dirname(staging.state_path("_"))
     progress = Progress(len(copies), sum(copy.size for copy in copies))
 
     def run(copy: FileCopy) -> None:
-        progress.add(copy.run(staging.filesystem, target))
+        progress.add(copy.run(staging.create_state))
 
     with ThreadPoolExecutor(COPIERS) as pool:
         for _ in pool.map(run, sorted(copies, key=lambda copy: -copy.size)):

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 PLAIN = DecodeOptions(timestamps="raw")
 HASH_CODE = "hash_code"
 #: Of the options that a snapshot was loaded with, those that say how its bytes are found and read.
-READ_OPTIONS = frozenset({"allowOutside", "kryo", "memory", OPTION})
+READ_OPTIONS = frozenset({"allowOutside", "checksums", "kryo", "memory", OPTION})
 
 
 def with_states(plan: OperatorPlan) -> OperatorPlan:

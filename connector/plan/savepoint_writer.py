@@ -19,6 +19,7 @@ from pyspark import inheritable_thread_target
 from pyspark_savepoint.formats.errors import OptionError, StateExistsError
 from pyspark_savepoint.formats.flink_releases import Flink, Release, release_of
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, write_metadata
+from pyspark_savepoint.formats.metadata.manifest import with_manifest
 from pyspark_savepoint.formats.snapshot.changes import (
     assemble,
     target_version,
@@ -100,8 +101,9 @@ class SavepointWriter:
             staging.filesystem.create_directory(staging.pending)
             metadata = self._assembled()
             copy_files(list(self.relocation.copies.values()), staging)
-            staging.adopt(sorted(relative_files(metadata)))
-            publish_metadata(staging, write_metadata(metadata), None)
+            names = sorted(relative_files(metadata))
+            staging.adopt(names)
+            publish_metadata(staging, with_manifest(write_metadata(metadata), staging.checksums(names)), None)
             published = True
         finally:
             if not published:

@@ -12,7 +12,9 @@ from types import TracebackType
 from typing import Any, NoReturn, Self
 
 from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, SavepointError
+from pyspark_savepoint.formats.io.checksums import CheckedInput
 from pyspark_savepoint.formats.io.snapshot_files import Anchor, InputFile, SnapshotFileSystem
+from pyspark_savepoint.formats.metadata.manifest import FileChecksums
 from pyspark_savepoint.formats.metadata.stream_handles import UNKNOWN_SIZE
 
 
@@ -119,7 +121,8 @@ class InlineLocation:
 class FileLocation:
     """State in a file: ``size`` is what the handle recorded, and ``segment`` tells a part from the whole file.
 
-    A whole file may be longer than recorded (a changelog file has one byte more), never shorter.
+    A whole file may be longer than recorded (a changelog file has one byte more), never shorter. Where there are
+    ``checksums``, they are of the whole file, and whatever is read is held against them.
     """
 
     filesystem: SnapshotFileSystem
@@ -129,11 +132,14 @@ class FileLocation:
     start: int = 0
     segment: bool = False
     operator: str | None = None
+    checksums: FileChecksums | None = None
 
     def open(self) -> ByteSource:
         """The file, found and long enough; errors name the operator."""
         try:
-            file = self.filesystem.open_input(self.path, self.anchor)
+            file: InputFile = self.filesystem.open_input(self.path, self.anchor)
+            if self.checksums is not None:
+                file = CheckedInput(file, self.checksums)
             if file.size < self.start + max(self.size, 0):
                 self._truncated(file)
         except SavepointError as error:

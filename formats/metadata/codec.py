@@ -30,7 +30,7 @@ Version 1 is older than any release that can be met; 7 is on Flink's development
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
@@ -39,6 +39,7 @@ from pyspark_savepoint.formats.java_stream import skip_java_object
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
 from pyspark_savepoint.formats.metadata.keyed_handles import read_keyed_handle, write_keyed_handle
+from pyspark_savepoint.formats.metadata.manifest import split_manifest
 from pyspark_savepoint.formats.metadata.model import (
     FINISHED_SUBTASK,
     CheckpointMetadata,
@@ -92,7 +93,8 @@ VERSIONS: Mapping[int, MetadataVersion] = MappingProxyType(
 
 def read_metadata(data: bytes | memoryview, path: str | None = None) -> CheckpointMetadata:
     """The content of a ``_metadata`` file; ``path`` only locates errors."""
-    view = DataInputView(data, path)
+    content, checksums = split_manifest(memoryview(data), path)
+    view = DataInputView(content, path)
     if view.remaining < 4 or view.read_i32() != HEADER_MAGIC_NUMBER:
         raise CorruptStateError(
             "this is not the metadata of a Flink snapshot",
@@ -105,7 +107,7 @@ def read_metadata(data: bytes | memoryview, path: str | None = None) -> Checkpoi
     number = view.read_i32("the metadata's version")
     version = _version(number, path)
     try:
-        return _read_body(view, number, version)
+        return replace(_read_body(view, number, version), checksums=checksums)
     except SavepointError as error:
         raise error.with_facts(path=path) from None
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.keyed_handles import KeyedStateHandle
+from pyspark_savepoint.formats.metadata.manifest import Manifest
 from pyspark_savepoint.formats.metadata.operator_handles import AnyChannelStateHandle, OperatorStateHandle
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
 
@@ -97,13 +98,17 @@ class OperatorState:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointMetadata:
-    """The whole file. ``properties`` is a Java object stream, kept as bytes; versions 2 and 3 have none."""
+    """The whole file. ``properties`` is a Java object stream, kept as bytes; versions 2 and 3 have none.
+
+    ``checksums`` are of files, where this package has written them behind what Flink reads (``manifest``).
+    """
 
     version: int
     checkpoint_id: int
     master_states: tuple[MasterState, ...] = ()
     operators: tuple[OperatorState, ...] = ()
     properties: bytes = field(default=b"", repr=False)
+    checksums: Manifest | None = field(default=None, repr=False, compare=False)
 
     @property
     def state_size(self) -> int:

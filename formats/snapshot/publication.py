@@ -3,6 +3,7 @@
 ::
 
     <savepoint>/.pending-<token>/             what one write has made so far; gone when it is over, however it ends
+    <savepoint>/.pending-<token>/*.checksums   of a file of state, until they are in ``_metadata``
     <savepoint>/.pending-<token>/publishing   in object stores: ``_metadata`` is on its way, or may be
     <savepoint>/<token>-<name>                a file of state, moved here when all of them are whole
     <savepoint>/_metadata                     published if it is still what was there when the write began
@@ -40,9 +41,11 @@ from pyspark_savepoint.formats.errors import (
     StoreBusyError,
     UncertainOutcomeError,
 )
+from pyspark_savepoint.formats.io.checksums import ChecksummedOutput
 from pyspark_savepoint.formats.io.filesystem import locate
 from pyspark_savepoint.formats.io.snapshot_files import FileInfo, OutputFile, Published, SnapshotFileSystem
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, read_metadata
+from pyspark_savepoint.formats.metadata.manifest import FileChecksums, Manifest
 from pyspark_savepoint.formats.metadata.stream_handles import RelativeFileStateHandle
 from pyspark_savepoint.formats.snapshot.handle_streams import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import METADATA_FILE_NAME
@@ -59,6 +62,8 @@ PAUSES = (0.1, 0.3, 1.0, 2.0)
 DELETERS = 8
 #: A record of replaced files is not larger.
 MAX_RECORD = 1 << 26
+#: Files of checksums that are read at a time.
+CHECKSUM_READERS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +111,39 @@ class Staging:
         return replace(self, begun=True)
 
     def create_state(self, name: str) -> OutputFile:
-        """A new file of state."""
+        """A new file of state; its checksums are kept for whoever publishes it."""
         if not self.begun:
             self.filesystem.create_directory(self.folder)
-        return self.filesystem.open_output(self.state_path(name))
+
+        def keep(checksums: FileChecksums) -> None:
+            file = self.filesystem.open_output(self._checksums_path(name), durable=False)
+            try:
+                file.write(checksums.to_bytes())
+                file.close()
+            finally:
+                file.abort()
+
+        return ChecksummedOutput(self.filesystem.open_output(self.state_path(name)), keep)
+
+    def _checksums_path(self, name: str) -> str:
+        return posixpath.join(self.pending, f"{name}.checksums")
+
+    def checksums(self, names: Collection[str], kept: Manifest | None = None) -> Manifest:
+        """The checksums of some files of the savepoint: those that were there, and those that this write has made."""
+        mine = [name for name in names if name.startswith(f"{self.token}-")]
+        found = {name: one for name, one in (kept or {}).items() if name in names}
+        with ThreadPoolExecutor(CHECKSUM_READERS) as pool:
+            found.update(zip(mine, pool.map(self._kept_checksums, mine), strict=True))
+        return found
+
+    def _kept_checksums(self, name: str) -> FileChecksums:
+        file = self.filesystem.open_input(self._checksums_path(name))
+        try:
+            data = bytearray(file.size)
+            file.read_into(0, data)
+        finally:
+            file.close()
+        return FileChecksums.from_bytes(bytes(data))
 
     def work_path(self, name: str) -> str:
         """Where a file is that only this write needs."""

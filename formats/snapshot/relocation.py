@@ -6,13 +6,13 @@ References are absolute. Inline state stays inline.
 
 from __future__ import annotations
 
-import posixpath
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from pyspark_savepoint.formats.errors import UnsafePathError
 from pyspark_savepoint.formats.io.byte_source import ByteSource, FileLocation
 from pyspark_savepoint.formats.io.filesystem import ARROW_SCHEMES, URI, LocalFileSystem
-from pyspark_savepoint.formats.io.snapshot_files import SnapshotFileSystem
+from pyspark_savepoint.formats.io.snapshot_files import OutputFile, SnapshotFileSystem
 from pyspark_savepoint.formats.metadata import OperatorState, OperatorSubtaskState
 from pyspark_savepoint.formats.metadata.stream_handles import (
     UNKNOWN_SIZE,
@@ -50,12 +50,12 @@ class FileCopy:
         """Bytes as the handle recorded them, 0 when it did not."""
         return max(self.source.size, 0)
 
-    def run(self, filesystem: SnapshotFileSystem, directory: str) -> int:
-        """Copy: the bytes that it took."""
+    def run(self, create: Callable[[str], OutputFile]) -> int:
+        """Copy into a new file: the bytes that it took."""
         buffer = bytearray(COPY_BUFFER)
         with self.source.open() as source:
             self._refuse_no_state(source)
-            out = filesystem.open_output(posixpath.join(directory, self.name))
+            out = create(self.name)
             try:
                 for start in range(0, source.size, COPY_BUFFER):
                     part = memoryview(buffer)[: min(COPY_BUFFER, source.size - start)]
@@ -103,7 +103,8 @@ class Relocation:
     def _copied(
         self, snapshot: Savepoint, operator: OperatorState, handle: StreamStateHandle, raw: bool
     ) -> StreamStateHandle:
-        location = snapshot.resolve(handle, operator)
+        # What is damaged already must not get checksums of its own.
+        location = snapshot.verified().resolve(handle, operator)
         if not isinstance(location, FileLocation):
             return handle
         place = (location.filesystem, location.path, location.start, location.size if location.segment else -1)

@@ -11,7 +11,7 @@ import contextlib
 import os
 import posixpath
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark_savepoint.formats.errors import (
@@ -40,6 +40,7 @@ from pyspark_savepoint.formats.metadata.stream_handles import StreamStateHandle
 from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocation, is_checkpoint_directory
 
 METADATA_FILE_NAME = "_metadata"
+IGNORE, VERIFY, REQUIRE = CHECKSUMS = ("ignore", "verify", "require")
 # The job manager holds a metadata file in one Java array: no larger one was ever written.
 MAX_METADATA_BYTES = (1 << 31) - 1
 #: How often a metadata file is read that others replace.
@@ -59,13 +60,22 @@ class Savepoint:
     metadata: CheckpointMetadata
 
     @classmethod
-    def open(cls, path: str, *, allow_outside: bool = False) -> Savepoint:
-        """The snapshot at a path; SnapshotNotFoundError names those that lie below when it is not one itself."""
+    def open(cls, path: str, *, allow_outside: bool = False, checksums: str = IGNORE) -> Savepoint:
+        """The snapshot at a path; SnapshotNotFoundError names those that lie below when it is not one itself.
+
+        ``checksums``: ``ignore``, ``verify`` (of files that have some, what is read), ``require`` (others are refused).
+        """
         filesystem, located = locate(os.fspath(path))
         metadata_path = _resolve_pointer(filesystem, located)
         metadata = _load(filesystem, metadata_path)
         directory = _directory(filesystem, metadata_path)
-        return cls(SnapshotLocation(filesystem, directory, allow_outside), metadata_path, metadata)
+        location = SnapshotLocation(filesystem, directory, allow_outside, None, checksums == REQUIRE)
+        opened = cls(location, metadata_path, metadata)
+        return opened if checksums == IGNORE else opened.verified()
+
+    def verified(self) -> Savepoint:
+        """The same, but what is read of files that have checksums is held against them."""
+        return replace(self, location=replace(self.location, checksums=self.metadata.checksums))
 
     @property
     def path(self) -> str:

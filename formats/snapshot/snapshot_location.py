@@ -31,6 +31,7 @@ from pyspark_savepoint.formats.io.byte_source import ByteSource, FileLocation, I
 from pyspark_savepoint.formats.io.filesystem import ARROW_SCHEMES, URI, ArrowFileSystem, is_encodable, locate
 from pyspark_savepoint.formats.io.snapshot_files import Anchor, SnapshotFileSystem
 from pyspark_savepoint.formats.io.storage_options import NO_OPTIONS, StorageOptions
+from pyspark_savepoint.formats.metadata.manifest import FileChecksums, Manifest
 from pyspark_savepoint.formats.metadata.stream_handles import (
     ByteStreamStateHandle,
     EmptySegmentFileStateHandle,
@@ -56,11 +57,16 @@ ALLOW_OUTSIDE = "allowOutside"
 
 @dataclass(frozen=True, slots=True)
 class SnapshotLocation:
-    """Where a snapshot lies, and what else may be read; pickles, so that executors resolve handles themselves."""
+    """Where a snapshot lies, and what else may be read; pickles, so that executors resolve handles themselves.
+
+    Files that have ``checksums`` are held against them as they are read; where they are required, others are refused.
+    """
 
     filesystem: SnapshotFileSystem
     directory: str
     allow_outside: bool = False
+    checksums: Manifest | None = None
+    checksums_required: bool = False
 
     @property
     def options(self) -> StorageOptions:
@@ -99,12 +105,27 @@ class SnapshotLocation:
                 return self._resolve(handle.delegate, operator)
             case RelativeFileStateHandle():
                 place = self.filesystem, self._relative(handle.relative_path), Anchor(self.directory)
-                return FileLocation(*place, handle.size, operator=operator)
+                checksums = self._checksums_of(handle.relative_path)
+                return FileLocation(*place, handle.size, operator=operator, checksums=checksums)
             case FileStateHandle():
+                self._checksums_of(None)
                 return FileLocation(*self._absolute(handle.path), handle.size, operator=operator)
             case SegmentFileStateHandle():
+                self._checksums_of(None)
                 absolute = self._absolute(handle.path)
                 return FileLocation(*absolute, handle.size, handle.start, segment=True, operator=operator)
+
+    def _checksums_of(self, name: str | None) -> FileChecksums | None:
+        """The checksums of a file in the snapshot's folder; other files have none."""
+        found = self.checksums.get(name) if self.checksums is not None and name is not None else None
+        if found is None and self.checksums_required:
+            raise OptionError(
+                "option 'checksums' is 'require', and a file of the snapshot has none",
+                path=self.uri if name is None else posixpath.join(self.uri, name),
+                remedy="this package writes checksums of all files that a savepoint owns, Flink of none: write the "
+                "savepoint anew with it, or read with option('checksums', 'verify')",
+            )
+        return found
 
     def _relative(self, name: str) -> str:
         """The path of a relative handle; it may not climb out."""

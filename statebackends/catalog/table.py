@@ -103,7 +103,7 @@ class CatalogTable:
     def of(cls, request: TableRequest, name: str) -> CatalogTable:
         """The table of a name; the snapshot must be there."""
         if name != "snapshots":
-            found = operators(Savepoint.open(request.path, allow_outside=request.allow_outside), request)
+            found = operators(opened(request), request)
             if request.key_groups is not None and found:
                 request.check_key_groups(max(operator.max_parallelism for operator in found))
         return cls(request, name, SCHEMAS[name])
@@ -148,7 +148,7 @@ class CatalogPartition:
                     "problem": found.problem,
                 }
             return
-        savepoint = Savepoint.open(self.request.path, allow_outside=self.request.allow_outside)
+        savepoint = opened(self.request)
         yield from READERS[self.name](savepoint, self.request.of_version(savepoint.metadata.version))
 
     def _batch(self, rows: list[Row]) -> pa.RecordBatch:
@@ -159,3 +159,8 @@ class CatalogPartition:
                 values = [list(value.items()) if value is not None else None for value in values]
             columns.append(pa.array(values, field.type))
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+def opened(request: TableRequest) -> Savepoint:
+    """The snapshot of a request."""
+    return Savepoint.open(request.path, allow_outside=request.allow_outside, checksums=request.checksums)

@@ -24,7 +24,8 @@ READ_KEYED_STATE, READ_WINDOW = "read_keyed_state", "read_window"
 FUNCTIONS = (READ_KEYED_STATE, READ_WINDOW)
 ROWS_OF_KEYS = (KEYED_STATE, WINDOW_STATE)
 DECODED = (*ROWS_OF_KEYS, TIMERS, OPERATOR_STATE)
-SURVEYED = (SIZES, HEAVIEST_KEYS, TTL_AGES)
+VERIFICATION = "verification"
+SURVEYED = (SIZES, HEAVIEST_KEYS, TTL_AGES, VERIFICATION)
 #: Tables about the whole snapshot, or a folder of several.
 OF_SNAPSHOT = frozenset({"snapshots", "master_state"})
 NAMES = ("uid", "uidHash", "operatorName", "node")
@@ -43,7 +44,7 @@ APPLIES_TO: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "timestamps": (*DECODED, STATES, HEAVIEST_KEYS, *FUNCTIONS),
         "decimals": (*DECODED, STATES, HEAVIEST_KEYS, *FUNCTIONS),
         "raw": (*DECODED, *FUNCTIONS),
-        "kryo": (*DECODED, STATES, HEAVIEST_KEYS, *FUNCTIONS),
+        "kryo": (*DECODED, STATES, HEAVIEST_KEYS, VERIFICATION, *FUNCTIONS),
         "pickle": (*DECODED, STATES, HEAVIEST_KEYS, *FUNCTIONS),
         "top": (HEAVIEST_KEYS,),
         "memory": (*DECODED, *SURVEYED, *FUNCTIONS),
@@ -69,7 +70,7 @@ def applies(option: str, table: str) -> bool:
     """Whether a table honours an option, by its name in Spark."""
     if option in NAMES:
         return table not in OF_SNAPSHOT
-    if option == "allowOutside":
+    if option in ("allowOutside", "checksums"):
         return table != "snapshots"
     if option == "table":
         return table not in FUNCTIONS

@@ -66,6 +66,7 @@ class TableRequest:
     kryo: int | None = None
     decode: DecodeOptions = field(default_factory=DecodeOptions)
     allow_outside: bool = False
+    checksums: str = "ignore"
     batch_rows: int = DEFAULT_BATCH_ROWS
     memory: int = DEFAULT_MEMORY
     entries: EntriesRequest | None = None

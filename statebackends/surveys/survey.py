@@ -90,7 +90,7 @@ class SurveyTable:
     @classmethod
     def of(cls, request: TableRequest, plan: Plan, schema: pa.Schema) -> SurveyTable:
         """Of the operator that the request names, or of all; errors name what is there."""
-        savepoint = Savepoint.open(request.path, allow_outside=request.allow_outside)
+        savepoint = Savepoint.open(request.path, allow_outside=request.allow_outside, checksums=request.checksums)
         request = request.of_version(savepoint.metadata.version)
         operators = savepoint.operators
         if is_named(request):

@@ -6,7 +6,8 @@ timers                key groups, keys, namespaces                              
 operator_state        every element                                                 elements        in the file
 raw_..., channels     that the bytes are there: only their owner can read them      pieces          in the file
 coordinator_state     nothing: it is in ``_metadata``                               1               its length
-files                 files that handles name are there, as long as they were       files, parts    of the handles
+files                 files that handles name are there, as long as they were;      files, parts    of the handles
+                      those that this package wrote are what it wrote
 
 ``status`` is ok, warning (worth a look, but nothing that cannot be) or error; ``note`` says what was found and what
 nobody but the user's code can check. An error does not hide what else there is: key groups are halved until the
@@ -33,6 +34,7 @@ from pyspark_savepoint.formats.metadata.keyed_handles import (
     ChangelogStateHandleStreamImpl,
     KeyGroupsStateHandle,
 )
+from pyspark_savepoint.formats.metadata.manifest import BLOCK, Manifest
 from pyspark_savepoint.formats.metadata.state_handles import Mode
 from pyspark_savepoint.formats.metadata.stream_handles import (
     UNKNOWN_SIZE,
@@ -409,7 +411,17 @@ def _files(savepoint: Savepoint, operator: OperatorState, request: TableRequest,
     for low in range(0, len(files), FILES_AT_ONCE):
         some = files[low : low + FILES_AT_ONCE]
         sized = tuple(handle for handle in some if handle not in changes)
-        yield Files(Surveyed.of(operator), savepoint.location, sized, tuple(each for each in some if each in changes))
+        location = replace(savepoint.location, checksums=_checksums(savepoint, some), checksums_required=False)
+        yield Files(Surveyed.of(operator), location, sized, tuple(each for each in some if each in changes))
+
+
+def _checksums(savepoint: Savepoint, handles: Sequence[StreamStateHandle]) -> Manifest | None:
+    """The checksums of some files; None where the snapshot has none of any."""
+    known = savepoint.metadata.checksums
+    if known is None:
+        return None
+    names = (handle.relative_path for handle in handles if isinstance(handle, RelativeFileStateHandle))
+    return {name: known[name] for name in names if name in known}
 
 
 def _is_file(handle: StreamStateHandle) -> bool:
@@ -439,9 +451,10 @@ class Files:
     def rows(self, request: TableRequest) -> Iterator[Row]:
         """One row for all that are as they should be, and one for each that is not."""
         count = size = 0
+        buffer = bytearray(BLOCK)
         for handle in (*self.sized, *self.changes):
             try:
-                longer = self._longer(handle)
+                longer = self._longer(handle, buffer)
             except SavepointError as error:
                 yield self.operator.row(table="files", kind="FILE", status=ERROR, note=str(error))
                 continue
@@ -449,16 +462,23 @@ class Files:
             if longer:
                 yield self.operator.row(table="files", kind="FILE", status=WARNING, note=longer)
         if count:
-            yield self.operator.row(table="files", kind="FILE", status=OK, entries=count, bytes=size)
+            known = self.location.checksums
+            note = None if known is None else f"{len(known)} of these files have checksums, which were verified"
+            yield self.operator.row(table="files", kind="FILE", status=OK, entries=count, bytes=size, note=note)
 
-    def _longer(self, handle: StreamStateHandle) -> str | None:
-        """Open a file, which must be there and long enough; a text where it is longer than it was."""
+    def _longer(self, handle: StreamStateHandle, buffer: bytearray) -> str | None:
+        """Open a file, which must be there and long enough, and read it whole where it has checksums; a text where it
+        is longer than it was.
+        """
         location = self.location.resolve(handle, self.operator.label)
         if not isinstance(location, FileLocation):
             return None
         if handle in self.changes:
             location = replace(location, size=UNKNOWN_SIZE)
         with location.open() as opened:
+            if location.checksums is not None:
+                for start in range(0, opened.size, BLOCK):
+                    opened.read_into(start, memoryview(buffer)[: opened.size - start])
             if location.segment or location.size < 0 or opened.size == location.size:
                 return None
             return f"{opened.path} has {opened.size} bytes, {location.size} were written"

@@ -108,6 +108,8 @@ def check_job(job: str, flink_version: str, savepoint_of: SavepointOf, folder: P
         except SavepointError as error:
             refused.append(f"{part}: {error}")
 
+    # Behind what Flink reads of the metadata stand checksums, which it passes over.
+    assert Savepoint.open(str(new), checksums="require").metadata.checksums
     backend = "rocksdb" if job == "keys" else "hashmap"
     found = restore(flink_version, job, new, folder / "restored", backend=backend)
 

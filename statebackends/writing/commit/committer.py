@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from pyspark_savepoint.formats.errors import ConcurrentWriteError, SavepointError
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, read_metadata, write_metadata
+from pyspark_savepoint.formats.metadata.manifest import with_manifest
 from pyspark_savepoint.formats.snapshot import changes
 from pyspark_savepoint.formats.snapshot.publication import (
     fingerprint,
@@ -40,7 +41,7 @@ def commit(plan: WritePlan, outputs: Sequence[TaskOutput]) -> None:
         seen = _base(plan)
         base = _rewritten(plan, seen)
         metadata = _with_operator(plan, base, _operator(plan, base, outputs))
-        _publish(plan, metadata)
+        _publish(plan, base, metadata)
         published = True
     except SavepointError as error:
         raise error.with_facts(operator=plan.label) from None
@@ -126,11 +127,12 @@ def _with_operator(plan: WritePlan, base: CheckpointMetadata | None, operator: O
     return changes.assemble(list(by_id.values()), [base], plan.metadata_version)
 
 
-def _publish(plan: WritePlan, metadata: CheckpointMetadata) -> None:
+def _publish(plan: WritePlan, base: CheckpointMetadata | None, metadata: CheckpointMetadata) -> None:
     staging = plan.staging
     staging.adopt(sorted(name for name in relative_files(metadata) if name.startswith(staging.token)))
     data = write_metadata(metadata)
     if staging.part:
         staging.filesystem.publish(posixpath.join(staging.pending, staging.part), data)
-    else:
-        publish_metadata(staging, data, plan.seen)
+        return
+    kept = base.checksums if base is not None else None
+    publish_metadata(staging, with_manifest(data, staging.checksums(relative_files(metadata), kept)), plan.seen)

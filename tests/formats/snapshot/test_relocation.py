@@ -85,7 +85,7 @@ def test_a_checkpoint_that_is_copied_stands_alone(tmp_path: Path, corpus: Path) 
     target = tmp_path / "new"
     target.mkdir()
     for copy in relocation.copies.values():
-        assert copy.run(LocalFileSystem(), str(target)) == copy.size
+        assert copy.run(lambda name: LocalFileSystem().open_output(str(target / name))) == copy.size
     moved = snapshot_of(assemble(operators, [base.metadata], base.metadata.version), target)
 
     assert digests(tmp_path / "checkpoints") == before
@@ -127,7 +127,7 @@ def test_a_segment_of_a_merged_file_becomes_a_file(tmp_path: Path) -> None:
     (copy,) = relocation.copies.values()
     out = tmp_path / "out"
     out.mkdir()
-    copy.run(LocalFileSystem(), str(out))
+    copy.run(lambda name: LocalFileSystem().open_output(str(out / name)))
     assert (out / "t-0").read_bytes() == b"\x00def"
 
     pointed = referenced(base, base.operators[0], str(tmp_path)).subtasks[0].managed_operator_state
@@ -145,7 +145,7 @@ def test_a_copy_that_fails_leaves_nothing(tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
     with pytest.raises(ValueError, match="shorter than its handle says"):
-        copy.run(LocalFileSystem(), str(out))
+        copy.run(lambda name: LocalFileSystem().open_output(str(out / name)))
     assert os.listdir(out) == []
 
 
@@ -289,7 +289,7 @@ def copy_all(base: Savepoint, out: Path) -> None:
     for operator in base.operators:
         relocation.copied(base, operator)
     for copy in relocation.copies.values():
-        copy.run(LocalFileSystem(), str(out))
+        copy.run(lambda name: LocalFileSystem().open_output(str(out / name)))
 
 
 def test_raw_state_may_be_text_and_other_state_may_not(home: Path) -> None:

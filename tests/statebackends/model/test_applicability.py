@@ -22,7 +22,10 @@ LAB, SQL, PYTHON = (
 )
 OPTIONS = [name for name, found in named(SavepointReadOptions) if found.metadata["doc"]]
 #: What selects the table itself, and what no small file can show: a bound of memory, files elsewhere, stores.
-NOT_SHOWN = {"path", "table", "memory", "allowOutside", "storageOptions", "node", "executionPlan", "streamGraphHasher"}
+NOT_SHOWN = {
+    "path", "table", "memory", "allowOutside", "checksums", "storageOptions", "node", "executionPlan",
+    "streamGraphHasher",
+}  # fmt: skip
 
 ACCOUNTS, WINDOWS, STRINGS = {"uid": "accounts"}, {"uid": "orders-per-minute"}, {"uid": "kv-string"}
 UNION = {"uid": "warehouse-export", "state": "exported_until"}
@@ -60,6 +63,10 @@ SHOWN: dict[tuple[str, str], Case] = {
     ("sizes", "state"): (SHOP, ACCOUNTS),
     ("heaviest_keys", "state"): (SHOP, ACCOUNTS),
     ("ttl_ages", "state"): (SHOP, ACCOUNTS),
+    ("verification", "state"): (SHOP, ACCOUNTS),
+    ("verification", "parallelism"): (SHOP, ACCOUNTS, "4"),
+    ("verification", "keyGroups"): (SHOP, ACCOUNTS),
+    ("verification", "batchSize"): (SHOP, ACCOUNTS),
     ("keyed_state", "flatten"): (SHOP, {**ACCOUNTS, "state": "recent_amounts"}),
     ("window_state", "flatten"): (LAB, {"uid": "window-tumbling-process"}),
     ("keyed_state", "parallelism"): (SHOP, ACCOUNTS),

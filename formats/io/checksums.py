@@ -1,0 +1,109 @@
+"""Checksums of files of state: taken while they are written, held against what is read.
+
+What a task reads of a file is checked block by block, without reading the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import xxhash
+
+from pyspark_savepoint.formats.errors import CorruptStateError
+from pyspark_savepoint.formats.io.snapshot_files import InputFile, OutputFile
+from pyspark_savepoint.formats.metadata.manifest import BLOCK, FileChecksums
+
+
+class ChecksummedOutput:
+    """A new file whose checksums are handed on when it is closed."""
+
+    def __init__(self, file: OutputFile, done: Callable[[FileChecksums], None]) -> None:
+        self._file = file
+        self._done = done
+        self._whole = xxhash.xxh3_128()
+        self._block = xxhash.xxh3_64()
+        self._blocks = bytearray()
+        self.path = file.path
+        self.size = 0
+
+    def write(self, buffer: Any) -> None:
+        """All bytes of a buffer."""
+        self._file.write(buffer)
+        rest = memoryview(buffer).cast("B")
+        self._whole.update(rest)
+        while rest:
+            part = rest[: BLOCK - self.size % BLOCK]
+            self._block.update(part)
+            self.size += len(part)
+            rest = rest[len(part) :]
+            if self.size % BLOCK == 0:
+                self._end_block()
+
+    def _end_block(self) -> None:
+        self._blocks += self._block.digest()
+        self._block.reset()
+
+    def close(self) -> None:
+        """Make the file last, then hand on its checksums."""
+        self._file.close()
+        if self.size % BLOCK:
+            self._end_block()
+        self._done(FileChecksums(self.size, self._whole.digest(), bytes(self._blocks)))
+
+    def abort(self) -> None:
+        """Leave nothing; harmless where the file was closed or aborted already."""
+        self._file.abort()
+
+
+class CheckedInput:
+    """An open file, read by whole blocks that are held against their checksums."""
+
+    def __init__(self, file: InputFile, checksums: FileChecksums) -> None:
+        self._file = file
+        self._checksums = checksums
+        self.path = file.path
+        self.size = file.size
+        self._number = -1
+        self._last = memoryview(b"")
+        if file.size != checksums.size:
+            file.close()
+            raise damaged(self.path, None, f"{checksums.size} bytes", f"{file.size} bytes")
+
+    def read_into(self, start: int, buffer: Any) -> None:
+        """Fill the whole writable buffer with the bytes from ``start`` on."""
+        target = memoryview(buffer).cast("B")
+        done = 0
+        while done < len(target):
+            number, at = divmod(start + done, BLOCK)
+            part = self._block(number)[at : at + len(target) - done]
+            target[done : done + len(part)] = part
+            done += len(part)
+
+    def _block(self, number: int) -> memoryview:
+        if number != self._number:
+            start = number * BLOCK
+            data = memoryview(bytearray(min(BLOCK, self.size - start)))
+            self._file.read_into(start, data)
+            expected, found = self._checksums.block(number), xxhash.xxh3_64_digest(data)
+            if found != expected:
+                raise damaged(self.path, start, f"checksum {expected.hex()} of {len(data)} bytes", found.hex())
+            self._number, self._last = number, data
+        return self._last
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def damaged(path: str, offset: int | None, expected: str, found: str) -> CorruptStateError:
+    """A file is not what was written."""
+    return CorruptStateError(
+        "a file of the savepoint is not what was written: its checksum is another",
+        path=path,
+        offset=offset,
+        expected=expected,
+        found=found,
+        remedy="the file was damaged or replaced: take it from its origin again; option('checksums', 'ignore') reads "
+        "what is there",
+    )

@@ -1,0 +1,102 @@
+"""The checksums of a savepoint's files, behind what Flink reads of ``_metadata``.
+
+    _metadata := what Flink reads    JSON  u32 length of the JSON  u64 XXH3-64 of the JSON  u64 MAGIC      big-endian
+    JSON      := {"version": 1, "metadata": XXH3-128 of what Flink reads,
+                  "files": {name: {"size": bytes, "xxh3_128": of the whole file, "blocks": XXH3-64 of each 4 MiB}}}
+
+Flink stops behind the metadata, and deletes one file: a file beside it would stay behind, and Flink calls a savepoint
+whose folder is not empty one that it could not dispose of. So the checksums appear with the metadata that they belong
+to, at once, and never belong to another. Checksums are in hex; they find damage, not
+forgery: whoever can change a file can change its checksums. A later version adds keys, or has another magic number.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import xxhash
+
+from pyspark_savepoint.formats.errors import CorruptStateError
+
+MAGIC = b"SPchksm1"
+TAIL = 4 + 8 + len(MAGIC)
+#: A file has one checksum as a whole, and one for every block of so many bytes.
+BLOCK = 4 << 20
+DIGEST_BYTES, BLOCK_DIGEST_BYTES = 16, 8
+
+
+@dataclass(frozen=True, slots=True)
+class FileChecksums:
+    """XXH3-128 of a whole file, and XXH3-64 of its blocks, one behind the other, all big-endian."""
+
+    size: int
+    digest: bytes
+    blocks: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        wanted = -(-self.size // BLOCK) * BLOCK_DIGEST_BYTES
+        if self.size < 0 or len(self.digest) != DIGEST_BYTES or len(self.blocks) != wanted:
+            raise ValueError(f"checksums of {len(self.digest)} and {len(self.blocks)} bytes for {self.size} bytes")
+
+    def to_bytes(self) -> bytes:
+        """Size, checksum of the file, those of its blocks."""
+        return self.size.to_bytes(8, "big") + self.digest + self.blocks
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> FileChecksums:
+        """The mirror of :meth:`to_bytes`."""
+        return cls(int.from_bytes(data[:8], "big"), data[8 : 8 + DIGEST_BYTES], data[8 + DIGEST_BYTES :])
+
+    def block(self, number: int) -> bytes:
+        """The checksum of a block."""
+        return self.blocks[number * BLOCK_DIGEST_BYTES : (number + 1) * BLOCK_DIGEST_BYTES]
+
+
+Manifest = Mapping[str, FileChecksums]
+
+
+def with_manifest(metadata: bytes, files: Manifest) -> bytes:
+    """The bytes of ``_metadata`` with the checksums of files, and its own."""
+    described = {
+        name: {"size": one.size, "xxh3_128": one.digest.hex(), "blocks": one.blocks.hex()}
+        for name, one in sorted(files.items())
+    }
+    content = {"version": 1, "metadata": xxhash.xxh3_128_hexdigest(metadata), "files": described}
+    text = json.dumps(content, separators=(",", ":")).encode()
+    return b"".join([metadata, text, len(text).to_bytes(4, "big"), xxhash.xxh3_64_digest(text), MAGIC])
+
+
+def split_manifest(data: memoryview, path: str | None) -> tuple[memoryview, Manifest | None]:
+    """What Flink reads of ``_metadata``, checked, and the checksums of files; None where there are none."""
+    if len(data) < TAIL or bytes(data[-len(MAGIC) :]) != MAGIC:
+        return data, None
+    end = len(data) - TAIL
+    length = int.from_bytes(data[end : end + 4], "big")
+    text = data[max(0, end - length) : end]
+    metadata = data[: max(0, end - length)]
+    found = _parsed(bytes(text)) if xxhash.xxh3_64_digest(text) == bytes(data[end + 4 : end + 12]) else None
+    if found is None or xxhash.xxh3_128_hexdigest(metadata) != found[0]:
+        raise CorruptStateError(
+            "the metadata of the savepoint is not what was written: its checksum is another",
+            path=path,
+            remedy="the file was damaged: take it from its origin again",
+        )
+    return metadata, found[1]
+
+
+def _parsed(text: bytes) -> tuple[str, Manifest] | None:
+    """The checksum of the metadata and those of files; None where the text is not what this module writes."""
+    try:
+        content = json.loads(text)
+        return str(content["metadata"]), {str(name): _file(one) for name, one in content["files"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+        return None
+
+
+def _file(described: Any) -> FileChecksums:
+    return FileChecksums(
+        int(described["size"]), bytes.fromhex(described["xxh3_128"]), bytes.fromhex(described["blocks"])
+    )
