@@ -58,7 +58,6 @@ class AvroNull:
         return "AVRO<null>"
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """VOID."""
         return pa.null()
 
     def layout(self, layout: Layout) -> int:
@@ -88,7 +87,6 @@ class AvroBytes:
         return "AVRO<string>" if self.text else "AVRO<bytes>" if self.size is None else f"AVRO<fixed({self.size})>"
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """STRING or BINARY."""
         return pa.string() if self.text else pa.binary()
 
     def layout(self, layout: Layout) -> int:
@@ -128,7 +126,6 @@ class AvroBytes:
         return lengths
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """The mirror of :meth:`decode`."""
         from pyspark_savepoint.formats.kernels import fixed
 
         offsets, data = binary_parts(column)
@@ -212,11 +209,9 @@ class AvroEnum:
         return f"AVRO<enum({', '.join(self.symbols)})>"
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """STRING."""
         return pa.string()
 
     def layout(self, layout: Layout) -> int:
-        """Four bytes."""
         from pyspark_savepoint.formats.kernels import skip
 
         return layout.add(skip.FIXED, 4)
@@ -236,11 +231,9 @@ class AvroEnum:
         return index
 
     def sizes(self, column: pa.Array) -> Longs:
-        """Four bytes."""
         return np.full(len(self._index(column)), 4, np.int64)
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """The mirror of :meth:`decode`."""
         write_numbers(self._index(column).astype(np.int32), at)
 
 
@@ -302,7 +295,6 @@ class AvroTime:
         return seconds_to_micros(at, values // units, values % units * (NANOS_PER_SECOND // units), valid)
 
     def sizes(self, column: pa.Array) -> Longs:
-        """Four or eight bytes."""
         return np.full(len(self._numbers(column)), self.width, np.int64)
 
     def _numbers(self, column: pa.Array) -> Longs:
@@ -324,6 +316,5 @@ class AvroTime:
         return values
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """The mirror of :meth:`decode`."""
         values = self._numbers(column)
         write_numbers(values.astype(np.int32) if self.width == 4 else values, at)

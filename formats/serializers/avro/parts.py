@@ -80,7 +80,6 @@ class AvroOpaque:
         return f"AVRO<{self.name}>"
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """BINARY: the bytes as they are."""
         return pa.binary()
 
     def layout(self, layout: Layout) -> int:
@@ -174,7 +173,6 @@ class AvroUnion:
         return sizes
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """The mirror of :meth:`decode`."""
         chosen, parts = self._chosen(column)
         write_numbers(chosen.astype(np.int32), at)
         for (i, member), part in zip(self.values, parts, strict=True):
@@ -199,7 +197,6 @@ class AvroBlocks:
         return (AvroBytes(text=True), self.item) if self.keyed else (self.item,)
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """ARRAY or MAP."""
         item = self.item.arrow_type(options)
         return pa.map_(pa.string(), item) if self.keyed else pa.list_(pa.field("element", item))
 
@@ -281,7 +278,6 @@ class AvroBlocks:
         return sizes + 1
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """The mirror of :meth:`decode`."""
         from pyspark_savepoint.formats.kernels import varints
 
         counts, columns = self._items(column)

@@ -60,7 +60,6 @@ class AvroSerializer(TypeSerializer):
         return kind(AVRO, 3, runtime_class, schema, full_name, part)
 
     def write_payload(self, view: DataOutputView) -> None:
-        """The mirror of :meth:`read_snapshot`."""
         write = view.write_utf if self.snapshot_version < 3 else view.write_string_value
         if self.snapshot_version > 1:
             write(self.runtime_class)
@@ -68,27 +67,21 @@ class AvroSerializer(TypeSerializer):
 
     @property
     def flink_type(self) -> str:
-        """AVRO<com.shop.Order>."""
         return f"AVRO<{self.name}>"
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """As the schema says."""
         return self.part.arrow_type(options)
 
     def layout(self, layout: Layout) -> int:
-        """As the schema says."""
         return self.part.layout(layout)
 
     def decode(self, at: Cursors) -> pa.Array:
-        """As the schema says."""
         return self.part.decode(at)
 
     def sizes(self, column: pa.Array) -> Longs:
-        """As the schema says."""
         return self.part.sizes(column)
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """As the schema says."""
         self.part.encode(column, at)
 
 
@@ -104,7 +97,6 @@ class OpaqueAvroSerializer(AvroSerializer):
         return recursion(self.part)
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """BINARY: the bytes as they are."""
         return pa.binary()
 
 

@@ -257,7 +257,6 @@ class StringValueArraySerializer(SimpleSerializer):
         return sizes
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """The mirror of :meth:`decode`."""
         counts, items = list_parts(column)
         write_numbers(counts.astype(np.int32), at)
         write_numbers(self._block_sizes(column).astype(np.int32), at)
@@ -272,7 +271,6 @@ class NullValueArraySerializer(SimpleSerializer):
     flink_type: ClassVar[str] = "VALUE_ARRAY<NULL_VALUE>"
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """A list of VOID."""
         return list_of(pa.null())
 
     def layout(self, layout: Layout) -> int:
@@ -281,7 +279,6 @@ class NullValueArraySerializer(SimpleSerializer):
         return layout.add(skip.FIXED, 4)
 
     def decode(self, at: Cursors) -> pa.Array:
-        """One count a row."""
         from pyspark_savepoint.formats.kernels import skip
 
         counts = bounded_counts(self, "nulls", at, lambda room: np.full_like(room, skip.MAX_EMPTY))
@@ -293,5 +290,4 @@ class NullValueArraySerializer(SimpleSerializer):
         return np.full(len(column), 4, np.int64)
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """One count a row."""
         write_numbers(list_parts(column)[0].astype(np.int32), at)

@@ -90,7 +90,6 @@ class BytesSerializer(SimpleSerializer):
         return layout.add(skip.BLOCK, 1)
 
     def decode(self, at: Cursors) -> pa.Array:
-        """One block a row."""
         column = read_blocks(at, bounded_counts(self, "bytes", at, lambda room: room))
         return decode_pyflink(column) if self._pickled(at.options) else column
 
@@ -100,7 +99,6 @@ class BytesSerializer(SimpleSerializer):
         return block_sizes(column) + 4
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """One block a row."""
         write_numbers(block_sizes(column).astype(np.int32), at)
         write_blocks(column, at)
 
@@ -121,7 +119,6 @@ class VariantSerializer(SimpleSerializer):
     flink_type: ClassVar[str] = "VARIANT"
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """Two BINARY."""
         return VARIANT
 
     def layout(self, layout: Layout) -> int:
@@ -131,7 +128,6 @@ class VariantSerializer(SimpleSerializer):
         return layout.add(skip.EXTENT, 1)
 
     def decode(self, at: Cursors) -> pa.Array:
-        """One variant a row."""
         sizes = bounded_counts(self, "bytes of a value", at, lambda room: room - 4)
         others = read_numbers(at, "read_i32", np.int32, "the bytes of metadata").astype(np.int64)
         wrong = np.flatnonzero((others < 0) | (sizes + others > at.end - at.position))
@@ -148,7 +144,6 @@ class VariantSerializer(SimpleSerializer):
         return sizes
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """One variant a row."""
         parts = [column.field(0), column.field(1)]
         for part in parts:
             write_numbers(block_sizes(part).astype(np.int32), at)

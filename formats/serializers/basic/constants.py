@@ -84,7 +84,6 @@ class ConstantSerializer(FixedWidthSerializer):
         return self.constant.length
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """VOID."""
         return pa.null()
 
     def decode(self, at: Cursors) -> pa.Array:
@@ -103,5 +102,4 @@ class ConstantSerializer(FixedWidthSerializer):
             write_numbers(np.zeros(len(column), np.int8), at)
 
     def java_hash(self, column: pa.Array) -> Ints:
-        """The same for all rows."""
         return np.full(len(column), self.constant.java_hash, np.int32)

@@ -54,7 +54,6 @@ class EnumSerializer(TypeSerializer):
         return cls(name, version, enum_class, tuple(_read_constant(view) for _ in range(count)))
 
     def write_payload(self, view: DataOutputView) -> None:
-        """The mirror of :meth:`read_snapshot`."""
         view.write_utf(self.enum_class)
         view.write_i32(len(self.constants))
         for constant in self.constants:
@@ -62,7 +61,6 @@ class EnumSerializer(TypeSerializer):
 
     @property
     def flink_type(self) -> str:
-        """ENUM<com.shop.Color>(RED, GREEN)."""
         return f"ENUM<{self.enum_class}>({', '.join(map(quoted, self.constants))})"
 
     @classmethod
@@ -103,12 +101,10 @@ class EnumSerializer(TypeSerializer):
         return pa.array(self.constants, pa.string()).take(pa.array(index))
 
     def sizes(self, column: pa.Array) -> Longs:
-        """The same for all rows."""
         refuse_nulls(column, self.flink_type)
         return np.full(len(column), 4, np.int64)
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """One number a row."""
         index = pc.index_in(column, value_set=pa.array(self.constants, pa.string()))
         if index.null_count:
             constant = column[index.is_null().index(True).as_py()].as_py()
@@ -141,7 +137,6 @@ class ScalaEnumSerializer(EnumSerializer):
         return cls(name, version, enum_class, constants, ids)
 
     def write_payload(self, view: DataOutputView) -> None:
-        """The mirror of :meth:`read_snapshot`."""
         view.write_utf(self.enum_class)
         view.write_i32(len(self.constants))
         for constant, number in zip(self.constants, self.ids, strict=True):

@@ -271,7 +271,6 @@ class BigNumberSerializer(SimpleSerializer):
         return layout.add(skip.BIG_INTEGER, int(self.scaled))
 
     def decode(self, at: Cursors) -> pa.Array:
-        """One number a row."""
         numbers = Numbers.read(at, self.scaled, f"a value of {self.flink_type}")
         kind = self.arrow_type(at.options)
         return numbers.decimals(kind) if pa.types.is_decimal(kind) else numbers.texts().cast(kind)
@@ -285,7 +284,6 @@ class BigNumberSerializer(SimpleSerializer):
         return np.diff(self._spell(column)[0])
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """One number a row."""
         from pyspark_savepoint.formats.kernels import bigs, fixed
 
         if pa.types.is_decimal(column.type):

@@ -126,7 +126,6 @@ class LocalDateSerializer(FixedWidthSerializer):
 
     @property
     def flink_type(self) -> str:
-        """LOCAL_DATE."""
         return "LOCAL_DATE"
 
     @property
@@ -138,7 +137,6 @@ class LocalDateSerializer(FixedWidthSerializer):
         return DATE_PARTS if options.timestamps == "raw" else pa.date32()
 
     def decode(self, at: Cursors) -> pa.Array:
-        """One date a row."""
         start = at.at(at.position.copy(), at.end)
         dates, valid = _read_dates(at, self.flink_type)
         if at.options.timestamps == "raw":
@@ -148,7 +146,6 @@ class LocalDateSerializer(FixedWidthSerializer):
         return fixed_array(pa.date32(), days.astype(np.int32), valid)
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """One date a row."""
         _write_dates(*self._dates(column), at)
 
     def _dates(self, column: pa.Array) -> tuple[Dates, Flags]:
@@ -171,7 +168,6 @@ class LocalTimeSerializer(FixedWidthSerializer):
 
     @property
     def flink_type(self) -> str:
-        """LOCAL_TIME."""
         return "LOCAL_TIME"
 
     @property
@@ -183,11 +179,9 @@ class LocalTimeSerializer(FixedWidthSerializer):
         return pa.time64("ns") if options.times else pa.int64()
 
     def decode(self, at: Cursors) -> pa.Array:
-        """One time a row."""
         return fixed_array(self.arrow_type(at.options), *_read_times(at, self.flink_type))
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """One time a row."""
         valid = valid_rows(column)
         nanos = np.where(valid, fixed_values(column, np.int64), 0)
         _refuse_nanos(nanos, valid, column)
@@ -205,7 +199,6 @@ class LocalDateTimeSerializer(FixedWidthSerializer):
 
     @property
     def flink_type(self) -> str:
-        """LOCAL_DATE_TIME."""
         return "LOCAL_DATE_TIME"
 
     @property
@@ -217,7 +210,6 @@ class LocalDateTimeSerializer(FixedWidthSerializer):
         return DATE_TIME_PARTS if options.timestamps == "raw" else TIMESTAMP_NTZ
 
     def decode(self, at: Cursors) -> pa.Array:
-        """One date and time a row."""
         start = at.at(at.position.copy(), at.end)
         dates, valid = _read_dates(at, self.flink_type)
         nanos, timed = _read_times(at, self.flink_type)
@@ -228,7 +220,6 @@ class LocalDateTimeSerializer(FixedWidthSerializer):
         return timestamps(days_to_micros(start, days_of_dates(*dates), nanos, valid), valid, TIMESTAMP_NTZ)
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """One date and time a row."""
         dates, nanos, valid = self._parts(column)
         _refuse_nanos(nanos, valid, column)
         _write_dates(dates, valid, at)

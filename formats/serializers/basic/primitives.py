@@ -49,7 +49,6 @@ class SimpleSerializer(TypeSerializer):
         return cls(name, version, reader.view.read_utf("a serializer class") if version == 2 else "")
 
     def write_payload(self, view: DataOutputView) -> None:
-        """The mirror of :meth:`read_snapshot`."""
         if self.snapshot_version == 2:
             view.write_utf(self.serializer_class)
 
@@ -181,7 +180,6 @@ class NumberSerializer(SimpleSerializer):
         return layout.add(skip.FIXED, self.length)
 
     def decode(self, at: Cursors) -> pa.Array:
-        """One number a row."""
         values = read_numbers(at, self.kind.kernel, self.kind.dtype, self.flink_type)
         return bool_array(values) if values.dtype == np.bool_ else fixed_array(self.kind.arrow, values)
 
@@ -191,7 +189,6 @@ class NumberSerializer(SimpleSerializer):
         return fixed_values(column, self.kind.dtype)
 
     def sizes(self, column: pa.Array) -> Longs:
-        """The same for all rows."""
         refuse_nulls(column, self.flink_type)
         return np.full(len(column), self.length, np.int64)
 

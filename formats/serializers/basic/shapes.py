@@ -69,23 +69,18 @@ class Shaped(TypeSerializer):
         """What a value is made of."""
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """As the shape says."""
         return self.shape.arrow_type(options)
 
     def layout(self, layout: Layout) -> int:
-        """As the shape says."""
         return self.shape.layout(layout)
 
     def decode(self, at: Cursors) -> pa.Array:
-        """As the shape says."""
         return self.shape.decode(at)
 
     def sizes(self, column: pa.Array) -> Longs:
-        """As the shape says."""
         return self.shape.sizes(column)
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """As the shape says."""
         self.shape.encode(column, at)
 
 
@@ -173,7 +168,6 @@ class Repeated:
         return total
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """The mirror of :meth:`decode`."""
         counts, items = list_parts(column)
         write_numbers(counts.astype(np.int32), at)
         encode_elements([self.part], [items], at, counts)
@@ -236,7 +230,6 @@ class MapEntries:
         return total
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """The mirror of :meth:`decode`."""
         counts, keys, values = map_parts(column)
         write_numbers(counts.astype(np.int32), at)
         encode_elements([self.key, self.value], [keys, values], at, counts)
@@ -289,7 +282,6 @@ class Flagged:
         return sizes
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """The mirror of :meth:`decode`."""
         valid = valid_rows(column)
         write_numbers((valid != bool(self.null_flag)).astype(np.int8), at)
         present = at.select(valid)
@@ -348,7 +340,6 @@ class Choice:
         return sizes
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """The mirror of :meth:`decode`."""
         choices = self._chosen(column)
         tags = np.zeros(len(column), np.int8)
         for tag, chosen in zip(self.tags, choices, strict=True):

@@ -68,7 +68,6 @@ class _TextSerializer(SimpleSerializer):
     """What strings and characters share: a column of utf8, Java's hash of its UTF-16 units."""
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """utf8."""
         return pa.string()
 
     def java_hash(self, column: pa.Array) -> Ints:
@@ -101,7 +100,6 @@ class StringSerializer(_TextSerializer):
         return layout.add(skip.STRING, self._extra)
 
     def decode(self, at: Cursors) -> pa.Array:
-        """One string a row."""
         from pyspark_savepoint.formats.kernels import strings
 
         offsets = np.zeros(len(at) + 1, np.int32)
@@ -146,7 +144,6 @@ class StringSerializer(_TextSerializer):
         return self._measure(column)[1]
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """One string a row."""
         from pyspark_savepoint.formats.kernels import strings
 
         units, _, valid = self._measure(column)
@@ -199,7 +196,6 @@ class CharSerializer(_TextSerializer):
         return layout.add(skip.FIXED, 2)
 
     def decode(self, at: Cursors) -> pa.Array:
-        """One character a row."""
         start = at.position.copy()
         column, row = characters(read_numbers(at, "read_i16", np.uint16, self.flink_type))
         if row >= 0:
@@ -207,10 +203,8 @@ class CharSerializer(_TextSerializer):
         return column
 
     def sizes(self, column: pa.Array) -> Longs:
-        """The same for all rows."""
         refuse_nulls(column, self.flink_type)
         return np.full(len(column), 2, np.int64)
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """One character a row."""
         write_numbers(code_units(column), at)

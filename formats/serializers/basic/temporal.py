@@ -76,7 +76,6 @@ class DateSerializer(FixedWidthSerializer):
         return pa.int64() if plain else TIMESTAMP
 
     def decode(self, at: Cursors) -> pa.Array:
-        """One moment a row."""
         start = at.at(at.position.copy(), at.end)
         millis = read_numbers(at, "read_i64", np.int64, self.flink_type)
         valid = millis != NULL
@@ -85,7 +84,6 @@ class DateSerializer(FixedWidthSerializer):
         return fixed_array(pa.int64(), millis, valid)
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """One moment a row."""
         millis, valid = millis_of(column, self.flink_type)
         write_numbers(np.where(valid, millis, NULL), at)
 
@@ -113,7 +111,6 @@ class MomentSerializer(FixedWidthSerializer):
         return MOMENT if options.timestamps == "raw" else TIMESTAMP
 
     def decode(self, at: Cursors) -> pa.Array:
-        """One moment a row."""
         start = at.at(at.position.copy(), at.end)
         first = read_numbers(at, "read_i64", np.int64, self.flink_type)
         nanos = read_numbers(at, "read_i32", np.int32, self.flink_type)

@@ -64,7 +64,6 @@ DATA_VIEW = "org.apache.flink.table.dataview."
 
 
 def hash_list(element: TypeSerializer, column: pa.Array) -> Ints:
-    """``List.hashCode``."""
     counts, items = list_parts(column)
     return mask_hashes(hash_in_order(element.java_hash(items), counts), column)
 
@@ -88,12 +87,10 @@ class ListSerializer(ShapedSerializer):
 
     @property
     def element(self) -> TypeSerializer:
-        """The serializer of the elements."""
         return self.nested[0]
 
     @property
     def flink_type(self) -> str:
-        """LIST<T>."""
         return f"LIST<{self.element.flink_type}>"
 
     @property
@@ -102,7 +99,6 @@ class ListSerializer(ShapedSerializer):
         return Repeated(self.element)
 
     def java_hash(self, column: pa.Array) -> Ints:
-        """``List.hashCode``."""
         return hash_list(self.element, column)
 
     @classmethod
@@ -118,12 +114,10 @@ class SetSerializer(ShapedSerializer):
 
     @property
     def element(self) -> TypeSerializer:
-        """The serializer of the elements."""
         return self.nested[0]
 
     @property
     def flink_type(self) -> str:
-        """SET<T>."""
         return f"SET<{self.element.flink_type}>"
 
     @property
@@ -146,17 +140,14 @@ class MapSerializer(ShapedSerializer):
 
     @property
     def key(self) -> TypeSerializer:
-        """The serializer of the keys."""
         return self.nested[0]
 
     @property
     def value(self) -> TypeSerializer:
-        """The serializer of the values."""
         return self.nested[1]
 
     @property
     def flink_type(self) -> str:
-        """MAP<K, V>."""
         return f"MAP<{flink_types(self.nested)}>"
 
     @property
@@ -165,7 +156,6 @@ class MapSerializer(ShapedSerializer):
         return MapEntries(self.key, Flagged(self.value))
 
     def java_hash(self, column: pa.Array) -> Ints:
-        """``Map.hashCode``."""
         return hash_entries(self.key, self.value, column)
 
     @classmethod
@@ -183,7 +173,6 @@ class SortedMapSerializer(MapSerializer):
 
     @property
     def flink_type(self) -> str:
-        """SORTED_MAP<K, V>."""
         return f"SORTED_{super().flink_type}"
 
     @classmethod
@@ -194,7 +183,6 @@ class SortedMapSerializer(MapSerializer):
         return cls(name, version, 0, reader.nested(cls.arity), comparator)
 
     def write_payload(self, view: DataOutputView) -> None:
-        """The mirror of :meth:`read_snapshot`."""
         view.write(self.comparator)
         write_nested(self.nested, view)
 
@@ -208,7 +196,6 @@ class NullAwareMapSerializer(ShapedSerializer):
 
     @property
     def flink_type(self) -> str:
-        """NULL_AWARE_MAP<K, V>."""
         return f"NULL_AWARE_MAP<{flink_types(self.nested)}>"
 
     @property
@@ -248,12 +235,10 @@ class GenericArraySerializer(ShapedSerializer):
         return {"component_class": reader.view.read_utf("the component class of an array")}
 
     def write_outer(self, view: DataOutputView) -> None:
-        """The mirror of :meth:`read_outer`."""
         view.write_utf(self.component_class)
 
     @property
     def element(self) -> TypeSerializer:
-        """The serializer of the elements."""
         return self.nested[0]
 
     @property
@@ -318,7 +303,6 @@ class MaskedElements:
         return total
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """The mirror of :meth:`decode`."""
         from pyspark_savepoint.formats.kernels import fixed
 
         counts, items = list_parts(column)
@@ -355,18 +339,15 @@ class LinkedListSerializer(ShapedSerializer):
         return {"has_null_mask": reader.view.read_bool("has a null mask") if outer_version == 3 else known}
 
     def write_outer(self, view: DataOutputView) -> None:
-        """The mirror of :meth:`read_outer`."""
         if self.outer_version == 3:
             view.write_bool(self.has_null_mask)
 
     @property
     def element(self) -> TypeSerializer:
-        """The serializer of the elements."""
         return self.nested[0]
 
     @property
     def flink_type(self) -> str:
-        """LINKED_LIST<T>."""
         return f"LINKED_LIST<{self.element.flink_type}>"
 
     @property
@@ -375,5 +356,4 @@ class LinkedListSerializer(ShapedSerializer):
         return MaskedElements(self.element) if self.has_null_mask else Repeated(self.element)
 
     def java_hash(self, column: pa.Array) -> Ints:
-        """``List.hashCode``."""
         return hash_list(self.element, column)

@@ -84,11 +84,10 @@ class OpaqueFrame(TypeSerializer):
         return f"UNKNOWN<{self.snapshot_class.rsplit('$', 1)[0].removesuffix('Snapshot')}>"
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """BINARY: the bytes as they are."""
         return pa.binary()
 
     def decode(self, at: Cursors) -> pa.Array:
-        """Never possible: only a table that knows where a value ends can show its bytes."""
+        """Raise UndecodableStateError: the bytes do not say where a value ends."""
         raise self._refuse("decoded").with_facts(**at.origin.facts())
 
 

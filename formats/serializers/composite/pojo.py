@@ -62,7 +62,6 @@ class PojoSerializer(TypeSerializer):
         return cls(name, version, class_name, read_members(reader), read_members(reader), read_members(reader))
 
     def write_payload(self, view: DataOutputView) -> None:
-        """The mirror of :meth:`read_snapshot`."""
         view.write_utf(self.class_name)
         for members in (self.fields, self.registered, self.others):
             write_members(members, view)
@@ -234,7 +233,6 @@ class PojoSerializer(TypeSerializer):
         return sizes
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """The mirror of :meth:`decode`."""
         absent = np.flatnonzero(~valid_rows(column))
         _write_constant(bytes([NULL]), at, absent)
         for number, rows, parts in self._branches_of(column):

@@ -90,7 +90,6 @@ class RowSerializer(CompositeSerializer):
         return {"supports_row_kind": reader.view.read_bool("supports row kinds")}
 
     def write_outer(self, view: DataOutputView) -> None:
-        """The mirror of :meth:`read_outer`."""
         if self.outer_version == 4:
             view.write_bool(self.supports_row_kind)
 
@@ -173,7 +172,6 @@ class RowSerializer(CompositeSerializer):
         return sizes
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """The mirror of :meth:`decode`."""
         valid = [valid_rows(column.field(index)) for index in range(len(self.nested))]
         self._write_mask(row_kinds(self, column), valid, at)
         for index, field in enumerate(self.nested):

@@ -52,7 +52,6 @@ class FieldsSerializer(ShapedSerializer):
         return {"class_name": reader.view.read_utf("the class of a tuple")}
 
     def write_outer(self, view: DataOutputView) -> None:
-        """The mirror of :meth:`read_outer`."""
         view.write_utf(self.class_name)
 
     @property
@@ -103,7 +102,6 @@ class CaseClassSerializer(FieldsSerializer):
 
     @property
     def flink_type(self) -> str:
-        """CASE_CLASS<com.shop.Order>(_1 LONG, _2 STRING)."""
         fields = (f"{name} {field.flink_type}" for name, field in zip(self.names, self.nested, strict=True))
         return f"CASE_CLASS<{self.class_name}>({', '.join(fields)})"
 
@@ -120,7 +118,6 @@ class Tuple0Serializer(SimpleSerializer):
 
     @property
     def flink_type(self) -> str:
-        """TUPLE<>."""
         return "TUPLE<>"
 
     @property

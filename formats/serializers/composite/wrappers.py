@@ -57,7 +57,6 @@ class NullableSerializer(ShapedSerializer):
         return {"padding": reader.view.read_count("bytes of padding", each=0, limit=MAX_PADDING)}
 
     def write_outer(self, view: DataOutputView) -> None:
-        """The mirror of :meth:`read_outer`."""
         view.write_i32(self.padding)
 
     @property
@@ -94,7 +93,6 @@ class ScalaOptionSerializer(ShapedSerializer):
 
     @property
     def flink_type(self) -> str:
-        """OPTION<T>."""
         return f"OPTION<{self.nested[0].flink_type}>"
 
     @property
@@ -146,7 +144,6 @@ class ScalaTrySerializer(ShapedSerializer):
 
     @property
     def flink_type(self) -> str:
-        """TRY<T, E>."""
         return f"TRY<{flink_types(self.nested)}>"
 
     @property
@@ -168,12 +165,10 @@ class TraversableSerializer(ShapedSerializer):
         return {"builder_code": reader.view.read_utf("the builder of a Scala collection")}
 
     def write_outer(self, view: DataOutputView) -> None:
-        """The mirror of :meth:`read_outer`."""
         view.write_utf(self.builder_code)
 
     @property
     def flink_type(self) -> str:
-        """TRAVERSABLE<T>."""
         return f"TRAVERSABLE<{self.nested[0].flink_type}>"
 
     @property
@@ -192,7 +187,6 @@ class UnionSerializer(ShapedSerializer):
 
     @property
     def flink_type(self) -> str:
-        """UNION<A, B>."""
         return f"UNION<{flink_types(self.nested)}>"
 
     @property

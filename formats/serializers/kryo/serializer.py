@@ -148,14 +148,12 @@ class KryoSerializer(TypeSerializer):
         return made if made.is_known else OpaqueKryoSerializer(KRYO, 2, type_class, registrations)
 
     def write_payload(self, view: DataOutputView) -> None:
-        """The mirror of :meth:`read_snapshot`."""
         view.write_utf(self.type_class)
         for frames in (self.registrations, self.defaults, self.default_classes):
             write_optional_map(view, frames)
 
     @property
     def flink_type(self) -> str:
-        """KRYO<java.util.ArrayList>."""
         return f"KRYO<{self.type_class}>"
 
     @cached_property
@@ -217,11 +215,10 @@ class OpaqueKryoSerializer(KryoSerializer):
     opaque: ClassVar[bool] = True
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """BINARY: the bytes as they are."""
         return pa.binary()
 
     def decode(self, at: Cursors, whole: bool = False) -> pa.Array:
-        """Never possible: only a table that knows where a value ends can show its bytes."""
+        """Raise UndecodableStateError: the bytes do not say where a value ends."""
         raise self._refuse("decoded").with_facts(**at.origin.facts())
 
 

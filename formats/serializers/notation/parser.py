@@ -193,7 +193,6 @@ class Parser:
         return found
 
     def tuple(self, token: Token) -> TypeSerializer:
-        """TUPLE."""
         if self.names_class:
             class_name = self.class_name()
             self.tokens.expect("(")
@@ -202,7 +201,6 @@ class Parser:
         return TupleSerializer.of(*fields) if fields else SIMPLE["TUPLE<>"]
 
     def case_class(self, token: Token) -> TypeSerializer:
-        """CASE_CLASS."""
         class_name = self.class_name()
         self.tokens.expect("(")
         fields = self.fields(")")
@@ -221,7 +219,6 @@ class Parser:
         return RowSerializer.of(*self.arguments(token, 0, 1 << 15))
 
     def pojo(self, token: Token) -> TypeSerializer:
-        """POJO."""
         class_name = self.class_name()
         if not self.tokens.is_sign("("):
             return self.named_class(token, class_name)
@@ -319,7 +316,6 @@ class Parser:
             return self.tokens.fail("an Avro schema", schema, str(error))
 
     def row_data(self, token: Token) -> TypeSerializer:
-        """ROWDATA."""
         names, kinds = row_fields(self.tokens)
         return self.made(token, lambda: row_serializer(kinds, names))
 

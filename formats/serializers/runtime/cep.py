@@ -103,7 +103,6 @@ class LockableSerializer(ShapedSerializer):
 
     @property
     def flink_type(self) -> str:
-        """LOCKABLE<T>."""
         return f"LOCKABLE<{self.nested[0].flink_type}>"
 
     @property
@@ -158,7 +157,6 @@ class NfaStateSerializer(ShapedSerializer):
         return {"supports_previous_timestamp": known}
 
     def write_outer(self, view: DataOutputView) -> None:
-        """The mirror of :meth:`read_outer`."""
         if self.outer_version > 1:
             view.write_bool(self.supports_previous_timestamp)
 

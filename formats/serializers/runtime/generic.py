@@ -76,7 +76,6 @@ class GenericSerializer(TypeSerializer):
         return kind(name, version, type_class)
 
     def write_payload(self, view: DataOutputView) -> None:
-        """The mirror of :meth:`read_snapshot`."""
         view.write_utf(self.type_class)
 
     @property
@@ -85,11 +84,10 @@ class GenericSerializer(TypeSerializer):
         return f"{'WRITABLE' if self.snapshot_class == WRITABLE else 'VALUE'}<{self.type_class}>"
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """BINARY."""
         return pa.binary()
 
     def decode(self, at: Cursors) -> pa.Array:
-        """Never possible: only a table that knows where a value ends can show its bytes."""
+        """Raise UndecodableStateError: the bytes do not say where a value ends."""
         raise self._refuse("decoded").with_facts(**at.origin.facts())
 
 
@@ -115,14 +113,12 @@ class DelegatingSerializer(GenericSerializer):
         return self.inner.layout(layout)
 
     def decode(self, at: Cursors) -> pa.Array:
-        """As the other does."""
         return self.inner.decode(at)
 
     def sizes(self, column: pa.Array) -> Longs:
         return self.inner.sizes(column)
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """As the other does."""
         self.inner.encode(column, at)
 
     def java_hash(self, column: pa.Array) -> Ints:
@@ -139,7 +135,6 @@ class JavaSerializer(SimpleSerializer):
     flink_type: ClassVar[str] = "JAVA"
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """BINARY."""
         return pa.binary()
 
     def decode(self, at: Cursors) -> pa.Array:

@@ -28,11 +28,9 @@ class TextSerializer(SimpleSerializer):
     flink_type: ClassVar[str] = "TEXT"
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """STRING."""
         return pa.string()
 
     def decode(self, at: Cursors) -> pa.Array:
-        """One text a row."""
         from pyspark_savepoint.formats.kernels import hadoop
 
         start = at.at(at.position.copy(), at.end)
@@ -55,7 +53,6 @@ class TextSerializer(SimpleSerializer):
         return lengths + _length_sizes(lengths)
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """One text a row."""
         from pyspark_savepoint.formats.kernels import hadoop
 
         lengths = block_sizes(column)

@@ -65,7 +65,6 @@ class OperatorIdBytes:
         return layout.add(skip.FIXED, OPERATOR_ID_BYTES)
 
     def decode(self, at: Cursors) -> pa.Array:
-        """16 bytes a row."""
         short = np.flatnonzero(at.end - at.position < OPERATOR_ID_BYTES)
         at.check(int(short[0]) if len(short) else -1, f"{OPERATOR_ID_BYTES} bytes of an operator id")
         data = at.buffer[at.position[:, None] + np.arange(OPERATOR_ID_BYTES)]
@@ -80,7 +79,6 @@ class OperatorIdBytes:
         return sizes
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """16 bytes a row."""
         from pyspark_savepoint.formats.kernels import fixed
 
         fixed.write_bytes(at.buffer, at.position, *binary_parts(column))
@@ -109,7 +107,6 @@ class StreamElementSerializer(CompositeSerializer):
 
     @property
     def flink_type(self) -> str:
-        """STREAM_ELEMENT<T>."""
         return f"STREAM_ELEMENT<{self.nested[0].flink_type}>"
 
     @property
@@ -167,7 +164,6 @@ class StreamElementSerializer(CompositeSerializer):
         return sizes
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """The mirror of :meth:`decode`."""
         tags = self._tags(column)
         write_numbers(tags, at)
         for rows, fields in self._by_tag(column, tags):

@@ -52,21 +52,18 @@ class SortableLong:
     flink_type: ClassVar[str] = "LONG"
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """int64."""
         return pa.int64()
 
     def layout(self, layout: Layout) -> int:
         return LONG.layout(layout)
 
     def decode(self, at: Cursors) -> pa.Array:
-        """One number a row."""
         return fixed_array(pa.int64(), read_numbers(at, "read_i64", np.int64, "a timestamp") ^ SIGN_BIT)
 
     def sizes(self, column: pa.Array) -> Longs:
         return LONG.sizes(column)
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """One number a row."""
         write_numbers(fixed_values(column, np.int64) ^ SIGN_BIT, at)
 
 
@@ -95,7 +92,6 @@ class TimerSerializer(ShapedSerializer):
 
     @property
     def flink_type(self) -> str:
-        """TIMER<K, N>."""
         return f"TIMER<{flink_types(self.nested)}>"
 
     @property
@@ -119,7 +115,6 @@ class BufferEntrySerializer(ShapedSerializer):
 
     @property
     def flink_type(self) -> str:
-        """BUFFER_ENTRY<T>."""
         return f"BUFFER_ENTRY<{self.nested[0].flink_type}>"
 
     @property
@@ -148,13 +143,11 @@ class TwoPhaseCommitSerializer(ShapedSerializer):
         return {"supports_null_transaction": reader.view.read_bool("supports a null transaction")}
 
     def write_outer(self, view: DataOutputView) -> None:
-        """The mirror of :meth:`read_outer`."""
         if self.outer_version == 4:
             view.write_bool(self.supports_null_transaction)
 
     @property
     def flink_type(self) -> str:
-        """TWO_PHASE_COMMIT<T, C>."""
         return f"TWO_PHASE_COMMIT<{flink_types(self.nested)}>"
 
     @property

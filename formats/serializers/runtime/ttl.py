@@ -60,7 +60,6 @@ class TtlSerializer(CompositeSerializer):
 
     @property
     def flink_type(self) -> str:
-        """TTL<T>."""
         return f"TTL<{self.value.flink_type}>"
 
     @property
@@ -144,7 +143,6 @@ class TtlAwareSerializer(Shaped):
         return cls(name, version, reader.view.read_bool("time to live is enabled"), reader.versioned())
 
     def write_payload(self, view: DataOutputView) -> None:
-        """The mirror of :meth:`read_snapshot`."""
         view.write_bool(self.is_ttl)
         write_versioned(self.inner, view)
 

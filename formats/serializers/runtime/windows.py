@@ -77,7 +77,6 @@ class TimeWindowSerializer(FixedWidthSerializer):
         return RAW_WINDOW if options.timestamps == "raw" else WINDOW
 
     def decode(self, at: Cursors) -> pa.Array:
-        """One window a row."""
         valid = np.ones(len(at), np.bool_)
         columns = []
         for name in ("start", "end"):
@@ -91,7 +90,6 @@ class TimeWindowSerializer(FixedWidthSerializer):
         return struct_array(self.arrow_type(at.options), columns, len(at))
 
     def sizes(self, column: pa.Array) -> Longs:
-        """The same for all rows."""
         refuse_nulls(column, self.flink_type)
         self._bounds(column)
         return super().sizes(column)
@@ -105,7 +103,6 @@ class TimeWindowSerializer(FixedWidthSerializer):
         return bounds
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """One window a row."""
         for millis in self._bounds(column):
             write_numbers(millis, at)
 
@@ -139,16 +136,13 @@ class WindowLongSerializer(FixedWidthSerializer):
         return pa.int64()
 
     def decode(self, at: Cursors) -> pa.Array:
-        """One long a row."""
         return fixed_array(pa.int64(), read_numbers(at, "read_i64", np.int64, self.flink_type) ^ self._flip)
 
     def sizes(self, column: pa.Array) -> Longs:
-        """The same for all rows."""
         refuse_nulls(column, self.flink_type)
         return super().sizes(column)
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """One long a row."""
         write_numbers(fixed_values(column, np.int64) ^ self._flip, at)
 
     def java_hash(self, column: pa.Array) -> Ints:

@@ -227,7 +227,6 @@ class Container(Wide, ABC):
         return self.sizes(kind, column, target.valid)
 
     def write(self, kind: LogicalType, column: pa.Array, target: Target) -> None:
-        """The mirror of :meth:`read`."""
         target.put_extent(self.sizes(kind, column, target.valid), target.valid)
         self.write_column(kind, column, target.buffer, target.free, target.valid)
 
@@ -256,7 +255,6 @@ class RowCodec(Container):
         return row_sizes(kind.children, kind.names, column.flatten(), valid)
 
     def write_column(self, kind: LogicalType, column: pa.Array, buffer: Bytes, base: Longs, valid: Flags) -> None:
-        """The mirror of :meth:`read_column`."""
         write_fields(kind.children, column.flatten(), buffer, base, valid)
 
 
@@ -271,7 +269,6 @@ class ArrayCodec(Container):
         return np.where(valid, array_sizes(kind.children[0], counts, items), 0)
 
     def write_column(self, kind: LogicalType, column: pa.Array, buffer: Bytes, base: Longs, valid: Flags) -> None:
-        """The mirror of :meth:`read_column`."""
         counts, items = list_parts(column)
         write_elements(kind.children[0], counts, items, buffer, base, valid)
 
@@ -311,7 +308,6 @@ class MapCodec(Container):
         return np.where(valid, sizes, 0)
 
     def write_column(self, kind: LogicalType, column: pa.Array, buffer: Bytes, base: Longs, valid: Flags) -> None:
-        """The mirror of :meth:`read_column`."""
         from pyspark_savepoint.formats.kernels import binaryrow
 
         key, value = self._parts(kind)
@@ -330,15 +326,12 @@ class DistinctCodec:
         return self._source(kind).width(kind.children[0])
 
     def read(self, kind: LogicalType, slots: Slots) -> pa.Array:
-        """As the other type."""
         return self._source(kind).read(kind.children[0], slots)
 
     def variable(self, kind: LogicalType, column: pa.Array, target: RowWriter) -> Longs:
-        """As the other type."""
         return self._source(kind).variable(kind.children[0], column, target)
 
     def write(self, kind: LogicalType, column: pa.Array, target: Target) -> None:
-        """As the other type."""
         self._source(kind).write(kind.children[0], column, target)
 
     def _source(self, kind: LogicalType) -> SlotCodec:

@@ -36,7 +36,6 @@ class NumberCodec(InSlot):
         return fixed_array(arrow_type(kind, slots.at.options), values, slots.valid)
 
     def write(self, kind: LogicalType, column: pa.Array, target: Target) -> None:
-        """The mirror of :meth:`read`."""
         width = self.width(kind)
         target.put(fixed_values(column, self.dtype).view(f"i{width}"), width)
 
@@ -52,7 +51,6 @@ class BooleanCodec(InSlot):
         return bool_array(slots.numbers(1) != 0, slots.valid)
 
     def write(self, kind: LogicalType, column: pa.Array, target: Target) -> None:
-        """The mirror of :meth:`read`."""
         target.put(np.asarray(column.fill_null(False).to_numpy(zero_copy_only=False), np.int64), 1)
 
 
@@ -79,7 +77,6 @@ class DecimalCodec(Wide):
         return np.where(target.present if target.generated else target.valid, 16, 0).astype(np.int64)
 
     def write(self, kind: LogicalType, column: pa.Array, target: Target) -> None:
-        """The mirror of :meth:`read`."""
         from pyspark_savepoint.formats.kernels import binaryrow
 
         halves = decimal_halves(column)
@@ -120,6 +117,5 @@ def fixed_array_of_halves(kind: LogicalType, halves: npt.NDArray[Any], valid: Fl
 
 
 def decimal_halves(column: pa.Array) -> npt.NDArray[Any]:
-    """The mirror of :func:`fixed_array_of_halves`."""
     data = np.frombuffer(column.buffers()[1] or b"", np.uint64).reshape(-1, 2)
     return data[column.offset : column.offset + len(column)]

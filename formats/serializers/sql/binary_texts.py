@@ -48,7 +48,6 @@ class BytesCodec(Wide):
         return np.where(target.valid, sizes, 0)
 
     def write(self, kind: LogicalType, column: pa.Array, target: Target) -> None:
-        """The mirror of :meth:`read`."""
         from pyspark_savepoint.formats.kernels import binaryrow
 
         if self.text:
@@ -114,7 +113,6 @@ class VariantCodec(Wide):
         return np.where(target.valid, sizes + np.int64(4), 0)
 
     def write(self, kind: LogicalType, column: pa.Array, target: Target) -> None:
-        """The mirror of :meth:`read`."""
         from pyspark_savepoint.formats.kernels import binaryrow
 
         value, metadata = (binary_parts(part) for part in column.flatten())

@@ -38,7 +38,6 @@ class DayTimeIntervalCodec(Wide, InSlot):
         return fixed_array(pa.duration("us"), millis * 1000, slots.valid)
 
     def write(self, kind: LogicalType, column: pa.Array, target: Target) -> None:
-        """The mirror of :meth:`read`."""
         values = fixed_values(column, np.int64)
         if pa.types.is_duration(column.type):
             refuse_where((values % 1000 != 0) & target.valid, column, f"whole milliseconds for {kind}", "round them")
@@ -68,7 +67,6 @@ class TimestampCodec(Wide):
         return np.where(target.present if target.generated else target.valid, 8, 0).astype(np.int64)
 
     def write(self, kind: LogicalType, column: pa.Array, target: Target) -> None:
-        """The mirror of :meth:`read`."""
         millis, nanos = timestamp_parts(kind, column, target.valid)
         if kind.compact:
             target.put(millis)

@@ -128,7 +128,6 @@ class RowDataSerializer(SizedSerializer):
         return cls(name, version, fields, reader.nested(count))
 
     def write_payload(self, view: DataOutputView) -> None:
-        """The mirror of :meth:`read_snapshot`."""
         view.write_i32(len(self.fields))
         for embedded in self.fields:
             view.write(embedded.stream)
@@ -199,7 +198,6 @@ class RowDataSerializer(SizedSerializer):
         return 4 + row_sizes(self.kinds, self.names, parts, everything(column), self.generated)
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """The mirror of :meth:`decode`."""
         start = start_values(self.sizes(column) - 4, at)
         parts, kinds = self._parts(column)
         at.buffer[start] = kinds
@@ -234,34 +232,27 @@ class BinaryRowDataSerializer(SizedSerializer):
         return cls(name, version, reader.view.read_i32("the number of fields"))
 
     def write_payload(self, view: DataOutputView) -> None:
-        """The mirror of :meth:`read_snapshot`."""
         view.write_i32(self.fields)
 
     @property
     def flink_type(self) -> str:
-        """BINARY_ROWDATA(2)."""
         return f"BINARY_ROWDATA({self.fields})"
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """The bytes of the row."""
         return pa.binary()
 
     def decode(self, at: Cursors) -> pa.Array:
-        """The bytes behind the size."""
         spans = self.spans(at)
         return copy_spans(pa.binary(), spans, np.ones(len(spans), np.bool_))
 
     def sizes(self, column: pa.Array) -> Longs:
-        """The size and the bytes."""
         refuse_nulls(column, self.flink_type)
         return np.diff(binary_parts(column)[0]) + 4
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """The mirror of :meth:`decode`."""
         write_blobs(column, at)
 
     def java_hash(self, column: pa.Array) -> Ints:
-        """``BinaryRowData.hashCode``."""
         return hash_blobs(column)
 
 
@@ -299,7 +290,6 @@ class CollectionDataSerializer(SizedSerializer):
         return cls(name, version, kinds, tuple(reader.once(skip_java_object) for _ in range(count)))
 
     def write_payload(self, view: DataOutputView) -> None:
-        """The mirror of :meth:`read_snapshot`."""
         for embedded in self.kinds:
             view.write(embedded.stream)
         for stream in self.objects:
@@ -321,7 +311,6 @@ class CollectionDataSerializer(SizedSerializer):
         return [] if self.kind.stored else [self]
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """A list or a map."""
         return arrow_type(self.kind, options)
 
     def decode(self, at: Cursors) -> pa.Array:
@@ -332,11 +321,9 @@ class CollectionDataSerializer(SizedSerializer):
         return CONTAINERS[self.kind.root].read_column(self.kind, spans, np.ones(len(spans), np.bool_))
 
     def sizes(self, column: pa.Array) -> Longs:
-        """The size and the value."""
         refuse_nulls(column, self.flink_type)
         return 4 + CONTAINERS[self.kind.root].sizes(self.kind, column, everything(column))
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """The mirror of :meth:`decode`."""
         start = start_values(self.sizes(column) - 4, at)
         CONTAINERS[self.kind.root].write_column(self.kind, column, at.buffer, start, everything(column))

@@ -71,11 +71,9 @@ class StringDataSerializer(SizedSerializer, SimpleSerializer):
 
     @property
     def flink_type(self) -> str:
-        """STRINGDATA."""
         return "STRINGDATA"
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """utf8."""
         return pa.string()
 
     def decode(self, at: Cursors) -> pa.Array:
@@ -86,12 +84,10 @@ class StringDataSerializer(SizedSerializer, SimpleSerializer):
         return column
 
     def sizes(self, column: pa.Array) -> Longs:
-        """The size and the bytes."""
         expect_utf8(column)
         return _blob_sizes(column, self.flink_type)
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """The mirror of :meth:`decode`."""
         write_blobs(column, at)
 
     def java_hash(self, column: pa.Array) -> Ints:
@@ -116,7 +112,6 @@ class DecimalDataSerializer(SizedSerializer):
         return cls(name, version, precision, scale)
 
     def write_payload(self, view: DataOutputView) -> None:
-        """The mirror of :meth:`read_snapshot`."""
         view.write_i32(self.precision)
         view.write_i32(self.scale)
 
@@ -126,11 +121,9 @@ class DecimalDataSerializer(SizedSerializer):
 
     @property
     def flink_type(self) -> str:
-        """DECIMAL(10, 2)."""
         return str(self.kind)
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """decimal128."""
         return arrow_type(self.kind, options)
 
     def layout(self, layout: Layout) -> int:
@@ -140,7 +133,6 @@ class DecimalDataSerializer(SizedSerializer):
         return layout.add(skip.FIXED, 8) if self.kind.compact else super().layout(layout)
 
     def decode(self, at: Cursors) -> pa.Array:
-        """One number a row."""
         valid = np.ones(len(at), np.bool_)
         if not self.kind.compact:
             return wide_decimals(self.kind, self.spans(at), valid)
@@ -159,7 +151,6 @@ class DecimalDataSerializer(SizedSerializer):
         return sizes + 4
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """The mirror of :meth:`decode`."""
         from pyspark_savepoint.formats.kernels import binaryrow
 
         halves = decimal_halves(column)
@@ -188,7 +179,6 @@ class TimestampDataSerializer(TypeSerializer):
         return cls(name, version, precision)
 
     def write_payload(self, view: DataOutputView) -> None:
-        """The mirror of :meth:`read_snapshot`."""
         view.write_i32(self.precision)
 
     @property
@@ -197,7 +187,6 @@ class TimestampDataSerializer(TypeSerializer):
 
     @property
     def flink_type(self) -> str:
-        """TIMESTAMP(3)."""
         return str(self.kind)
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
@@ -223,13 +212,11 @@ class TimestampDataSerializer(TypeSerializer):
         return timestamps(self.kind, millis, nanos, np.ones(len(at), np.bool_), start)
 
     def sizes(self, column: pa.Array) -> Longs:
-        """The same for all rows."""
         refuse_nulls(column, self.flink_type)
         timestamp_parts(self.kind, column, everything(column))
         return np.full(len(column), self.length, np.int64)
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """The mirror of :meth:`decode`."""
         millis, nanos = timestamp_parts(self.kind, column, everything(column))
         write_numbers(millis, at)
         if not self.kind.compact:
@@ -252,7 +239,6 @@ class RawValueDataSerializer(SizedSerializer, CompositeSerializer):
 
     @property
     def flink_type(self) -> str:
-        """RAW<...>."""
         return f"RAW<{self.nested[0].flink_type}>"
 
     def opaque_parts(self) -> list[TypeSerializer]:
@@ -260,18 +246,14 @@ class RawValueDataSerializer(SizedSerializer, CompositeSerializer):
         return []
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """The bytes."""
         return pa.binary()
 
     def decode(self, at: Cursors) -> pa.Array:
-        """The bytes behind the size."""
         spans = self.spans(at)
         return copy_spans(pa.binary(), spans, np.ones(len(spans), np.bool_))
 
     def sizes(self, column: pa.Array) -> Longs:
-        """The size and the bytes."""
         return _blob_sizes(column, self.flink_type)
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """The mirror of :meth:`decode`."""
         write_blobs(column, at)

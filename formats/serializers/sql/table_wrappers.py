@@ -43,7 +43,6 @@ class WindowKeySerializer(ShapedSerializer):
 
     @property
     def flink_type(self) -> str:
-        """WINDOW_KEY<...>."""
         return f"WINDOW_KEY<{self.nested[0].flink_type}>"
 
     @property
@@ -146,7 +145,6 @@ class ExternalSerializer(WrappingSerializer, CompositeSerializer):
         return {"data_type": stream, "internal_input": reader.view.read_bool("isInternalInput")}
 
     def write_outer(self, view: DataOutputView) -> None:
-        """The mirror of :meth:`read_outer`."""
         view.write(self.data_type)
         view.write_bool(self.internal_input)
 
@@ -168,7 +166,6 @@ class RowDataKeySerializer(WrappingSerializer):
         return cls(name, version, view.read_blob("an equaliser"), view.read_blob("a hash"), reader.versioned())
 
     def write_payload(self, view: DataOutputView) -> None:
-        """The mirror of :meth:`read_snapshot`."""
         view.write_blob(self.equaliser)
         view.write_blob(self.hash_function)
         write_versioned(self.row, view)
