@@ -1,1 +1,1 @@
-"""What user functions see: functions, state, windows, triggers, timers."""
+"""The interfaces of user functions: functions, state, windows, triggers, evictors and timers."""

@@ -1,4 +1,4 @@
-"""Durations: whole milliseconds, or timedeltas of whole milliseconds."""
+"""Durations: an int of milliseconds, or a timedelta of whole milliseconds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Duration = int | timedelta
 
 
 def millis(duration: Duration) -> int:
-    """Whole milliseconds of a duration.
+    """Return a duration in whole milliseconds; raise OptionError if it is not one.
 
     >>> millis(timedelta(minutes=1)), millis(500)
     (60000, 500)

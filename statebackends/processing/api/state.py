@@ -1,11 +1,12 @@
-"""State as user functions see it: that of the current key.
+"""State as user functions use it: always the state of the current key.
 
 The methods are Flink's in Python's case: ``value``, ``update``, ``clear`` of a ValueState; ``get``, ``add``,
 ``add_all``, ``update`` of a ListState; ``get``, ``put``, ``put_all``, ``remove``, ``contains``, ``items``, ``keys``,
 ``values``, ``is_empty`` of a MapState; ``get`` and ``add`` of a ReducingState and an AggregatingState.
 
-A value that was put comes back as the object that it is (single_key, heap), or made anew (rocksdb: structs are Rows,
-which equal the tuple or dict of their fields). Functions that go by position or ``value["field"]`` see no difference.
+A stored value is returned as the same object (backends single_key, heap), or deserialized into a new one (rocksdb:
+structs become Rows, which equal the tuple or dict of their fields). Functions that access fields by position or as
+``value["field"]`` work with both.
 
 Flink: ``org.apache.flink.api.common.state``.
 """
@@ -26,123 +27,221 @@ OUT = TypeVar("OUT")
 
 
 class State(ABC):
-    """State of the current key (and namespace)."""
+    """State of the current key, and of the current window if it is window state.
+
+    Flink: ``State``.
+    """
 
     __slots__ = ()
 
     @abstractmethod
     def clear(self) -> None:
-        """Forget what the current key has."""
+        """Remove the state of the current key."""
 
 
 class ValueState(State, Generic[T]):
-    """One value."""
+    """State with one value per key.
+
+    Flink: ``ValueState``.
+
+    Example::
+
+        total = ctx.get_state(ValueStateDescriptor("total", "LONG"))
+        total.update((total.value() or 0) + 1)
+    """
 
     __slots__ = ()
 
     @abstractmethod
     def value(self) -> T | None:
-        """The value, or None."""
+        """Return the value of the current key.
+
+        Returns:
+            The value, or None if the key has none.
+
+        """
 
     @abstractmethod
     def update(self, value: T | None) -> None:
-        """Set it; None clears."""
+        """Set the value of the current key.
+
+        Args:
+            value: The new value; None removes it.
+
+        """
 
 
 class ListState(State, Generic[T]):
-    """A list of elements."""
+    """State with a list of elements per key.
+
+    Flink: ``ListState``.
+    """
 
     __slots__ = ()
 
     @abstractmethod
     def get(self) -> list[T]:
-        """The elements; empty where there is none."""
+        """Return the elements in their order.
+
+        Returns:
+            The elements; an empty list if the key has none.
+
+        """
 
     @abstractmethod
     def add(self, value: T) -> None:
-        """Append one; None is refused."""
+        """Append one element.
+
+        Args:
+            value: The element; None is refused.
+
+        """
 
     @abstractmethod
     def add_all(self, values: Iterable[T]) -> None:
-        """Append some."""
+        """Append several elements.
+
+        Args:
+            values: The elements, in order; None is refused.
+
+        """
 
     @abstractmethod
     def update(self, values: Iterable[T]) -> None:
-        """Have these elements and no others; without elements there is no list."""
+        """Replace the whole list.
+
+        Args:
+            values: The new elements; if there are none, the list is removed.
+
+        """
 
 
 class MapState(State, Generic[K, V]):
-    """User keys and their values."""
+    """State with a map from user keys to values per key.
+
+    Flink: ``MapState``.
+    """
 
     __slots__ = ()
 
     @abstractmethod
     def get(self, key: K) -> V | None:
-        """The value of a user key, or None."""
+        """Return the value of a user key.
+
+        Args:
+            key: The user key.
+
+        Returns:
+            The value, or None if the map does not contain the user key.
+
+        """
 
     @abstractmethod
     def put(self, key: K, value: V | None) -> None:
-        """Set the value of a user key; it may be None, which is a value."""
+        """Set the value of a user key.
+
+        Args:
+            key: The user key.
+            value: The value; None is stored as a value.
+
+        """
 
     @abstractmethod
     def put_all(self, values: Mapping[K, V | None]) -> None:
-        """Set some."""
+        """Set the values of several user keys.
+
+        Args:
+            values: Values by user key.
+
+        """
 
     @abstractmethod
     def remove(self, key: K) -> None:
-        """Forget a user key."""
+        """Remove a user key and its value.
+
+        Args:
+            key: The user key; an absent one is ignored.
+
+        """
 
     @abstractmethod
     def contains(self, key: K) -> bool:
-        """Whether there is a user key."""
+        """Return whether the map contains a user key.
+
+        Args:
+            key: The user key.
+
+        Returns:
+            True also if its value is None.
+
+        """
 
     @abstractmethod
     def items(self) -> ItemsView[K, V | None]:
-        """User keys with their values (``entries`` in Flink), in an order that is the backend's own.
+        """Return the pairs of user key and value (``entries`` in Flink), in the order of the state backend.
 
-        While the map changes, go over ``list(state.items())``.
+        To change the map while iterating, iterate over ``list(state.items())``.
         """
 
     @abstractmethod
     def keys(self) -> KeysView[K]:
-        """User keys."""
+        """Return the user keys, in the order of the state backend."""
 
     @abstractmethod
     def values(self) -> ValuesView[V | None]:
-        """Values."""
+        """Return the values, in the order of the state backend."""
 
     @abstractmethod
     def is_empty(self) -> bool:
-        """Whether there is no user key."""
+        """Return whether the map of the current key has no user key."""
 
 
 class AppendingState(State, Generic[IN, OUT]):
-    """State that elements are folded into."""
+    """State that combines the elements added to it.
+
+    Flink: ``AppendingState``.
+    """
 
     __slots__ = ()
 
     @abstractmethod
     def get(self) -> OUT | None:
-        """What the elements come to, or None without elements."""
+        """Return the result of the elements added so far.
+
+        Returns:
+            The result, or None if no element was added.
+
+        """
 
     @abstractmethod
     def add(self, value: IN) -> None:
-        """Fold one in."""
+        """Add one element.
+
+        Args:
+            value: The element.
+
+        """
 
 
 class ReducingState(AppendingState[T, T]):
-    """State that elements of its own type are reduced into."""
+    """State with one value per key, to which added elements of the same type are reduced.
+
+    Flink: ``ReducingState``.
+    """
 
     __slots__ = ()
 
 
 class AggregatingState(AppendingState[IN, OUT]):
-    """State with an accumulator."""
+    """State with one accumulator per key, to which elements are added; its result may be of another type.
+
+    Flink: ``AggregatingState``.
+    """
 
     __slots__ = ()
 
 
-#: What a state of a kind is called.
+#: The name of the interface of each kind of state.
 INTERFACES: Mapping[StateKind, str] = {
     StateKind.VALUE: ValueState.__name__,
     StateKind.LIST: ListState.__name__,

@@ -1,7 +1,7 @@
-"""Descriptors of state: what names it and says what it is, for whoever writes or reads it.
+"""State descriptors: the name, kind, types and time to live of a state.
 
-Types are given in the notation in which the table ``states`` shows them (``formats.serializers.notation``): ``LONG``,
-``LIST<STRING>``, ``POJO<com.shop.Order>(id LONG, ...)``. A reader may leave them out: its snapshot knows them.
+Types are written as the table ``states`` shows them (``formats.serializers.notation``): ``LONG``, ``LIST<STRING>``,
+``POJO<com.shop.Order>(id LONG, ...)``. Reader functions may omit them: the snapshot contains them.
 
 Flink: ``org.apache.flink.api.common.state.StateDescriptor`` and its kinds, ``StateTtlConfig``,
 ``org.apache.flink.api.common.functions.AggregateFunction``.
@@ -25,34 +25,87 @@ OUT = TypeVar("OUT")
 
 
 class AggregateFunction(ABC, Generic[IN, ACC, OUT]):
-    """``AggregateFunction``: an accumulator that elements are added to, and what it comes to."""
+    """Base class of functions that add elements to an accumulator and derive a result from it.
+
+    Flink: ``org.apache.flink.api.common.functions.AggregateFunction``.
+
+    Example::
+
+        class Average(AggregateFunction):
+            def create_accumulator(self):
+                return (0, 0)
+
+            def add(self, value, accumulator):
+                return (accumulator[0] + value, accumulator[1] + 1)
+
+            def get_result(self, accumulator):
+                return accumulator[0] / accumulator[1]
+
+            def merge(self, a, b):
+                return (a[0] + b[0], a[1] + b[1])
+    """
 
     @abstractmethod
     def create_accumulator(self) -> ACC:
-        """A new accumulator."""
+        """Return a new accumulator without elements."""
 
     @abstractmethod
     def add(self, value: IN, accumulator: ACC) -> ACC:
-        """The accumulator with one more element; it may be the same object."""
+        """Return the accumulator with one more element.
+
+        Args:
+            value: The element.
+            accumulator: The accumulator so far; it may be changed in place.
+
+        Returns:
+            The new accumulator, or the same object.
+
+        """
 
     @abstractmethod
     def get_result(self, accumulator: ACC) -> OUT:
-        """What the accumulator comes to."""
+        """Return the result of an accumulator.
+
+        Args:
+            accumulator: The accumulator; it must not be changed.
+
+        Returns:
+            The result.
+
+        """
 
     def merge(self, a: ACC, b: ACC) -> ACC:
-        """One accumulator of two: needed where windows merge."""
+        """Merge two accumulators into one; windows that merge (sessions) need this.
+
+        Args:
+            a: The first accumulator; it may be changed in place.
+            b: The second accumulator.
+
+        Returns:
+            The merged accumulator.
+
+        Raises:
+            NotImplementedError: If the subclass does not override this method.
+
+        """
         raise NotImplementedError(f"{type(self).__name__} has no merge(a, b), which merging windows need")
 
 
 class UpdateType(Enum):
-    """When the time of last access is set."""
+    """Accesses that update the time of last access of a value with a time to live.
+
+    Flink: ``StateTtlConfig.UpdateType``.
+    """
 
     ON_CREATE_AND_WRITE = "OnCreateAndWrite"
     ON_READ_AND_WRITE = "OnReadAndWrite"
 
 
 class StateVisibility(Enum):
-    """Whether a value that has expired, but is still there, is seen."""
+    """Whether expired values that are not cleaned up yet are returned.
+
+    Flink: ``StateTtlConfig.StateVisibility``.
+    """
 
     NEVER_RETURN_EXPIRED = "NeverReturnExpired"
     RETURN_EXPIRED_IF_NOT_CLEANED_UP = "ReturnExpiredIfNotCleanedUp"
@@ -60,7 +113,20 @@ class StateVisibility(Enum):
 
 @dataclass(frozen=True)
 class StateTtlConfig:
-    """``StateTtlConfig``: how long values live, a timedelta or milliseconds of processing time."""
+    """Time to live of the values of a state, in processing time.
+
+    Flink: ``StateTtlConfig``.
+
+    Args:
+        ttl: Milliseconds, or a timedelta of whole milliseconds.
+        update_type: Whether reads renew the time to live too; by default only writes do.
+        visibility: Whether expired values that are still stored are returned; by default they are not.
+
+    Example::
+
+        ValueStateDescriptor("total", "LONG", ttl=StateTtlConfig(timedelta(days=7)))
+
+    """
 
     ttl: Duration
     update_type: UpdateType = UpdateType.ON_CREATE_AND_WRITE
@@ -68,13 +134,13 @@ class StateTtlConfig:
 
     @property
     def ttl_millis(self) -> int:
-        """In milliseconds."""
+        """The time to live in milliseconds."""
         return millis(self.ttl)
 
 
 @dataclass(frozen=True)
 class _Descriptor:
-    """Name, type (None: what the snapshot says) and time to live of a state."""
+    """Name, type (None: as in the snapshot) and time to live of a state."""
 
     name: str
     type: str | None = None
@@ -83,7 +149,7 @@ class _Descriptor:
     kind: ClassVar[StateKind] = StateKind.VALUE
 
     def __post_init__(self) -> None:
-        """OptionError for what is of another kind than is expected in its place."""
+        """Raise OptionError if the type or the time to live is of the wrong Python type."""
         self._expect("type", self.type, str, "Flink's words, such as 'LONG' or 'LIST<STRING>'")
         self._expect("ttl", self.ttl, StateTtlConfig, "StateTtlConfig(timedelta(days=1))")
 
@@ -98,66 +164,146 @@ class _Descriptor:
 
     @property
     def types(self) -> tuple[str | None, ...]:
-        """The types of one unit of the state: the value; of a list the element; of a map the user key and value."""
+        """The types of one unit of the state: its value; an element of a list; user key and value of a map."""
         return (self.type,)
 
 
 @dataclass(frozen=True)
 class ValueStateDescriptor(_Descriptor):
-    """One value per key: ``ValueStateDescriptor("total", "DOUBLE")``."""
+    """Descriptor of a state with one value per key.
+
+    Flink: ``ValueStateDescriptor``.
+
+    Args:
+        name: The state's name, as in the job.
+        type: The value's type in Flink's notation; a reader may omit it.
+        ttl: The time to live of its values; None if they never expire.
+
+    Raises:
+        OptionError: If an argument is of the wrong Python type.
+
+    Example::
+
+        ValueStateDescriptor("total", "DOUBLE")
+
+    """
 
 
 @dataclass(frozen=True)
 class ListStateDescriptor(_Descriptor):
-    """A list per key; ``type`` is that of an element."""
+    """Descriptor of a state with a list per key, or of the list state of an operator.
+
+    Flink: ``ListStateDescriptor``.
+
+    Args:
+        name: The state's name, as in the job.
+        type: The type of one element in Flink's notation; a reader may omit it.
+        ttl: The time to live of its elements; None if they never expire.
+
+    Raises:
+        OptionError: If an argument is of the wrong Python type.
+
+    Example::
+
+        ListStateDescriptor("recent_amounts", "DOUBLE")
+
+    """
 
     kind: ClassVar[StateKind] = StateKind.LIST
 
 
 @dataclass(frozen=True)
 class MapStateDescriptor(_Descriptor):
-    """A map per key; ``type`` is that of a user key, ``value_type`` that of a value."""
+    """Descriptor of a state with a map per key, or of a broadcast state.
+
+    Flink: ``MapStateDescriptor``.
+
+    Args:
+        name: The state's name, as in the job.
+        type: The type of a user key in Flink's notation; a reader may omit it.
+        value_type: The type of a value in Flink's notation; a reader may omit it.
+        ttl: The time to live of its entries; None if they never expire.
+
+    Raises:
+        OptionError: If an argument is of the wrong Python type.
+
+    Example::
+
+        MapStateDescriptor("spent_by_currency", "STRING", "LONG")
+
+    """
 
     value_type: str | None = None
     kind: ClassVar[StateKind] = StateKind.MAP
 
     def __post_init__(self) -> None:
-        """Of values too."""
+        """Raise OptionError also if the type of values is not a text."""
         super().__post_init__()
         self._expect("value_type", self.value_type, str, "Flink's words, such as 'LONG'")
 
     @property
     def types(self) -> tuple[str | None, ...]:
-        """Of user key and value."""
+        """The types of user key and value."""
         return (self.type, self.value_type)
 
 
 @dataclass(frozen=True)
 class ReducingStateDescriptor(_Descriptor):
-    """A value per key that elements are reduced into: ``ReducingStateDescriptor("sum", "LONG", reduce=operator.add)``.
+    """Descriptor of a state with one value per key, to which elements are reduced.
 
-    A reader needs no function.
+    Flink: ``ReducingStateDescriptor``.
+
+    Args:
+        name: The state's name, as in the job.
+        type: The type of elements and value in Flink's notation; a reader may omit it.
+        reduce: A function of two elements that returns one; a reader may omit it.
+        ttl: The time to live of its values; None if they never expire.
+
+    Raises:
+        OptionError: If an argument is of the wrong Python type.
+
+    Example::
+
+        ReducingStateDescriptor("sum", "LONG", reduce=operator.add)
+
     """
 
-    # A lambda is another one every time its line runs; name and type say whether two descriptors are of one state.
+    # Not compared: a lambda is a new object each time its line runs. Name and type identify the state.
     reduce: Callable[[Any, Any], Any] | None = field(default=None, compare=False)
     kind: ClassVar[StateKind] = StateKind.REDUCING
 
     def __post_init__(self) -> None:
-        """Of the function too."""
+        """Raise OptionError also if ``reduce`` is not callable."""
         super().__post_init__()
         self._expect("reduce", self.reduce, Callable, "a function of two elements")
 
 
 @dataclass(frozen=True)
 class AggregatingStateDescriptor(_Descriptor):
-    """An accumulator per key; ``type`` is that of the accumulator. A reader without function gets the accumulator."""
+    """Descriptor of a state with one accumulator per key, to which elements are added.
+
+    Flink: ``AggregatingStateDescriptor``.
+
+    Args:
+        name: The state's name, as in the job.
+        type: The type of the accumulator in Flink's notation; a reader may omit it.
+        aggregate: The aggregate function; a reader without it gets the accumulator.
+        ttl: The time to live of its accumulators; None if they never expire.
+
+    Raises:
+        OptionError: If an argument is of the wrong Python type.
+
+    Example::
+
+        AggregatingStateDescriptor("average", "TUPLE<LONG, LONG>", aggregate=Average())
+
+    """
 
     aggregate: AggregateFunction[Any, Any, Any] | None = field(default=None, compare=False)
     kind: ClassVar[StateKind] = StateKind.AGGREGATING
 
     def __post_init__(self) -> None:
-        """Of the function too."""
+        """Raise OptionError also if ``aggregate`` is not an AggregateFunction."""
         super().__post_init__()
         self._expect(
             "aggregate", self.aggregate, AggregateFunction, "an object of a class derived from AggregateFunction"

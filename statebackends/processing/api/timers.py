@@ -1,8 +1,8 @@
-"""Timers of the current key: those that fire at its end (FLIP-140), and those that a savepoint keeps (FLIP-43).
+"""Timers of the current key: either fired at its end (FLIP-140), or stored in the savepoint (FLIP-43).
 
-While a key is processed the watermark is MIN; where timers fire they do at the end of the key, with the watermark MAX:
-event time first, then processing time, each in the order of their timestamps. What registers a timer meanwhile is not
-heard, or a key might never end. A timer is registered once, however often it is asked for.
+While a key is processed, the watermark is MIN (-2^63). Timers that fire do so at the end of the key, with the watermark
+MAX (2^63 - 1): event time first, then processing time, each in the order of their timestamps. Timers registered while
+timers fire are ignored, otherwise a key might never end. Registering a timer again has no effect.
 
 Flink: ``BatchExecutionInternalTimeService``, ``InternalTimerServiceImpl``.
 """
@@ -19,38 +19,38 @@ MIN_WATERMARK, MAX_WATERMARK = -(2**63), 2**63 - 1
 
 
 def check_time(timestamp: int) -> int:
-    """A timestamp as Java's long."""
+    """Return the timestamp of a timer; raise TypeError unless it fits into Java's long."""
     if not isinstance(timestamp, int) or isinstance(timestamp, bool) or not -(2**63) <= timestamp < 2**63:
         raise TypeError(f"a timer's timestamp is a long (milliseconds), not {timestamp!r}")
     return timestamp
 
 
 def now_millis() -> int:
-    """The wall clock."""
+    """Return the wall-clock time in milliseconds since 1970."""
     return time.time_ns() // 1_000_000
 
 
 class Timers(ABC):
-    """The timers of the current key; ``namespace`` is the window of a window's timer, else None."""
+    """Timers of the current key; ``namespace`` is the window of a window's timer, else None."""
 
     def __init__(self) -> None:
         self.watermark = MIN_WATERMARK
 
     @abstractmethod
     def register_event(self, timestamp: int, namespace: Any = None) -> None:
-        """An event time timer."""
+        """Register an event time timer, in milliseconds."""
 
     @abstractmethod
     def register_processing(self, timestamp: int, namespace: Any = None) -> None:
-        """A processing time timer."""
+        """Register a processing time timer, in milliseconds."""
 
     @abstractmethod
     def delete_event(self, timestamp: int, namespace: Any = None) -> None:
-        """Forget one, if it is there."""
+        """Delete an event time timer; an absent one is ignored."""
 
     @abstractmethod
     def delete_processing(self, timestamp: int, namespace: Any = None) -> None:
-        """Forget one, if it is there."""
+        """Delete a processing time timer; an absent one is ignored."""
 
 
 class FiringTimers(Timers):
@@ -62,25 +62,25 @@ class FiringTimers(Timers):
         self._processing: dict[tuple[int, Any], None] = {}
 
     def register_event(self, timestamp: int, namespace: Any = None) -> None:
-        """An event time timer, unless timers fire already."""
+        """Register an event time timer; do nothing while timers fire."""
         if self.watermark == MIN_WATERMARK:
             self._event[check_time(timestamp), namespace] = None
 
     def register_processing(self, timestamp: int, namespace: Any = None) -> None:
-        """A processing time timer, unless timers fire already."""
+        """Register a processing time timer; do nothing while timers fire."""
         if self.watermark == MIN_WATERMARK:
             self._processing[check_time(timestamp), namespace] = None
 
     def delete_event(self, timestamp: int, namespace: Any = None) -> None:
-        """Forget one; also one that would still fire."""
+        """Delete an event time timer, also while timers fire."""
         self._event.pop((check_time(timestamp), namespace), None)
 
     def delete_processing(self, timestamp: int, namespace: Any = None) -> None:
-        """Forget one; also one that would still fire."""
+        """Delete a processing time timer, also while timers fire."""
         self._processing.pop((check_time(timestamp), namespace), None)
 
     def fire(self, on_event: Callable[[int, Any], None], on_processing: Callable[[int, Any], None]) -> None:
-        """The key ends."""
+        """Fire all timers of the key: its records are processed."""
         if not self._event and not self._processing:
             return
         self.watermark = MAX_WATERMARK
@@ -92,43 +92,83 @@ class FiringTimers(Timers):
 
 
 def _fire(timers: dict[tuple[int, Any], None], call: Callable[[int, Any], None]) -> None:
-    """In the order of time; of one time in the order of registration."""
+    """Call a function for each timer in the order of timestamps; for equal ones in the order of registration."""
     queue = [(timer[0], order, timer) for order, timer in enumerate(timers)]
     heapq.heapify(queue)
     while queue:
         *_, timer = heapq.heappop(queue)
-        # What fires may have deleted it.
+        # The function may have deleted later timers.
         if timer in timers:
             del timers[timer]
             call(*timer)
 
 
 class TimerService:
-    """``TimerService``: what functions see of the timers of the current key."""
+    """Access to the timers of the current key, and to the current time.
+
+    Flink: ``TimerService``.
+
+    Example::
+
+        def process_element(self, value, ctx):
+            ctx.timer_service().register_event_time_timer(ctx.timestamp() + 60_000)
+    """
 
     def __init__(self, timers: Timers) -> None:
         self._timers = timers
 
     def current_processing_time(self) -> int:
-        """Milliseconds since 1970."""
+        """Return the wall-clock time in milliseconds since 1970."""
         return now_millis()
 
     def current_watermark(self) -> int:
-        """MIN while the key is processed, MAX while its timers fire."""
+        """Return the watermark: -2^63 while a key is processed, 2^63 - 1 while its timers fire."""
         return self._timers.watermark
 
     def register_event_time_timer(self, time: int) -> None:
-        """For the current key."""
+        """Register an event time timer for the current key; a second one of the same time has no effect.
+
+        Args:
+            time: Milliseconds since 1970.
+
+        Raises:
+            TypeError: If ``time`` is not an int of 64 bits.
+
+        """
         self._timers.register_event(time)
 
     def register_processing_time_timer(self, time: int) -> None:
-        """For the current key."""
+        """Register a processing time timer for the current key; a second one of the same time has no effect.
+
+        Args:
+            time: Milliseconds since 1970.
+
+        Raises:
+            TypeError: If ``time`` is not an int of 64 bits.
+
+        """
         self._timers.register_processing(time)
 
     def delete_event_time_timer(self, time: int) -> None:
-        """Of the current key."""
+        """Delete an event time timer of the current key; an absent one is ignored.
+
+        Args:
+            time: Milliseconds since 1970.
+
+        Raises:
+            TypeError: If ``time`` is not an int of 64 bits.
+
+        """
         self._timers.delete_event(time)
 
     def delete_processing_time_timer(self, time: int) -> None:
-        """Of the current key."""
+        """Delete a processing time timer of the current key; an absent one is ignored.
+
+        Args:
+            time: Milliseconds since 1970.
+
+        Raises:
+            TypeError: If ``time`` is not an int of 64 bits.
+
+        """
         self._timers.delete_processing(time)
