@@ -1,1 +1,1 @@
-"""What bytes are: the formats of Flink snapshots. No Spark here."""
+"""Byte formats of Flink snapshots. This package does not depend on Spark."""

@@ -1,8 +1,8 @@
-"""Cursors: one position per row in one buffer. The only vocabulary between bytes and Arrow columns.
+"""Cursors: one position per row in one buffer, the interface between bytes and Arrow columns.
 
 A serializer decodes a *column*: it reads one value at every cursor and leaves each cursor behind its value. So a
-tuple decodes field 0 of all rows, which leaves every cursor at field 1, and so on: no interpreter per row. Writing is
-the mirror: sizes of all rows, one buffer, then the columns are filled in one after the other.
+tuple decodes field 0 of all rows, which leaves every cursor at field 1, and so on: no interpreter per row. Writing
+reverses this: compute the sizes of all rows, allocate one buffer, then fill in the columns one after the other.
 """
 
 from __future__ import annotations
@@ -23,20 +23,21 @@ Bytes = npt.NDArray[np.uint8]
 Longs = npt.NDArray[np.int64]
 Ints = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
-#: What the 32-bit offsets of a column can reach.
+#: Largest offset in a column with 32-bit offsets.
 MAX_OFFSET = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class DecodeOptions:
-    """How values become columns where Spark has more than one answer. Every field is a reader's option.
+    """Options for values that can be represented in Spark in more than one way. Every field is a reader's option.
 
     ``timestamps``: ``micros`` (an error where a value is finer or out of range), ``truncate`` (finer digits are cut),
-    or ``raw`` (what Flink stores: longs and structs). ``decimals``: ``auto`` (BigInteger as DECIMAL(38,0), BigDecimal
-    as STRING), ``string``, ``p,s``, or ``objects``: as auto, but BigDecimal as LARGE_STRING, which nothing else is, so
-    that who makes objects of columns tells numbers from texts. ``row_kind``: rows get a field ``__row_kind``.
-    ``kryo``: 2 or 5. ``pickle``: PyFlink's plain pickled values are decoded. ``ttl``: a TTL value is a struct of value
-    and last access. ``times``: a LOCAL_TIME is Arrow's time of day rather than a long of nanoseconds.
+    or ``raw`` (Flink's own representation: longs and structs). ``decimals``: ``auto`` (BigInteger as DECIMAL(38,0),
+    BigDecimal as STRING), ``string``, ``p,s``, or ``objects``: as auto, but BigDecimal as LARGE_STRING. No other type
+    uses LARGE_STRING, so code that converts columns to objects can distinguish numbers from strings.
+    ``row_kind``: rows get a field ``__row_kind``. ``kryo``: 2 or 5. ``pickle``: PyFlink's plain pickled values are
+    decoded. ``ttl``: a TTL value is a struct of value and last access. ``times``: a LOCAL_TIME is Arrow's time of day
+    rather than a long of nanoseconds.
     """
 
     timestamps: str = "micros"
@@ -50,8 +51,9 @@ class DecodeOptions:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a buffer came from, for errors: byte 0 of the buffer is byte ``base`` of the file (or of its
-    decompressed content, where ``compressed``).
+    """Position of a buffer in its file, for error messages.
+
+    Byte 0 of the buffer is byte ``base`` of the file (or of its decompressed content, where ``compressed``).
     """
 
     path: str | None = None
@@ -61,7 +63,7 @@ class Origin:
     compressed: bool = False
 
     def facts(self, position: int | None = None) -> dict[str, Any]:
-        """The facts of an error at a position of the buffer."""
+        """Return the facts for an error at a position of the buffer."""
         at = None
         if position is not None:
             at = f"{self.base + position} (decompressed)" if self.compressed else self.base + position
@@ -70,10 +72,10 @@ class Origin:
 
 @dataclass(slots=True)
 class Cursors:
-    """A buffer and, per row, the next byte to read and the end that must not be passed.
+    """A buffer and, per row, the position of the next byte and the end that must not be passed.
 
-    ``buffer`` is a writable uint8 array that we own, ``position`` and ``end`` are int64 arrays of one length.
-    ``position`` advances in place.
+    ``buffer`` is a writable uint8 array owned by the cursors; ``position`` and ``end`` are int64 arrays of the same
+    length. ``position`` advances in place.
     """
 
     buffer: Bytes
@@ -85,7 +87,7 @@ class Cursors:
 
     @classmethod
     def over(cls, values: Sequence[bytes], **context: Any) -> Cursors:
-        """Cursors over one value per row, given as bytes."""
+        """Return cursors over a sequence of values, one per row."""
         lengths = np.array([len(value) for value in values], np.int64)
         end = np.cumsum(lengths)
         buffer = np.frombuffer(bytearray(b"".join(values)), np.uint8)
@@ -95,20 +97,20 @@ class Cursors:
         return len(self.position)
 
     def select(self, rows: npt.NDArray[Any]) -> Cursors:
-        """Cursors of some rows (indices or a mask); their moves count here only after :meth:`update`."""
+        """Return cursors of some rows (indices or a mask); call :meth:`update` to apply their new positions here."""
         return replace(self, position=self.position[rows], end=self.end[rows])
 
     def at(self, position: Longs, end: Longs) -> Cursors:
-        """Cursors elsewhere in the same buffer."""
+        """Return cursors at other positions in the same buffer."""
         return replace(self, position=position, end=end)
 
     def update(self, rows: npt.NDArray[Any], moved: Cursors) -> None:
-        """Take over where the selected rows have come to."""
+        """Copy the positions of ``moved`` to the selected rows."""
         self.position[rows] = moved.position
 
     @contextmanager
     def inside(self, name: str) -> Iterator[Cursors]:
-        """The same cursors, while a part of the value called ``name`` is read (errors say so)."""
+        """Yield these cursors; errors inside the block name the part ``name`` of the value."""
         outer = self.path
         self.path = (*outer, name)
         try:
@@ -123,7 +125,7 @@ class Cursors:
         return facts
 
     def check(self, row: int, expected: str) -> None:
-        """Raise for a kernel's failing row; nothing where it is -1."""
+        """Raise a CorruptStateError for the failing row of a kernel; -1 means that no row failed."""
         if row >= 0:
             self.fail(row, expected)
 
@@ -138,39 +140,39 @@ class Cursors:
         )
 
     def out_of_range(self, row: int, message: str, remedy: str) -> NoReturn:
-        """Raise a ValueRangeError for a row: the value is sound, but its column cannot hold it."""
+        """Raise a ValueRangeError for a row whose value is valid but does not fit its column."""
         remedy = remedy.replace("<state>", self.origin.state or "<state>")
         raise ValueRangeError(message, remedy=remedy, **self._facts(row))
 
     def expect_end(self) -> None:
-        """Every value was read to its last byte."""
+        """Raise a CorruptStateError unless every value was read to its last byte."""
         rest = np.flatnonzero(self.position != self.end)
         if len(rest):
             self.fail(int(rest[0]), "the end of the value")
 
 
 def validity_buffer(valid: Flags) -> pa.Buffer | None:
-    """Arrow's validity bitmap, or None where all rows are valid."""
+    """Return Arrow's validity bitmap, or None where all rows are valid."""
     if valid.all():
         return None
     return pa.py_buffer(np.packbits(valid, bitorder="little"))
 
 
 def fixed_array(kind: pa.DataType, values: npt.NDArray[Any], valid: Flags | None = None) -> pa.Array:
-    """An Arrow array over a numpy array of the same layout (no copy)."""
+    """Return an Arrow array over a numpy array of the same layout (no copy)."""
     bitmap = validity_buffer(valid) if valid is not None else None
     return pa.Array.from_buffers(kind, len(values), [bitmap, pa.py_buffer(np.ascontiguousarray(values))])
 
 
 def bool_array(values: Flags, valid: Flags | None = None) -> pa.Array:
-    """An Arrow boolean array."""
+    """Return an Arrow boolean array."""
     bits = pa.py_buffer(np.packbits(values, bitorder="little"))
     bitmap = validity_buffer(valid) if valid is not None else None
     return pa.Array.from_buffers(pa.bool_(), len(values), [bitmap, bits])
 
 
 def short_offsets(offsets: Ints | Longs) -> Ints:
-    """Offsets as Arrow has them: 32 bits. A batch with more than these reach is refused, never wrapped."""
+    """Convert offsets to Arrow's 32 bits; raise a ValueRangeError if the last one is too large."""
     if offsets[-1] > MAX_OFFSET:
         raise ValueRangeError(
             "a column of one batch would be larger than Arrow's columns can be",
@@ -182,14 +184,14 @@ def short_offsets(offsets: Ints | Longs) -> Ints:
 
 
 def binary_array(kind: pa.DataType, offsets: Ints | Longs, data: Bytes, valid: Flags | None = None) -> pa.Array:
-    """A utf8 or binary array from offsets and bytes."""
+    """Return a utf8 or binary array over offsets and bytes."""
     places = offsets if offsets.dtype == np.int32 else short_offsets(offsets)
     bitmap = validity_buffer(valid) if valid is not None else None
     return pa.Array.from_buffers(kind, len(offsets) - 1, [bitmap, pa.py_buffer(places), pa.py_buffer(data)])
 
 
 def list_array(kind: pa.DataType, counts: Longs, items: pa.Array, valid: Flags | None = None) -> pa.Array:
-    """A list array (or, with a struct of key and value as items, a map array) of the given lengths."""
+    """Return a list array (or, with a struct of key and value as items, a map array) of the given lengths."""
     offsets = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=offsets[1:])
     bitmap = validity_buffer(valid) if valid is not None else None
@@ -197,7 +199,7 @@ def list_array(kind: pa.DataType, counts: Longs, items: pa.Array, valid: Flags |
 
 
 def struct_array(kind: pa.DataType, columns: Sequence[pa.Array], rows: int, valid: Flags | None = None) -> pa.Array:
-    """A struct array; also without fields."""
+    """Return a struct array; ``columns`` may be empty."""
     bitmap = validity_buffer(valid) if valid is not None else None
     return pa.Array.from_buffers(kind, rows, [bitmap], children=list(columns))
 
@@ -205,13 +207,13 @@ def struct_array(kind: pa.DataType, columns: Sequence[pa.Array], rows: int, vali
 def map_array(
     kind: pa.DataType, counts: Longs, keys: pa.Array, values: pa.Array, valid: Flags | None = None
 ) -> pa.Array:
-    """A map array from flattened keys and values."""
+    """Return a map array from flattened keys and values."""
     entries = pa.struct([kind.key_field, kind.item_field])
     return list_array(kind, counts, struct_array(entries, [keys, values], len(keys)), valid)
 
 
 def scatter(array: pa.Array, valid: Flags) -> pa.Array:
-    """The array's rows at the valid places, null elsewhere."""
+    """Place the array's rows at the valid positions, with null elsewhere."""
     if len(array) == len(valid):
         return array
     if not len(array):
@@ -222,20 +224,20 @@ def scatter(array: pa.Array, valid: Flags) -> pa.Array:
 
 
 def valid_rows(array: pa.Array) -> Flags:
-    """True where the array is not null."""
+    """Return True for each row that is not null."""
     if not array.null_count:
         return np.ones(len(array), np.bool_)
     return np.asarray(pc.is_valid(array).to_numpy(zero_copy_only=False), np.bool_)
 
 
 def fixed_values(array: pa.Array, dtype: Any) -> npt.NDArray[Any]:
-    """The values of a fixed-width array as numpy (no copy); nulls hold anything."""
+    """Return the values of a fixed-width array as numpy (no copy); the values of null rows are undefined."""
     data = np.frombuffer(array.buffers()[1] or b"", dtype)
     return data[array.offset : array.offset + len(array)]
 
 
 def binary_parts(array: pa.Array) -> tuple[Longs, Bytes]:
-    """Offsets (int64, one more than rows) and bytes of a utf8 or binary array."""
+    """Return the offsets (int64, one more than rows) and bytes of a utf8 or binary array."""
     if not len(array):
         return np.zeros(1, np.int64), np.zeros(0, np.uint8)
     _, offsets, data = array.buffers()

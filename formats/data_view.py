@@ -1,7 +1,7 @@
 """Java's ``DataInput`` and ``DataOutput`` over one buffer, bounds-checked.
 
-For headers and metadata: everything big-endian, every length checked against what is left before anything is
-allocated. Rows are decoded elsewhere (``columns.py``). Flink: ``DataInputDeserializer``, ``DataOutputSerializer``.
+For headers and metadata: everything is big-endian, and every length is checked against the remaining bytes before
+anything is allocated. ``columns.py`` decodes rows. Flink: ``DataInputDeserializer``, ``DataOutputSerializer``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MAX_UTF_BYTES = 65535
 
 
 class DataInputView:
-    """Reads forward over ``data``; ``path`` and ``base`` (file offset of byte 0) only locate errors."""
+    """Forward reader over ``data``; ``path`` and ``base`` (file offset of byte 0) only locate errors."""
 
     __slots__ = ("base", "data", "end", "path", "position")
 
@@ -29,11 +29,11 @@ class DataInputView:
 
     @property
     def remaining(self) -> int:
-        """Bytes that are left."""
+        """Return the number of remaining bytes."""
         return self.end - self.position
 
     def fail(self, expected: str, found: object = None) -> NoReturn:
-        """Raise a CorruptStateError for this position."""
+        """Raise a CorruptStateError at this position."""
         raise CorruptStateError(
             "the bytes are not what the format says",
             path=self.path,
@@ -44,7 +44,7 @@ class DataInputView:
         )
 
     def read(self, count: int, what: str = "bytes") -> bytes:
-        """The next ``count`` bytes."""
+        """Return the next ``count`` bytes."""
         if count < 0 or count > self.remaining:
             self.fail(f"{count} bytes of {what}", f"{self.remaining} bytes until the end")
         start = self.position
@@ -65,23 +65,23 @@ class DataInputView:
         return self._number(">b", 1, what)
 
     def read_u16(self, what: str = "a short") -> int:
-        """Unsigned short, big-endian."""
+        """Read an unsigned short, big-endian."""
         return self._number(">H", 2, what)
 
     def read_i16(self, what: str = "a short") -> int:
-        """Signed short, big-endian."""
+        """Read a signed short, big-endian."""
         return self._number(">h", 2, what)
 
     def read_i32(self, what: str = "an int") -> int:
-        """Signed int, big-endian."""
+        """Read a signed int, big-endian."""
         return self._number(">i", 4, what)
 
     def read_i64(self, what: str = "a long") -> int:
-        """Signed long, big-endian."""
+        """Read a signed long, big-endian."""
         return self._number(">q", 8, what)
 
     def read_bool(self, what: str = "a boolean") -> bool:
-        """One byte, 0 or 1; anything else is an error, for Java writes nothing else."""
+        """Read one byte, 0 or 1; any other value is an error, because Java writes only these two."""
         value = self.read_u8(what)
         if value > 1:
             self.position -= 1
@@ -89,9 +89,9 @@ class DataInputView:
         return value == 1
 
     def read_count(self, what: str, each: int = 1, limit: int | None = None) -> int:
-        """An int that counts things of at least ``each`` bytes: never more than the bytes that are left hold.
+        """Read an int that counts items of at least ``each`` bytes; it is limited by the remaining bytes.
 
-        ``each`` = 0 is for numbers that nothing follows; then only ``limit`` bounds them.
+        ``each`` = 0 is for counts without following items; then only ``limit`` bounds them.
         """
         count = self.read_i32(what)
         most = self.remaining // max(each, 1)
@@ -103,14 +103,14 @@ class DataInputView:
         return count
 
     def read_constant(self, value: int, what: str) -> None:
-        """An int that must be this value."""
+        """Read an int and raise a CorruptStateError unless it equals ``value``."""
         found = self.read_i32(what)
         if found != value:
             self.position -= 4
             self.fail(f"{what} {value:#010x}", f"{found & 0xFFFFFFFF:#010x}")
 
     def read_utf(self, what: str = "a string") -> str:
-        """``DataInput.readUTF``: u16 byte length, modified UTF-8."""
+        """Read ``DataInput.readUTF``: u16 byte length, modified UTF-8."""
         at = self.position
         data = self.read(self.read_u16(what), what)
         try:
@@ -120,11 +120,11 @@ class DataInputView:
             self.fail(f"{what} in modified UTF-8")
 
     def read_blob(self, what: str = "bytes") -> bytes:
-        """i32 length and that many bytes."""
+        """Read an i32 length and that many bytes."""
         return self.read(self.read_count(what), what)
 
     def read_string_value(self, what: str = "a string") -> str | None:
-        """A string as ``StringSerializer`` writes it: varint of the length plus one, varint code units."""
+        """Read a string as ``StringSerializer`` writes it: varint of the length plus one, varint code units."""
         at = self.position
         length = self._varint(what)
         if length == 0:
@@ -152,7 +152,7 @@ class DataInputView:
                 self.fail(f"{what}: a varint of at most 5 bytes")
 
     def sub_view(self, count: int, what: str) -> DataInputView:
-        """The next ``count`` bytes as a view of their own, which must be read to its end."""
+        """Return the next ``count`` bytes as a separate view, whose caller checks that it is read to its end."""
         if count < 0 or count > self.remaining:
             self.fail(f"{count} bytes of {what}", f"{self.remaining} bytes until the end")
         view = DataInputView(self.data[self.position : self.position + count], self.path, self.base + self.position)
@@ -165,7 +165,7 @@ class DataInputView:
 
 
 class DataOutputView:
-    """Writes forward into a growing buffer: the mirror of :class:`DataInputView`."""
+    """Forward writer into a growing buffer: the counterpart of :class:`DataInputView`."""
 
     __slots__ = ("buffer",)
 
@@ -176,11 +176,11 @@ class DataOutputView:
         return len(self.buffer)
 
     def getvalue(self) -> bytes:
-        """All that was written."""
+        """Return all bytes written so far."""
         return bytes(self.buffer)
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Bytes as they are."""
+        """Write bytes unchanged."""
         self.buffer += data
 
     def write_u8(self, value: int) -> None:
@@ -190,27 +190,27 @@ class DataOutputView:
         self.buffer += struct.pack(">b", value)
 
     def write_u16(self, value: int) -> None:
-        """Unsigned short, big-endian."""
+        """Write an unsigned short, big-endian."""
         self.buffer += struct.pack(">H", value)
 
     def write_i16(self, value: int) -> None:
-        """Signed short, big-endian."""
+        """Write a signed short, big-endian."""
         self.buffer += struct.pack(">h", value)
 
     def write_i32(self, value: int) -> None:
-        """Signed int, big-endian."""
+        """Write a signed int, big-endian."""
         self.buffer += struct.pack(">i", value)
 
     def write_i64(self, value: int) -> None:
-        """Signed long, big-endian."""
+        """Write a signed long, big-endian."""
         self.buffer += struct.pack(">q", value)
 
     def write_bool(self, value: bool) -> None:
-        """One byte, 0 or 1."""
+        """Write one byte, 0 or 1."""
         self.buffer.append(1 if value else 0)
 
     def write_utf(self, text: str) -> None:
-        """``DataOutput.writeUTF``; ValueError past 65535 bytes, as Java's UTFDataFormatException."""
+        """Write ``DataOutput.writeUTF``; ValueError past 65535 bytes, as Java's UTFDataFormatException."""
         data = encode_modified_utf8(text)
         if len(data) > MAX_UTF_BYTES:
             raise ValueError(f"{len(data)} bytes do not fit writeUTF's {MAX_UTF_BYTES}: {text[:40]!r}...")
@@ -218,12 +218,12 @@ class DataOutputView:
         self.buffer += data
 
     def write_blob(self, data: bytes) -> None:
-        """i32 length and the bytes."""
+        """Write an i32 length and the bytes."""
         self.write_i32(len(data))
         self.buffer += data
 
     def write_string_value(self, text: str | None) -> None:
-        """A string as ``StringSerializer`` writes it."""
+        """Write a string as ``StringSerializer`` does."""
         if text is None:
             self.buffer.append(0)
             return

@@ -1,17 +1,17 @@
-"""What each release of Flink reads: one table that every write for a release is checked against.
+"""Formats that each Flink release reads: the table that every write for a release is checked against.
 
 =================== ================================================================================================
-``metadata``        the newest version of ``_metadata`` that it reads, which is the one that it writes
+``metadata``        the newest version of ``_metadata`` that the release reads; it writes the same version
 ``operator_stream`` the newest version of an operator state stream; ``compressed`` where it also reads compressed ones
 ``meta_info``       the newest version of a state's registration in a changelog
-``merged_files``    whether it knows handles of segments of files that several states share (types 15 to 17)
-``async_state``     whether it knows state of the asynchronous API (``KEY_VALUE_V2``)
-``rocksdb``         the RocksDB whose files it reads: 8 writes checksums that 6 does not know
-``kryo``            the Kryo that reads and writes generic types
+``merged_files``    whether it reads handles of file segments shared by several states (types 15 to 17)
+``async_state``     whether it reads state of the asynchronous API (``KEY_VALUE_V2``)
+``rocksdb``         the RocksDB version whose files it reads: 8 writes checksums that 6 cannot read
+``kryo``            the Kryo version that reads and writes generic types
 =================== ================================================================================================
 
-Keyed streams have version 6 in all of them. Snapshot classes that only some releases have are in ``CLASSES``; all other
-built-in ones are there in each release, in the same version. Taken from the releases' own classes:
+Keyed streams have version 6 in all releases. ``CLASSES`` lists the snapshot classes that only some releases have; all
+other built-in ones are in every release, in the same version. Taken from the releases' own classes:
 ``KeyedBackendSerializationProxy``, ``OperatorBackendSerializationProxy``, ``MetadataSerializers``,
 ``StateMetaInfoSnapshotReadersWriters``, ``MetadataV2V3SerializerBase``.
 """
@@ -39,11 +39,11 @@ class Release:
 
     @property
     def name(self) -> str:
-        """``1.16``."""
+        """Return the version as text, such as ``1.16``."""
         return ".".join(map(str, self.version))
 
 
-#: Oldest first. 1.18 reads compressed operator state from its third patch on only, so it is not given any.
+#: Oldest first. 1.18 reads compressed operator state only from its third patch on, so none is written for 1.18.
 RELEASES = (
     Release((1, 16), 4, 5, False, 6, False, False, 6, 2),
     Release((1, 17), 4, 5, False, 6, False, False, 6, 2),
@@ -61,7 +61,7 @@ STATE = "org.apache.flink.runtime.state."
 SINK = "org.apache.flink.streaming.api.functions.sink."
 TABLE = "org.apache.flink.table."
 
-#: Snapshot classes by what their names begin with: the first release that has them, and the first that has not.
+#: Prefixes of snapshot class names, with the first release that has the class and the first that no longer has it.
 CLASSES: tuple[tuple[str, Flink | None, Flink | None], ...] = (
     (CORE + "SetSerializerSnapshot", (2, 0), None),
     (CORE + "VariantSerializer$", (2, 1), None),
@@ -81,7 +81,7 @@ CLASSES: tuple[tuple[str, Flink | None, Flink | None], ...] = (
 
 
 def release_of(version: Flink) -> Release:
-    """Return what a release reads; one that is newer than all that are known reads what the newest of them does.
+    """Return the table row of a release; a release newer than the table gets the newest row.
 
     >>> release_of((1, 20)).metadata, release_of((2, 9)).name
     (4, '2.3')
@@ -100,7 +100,7 @@ def last_with_metadata(version: int) -> Release:
 
 
 def lifetime(snapshot_class: str) -> tuple[Flink | None, Flink | None]:
-    """Return the first release that has a snapshot class and the first that has not, None where there is none such.
+    """Return the first release that has a snapshot class and the first that no longer has it, None if there is none.
 
     >>> lifetime("org.apache.flink.api.common.typeutils.base.SetSerializerSnapshot")
     ((2, 0), None)
@@ -110,7 +110,7 @@ def lifetime(snapshot_class: str) -> tuple[Flink | None, Flink | None]:
 
 
 def why_unknown(snapshot_class: str, version: Flink) -> str | None:
-    """Return why a release does not know a snapshot class, or None where it does."""
+    """Return the reason why a release does not have a snapshot class, or None if it has the class."""
     since, until = lifetime(snapshot_class)
     if since is not None and version < since:
         return f"{snapshot_class} came with Flink {since[0]}.{since[1]}"

@@ -1,4 +1,4 @@
-"""What Java defines and Python does not: modified UTF-8 and ``hashCode``.
+"""Java conventions that Python lacks: modified UTF-8, ``hashCode`` and the iteration order of ``HashMap``.
 
 Source: ``java.io.DataInput`` (modified UTF-8), ``java.lang.*#hashCode``.
 """
@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 
 def decode_modified_utf8(data: bytes) -> str:
-    """Text of Java's modified UTF-8: NUL is C0 80, a supplementary character two 3-byte surrogates.
+    """Decode Java's modified UTF-8: NUL is C0 80, a supplementary character is two 3-byte surrogates.
 
-    Lone surrogates stay in the text, as Java keeps them. ValueError where the bytes are not modified UTF-8.
+    Lone surrogates stay in the text, as in Java. Raises ValueError where the bytes are not modified UTF-8.
 
     >>> decode_modified_utf8(bytes.fromhex("61c080eda0bdedb880")) == "a" + chr(0) + chr(0x1F600)
     True
@@ -35,7 +35,7 @@ def decode_modified_utf8(data: bytes) -> str:
 
 
 def encode_modified_utf8(text: str) -> bytes:
-    """The bytes of ``DataOutput.writeUTF`` without the length.
+    """Return the bytes of ``DataOutput.writeUTF`` without the length.
 
     >>> encode_modified_utf8("a" + chr(0)).hex()
     '61c080'
@@ -54,13 +54,13 @@ def encode_modified_utf8(text: str) -> bytes:
 
 
 def utf16_units(text: str) -> list[int]:
-    """UTF-16 code units of a text: what Java's ``String.charAt`` sees."""
+    """Return the UTF-16 code units of a text, as Java's ``String.charAt`` returns them."""
     data = text.encode("utf-16-le", "surrogatepass")
     return [data[i] | data[i + 1] << 8 for i in range(0, len(data), 2)]
 
 
 def signed32(value: int) -> int:
-    """The low 32 bits as Java's int.
+    """Return the low 32 bits as Java's signed int.
 
     >>> signed32(0xFFFFFFFF)
     -1
@@ -69,7 +69,7 @@ def signed32(value: int) -> int:
 
 
 def string_hash(text: str) -> int:
-    """``String.hashCode``.
+    """Return Java's ``String.hashCode``.
 
     >>> string_hash("hello")
     99162322
@@ -81,9 +81,9 @@ def string_hash(text: str) -> int:
 
 
 def hash_map_order(codes: Sequence[int], capacity: int) -> list[int]:
-    """In which order a ``java.util.HashMap`` of this initial capacity has its keys: their numbers, by ``hashCode``.
+    """Return the iteration order of a ``java.util.HashMap`` of this initial capacity: indices into ``codes``.
 
-    Keys were put in the order of the codes, and no bucket is so full that it became a tree.
+    Assumes that the keys were inserted in the order of ``codes``, their hash codes, and that no bucket became a tree.
 
     >>> hash_map_order([17, 1, 2], 16)
     [0, 1, 2]
@@ -95,6 +95,6 @@ def hash_map_order(codes: Sequence[int], capacity: int) -> list[int]:
 
 
 def spread(code: int) -> int:
-    """``HashMap#hash``: the upper bits of a ``hashCode`` mixed into the lower ones."""
+    """Return ``HashMap#hash``: the upper bits of a ``hashCode`` mixed into the lower ones."""
     code &= 0xFFFFFFFF
     return code ^ code >> 16

@@ -1,8 +1,8 @@
-"""A closed, inert reader of Java Object Serialization streams.
+"""A parser of Java Object Serialization streams that never loads a class.
 
 Some snapshots embed Java objects: the properties of a checkpoint, the logical types of SQL state, values of
-``JavaSerializer``. This module finds where such an object ends and what it says. It only ever builds the plain
-records below: no class is looked up, no code of the stream's choice runs, nothing can be instantiated.
+``JavaSerializer``. This module finds the end of such an object and returns its content. It builds only the plain
+records below: no class is looked up or instantiated, and no code runs that the stream could choose.
 
 ::
 
@@ -19,8 +19,8 @@ records below: no class is looked up, no code of the stream's choice runs, nothi
     Field   := u8 code  utf name  (code L or [: string object, the signature)
     Annotation := (Content | 77 u8 bytes | 7A i32 bytes)*  78
 
-Java: ``java.io.ObjectInputStream``. The input is hostile: lengths are checked against the bytes that are left,
-nesting and inheritance are bounded, and references share what they refer to, so that no stream grows when read.
+Java: ``java.io.ObjectInputStream``. The input is untrusted: lengths are checked against the remaining bytes,
+nesting and inheritance are bounded, and references share their target, so a small stream cannot expand when read.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class JavaField:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JavaClass:
-    """A class as the stream describes it. ``lineage`` are its superclasses, topmost first, and itself last."""
+    """A class description of the stream. ``lineage`` is its superclasses, topmost first, followed by itself."""
 
     class_name: str
     serial_version_uid: int = 0
@@ -67,7 +67,7 @@ class JavaClass:
 
     @property
     def lineage(self) -> tuple[JavaClass, ...]:
-        """The superclasses and this class."""
+        """Return the superclasses, topmost first, and this class."""
         return (*self.above, self)
 
 
@@ -81,7 +81,7 @@ class JavaEnum:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JavaArray:
-    """An array; elements of ``byte[]`` are ints as well. Its ``repr`` is short, for it may hold itself."""
+    """An array; elements of ``byte[]`` are ints as well. Its ``repr`` is short, because an array may contain itself."""
 
     class_name: str
     elements: list[Any] = field(default_factory=list, repr=False)
@@ -89,9 +89,9 @@ class JavaArray:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JavaObject:
-    """An object: the fields of its class and superclasses (the nearest wins), and what ``writeObject`` added.
+    """An object: the fields of its class and superclasses (the nearest wins), and the data that ``writeObject`` added.
 
-    In ``annotations`` block data are bytes. The ``repr`` is short, for an object may refer to itself.
+    In ``annotations``, block data are bytes. The ``repr`` is short, because an object may refer to itself.
     """
 
     class_name: str
@@ -100,25 +100,25 @@ class JavaObject:
 
 
 def skip_java_object(view: DataInputView) -> bytes:
-    """The raw bytes of one stream with exactly one object; the view stands behind it."""
+    """Return the raw bytes of one stream with exactly one object, and leave the view behind it."""
     start = view.position
     parse_java_object(view)
     return bytes(view.data[start : view.position])
 
 
 def parse_java_object(view: DataInputView) -> JavaValue:
-    """One stream with exactly one object, as inert data; the view stands behind it."""
+    """Return the object of one stream with exactly one object as plain records, and leave the view behind it."""
     view.read_constant(STREAM_HEADER - (1 << 32), "the header of a Java object stream")
     value: JavaValue = _Parser(view).run()
     return value
 
 
 class _Pending:
-    """Stands in the handle table for what is not complete and so cannot be referred to."""
+    """Placeholder in the handle table for an incomplete value, which cannot be referenced yet."""
 
 
 class _Parser:
-    """The grammar as generators: each yields the productions that it needs, a loop runs them on a stack of ours."""
+    """The grammar as generators: each yields the productions it needs, and a loop runs them on an explicit stack."""
 
     def __init__(self, view: DataInputView) -> None:
         self.view = view
@@ -145,7 +145,7 @@ class _Parser:
         return len(self.handles) - 1
 
     def content(self) -> _Step:
-        """Any object, null or reference."""
+        """Parse any object, null or reference."""
         tag = self.view.read_u8("a tag of a Java object stream")
         if tag in LEAVES:
             return LEAVES[tag](self)
@@ -155,7 +155,7 @@ class _Parser:
         return (yield PRODUCTIONS[tag](self))
 
     def null(self) -> None:
-        """Nothing follows."""
+        """Return None: no bytes follow the tag."""
 
     def reference(self) -> Any:
         handle = self.view.read_i32("a handle") - BASE_HANDLE
@@ -181,7 +181,7 @@ class _Parser:
         return text
 
     def text(self, what: str) -> _Step:
-        """A string object or a reference to one."""
+        """Parse a string object or a reference to one."""
         at = self.view.position
         value = yield self.content()
         if not isinstance(value, str):
@@ -221,7 +221,7 @@ class _Parser:
         return described
 
     def rest_of_description(self) -> _Step:
-        """Annotation and superclass; the lineage of the superclass."""
+        """Parse the annotation and the superclass; return the lineage of the superclass."""
         yield self.annotation([])
         superclass = yield self.description()
         above = superclass.lineage if superclass is not None else ()
@@ -230,7 +230,7 @@ class _Parser:
         return above
 
     def description(self) -> _Step:
-        """A class description, a reference to one, or null."""
+        """Parse a class description, a reference to one, or null."""
         at = self.view.position
         value = yield self.content()
         if value is not None and not isinstance(value, JavaClass):
@@ -239,7 +239,7 @@ class _Parser:
         return value
 
     def some_class(self) -> _Step:
-        """A class description that must be there."""
+        """Parse a class description that must not be null."""
         described = yield self.description()
         if described is None:
             self.view.fail("the description of a Java class", "null")
@@ -295,7 +295,7 @@ class _Parser:
         return instance
 
     def member(self, member: JavaField) -> _Step:
-        """The value of a field."""
+        """Parse the value of a field."""
         if member.code in "L[":
             return (yield self.content())
         letter, width = PRIMITIVES[member.code]
@@ -303,7 +303,7 @@ class _Parser:
         return value
 
     def annotation(self, into: list[Any]) -> _Step:
-        """Objects and block data until the end mark."""
+        """Append objects and block data to ``into`` until the end mark."""
         view = self.view
         while True:
             tag = view.read_u8("the end of what writeObject wrote")

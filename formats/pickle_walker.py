@@ -1,11 +1,11 @@
-"""PyFlink's pickled values, as far as they are plain data: read by walking opcodes, never by unpickling.
+"""Decoder for PyFlink's pickled values that are plain data: it walks the opcodes and never unpickles.
 
-A pickle is a program: opcodes push values on a stack, gather what lies above a mark, and remember values in a memo.
-Only opcodes that build None, booleans, numbers, texts, bytes, tuples, lists, dicts and sets are walked, of the
-protocols 0 to 5 as CPython writes them. Whatever names a class or calls one (GLOBAL, REDUCE, BUILD, INST, OBJ,
-NEWOBJ, persistent ids, extensions) is refused, so nothing is ever imported or called.
+A pickle is a program: opcodes push values on a stack, collect the values above a mark, and store values in a memo.
+Only the opcodes that build None, booleans, numbers, strings, bytes, tuples, lists, dicts and sets are supported, of
+protocols 0 to 5 as CPython writes them. Every opcode that names a class or calls one (GLOBAL, REDUCE, BUILD, INST,
+OBJ, NEWOBJ, persistent ids, extensions) raises an error, so nothing is ever imported or called.
 
-Tuples and sets become arrays; a dict becomes an object, or an array of ``{"key", "value"}`` where a key is no text.
+Tuples and sets become arrays; a dict becomes an object, or an array of ``{"key", "value"}`` if a key is not a string.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ from pyspark_savepoint.formats.variant import MAX_DEPTH, VariantError, encode_va
 MAX_PROTOCOL = 5
 #: The first opcode of every pickle since protocol 2.
 PROTO = b"\x80"
-#: Bytes of one whole number.
+#: Largest integer, in bytes.
 MAX_NUMBER = 4096
 RAW = 'read the state as bytes: option("raw", "<state>")'
 DECIMAL_FLOAT = re.compile(rb"-?(inf|nan|[0-9]+(\.[0-9]*)?(e[-+]?[0-9]+)?)")
 
 
 class _Mark:
-    """Where a group on the stack begins."""
+    """Marker on the stack for the start of a group."""
 
 
 @dataclass(eq=False)
 class _Dict:
-    """The items of a dict: keys need no hash."""
+    """The items of a dict, as a list: keys need not be hashable."""
 
     items: list[tuple[Any, Any]] = field(default_factory=list)
 
 
 def decode_pickled(column: pa.Array) -> pa.Array:
-    """A column of variants from a column of pickles, one each."""
+    """Convert a column of pickles to a column of variants."""
     values = [None if data is None else read_pickle(data, row) for row, data in enumerate(column.to_pylist())]
     return _variants(values, column.nbytes)
 
@@ -62,9 +62,9 @@ def _variants(values: list[Any], source: int) -> pa.Array:
 
 
 def decode_pyflink(column: pa.Array) -> pa.Array:
-    """A column of variants from PyFlink's byte[] values; what is no plain pickle stays bytes, as a variant of BINARY.
+    """Convert a column of PyFlink's byte[] values to variants; a value that is not a plain pickle becomes BINARY.
 
-    PyFlink writes ``i32 length  pickle``, and where it flushes a batch several of them: those become an array.
+    PyFlink writes ``i32 length  pickle``, and several of them where it flushes a batch: those become an array.
     """
     rows = []
     for data in column.to_pylist():
@@ -78,7 +78,7 @@ def decode_pyflink(column: pa.Array) -> pa.Array:
 
 
 def _unframed(data: bytes) -> Any:
-    """The pickled value or values in some bytes, or the bytes."""
+    """Return the pickled value, a list of several values, or ``data`` itself if it is not a plain pickle."""
     values, at = [], 0
     try:
         if data[:1] == PROTO:
@@ -95,7 +95,7 @@ def _unframed(data: bytes) -> Any:
 
 
 def read_pickle(data: bytes, row: int = 0) -> Any:
-    """The plain value of one pickle; ``row`` is for errors."""
+    """Return the plain value of one pickle; ``row`` is used in errors only."""
     walker = _Walker(data, row)
     value = walker.run()
     return _plain(value, 0, {}, walker)
@@ -110,7 +110,7 @@ class _Walker:
     memo: dict[int, Any] = field(default_factory=dict)
 
     def fail(self, expected: str, found: object = None) -> NoReturn:
-        """Raise a CorruptStateError for this position."""
+        """Raise a CorruptStateError at this position."""
         raise CorruptStateError(
             "the bytes are not a pickle that CPython writes",
             expected=expected,
@@ -120,7 +120,7 @@ class _Walker:
         )
 
     def run(self) -> Any:
-        """Walk to STOP, which is the last byte."""
+        """Execute the opcodes up to STOP, which must be the last byte."""
         while True:
             code = self.take(1)
             if code == b".":
@@ -142,7 +142,7 @@ class _Walker:
         )
 
     def take(self, count: int) -> bytes:
-        """The next bytes."""
+        """Return the next ``count`` bytes."""
         end = self.position + count
         if end > len(self.data):
             self.fail(f"{count} more bytes", f"{len(self.data) - self.position} bytes until the end")
@@ -150,18 +150,18 @@ class _Walker:
         return self.data[end - count : end]
 
     def number(self, width: int) -> int:
-        """A little-endian number without sign."""
+        """Read an unsigned little-endian integer."""
         return int.from_bytes(self.take(width), "little")
 
     def line(self) -> bytes:
-        """The bytes up to a line feed, which the text protocol 0 writes."""
+        """Read the bytes up to a line feed, as in text protocol 0."""
         end = self.data.find(b"\n", self.position)
         if end < 0:
             self.fail("the end of a line")
         return self.take(end + 1 - self.position)[:-1]
 
     def line_number(self, suffix: bytes = b"") -> int:
-        """A line of decimal digits."""
+        """Read a line of decimal digits."""
         text = self.line().removesuffix(suffix)
         if not re.fullmatch(rb"-?[0-9]+", text) or len(text) > MAX_NUMBER:
             self.fail("a whole number", text[:40])
@@ -173,13 +173,13 @@ class _Walker:
         return self.stack.pop()
 
     def top(self, kind: type, what: str) -> Any:
-        """The topmost value, which must be of a kind."""
+        """Return the topmost value, which must be an instance of ``kind``."""
         if not self.stack or type(self.stack[-1]) is not kind:
             self.fail(f"{what} on the stack")
         return self.stack[-1]
 
     def group(self) -> list[Any]:
-        """The values above the topmost mark, which goes too."""
+        """Pop the values above the topmost mark, and the mark."""
         start = len(self.stack) - 1
         while start >= 0 and self.stack[start] is not _Mark:
             start -= 1
@@ -190,14 +190,14 @@ class _Walker:
         return values
 
     def pairs(self) -> list[tuple[Any, Any]]:
-        """The values above the mark as keys and values."""
+        """Pop the values above the topmost mark as pairs of key and value."""
         values = self.group()
         if len(values) % 2:
             self.fail("as many keys as values")
         return list(zip(values[::2], values[1::2], strict=True))
 
     def text(self, size: int) -> str:
-        """That many bytes of UTF-8; half surrogate pairs stay."""
+        """Read ``size`` bytes of UTF-8; lone surrogates are kept."""
         data = self.take(size)
         try:
             return data.decode("utf-8", "surrogatepass")
@@ -205,25 +205,25 @@ class _Walker:
             self.fail("a text in UTF-8", data[:40])
 
     def remember(self, index: int) -> None:
-        """Put the topmost value into the memo."""
+        """Store the topmost value in the memo."""
         if not self.stack or self.stack[-1] is _Mark:
             self.fail("a value on the stack")
         self.memo[index] = self.stack[-1]
 
     def recall(self, index: int) -> Any:
-        """A value of the memo."""
+        """Return a value of the memo."""
         if index not in self.memo:
             self.fail("a value that was remembered", index)
         return self.memo[index]
 
 
 def _push(read: Callable[[_Walker], Any]) -> Callable[[_Walker], None]:
-    """A step that pushes what it reads."""
+    """Return a step that pushes the result of ``read``."""
     return lambda walker: walker.stack.append(read(walker))
 
 
 def _make(new: Callable[[], Any]) -> Callable[[_Walker], None]:
-    """A step that pushes something new."""
+    """Return a step that pushes a new value."""
     return lambda walker: walker.stack.append(new())
 
 
@@ -235,7 +235,7 @@ def _whole(walker: _Walker, width: int) -> int:
 
 
 def _int_line(walker: _Walker) -> int | bool:
-    """``I``: a number, or a boolean as 00 or 01."""
+    """Read the argument of ``I``: a number, or a boolean as 00 or 01."""
     if walker.data[walker.position : walker.position + 3] in (b"00\n", b"01\n"):
         return walker.line() == b"01"
     return walker.line_number()
@@ -354,7 +354,7 @@ STEPS: Mapping[bytes, Callable[[_Walker], None]] = {
 
 
 def _plain(value: Any, depth: int, done: dict[int, Any], walker: _Walker) -> Any:
-    """Lists and dicts of Python; what is shared stays shared."""
+    """Convert to Python's lists and dicts; shared values stay shared."""
     if not isinstance(value, (list, tuple, _Dict)):
         return value
     if id(value) in done:

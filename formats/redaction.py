@@ -1,8 +1,8 @@
-"""Texts fit to be shown: without secrets, and of bounded length.
+"""Redaction of text for display: without secrets, and of bounded length.
 
-Clients of object stores repeat in their errors what they were given: a signed URL, a header, a key. Whatever leaves
-this package as text passes :func:`redact` first. It removes the values that the environment holds, as they are and as
-they are encoded in URLs, and what is a secret by its form wherever it comes from.
+Clients of object stores repeat their input in errors: a signed URL, a header, a key. All text that leaves this package
+passes :func:`redact` first. It removes the secrets found in the environment, plain and URL-encoded, and all text that
+has the form of a secret, wherever it comes from.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import re
 from collections.abc import Iterator
 
 SHOWN_INSTEAD = "***"
-#: Bytes of a text that is shown.
+#: Maximum size of displayed text, in bytes.
 MAX_SHOWN = 2048
-#: Control characters but tabs and ends of lines, half surrogate pairs, and what turns the direction of text.
+#: Control characters except tabs and line ends, lone surrogates, and characters that change the text direction.
 UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-#: Nothing shorter is taken for a secret: "test" stands in too many texts.
+#: Shorter values are not treated as secrets: a value such as "test" occurs in too many texts.
 MIN_SECRET = 6
-#: Longer texts lose their middle before they are searched.
+#: The middle of a longer text is removed before the search.
 MAX_SEARCHED = 1 << 13
 MAX_KEY_FILE = 1 << 16
 
@@ -33,7 +33,7 @@ GOOGLE_KEY_FILE = "GOOGLE_APPLICATION_CREDENTIALS"
 UNRESERVED = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")
 
-#: Names of parameters and fields whose values are secrets. What repeats has a bound, so that no text takes long.
+#: Names of parameters and fields whose values are secrets. Repetitions are bounded, which bounds the search time.
 _NAME = (
     r"(?:\b|(?<=%26)|(?<=%3F)|(?<=%2526))(?:x-(?:amz|goog)-(?:signature|security-token|credential)|awsaccesskeyid|signature|sig|"
     r"[\w.\-]{0,32}(?:secret|password|passwd|access_?token|refresh_?token|session_?token|security_?token|"
@@ -49,10 +49,10 @@ _FORMS = re.compile(
             r"(?P<scheme>\b(?:bearer|sharedkey|aws4-hmac-sha256 credential=)\s{0,2})[\w.\-+/=:~]{8,}",
             r"(?P<block>-----BEGIN [A-Z ]{0,32}PRIVATE KEY-----).*?(?:-----END|\Z)",
             r"(?P<key>\b(?=(?:AKIA|ASIA)))[A-Z0-9]{16,128}\b",
-            # user:password@, and where a user has no place, user@; in abfss:// it is the container.
+            # user:password@, and for schemes without a user, user@; in abfss:// that part is the container.
             r"(?P<url>://)[^/\s@:]{0,256}:(?!\d{1,5}/)[^\s@]{1,512}@",
             r"(?P<user>\b(?:s3[anp]?|gs|gcs|https?)://)[^/\s@]{1,512}@",
-            # Buckets have no ports: this is the beginning of a secret with a slash in it.
+            # A bucket has no port, so this is the start of a secret that contains a slash.
             r"(?P<bucket>\b(?:s3[anp]?|gs|gcs)://)[^/\s@:]{1,256}:[^\s\"']{1,512}",
         )
     ),
@@ -63,15 +63,16 @@ SIGNS = ("=", "%3d", '"', "<a", "authorization", "bearer", "sharedkey", "-----be
 
 
 class _Held:
-    """What finds the secrets that the environment held when it was last looked at."""
+    """Pattern for the secrets found in the environment at the last check."""
 
     pattern: re.Pattern[str] | None = None
 
 
 def redact(text: str, look: bool = True) -> str:
-    """Return the text without secrets; without ``look`` the environment is taken to be as it was before.
+    """Return the text without secrets; ``look=False`` reuses the secrets found in the environment at the last check.
 
-    Most errors of this package are raised while it finds out what a file holds, and never shown: those need be cheap.
+    Most errors of this package are raised while the content of a file is being detected, and are never shown; creating
+    them must be cheap.
     """
     if look:
         _Held.pattern = _held_pattern(tuple(map(os.environ.get, (*SECRET_VARIABLES, *PROXIES))), _key_file())
@@ -84,12 +85,12 @@ def redact(text: str, look: bool = True) -> str:
 
 
 def shown(text: str, limit: int = MAX_SHOWN) -> str:
-    """Return a text as it may be shown: without secrets and commands of terminals, in at most ``limit`` bytes."""
+    """Return a text for display: without secrets and terminal commands, in at most ``limit`` bytes."""
     return elide(printable(redact(text)), limit)
 
 
 def printable(text: str) -> str:
-    r"""Return the text without what terminals and logs take for commands, and what no encoding has.
+    r"""Escape the characters that terminals and logs interpret as commands, and those that no encoding has.
 
     >>> printable("a\x1b[2Jb\ud800")
     'a\\x1b[2Jb\\ud800'
@@ -98,7 +99,7 @@ def printable(text: str) -> str:
 
 
 def elide(text: str, limit: int) -> str:
-    """Return the text in at most ``limit`` bytes of UTF-8: what is longer loses its middle.
+    """Shorten the text to at most ``limit`` bytes of UTF-8 by removing its middle.
 
     >>> elide("/checkpoints/" + "x" * 100 + "/_metadata", 40)
     '/checkpoints/x[94 bytes]xxxxx/_metadata'
@@ -120,7 +121,7 @@ def _shown(match: re.Match[str]) -> str:
 
 @functools.lru_cache(maxsize=4)
 def _held_pattern(values: tuple[str | None, ...], key_file: tuple[str, int] | None) -> re.Pattern[str] | None:
-    """What finds the secrets that this process holds, in every form; None if it holds none."""
+    """Return a pattern for the secrets of this process in all their encodings; None if it has none."""
     named = values[: len(SECRET_VARIABLES)]
     secrets = {part for value in filter(None, named) for part in _parts_of(value)}
     secrets |= {user for proxy in filter(None, values[len(named) :]) for user in re.findall(r"//([^/@]+)@", proxy)}
@@ -132,7 +133,7 @@ def _held_pattern(values: tuple[str | None, ...], key_file: tuple[str, int] | No
 
 
 def _parts_of(value: str) -> Iterator[str]:
-    """A variable's value, and where that has parts with names, those that are secret."""
+    """Yield the value of a variable, and the secret ones among its named parts."""
     yield value.strip().removeprefix("?")
     for name, part in re.findall(r"(?:^|[?&;])([^=&;]{1,64})=([^&;]+)", value):
         if name.lower() in ("sig", "accountkey", "sharedaccesssignature"):
@@ -152,7 +153,7 @@ def _forms_of(secret: str) -> Iterator[str]:
 
 
 def _key_file() -> tuple[str, int] | None:
-    """Google's file of credentials, and when it was changed."""
+    """Return the path of Google's credentials file and its modification time."""
     path = os.environ.get(GOOGLE_KEY_FILE)
     if not path:
         return None
@@ -163,7 +164,7 @@ def _key_file() -> tuple[str, int] | None:
 
 
 def _secrets_of_key_file(path: str) -> Iterator[str]:
-    """The secrets in the file; the value itself, where somebody put the credentials there instead of their path."""
+    """Yield the secrets in the file, or in ``path`` itself if it holds the credentials instead of their path."""
     text = path
     if not path.lstrip().startswith("{"):
         try:

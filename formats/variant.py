@@ -1,4 +1,4 @@
-"""Spark's VARIANT: values whose type only the data tells.
+"""Spark's VARIANT: values that carry their own type.
 
     metadata := u8 (1 | (w - 1) << 6)  n  offset[n + 1]  keys             each number of w bytes, little-endian
     value    := u8 (id << 2)          payload                             null, true, false, numbers, dates, text ...
@@ -6,11 +6,11 @@
               | u8 (L << 6 | (i - 1) << 4 | (w - 1) << 2 | 2)  n  id[n]  offset[n + 1]  values       object
               | u8 (L << 4 | (w - 1) << 2 | 3)                 n         offset[n + 1]  values       array
 
-n is one byte, four where L is set; ids have i bytes, offsets w. The fields of an object are sorted by key, in Java's
-order of strings, in which Spark searches them. Source: the variant encoding of Parquet and Spark, version 1.
+n is one byte, four where L is set; ids have i bytes, offsets w. The fields of an object are sorted by key in Java's
+string order, because Spark searches them in that order. Source: the variant encoding of Parquet and Spark, version 1.
 
-Python's values stand for themselves; a ``numpy.float32`` is a float of 32 bits, an int of more than 64 bits and a
-``Decimal`` are decimals of at most 38 digits, beyond that text.
+Python values are encoded as their natural type; a ``numpy.float32`` is a 32-bit float. An int of more than 64 bits and
+a ``Decimal`` are decimals of at most 38 digits, and strings beyond that.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-#: How a variant column arrives in Spark.
+#: Arrow type of a variant column for Spark.
 VARIANT = pa.struct(
     [
         pa.field("value", pa.binary(), nullable=False),
         pa.field("metadata", pa.binary(), nullable=False, metadata={b"variant": b"true"}),
     ]
 )
-#: Spark 4.0 takes no larger ones.
+#: Largest variant that Spark 4.0 accepts.
 MAX_SIZE = (1 << 24) - 1
 MAX_DEPTH = 100
-#: What variants of a batch may be for each byte that they were made of, and beyond that.
+#: Limit on the variants of a batch: ``FREE_GROWTH`` bytes, and ``MAX_GROWTH`` more for each byte of their source.
 MAX_GROWTH, FREE_GROWTH = 64, 1 << 26
 MAX_DIGITS = 38
 SHORT_TEXT = 63
@@ -45,29 +45,29 @@ DATE, TIMESTAMP, TIMESTAMP_NTZ, FLOAT, BINARY, STRING = range(11, 17)
 
 
 class VariantError(ValueError):
-    """A value that no variant can hold: too large, too deep, or text that is not Unicode."""
+    """A value that a variant cannot hold: too large, too deep, or text that is not Unicode."""
 
 
 @dataclass(frozen=True, slots=True)
 class Date:
-    """Days since 1970."""
+    """A date, as days since 1970."""
 
     days: int
 
 
 @dataclass(frozen=True, slots=True)
 class Timestamp:
-    """Microseconds since 1970; ``zoned`` is TIMESTAMP, else TIMESTAMP_NTZ."""
+    """A timestamp, as microseconds since 1970; TIMESTAMP if ``zoned``, else TIMESTAMP_NTZ."""
 
     micros: int
     zoned: bool = True
 
 
 def variant_array(values: Sequence[Any], source: int) -> pa.Array:
-    """A column of variants; None is a null row. VariantError names the row.
+    """Return a column of variants; None is a null row. A VariantError names the row.
 
-    ``source``: bytes that the values were made of. They may share their parts, and variants cannot: together they are
-    not much larger.
+    ``source`` is the size in bytes of the encoded values. Values may share parts and variants cannot, so the total
+    size of the variants is limited in proportion to ``source``.
     """
     pairs: list[tuple[bytes, bytes] | None] = []
     room = FREE_GROWTH + MAX_GROWTH * source
@@ -97,7 +97,7 @@ def encode_variant(value: Any) -> tuple[bytes, bytes]:
 
 @dataclass
 class _Encoder:
-    """One variant: the ids of its keys, and what containers came to, for they may be shared."""
+    """Encoder of one variant: the ids of its keys, and the encoded containers, because containers may be shared."""
 
     ids: dict[str, int] = field(default_factory=dict)
     done: dict[int, bytes] = field(default_factory=dict)
@@ -143,7 +143,7 @@ class _Encoder:
         return offsets, b"".join(parts)
 
     def metadata(self) -> bytes:
-        """The keys, in the order of their ids."""
+        """Return the metadata: the keys in the order of their ids."""
         texts = [_utf8(key) for key in self.ids]
         offsets = [0]
         for text in texts:
@@ -204,7 +204,7 @@ def _unscaled(number: int, scale: int) -> bytes:
 
 
 def _digits(number: int) -> str:
-    """Python refuses to print very long numbers at once."""
+    """Return the decimal digits; ``str`` refuses very long ints."""
     return f"{Decimal(number):f}"
 
 
@@ -227,7 +227,7 @@ def _java_order(key: str) -> bytes:
 
 
 def _width(number: int) -> int:
-    """Bytes that hold a number: 1 to 4."""
+    """Return the number of bytes that hold a number: 1 to 4."""
     return max(1, (number.bit_length() + 7) // 8)
 
 

@@ -1,1 +1,1 @@
-"""Files and object stores: where bytes come from and go to."""
+"""Input and output: files and object stores."""
