@@ -1,1 +1,1 @@
-"""The files of keyed state of every backend, opened and planned."""
+"""Keyed state files of every backend: planning, opening and reading."""

@@ -1,7 +1,8 @@
-"""Which state each execution vertex restores when an operator is started with a given parallelism.
+"""Assignment of state to execution vertices when an operator is restored with a given parallelism.
 
-Keyed state: vertex i of n owns a range of key groups, and gets every old handle that has some of them, cut to them.
-Flink hands old handles on uncut when the parallelism did not change; cut ones hold the same keys, and no key twice.
+Keyed state: vertex i of n owns a range of key groups and gets every old handle that overlaps it, restricted to the
+overlap. Flink passes old handles on unrestricted if the parallelism did not change; the restricted ones hold the same
+keys, each once.
 
 Operator state, per state name:
 
@@ -38,7 +39,7 @@ DEFAULT_HASH_MAP_CAPACITY = 16
 
 @dataclass(frozen=True, slots=True)
 class AssignedKeyedState:
-    """A keyed handle, cut to the key groups of a vertex, and the subtask that wrote it."""
+    """Keyed handle, restricted to the key groups of a vertex, and the subtask that wrote it."""
 
     subtask_index: int
     handle: KeyedStateHandle
@@ -46,7 +47,7 @@ class AssignedKeyedState:
 
 @dataclass(frozen=True, slots=True)
 class AssignedOperatorState:
-    """An operator state handle with only the elements that a vertex gets, and the subtask that wrote it."""
+    """Operator state handle with only the elements that a vertex gets, and the subtask that wrote it."""
 
     subtask_index: int
     handle: OperatorStateHandle
@@ -54,7 +55,7 @@ class AssignedOperatorState:
 
 @dataclass(frozen=True, slots=True)
 class StateAssignment:
-    """What execution vertex ``index`` of ``parallelism`` restores of one operator."""
+    """State of one operator that execution vertex ``index`` of ``parallelism`` restores."""
 
     operator_id: OperatorID
     index: int
@@ -68,7 +69,7 @@ class StateAssignment:
 
 
 def assign_state(operator: OperatorState, parallelism: int) -> tuple[StateAssignment, ...]:
-    """What each of ``parallelism`` execution vertices restores of an operator."""
+    """Return the state that each of ``parallelism`` execution vertices restores of an operator."""
     if not 1 <= parallelism <= operator.max_parallelism:
         raise OptionError(
             "the operator cannot have that parallelism",
@@ -128,18 +129,18 @@ class _Part:
     state: StateMetaInfo
 
 
-# What each vertex gets, by (old subtask, state name).
+# The states of each vertex, by (old subtask, state name).
 _Dealt = list[dict[tuple[int, str], StateMetaInfo]]
 
 
 def repartition_state(
     handles: list[tuple[int, OperatorStateHandle]], old_parallelism: int, parallelism: int
 ) -> list[tuple[AssignedOperatorState, ...]]:
-    """The operator state of old subtasks, dealt out to new ones as Flink does it."""
+    """Distribute the operator state of old subtasks over new ones as Flink does."""
     dealt: _Dealt = [{} for _ in range(parallelism)]
     if parallelism == old_parallelism:
         _keep(handles, dealt)
-        # Flink spreads a broadcast state again when some subtasks, finished before, did not report it.
+        # Flink distributes a broadcast state again if some subtasks, already finished, did not report it.
         _deal_broadcast(_by_name(handles, Mode.BROADCAST), dealt)
     else:
         _deal_split(_by_name(handles, Mode.SPLIT_DISTRIBUTE), dealt)
@@ -155,7 +156,10 @@ def _keep(handles: list[tuple[int, OperatorStateHandle]], dealt: _Dealt) -> None
 
 
 def _by_name(handles: list[tuple[int, OperatorStateHandle]], mode: Mode) -> dict[str, list[_Part]]:
-    """The parts of each state of a mode, in the order of Flink's hash maps: it decides who is dealt to first."""
+    """Return the parts of each state of a mode in the iteration order of Flink's hash maps.
+
+    The order decides which vertices receive the extra elements.
+    """
     parts: dict[str, list[_Part]] = {}
     calls: list[str] = []
     for subtask_index, handle in handles:
@@ -207,7 +211,7 @@ def _deal_broadcast(parts_by_name: dict[str, list[_Part]], dealt: _Dealt) -> Non
 def _assemble(
     states: dict[tuple[int, str], StateMetaInfo], handles: list[tuple[int, OperatorStateHandle]]
 ) -> tuple[AssignedOperatorState, ...]:
-    """The states of a vertex as handles again, one for each old subtask, in their order."""
+    """Return the states of a vertex as handles, one per old subtask, in the order of the subtasks."""
     by_subtask: dict[int, list[StateMetaInfo]] = {}
     for (subtask_index, _), state in states.items():
         by_subtask.setdefault(subtask_index, []).append(state)
@@ -219,15 +223,15 @@ def _assemble(
 
 
 def _order_of_puts(names: Iterable[str], capacity: int) -> list[str]:
-    """Names in the order of a ``java.util.HashMap`` that was filled by ``put``: by bucket, then as they came."""
+    """Return names in the order of a ``java.util.HashMap`` filled by ``put``: by bucket, then by insertion."""
     given = list(names)
     return [given[number] for number in hash_map_order([string_hash(name) for name in given], capacity)]
 
 
 def _order_of_computes(calls: list[str]) -> list[str]:
-    """The same when it was filled by these calls of ``computeIfAbsent``.
+    """Return names in the order of a ``java.util.HashMap`` filled by these calls of ``computeIfAbsent``.
 
-    Such a call puts a new name at the head of its bucket, and grows the map for what the calls before have put there.
+    Such a call inserts a new name at the head of its bucket, and resizes the map for the names of the calls before it.
     """
     size = DEFAULT_HASH_MAP_CAPACITY
     while len(set(calls[:-1])) > size * 3 // 4:

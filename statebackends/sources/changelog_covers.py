@@ -1,4 +1,4 @@
-"""Whether one serializer reads what another wrote: what was written as a whole, and logged since, is one state."""
+"""Check whether one serializer reads what another wrote, so that a materialized state and its changes are one state."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
 
 
 def covers(wide: TypeSerializer, narrow: TypeSerializer) -> bool:
-    """Whether one serializer reads all that another wrote: subclasses of a POJO are added when they are met."""
+    """Return whether serializer ``wide`` reads everything that ``narrow`` wrote.
+
+    They differ where subclasses of a POJO were registered later, on first use.
+    """
     if type(wide) is not type(narrow) or wide.snapshot_class != narrow.snapshot_class:
         return False
     if wide.flink_type == narrow.flink_type:

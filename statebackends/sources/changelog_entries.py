@@ -1,7 +1,7 @@
-"""Units of change as columns: made of spans, and of the entries of what was written as a whole.
+"""Change units as columns: made of byte spans of the log, or of the entries of a materialized state.
 
-A unit is an entry and what happens to it, see ``changelog_units.py``. Entries of a whole were put there, so that they
-are units as well: of lists and maps in the heap format, which are one entry, their elements are.
+A unit is an entry and the operation on it, see ``changelog_units.py``. Materialized entries become PUT units; lists and
+maps in the heap format, which are one entry each, become one unit per element.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ UNITS = SCHEMA.append(pa.field(UNIT, pa.int8()))
 
 @dataclass(slots=True)
 class Units:
-    """Units of some changes: spans per part; ``change`` is the place of the change that each came from."""
+    """Units of some changes: byte spans per part; ``change`` is the index of the change that each unit came from."""
 
     change: Longs
     unit: int
     spans: dict[str, tuple[Longs, Longs]]
-    #: The byte in front of the values becomes a flag that says: not null.
+    #: The byte in front of each value is overwritten with the flag for "not null".
     flagged: bool = False
 
 
 @dataclass(slots=True)
 class Scope:
-    """Rows of changes, and the spans of key and namespace of each."""
+    """Indexes of changes, with the spans of key and namespace of each."""
 
     rows: Longs
     spans: dict[str, tuple[Longs, Longs]]
 
     def units(self, unit: int, which: Any = None, flagged: bool = False, **more: tuple[Longs, Longs]) -> Units:
-        """One unit for each of the changes ``which`` (all by default, one more than once where it is repeated)."""
+        """Return one unit for each index in ``which`` (default: each change once); indexes may repeat."""
         chosen = np.arange(len(self.rows)) if which is None else which
         spans = {part: (start[chosen], end[chosen]) for part, (start, end) in self.spans.items()}
         return Units(self.rows[chosen], unit, {**spans, **more}, flagged)
 
 
 def read_counts(at: Cursors, what: str) -> Longs:
-    """A number of things in front of each value."""
+    """Read the number of elements in front of each value."""
     counts = read_numbers(at, "read_i32", np.int32, f"a number of {what}").astype(np.int64)
     wrong = np.flatnonzero((counts < 0) | (counts > at.end - at.position))
     if len(wrong):
@@ -62,7 +62,7 @@ def read_counts(at: Cursors, what: str) -> Longs:
 
 
 def delimited(serializer: TypeSerializer, at: Cursors, meta: StateMetaInfoSnapshot) -> TypeSerializer:
-    """The serializer; an error where only the user's code knows where its values end."""
+    """Return the serializer; raise an error if only the user's code knows where its values end."""
     opaque = serializer.opaque_parts()
     if opaque:
         raise UndecodableStateError(
@@ -76,7 +76,7 @@ def delimited(serializer: TypeSerializer, at: Cursors, meta: StateMetaInfoSnapsh
 
 
 def elements(at: Cursors, meta: StateMetaInfoSnapshot) -> tuple[Longs, Longs, Longs]:
-    """Whole lists as their serializer writes them: how many elements each has, and the spans of all elements."""
+    """Parse serialized lists: return the number of elements of each, and the spans of all elements."""
     (element,) = unit_serializers(meta)
     counts = read_counts(at, "elements")
     if element.opaque_parts() and counts.max(initial=0) <= 1:
@@ -88,7 +88,7 @@ def elements(at: Cursors, meta: StateMetaInfoSnapshot) -> tuple[Longs, Longs, Lo
 
 
 def map_entries(at: Cursors, meta: StateMetaInfoSnapshot) -> tuple[Longs, tuple[Longs, Longs], tuple[Longs, Longs]]:
-    """Whole maps: how many entries each has, and the spans of user keys and of values with their flags."""
+    """Parse serialized maps: return the number of entries of each, and the spans of user keys and flagged values."""
     key, value = (delimited(each, at, meta) for each in unit_serializers(meta))
     counts = read_counts(at, "entries")
     starts, stops = locate([key, Flagged(value)], at, counts)
@@ -97,7 +97,7 @@ def map_entries(at: Cursors, meta: StateMetaInfoSnapshot) -> tuple[Longs, tuple[
 
 
 def assemble(buffer: Bytes, groups: list[tuple[int, Units]], key_group: Ints) -> pa.RecordBatch:
-    """One batch, in the order of the changes; ``key_group`` is that of every change."""
+    """Build one batch in the order of the changes; ``key_group`` has the key group of every change."""
     change = np.concatenate([units.change for _, units in groups])
     order = np.argsort(change, kind="stable")
     state = np.concatenate([np.full(len(units.change), one, np.int32) for one, units in groups])
@@ -105,7 +105,7 @@ def assemble(buffer: Bytes, groups: list[tuple[int, Units]], key_group: Ints) ->
     columns = [pa.array(state[order]), pa.array(key_group[change[order]])]
     for part in PARTS:
         if part == "value":
-            # The user keys have been copied: the byte in front of a value is free to be its flag.
+            # The user keys are already copied, so the byte in front of a value can become its flag.
             for _, units in groups:
                 if units.flagged:
                     buffer[units.spans["value"][0]] = 0
@@ -117,7 +117,7 @@ def assemble(buffer: Bytes, groups: list[tuple[int, Units]], key_group: Ints) ->
 
 
 def entry_units(block: KeyedBlock, ids: dict[int, int], states: tuple[StateMetaInfoSnapshot, ...]) -> pa.RecordBatch:
-    """The entries of a block of what was written as a whole; ``ids`` are its states' ids here."""
+    """Convert the entries of a materialized block to units; ``ids`` maps its state ids to those of the table."""
     from pyspark_savepoint.formats.kernels import changelog as kernels
 
     groups: list[tuple[int, Units]] = []
@@ -144,7 +144,7 @@ def entry_units(block: KeyedBlock, ids: dict[int, int], states: tuple[StateMetaI
 
 
 def _whole(block: KeyedBlock, entries: Longs, meta: StateMetaInfoSnapshot) -> Units:
-    """Lists and maps of the heap format, taken apart."""
+    """Split lists and maps of the heap format into units."""
     from pyspark_savepoint.formats.kernels import changelog as kernels
 
     spans = {

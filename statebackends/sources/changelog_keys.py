@@ -1,8 +1,8 @@
-"""The type of keys where a snapshot holds nothing but changes, which do not record it.
+"""Inference of the key type where a snapshot holds only changes, which do not record it.
 
-A changelog that was not materialized yet has no head that names the serializer of keys. Timers do; other subtasks may.
-Else serializers are tried, and one is taken only where it is proved: every change must parse to its end, and the
-hash of every key must lead to the key group that the change was logged for.
+A changelog that was not materialized yet has no header with the key serializer. Timers contain it, and other subtasks
+may have it. Otherwise serializers are tried, and one is accepted only with proof: every change must parse to its end,
+and the hash of every key must lead to the key group that the change was logged for.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from pyspark_savepoint.statebackends.sources.changelog_entries import UNIT
 from pyspark_savepoint.statebackends.sources.changelog_source import UNKNOWN_KEY, ChangelogSource
 from pyspark_savepoint.statebackends.sources.changelog_units import UnitReader
 
-#: What is looked at: so many change sets, of each so many bytes.
+#: The sample: number of change sets, and bytes of each.
 SAMPLES, SAMPLE = 16, 1 << 16
-#: Proof: a wrong serializer would have to meet the right key groups by chance once in so many times.
+#: Required proof: a wrong serializer gives the right key groups by chance at most once in this many times.
 CHANCE = 100.0
 PLAIN = DecodeOptions(timestamps="raw", decimals="string")
 PROVED = (
@@ -46,9 +46,9 @@ UNPROVED = (
 
 
 def candidates() -> Iterator[TypeSerializer]:
-    """Serializers of keys as jobs have them, the most common first.
+    """Yield serializers of common key types, the most common first.
 
-    A double or a date has the bytes and the hash of a long: such keys are taken for longs.
+    A double or a date has the bytes and the hash of a long, so such keys are taken for longs.
     """
     numbers = [
         NumberSerializer.of(f"{BASE}{stem}Serializer${stem}SerializerSnapshot")
@@ -63,7 +63,7 @@ def candidates() -> Iterator[TypeSerializer]:
 
 
 def with_keys(sources: Sequence[ChangelogSource], known: TypeSerializer | None) -> list[ChangelogSource]:
-    """Sources without parts, with the serializer of their keys; ``known`` is what other subtasks say."""
+    """Return sources without parts, with their key serializer; ``known`` is the one of other subtasks, if any."""
     headers = [source.header() for source in sources]
     key = known or next((h.key_serializer for h in headers if h.key_serializer is not UNKNOWN_KEY), None)
     if key is not None:
@@ -90,7 +90,7 @@ def _fits(source: ChangelogSource, header: KeyedBackendHeader, key: TypeSerializ
 
 
 def _proof(source: ChangelogSource, header: KeyedBackendHeader, key: TypeSerializer) -> Iterator[bytes]:
-    """The bytes of keys whose hashes lead to their key groups; an error where one does not."""
+    """Yield the bytes of keys whose hashes lead to their key groups; raise an error for a key where this fails."""
     states = frozenset(i for i, meta in enumerate(header.states) if _tells(meta))
     reader = UnitReader(header.states, key, frozenset(source.key_group_range), states, PLAIN)
     for changes_of in source.changes[:SAMPLES]:
@@ -104,14 +104,17 @@ def _proof(source: ChangelogSource, header: KeyedBackendHeader, key: TypeSeriali
 
 
 def _tells(meta: StateMetaInfoSnapshot) -> bool:
-    """Whether the changes of a state have keys, and behind them nothing that only the user's code can tell apart."""
+    """Return whether the changes of a state can be parsed behind their keys.
+
+    Timers have no keys there, and opaque types hide where values end.
+    """
     if meta.kind is BackendStateType.PRIORITY_QUEUE or meta.namespace_serializer.opaque_parts():
         return False
     return meta.state_type not in ("LIST", "MAP") or not meta.value_serializer.opaque_parts()
 
 
 def _check_rest(batch: pa.RecordBatch, header: KeyedBackendHeader) -> None:
-    """What stands behind the keys is sound: an error where a namespace or a value is not."""
+    """Raise an error if a namespace or a value behind a key cannot be parsed."""
     from pyspark_savepoint.formats.kernels import changelog
 
     state = np.asarray(batch.column("state"))

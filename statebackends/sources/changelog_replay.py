@@ -1,7 +1,7 @@
-"""What is left of units of change, in bounded memory: replayed part by part, parts by key on local disk.
+"""Replay of change units in bounded memory: units are partitioned by key on local disk and replayed part by part.
 
-All units of a key fall into one part, in the order in which they came, so that each part is replayed on its own. A part
-that is too large is divided again, by another hash, as often as that helps.
+All units of a key fall into one part, in the order of the log, so each part can be replayed on its own. A part that is
+too large is partitioned again with another hash, as long as this makes it smaller.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.statebackends.sources.changelog_entries import UNIT, UNITS
 
 FANOUT = 64
-#: 64 to the fourth windows are more than any task has.
+#: 64 to the power of 4 blocks are more than any task reads.
 MAX_DEPTH = 4
 
 
@@ -43,7 +43,7 @@ class _Part:
         self.size += batch.nbytes
 
     def flush(self) -> None:
-        """Put all into the file."""
+        """Write all batches in memory to the file."""
         with spilling():
             if self.waiting and self.file is None:
                 self.file = temporary_file("changes")
@@ -54,7 +54,7 @@ class _Part:
         self.waiting = []
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """All of it; nothing is added any more."""
+        """Yield all batches; none can be added afterwards."""
         if self.file is not None:
             with spilling():
                 self.writer.close()
@@ -65,7 +65,7 @@ class _Part:
 
 
 class Parts:
-    """Units divided into ``count`` parts, in memory up to ``block_bytes`` bytes altogether. A context manager."""
+    """Context manager that divides units into ``count`` parts, with at most ``block_bytes`` in memory in total."""
 
     def __init__(self, count: int, block_bytes: int) -> None:
         self.stack = ExitStack()
@@ -96,7 +96,7 @@ class Parts:
 
 
 class Replay:
-    """Units of some keys, all of them, to be replayed as ``blocks``. A context manager, which removes its files."""
+    """Context manager that collects all units of some keys and replays them as ``blocks``, then removes its files."""
 
     def __init__(self, like: KeyedBlock, block_bytes: int, depth: int = 0) -> None:
         self.like = like
@@ -135,7 +135,7 @@ class Replay:
         parts.add(batch, part)
 
     def blocks(self) -> Iterator[KeyedBlock]:
-        """What is left, as complete blocks."""
+        """Yield the remaining entries as complete blocks."""
         if self.parts is None:
             yield from replayed(self.waiting, self.like)
             return
@@ -158,12 +158,12 @@ class Replay:
 
 
 def _owned(data: Bytes) -> Bytes:
-    """Bytes that kernels may have: writable, though nobody writes."""
+    """Return writable bytes, which the kernels' signatures require although they do not write."""
     return data if data.flags.writeable else data.copy()
 
 
 def replayed(batches: Sequence[pa.RecordBatch], like: KeyedBlock) -> Iterator[KeyedBlock]:
-    """What is left of units in order: one block, or none."""
+    """Replay units in order: yield one block of the remaining entries, or none."""
     table = pa.Table.from_batches(batches, UNITS)
     if table.num_rows:
         left = _Cells(table, like).left()
@@ -172,7 +172,7 @@ def replayed(batches: Sequence[pa.RecordBatch], like: KeyedBlock) -> Iterator[Ke
 
 
 class _Cells:
-    """Units, and which value each belongs to."""
+    """Units, and the value (cell) that each belongs to."""
 
     def __init__(self, table: pa.Table, like: KeyedBlock) -> None:
         self.like = like
@@ -187,7 +187,7 @@ class _Cells:
             self.offsets[part], self.data[part] = offsets, _owned(data)
 
     def _number(self, buffer: Bytes, start: Longs, end: Longs) -> tuple[Any, Longs]:
-        """The number of every span, the same for equal ones, and the first unit of each number."""
+        """Number the spans so that equal ones share a number; return the numbers and the first unit of each."""
         from pyspark_savepoint.formats.kernels import frames, hashing
 
         n = len(start)
@@ -198,7 +198,7 @@ class _Cells:
         return number, first[:count]
 
     def left(self) -> pa.RecordBatch:
-        """The entries that are left, without their units."""
+        """Return the entries that remain, without their units."""
         from pyspark_savepoint.formats.kernels import changelog
 
         n = len(self.unit)
@@ -253,6 +253,6 @@ def _torn(meta: StateMetaInfoSnapshot, origin: Origin) -> UnsupportedStateError:
 
 
 def of_key_groups(table: pa.Table, key_groups: Sequence[int]) -> list[pa.RecordBatch]:
-    """The units of some key groups, in order."""
+    """Return the units of some key groups, in order."""
     chosen: Any = pc.is_in(table.column("key_group"), value_set=pa.array(key_groups, pa.int32()))
     return [batch for batch in table.filter(chosen).to_batches() if batch.num_rows]

@@ -1,9 +1,9 @@
-"""Keyed state of the changelog state backend: what was written as a whole, and the changes since then, replayed.
+"""Keyed state of the changelog state backend: materialized state and the changes since, replayed.
 
-    handle := whole parts (of the backend below)  changes in order  key groups
+    handle := materialized parts (of the backend below)  changes in order  key groups
 
-The key groups of the handle count, not what is in the parts. Flink: ``ChangelogBackendRestoreOperation``,
-``ChangelogKeyedStateBackend``.
+The key groups of the handle are authoritative; the parts may contain more. Flink:
+``ChangelogBackendRestoreOperation``, ``ChangelogKeyedStateBackend``.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ if TYPE_CHECKING:
     from pyspark_savepoint.statebackends.sources.keyed_sources import KeyedSource, KeyedStream
     from pyspark_savepoint.statebackends.sources.rocksdb_source import RocksDBSource
 
-#: Of keys whose type nothing in the snapshot tells.
+#: Serializer of keys whose type is not recorded in the snapshot.
 UNKNOWN_KEY = OpaqueSerializer("KeyOfNoRecordedType", 0)
 StateName = tuple[str, bool]
 
 
 def name_of(meta: StateMetaInfoSnapshot) -> StateName:
-    """What identifies a state: its name, and whether it is a timer queue."""
+    """Return the identity of a state: its name, and whether it is a timer queue."""
     return meta.name, meta.kind is BackendStateType.PRIORITY_QUEUE
 
 
 @dataclass(frozen=True, slots=True)
 class ChangelogSource:
-    """Parts and changes, described: frozen, holds nothing open, pickles.
+    """Description of materialized parts and changes: frozen, picklable, without open files.
 
-    ``key``: the serializer of keys where no part is there to tell it; ``note``: how that is known.
+    ``key`` is the key serializer where no part records it; ``note`` says how it was determined.
     """
 
     path: str
@@ -62,14 +62,14 @@ class ChangelogSource:
     note: str | None = None
 
     def header(self) -> KeyedBackendHeader:
-        """The states of all parts, and those that the changes register."""
+        """Return the states of all parts, and those that the changes register."""
         try:
             return self._combine([part.header() for part in self.parts])[0]
         except SavepointError as error:
             raise error.with_facts(operator=self.operator) from None
 
     def _combine(self, headers: Sequence[KeyedBackendHeader]) -> tuple[KeyedBackendHeader, set[StateName]]:
-        """The head of it all, and the states whose type changed while it was written."""
+        """Return the combined header, and the states whose type changed while changes were logged."""
         states: dict[StateName, StateMetaInfoSnapshot] = {}
         changed: set[StateName] = set()
         metas = [meta for header in headers for meta in header.states]
@@ -86,8 +86,8 @@ class ChangelogSource:
 
     @contextmanager
     def open(self, options: DecodeOptions) -> Iterator[ChangelogKeyedStream]:
-        """Parts and changes, open; errors that pass get the operator's name."""
-        # Values that are decoded only to find their ends need not fit a column.
+        """Open parts and changes as one stream; errors get the operator's name."""
+        # Decoding that only finds where values end must not fail on values that no column can hold.
         plain = replace(options, timestamps="raw", decimals="string")
         try:
             with ExitStack() as stack:
@@ -101,7 +101,7 @@ class ChangelogSource:
 def key_of(
     headers: Sequence[KeyedBackendHeader], states: Sequence[StateMetaInfoSnapshot] | Any
 ) -> TypeSerializer | None:
-    """The serializer of keys: of a part, else of timers, which say what their keys are."""
+    """Return the key serializer of a part, or of timers, whose serializer contains it."""
     if headers:
         return headers[0].key_serializer
     for meta in states:
@@ -131,7 +131,10 @@ class ChangelogKeyedStream:
     def blocks(
         self, key_groups: set[int], selected: set[int], namespaced: bool, block_bytes: int
     ) -> Iterator[KeyedBlock]:
-        """Entries of some key groups, in complete blocks; ``namespaced`` rows are a key and a namespace."""
+        """Yield the entries of some key groups in complete blocks.
+
+        With ``namespaced``, rows are identified by key and namespace.
+        """
         wanted = sorted(group for group in key_groups if group in self.source.key_group_range)
         if not wanted:
             return
@@ -152,7 +155,7 @@ class ChangelogKeyedStream:
 
 
 class _Reading:
-    """One pass over a stream: parts of the log by key groups, each replayed over the entries of these."""
+    """One pass over a stream: the log is divided by key groups, and each share replayed over their entries."""
 
     def __init__(self, stream: ChangelogKeyedStream, selected: set[int], namespaced: bool, block_bytes: int) -> None:
         self.source = stream.source
@@ -178,7 +181,7 @@ class _Reading:
         )  # fmt: skip
 
     def blocks(self, wanted: Sequence[int]) -> Iterator[KeyedBlock]:
-        """The entries of some key groups."""
+        """Yield the entries of some key groups."""
         share = self.source.change_bytes * len(wanted) // max(1, len(self.source.key_group_range))
         count = max(1, min(FANOUT, len(wanted), -(-2 * share // self.block_bytes)))
         place = np.full(max(wanted) + 1, 0, np.int64)
@@ -200,14 +203,14 @@ class _Reading:
                     parts.add(batch, place[np.asarray(batch.column("key_group"))])
 
     def _entries(self, key_groups: Sequence[int]) -> Iterator[tuple[KeyedBlock, dict[int, int]]]:
-        """Entries of the parts, each block with the ids of its states here."""
+        """Yield the blocks of the parts, each with a map from its state ids to those of the table."""
         for stream, ids in self.streams:
             if ids:
                 for block in stream.blocks(set(key_groups), set(ids), self.namespaced, self.block_bytes):
                     yield block, ids
 
     def _by_key(self, groups: Sequence[int], log: Iterator[pa.RecordBatch]) -> Iterator[KeyedBlock]:
-        """Where the changes are more than memory holds: all together by key."""
+        """Replay entries and changes partitioned by key, if the changes exceed the memory."""
         with Replay(self.like, self.block_bytes) as replay:
             for block, ids in self._entries(groups):
                 replay.add(entry_units(block, ids, self.header.states))
@@ -216,7 +219,7 @@ class _Reading:
             yield from replay.blocks()
 
     def _by_key_group(self, groups: Sequence[int], log: pa.Table) -> Iterator[KeyedBlock]:
-        """Block by block, with the changes of its key groups; then key groups of which there are only changes."""
+        """Replay block by block with the changes of its key groups, then key groups that have only changes."""
         rest = set(groups)
         changed = set(log.column("key_group").unique().to_pylist())
         for (complete, _), blocks in groupby(enumerate(self._entries(groups)), _together):
@@ -247,6 +250,6 @@ class _Reading:
 
 
 def _together(numbered: tuple[int, tuple[KeyedBlock, dict[int, int]]]) -> tuple[bool, int]:
-    """Blocks that are replayed together: those of a key group that comes in several; complete ones one by one."""
+    """Group blocks to replay together: all blocks of an incomplete key group; each complete block alone."""
     number, (block, _) = numbered
     return (True, number) if block.complete else (False, block.groups[0][0])

@@ -1,14 +1,14 @@
-"""Changes of a changelog, and entries of what was written as a whole, as units that are replayed in one way.
+"""Changes of a changelog, and entries of materialized state, as units with one way of replay.
 
     unit           value, list            map                            timer
     PUT            the value              a value of a user key          the timer
     ADD            an element
     DELETE         all of it              a user key                     the timer
     CLEAR                                 all of it
-    MERGE_TARGET   the namespace that takes over what the MERGE_SOURCEs behind it have
+    MERGE_TARGET   the namespace that takes over the values of the MERGE_SOURCEs behind it
 
-A change of many elements becomes as many units. Values are those of the canonical format: elements of a list are joined
-by a comma, values of a map stand behind their flag for null. Flink: the ``StateChangeApplier`` of each kind of state.
+A change of many elements becomes one unit per element. Values are in the canonical format: elements of a list are
+joined by a comma, values of a map follow their null flag. Flink: the ``StateChangeApplier`` of each kind of state.
 """
 
 from __future__ import annotations
@@ -39,16 +39,17 @@ from pyspark_savepoint.statebackends.sources.changelog_entries import (
     read_counts,
 )
 
-#: Operation and state id, in front of every change's data.
+#: Bytes of the operation and state id in front of every change's data.
 HEAD = 3
 OPERATIONS = 8
 
 
 @dataclass(slots=True)
 class UnitReader:
-    """Makes units of changes. ``states`` are all states of the table by id; ids of the log are learned on the way.
+    """Converts changes to units.
 
-    ``key_groups`` and ``selected`` are what is wanted of the log.
+    ``states`` are all states of the table by id; the ids of the log are read from its registrations. ``key_groups`` and
+    ``selected`` are the key groups and states to read.
     """
 
     states: tuple[StateMetaInfoSnapshot, ...]
@@ -59,7 +60,7 @@ class UnitReader:
     ids: dict[int, int] = field(default_factory=dict)
 
     def units(self, changes: Changes) -> Iterator[pa.RecordBatch]:
-        """The wanted units of some changes, in the order of the log."""
+        """Yield the selected units of some changes, in the order of the log."""
         registered = np.flatnonzero(changes.key_group == changelog.METADATA_GROUP).tolist()
         for before, behind in pairwise([-1, *registered, len(changes)]):
             if before >= 0:
@@ -87,7 +88,7 @@ class UnitReader:
         )
 
     def _between(self, changes: Changes) -> Iterator[pa.RecordBatch]:
-        """Units of changes between two registrations."""
+        """Yield the units of the changes between two registrations."""
         wanted = np.flatnonzero(np.isin(changes.key_group, list(self.key_groups)))
         if not len(wanted):
             return
@@ -124,7 +125,7 @@ class UnitReader:
         return Cursors(changes.buffer, start, end, origin, self.options)
 
     def _decode(self, at: Cursors, state: int, operation: int, rows: Longs) -> Iterator[Units]:
-        """Units of the changes of one state by one operation."""
+        """Yield the units of the changes of one state by one operation."""
         meta = self.states[state]
         if meta.kind is BackendStateType.PRIORITY_QUEUE:
             yield _timers(at, meta, operation, rows)
@@ -141,7 +142,7 @@ class UnitReader:
         if not self.key.opaque_parts():
             skip_rows(self.key, at)
             return
-        # Nobody knows the key; what stands behind it may be of a width that is known.
+        # The key's length is unknown; the data behind it may have a constant width.
         behind = constant_width(meta.namespace_serializer)
         if operation != changelog.CLEAR:
             plain = meta.state_type not in ("LIST", "MAP") and operation in (changelog.SET, changelog.SET_INTERNAL)
@@ -231,7 +232,7 @@ def _timers(at: Cursors, meta: StateMetaInfoSnapshot, operation: int, rows: Long
 
 
 def _cleared_or_merged(at: Cursors, meta: StateMetaInfoSnapshot, operation: int, scope: Scope) -> Iterator[Units]:
-    """What values and lists have in common."""
+    """Yield the units of the operations that values and lists share: clear and merge."""
     from pyspark_savepoint.formats.kernels import changelog as kernels
 
     if operation == changelog.CLEAR:
@@ -244,7 +245,7 @@ def _cleared_or_merged(at: Cursors, meta: StateMetaInfoSnapshot, operation: int,
 
 
 def _merges(at: Cursors, meta: StateMetaInfoSnapshot, scope: Scope) -> Iterator[Units]:
-    """A target and its sources, all of the same key."""
+    """Yield the units of a merge: a target namespace and its sources, all of the same key."""
     from pyspark_savepoint.formats.kernels import changelog as kernels
 
     namespace = meta.namespace_serializer

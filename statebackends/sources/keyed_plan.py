@@ -1,7 +1,7 @@
-"""What a table of keyed state reads from each file: states chosen, types unified, keys looked up.
+"""Plan of a keyed state table: which states, types and keys to read from each file.
 
-On the driver the headers of all files of an operator are read, for a column's type is the union over them. On the
-executors each file's own header is read again: state ids, and sometimes serializers, are its own.
+The driver reads the headers of all files of an operator, because a column's type is the union over them. Executors read
+each file's own header again: state ids, and sometimes serializers, differ between files.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from pyspark_savepoint.statebackends.sources.changelog_source import ChangelogSo
 from pyspark_savepoint.statebackends.sources.keyed_sources import AnyKeyedSource, KeyedStream, keyed_sources
 
 HEADER_READERS = 16
-#: Keys and their key groups; None: whoever asks does not know them.
+#: Key groups and serialized keys to look up; None: read everything.
 Places = Sequence[tuple[int, bytes]] | None
 
 
 def is_namespaced(meta: StateMetaInfoSnapshot) -> bool:
-    """Whether the state has a value per namespace (window), not just per key."""
+    """Return whether the state has a value per namespace (window), not just per key."""
     return meta.namespace_serializer.flink_type != "VOID_NAMESPACE"
 
 
 def is_key_value(meta: StateMetaInfoSnapshot) -> bool:
-    """Keyed state other than timers."""
+    """Return whether the state is keyed state other than timers."""
     return meta.kind in (BackendStateType.KEY_VALUE, BackendStateType.KEY_VALUE_V2)
 
 
@@ -52,7 +52,7 @@ class OperatorHeaders:
 
     @classmethod
     def read(cls, savepoint: Savepoint, operator: OperatorState) -> OperatorHeaders:
-        """Every file's head, some at a time."""
+        """Read the header of every file, several at a time."""
         sources = keyed_sources(savepoint, operator)
         if len(sources) <= 1:
             return cls(operator, tuple(sources), tuple(source.header() for source in sources))
@@ -60,7 +60,7 @@ class OperatorHeaders:
             return cls(operator, tuple(sources), tuple(pool.map(lambda source: source.header(), sources)))
 
     def metas(self) -> dict[tuple[str, bool], list[StateMetaInfoSnapshot]]:
-        """The registrations of every state over all files, by name and whether it is a timer queue."""
+        """Return the registrations of every state in all files, by name and whether it is a timer queue."""
         found: dict[tuple[str, bool], list[StateMetaInfoSnapshot]] = {}
         for header in self.headers:
             for meta in header.states:
@@ -69,22 +69,22 @@ class OperatorHeaders:
 
     @property
     def notes(self) -> list[str]:
-        """What users should know of how the keys are read."""
+        """Return notes for the user on how the key type was determined."""
         found = [source.note for source in self.sources if isinstance(source, ChangelogSource) and source.note]
         return list(dict.fromkeys(found))
 
     @property
     def key_serializers(self) -> list[TypeSerializer]:
-        """The key serializer of every file."""
+        """Return the key serializer of every file."""
         return [header.key_serializer for header in self.headers]
 
     def split(self, key_groups: tuple[int, ...]) -> KeyedSplit:
-        """What the task of some key groups reads."""
+        """Return the sources that the task of some key groups reads."""
         sources = tuple(source for source in self.sources if meets(source.key_group_range, key_groups))
         return KeyedSplit(sources, key_groups)
 
     def choose(self, namespaced: bool, wanted: tuple[str, ...] | None) -> dict[str, list[StateMetaInfoSnapshot]]:
-        """The key-value states of a table, by name."""
+        """Return the key-value states of a table, by name."""
         all_states = {name: metas for (name, timer), metas in self.metas().items() if not timer}
         fitting = {name: metas for name, metas in all_states.items() if is_namespaced(metas[0]) == namespaced}
         table, other = ("window_state", "keyed_state") if namespaced else ("keyed_state", "window_state")
@@ -110,7 +110,7 @@ class OperatorHeaders:
 
 @dataclass(frozen=True, slots=True)
 class KeyedSpec:
-    """What tasks need to know of a table of keyed state."""
+    """Settings of a keyed state table that its tasks need."""
 
     states: tuple[str, ...]
     namespaced: bool
@@ -120,7 +120,7 @@ class KeyedSpec:
     block_bytes: int
 
     def bind(self, header: KeyedBackendHeader, form: str) -> dict[str, tuple[int, StateColumn]]:
-        """The states that a file has: id and column by name."""
+        """Return the selected states of a file: id and column by name."""
         return {
             meta.name: (i, StateColumn(meta, form, self.options, meta.name in self.raw))
             for i, meta in enumerate(header.states)
@@ -130,15 +130,16 @@ class KeyedSpec:
 
 @dataclass(frozen=True, slots=True)
 class KeyedSplit:
-    """What one task reads: the sources that meet its key groups."""
+    """Input of one task: the sources that overlap its key groups."""
 
     sources: tuple[AnyKeyedSource, ...]
     key_groups: tuple[int, ...]
 
     def blocks(self, spec: KeyedSpec, keys: Places = None) -> Iterator[tuple[KeyedBlock, KeyedBackendHeader]]:
-        """The entries of all sources, each block with its file's header.
+        """Yield the entries of all sources, each block with its file's header.
 
-        ``keys`` with their key groups: at least the entries of these, where a file has an order to find them by.
+        With ``keys`` (and their key groups), files that are sorted by key may return only these keys' entries; other
+        files return all entries.
         """
         for stream, selected in self._streams(spec):
             for block in self._looked_up(stream, selected, spec, keys) or stream.blocks(
@@ -149,7 +150,7 @@ class KeyedSplit:
     def rows_or_blocks(
         self, spec: KeyedSpec, keys: Places = None
     ) -> Iterator[tuple[KeyedBlock | SortedRows, KeyedBackendHeader]]:
-        """The same, but rows where they come out of the file joined."""
+        """Yield entries as :meth:`blocks` does, or rows from files that return them joined."""
         for stream, selected in self._streams(spec):
             for block in self._looked_up(stream, selected, spec, keys) or stream.rows_or_blocks(
                 set(self.key_groups), selected, spec.namespaced, spec.block_bytes
@@ -175,24 +176,27 @@ class KeyedSplit:
 def vertices(
     operator: OperatorState, request: TableRequest, only: set[int] | None, parallelism: int
 ) -> Iterator[tuple[int, ...]]:
-    """The key groups of every execution vertex, as far as the request (and a look-up of keys) wants them."""
+    """Yield the key groups of every execution vertex, limited to those of the request and of a key look-up."""
     for index in range(parallelism):
         owned = range_for_operator_index(operator.max_parallelism, parallelism, index)
         yield tuple(group for group in owned if request.wants(group) and (only is None or group in only))
 
 
 def meets(key_group_range: KeyGroupRange, key_groups: Sequence[int]) -> bool:
-    """Whether a handle has one of some key groups."""
+    """Return whether a handle has one of some key groups."""
     return any(group in key_group_range for group in key_groups)
 
 
 def state_type(metas: Sequence[StateMetaInfoSnapshot], options: DecodeOptions, raw: bool) -> pa.DataType:
-    """The type of a state's column over all files."""
+    """Return the type of a state's column over all files."""
     return unify([StateColumn(meta, CANONICAL, options, raw).arrow_type() for meta in metas], metas[0].name)
 
 
 def check_decodable(metas: Sequence[StateMetaInfoSnapshot], undecodable: str, operator: str) -> str | None:
-    """A warning where a state is (partly) BINARY because nobody can decode it; an error where that was declined."""
+    """Return a warning if a state is (partly) BINARY because only the user's code can decode it.
+
+    With option ``undecodable`` set to ``error``, raise an error instead.
+    """
     opaque = StateColumn(metas[0], CANONICAL, DecodeOptions()).opaque
     if not opaque:
         return None
@@ -210,7 +214,7 @@ def check_decodable(metas: Sequence[StateMetaInfoSnapshot], undecodable: str, op
 
 
 def check_decodable_key(serializers: Iterable[TypeSerializer], undecodable: str, operator: str, what: str) -> None:
-    """UndecodableStateError where keys (or namespaces) would be BINARY, and that was declined."""
+    """Raise UndecodableStateError if keys (or namespaces) would be BINARY and ``undecodable`` is ``error``."""
     opaque = [part for serializer in serializers for part in serializer.opaque_parts()]
     if opaque and undecodable == "error":
         raise UndecodableStateError(
@@ -223,7 +227,7 @@ def check_decodable_key(serializers: Iterable[TypeSerializer], undecodable: str,
 
 
 def key_type(serializers: Sequence[TypeSerializer], options: DecodeOptions, raw: bool = False) -> pa.DataType:
-    """The type of the key column over all files; BINARY where the user wants, or nobody can decode keys."""
+    """Return the type of the key column over all files; BINARY if requested, or if keys cannot be decoded."""
     if raw or any(serializer.opaque_parts() for serializer in serializers):
         return pa.binary()
     return unify([serializer.arrow_type(options) for serializer in serializers], "key")

@@ -1,7 +1,7 @@
-"""Where the keyed state of an operator comes from: one source per handle, by kind of handle.
+"""Sources of an operator's keyed state: one per handle, by kind of handle.
 
-The tables do not know which backend wrote a handle: they ask :data:`SOURCES_BY_HANDLE` for sources, and a source opens
-as a stream of :class:`~pyspark_savepoint.formats.keyed.keyed_block.KeyedBlock`.
+Tables do not depend on the backend that wrote a handle: :data:`SOURCES_BY_HANDLE` maps each kind of handle to its
+sources, and a source opens as a stream of :class:`~pyspark_savepoint.formats.keyed.keyed_block.KeyedBlock`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ FRAMING_WINDOW = 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class KeyedSource:
-    """A stream of key groups, described: frozen, holds nothing open, pickles."""
+    """Description of a stream of key groups: frozen, picklable, without open files."""
 
     location: StateLocation
     offsets: KeyGroupRangeOffsets
@@ -55,11 +55,11 @@ class KeyedSource:
 
     @property
     def key_group_range(self) -> KeyGroupRange:
-        """The key groups of the handle."""
+        """Return the key groups of the handle."""
         return self.offsets.key_group_range
 
     def header(self) -> KeyedBackendHeader:
-        """The states in the stream."""
+        """Read the descriptions of the states from the stream."""
         try:
             with self.location.open() as source:
                 return self._read_header(source)
@@ -68,8 +68,8 @@ class KeyedSource:
 
     @contextmanager
     def open(self, options: DecodeOptions) -> Iterator[KeyedStream]:
-        """The stream, open; errors that pass get the operator's name."""
-        # Values that are decoded only to find their ends need not fit a column.
+        """Open the stream; errors get the operator's name."""
+        # Decoding that only finds where values end must not fail on values that no column can hold.
         options = replace(options, timestamps="raw", decimals="string")
         try:
             with self.location.open() as source:
@@ -89,7 +89,7 @@ class KeyedSource:
         return read_header(KeyedBackendHeader, source, first)
 
     def _extents(self, source: ByteSource, header: KeyedBackendHeader) -> list[Extent]:
-        """Key groups that have bytes, in the order of the file; each ends where the next begins."""
+        """Return the key groups that have bytes, in the order of the file; each ends where the next begins."""
         placed = sorted((offset, key_group) for key_group, offset in self.offsets if offset != 0)
         ends = [*(offset for offset, _ in placed), source.size][1:]
         extents = []
@@ -109,10 +109,10 @@ class KeyedSource:
 
 
 def is_heap_format(stream: CanonicalKeyedStream, offsets: KeyGroupRangeOffsets) -> bool:
-    """Whether key groups are in the heap format: each has an offset, and its number stands there.
+    """Return whether key groups are in the heap format: each has an offset, and begins with its own number.
 
-    Key group 0 alone proves nothing, for the canonical format may begin with four zeros as well: then it is what the
-    strict framing of the canonical format cannot be.
+    Key group 0 alone proves nothing, because the canonical format may begin with four zero bytes too. In this case the
+    stream is in the heap format if it cannot be parsed as the canonical format.
     """
     extents = stream.extents
     if len(extents) < len(offsets.offsets) or not extents:
@@ -135,7 +135,7 @@ AnyKeyedSource = KeyedSource | RocksDBSource | ChangelogSource
 
 
 def keyed_sources(savepoint: Savepoint, operator: OperatorState) -> list[AnyKeyedSource]:
-    """The sources of an operator's managed keyed state, in order of key groups."""
+    """Return the sources of an operator's managed keyed state, in order of key groups."""
     sources: list[AnyKeyedSource] = []
     for index in sorted(operator.subtasks):
         handle = operator.subtasks[index].managed_keyed_state
@@ -148,7 +148,7 @@ def keyed_sources(savepoint: Savepoint, operator: OperatorState) -> list[AnyKeye
 
 
 def _with_keys(sources: list[AnyKeyedSource]) -> list[AnyKeyedSource]:
-    """The same sources; those that are nothing but changes know the type of their keys."""
+    """Return the sources, with the key type added to those that consist only of changes."""
     bare = [source for source in sources if isinstance(source, ChangelogSource) and not source.parts]
     if not bare:
         return sources
@@ -158,7 +158,7 @@ def _with_keys(sources: list[AnyKeyedSource]) -> list[AnyKeyedSource]:
 
 
 def refuse_overlaps(savepoint: Savepoint, operator: OperatorState, ranges: list[KeyGroupRange]) -> None:
-    """Every key group is in one handle: in two, its keys would be read twice."""
+    """Raise an error if two handles have the same key group, whose keys would be read twice."""
     present = [key_groups for key_groups in ranges if key_groups]
     for before, after in pairwise(sorted(present, key=lambda key_groups: key_groups.start)):
         if after.start <= before.end:
@@ -194,7 +194,7 @@ def _changelog(
     savepoint: Savepoint, operator: OperatorState, handle: ChangelogStateBackendHandle
 ) -> list[AnyKeyedSource]:
     parts = [source for part in handle.materialized for source in _sources(savepoint, operator, part)]
-    # A native savepoint materializes everything: then what the changelog wraps is the whole state.
+    # A native savepoint materializes everything: then the wrapped handles are the whole state.
     if not handle.non_materialized:
         return parts
     refuse_overlaps(savepoint, operator, [part.key_group_range for part in parts])
@@ -214,7 +214,7 @@ def _changes(savepoint: Savepoint, operator: OperatorState, delta: Any) -> list[
     for each in delta.handles_and_offsets:
         location = savepoint.resolve(each.handle, operator)
         if isinstance(location, FileLocation) and not location.segment:
-            # What the handle of a compressed file records is the size of its content.
+            # The handle of a compressed file records the size of the uncompressed content.
             location = replace(location, size=UNKNOWN_SIZE)
         found.append(FileChanges(location, each.offset))
     return found

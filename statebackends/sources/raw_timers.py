@@ -4,8 +4,9 @@
     Service  := utf name  Versioned key  Versioned namespace  i32 n Timer[n] (event)  i32 n Timer[n] (processing)
     Timer    := key  namespace  i64 timestamp
 
-Offset -1 in the handle: the key group was never begun. Raw keyed state may also be an operator's own: without the
-magic number it is not touched. Flink: ``InternalTimerServiceSerializationProxy``, ``TimersSnapshot``.
+An offset of -1 in the handle means that the key group was never started. Raw keyed state may also belong to the
+operator itself: without the magic number it is ignored. Flink: ``InternalTimerServiceSerializationProxy``,
+``TimersSnapshot``.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ LONG = NumberSerializer.of(f"{BASE}LongSerializer$LongSerializerSnapshot")
 
 @dataclass(frozen=True, slots=True)
 class RawTimerSource:
-    """One raw keyed handle, described."""
+    """Description of one raw keyed handle."""
 
     location: StateLocation
     offsets: KeyGroupRangeOffsets
     operator: str
 
     def _extents(self, size: int) -> list[Extent]:
-        """The key groups that have bytes: one that was begun may have none, in state that is not timers."""
+        """Return the key groups that have bytes; in state other than timers, a started one may have none."""
         placed = sorted((offset, key_group) for key_group, offset in self.offsets if offset >= 0)
         ends = [*(offset for offset, _ in placed), size][1:]
         extents = [Extent(group, start, end) for (start, group), end in zip(placed, ends, strict=True)]
@@ -59,19 +60,19 @@ class RawTimerSource:
         return [extent for extent in extents if extent.size]
 
     def holds_timers(self) -> bool:
-        """Whether the raw state begins as timers do; without any key group there are none."""
+        """Return whether the raw state begins with the magic number of timers."""
         with self.location.open() as source:
             extents = self._extents(source.size)
             return bool(extents) and source.read(extents[0].start, min(4, extents[0].size)) == MAGIC
 
     def queues(self, options: DecodeOptions) -> list[TimerQueue]:
-        """The timer queues of the first key group: every key group has the same services."""
+        """Return the timer queues of the first key group; all key groups have the same services."""
         with self.location.open() as source:
             extent = self._extents(source.size)[0]
             return [queue for queue, _, _ in self._walk(source, extent, options)]
 
     def timers(self, key_groups: set[int], options: DecodeOptions) -> Iterator[tuple[TimerQueue, Cursors, int]]:
-        """The timers of every wanted key group: cursors at key, namespace, timestamp."""
+        """Yield the timers of every selected key group: cursors over key, namespace and timestamp."""
         try:
             with self.location.open() as source:
                 for extent in self._extents(source.size):
@@ -108,7 +109,7 @@ def _one(value: int) -> Any:
 
 
 def raw_timer_sources(savepoint: Savepoint, operator: OperatorState) -> list[RawTimerSource]:
-    """The raw keyed handles of an operator that hold timers."""
+    """Return the raw keyed handles of an operator that hold timers."""
     found = []
     for index in sorted(operator.subtasks):
         handle = operator.subtasks[index].raw_keyed_state

@@ -1,8 +1,8 @@
 """Keyed state in files of RocksDB or ForSt: one source per handle.
 
-    handle := meta stream (KeyedHeader, no data)  files by the names that the database knows them by
+    handle := meta stream (KeyedHeader, no data)  files, by their names in the database
 
-The range of the handle counts, not what is in the files: after rescaling, subtasks share them.
+The key group range of the handle is authoritative: after rescaling, subtasks share files that contain more.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ RESOLVERS = 16
 
 @dataclass(frozen=True, slots=True)
 class RocksDBSource:
-    """A database, described: frozen, holds nothing open, pickles."""
+    """Description of a database: frozen, picklable, without open files."""
 
     meta: StateLocation
     files: tuple[tuple[str, StateLocation], ...]
@@ -41,9 +41,9 @@ class RocksDBSource:
     def of(
         cls, savepoint: Savepoint, operator: OperatorState, handle: IncrementalRemoteKeyedStateHandle
     ) -> RocksDBSource:
-        """What a handle describes."""
+        """Build the description from a handle."""
         known = handle.shared_state + handle.private_state
-        # Looking whether a file is where it was takes a request each, where files are remote.
+        # On remote storage, checking where a file is takes a request per file.
         with ThreadPoolExecutor(RESOLVERS) as pool:
             places = list(pool.map(lambda file: savepoint.resolve(file.handle, operator), known))
         files: dict[str, StateLocation] = {}
@@ -60,7 +60,7 @@ class RocksDBSource:
         return cls(meta, tuple(files.items()), handle.key_group_range, operator.max_parallelism, operator.label)
 
     def header(self) -> KeyedBackendHeader:
-        """The states in the database."""
+        """Read the descriptions of the states from the meta stream."""
         try:
             with self.meta.open() as source:
                 return read_header(KeyedBackendHeader, source, source.size)
@@ -69,13 +69,13 @@ class RocksDBSource:
 
     @property
     def place(self) -> str:
-        """What errors name that are of no file: the stream that describes the states."""
+        """Return the path for errors that concern no single file: that of the meta stream."""
         return self.meta.path
 
     @contextmanager
     def open(self, options: DecodeOptions) -> Iterator[RocksDBKeyedStream]:
-        """The database, open; errors that pass get the operator's name."""
-        # Values that are decoded only to find their ends need not fit a column.
+        """Open the database; errors get the operator's name."""
+        # Decoding that only finds where values end must not fail on values that no column can hold.
         options = replace(options, timestamps="raw", decimals="string")
         header = self.header()
         try:

@@ -1,9 +1,9 @@
-"""The table ``entries``, with which existing keyed state is edited: every entry of an operator as canonical bytes.
+"""Table ``entries``: every keyed state entry of an operator as canonical bytes, for editing existing state.
 
-It is internal: the fluent API filters, joins and unites its rows as a DataFrame, and writes them as table ``entries``.
-:class:`EntriesRequest` names the states that are wanted, and their numbers are their places there. With
-``max_parallelism`` the key group is that of the key at another max parallelism, for which alone keys are decoded.
-Timers that RocksDB jobs keep as raw keyed state are entries too, of the states that they are in a canonical savepoint.
+The table is internal: the fluent API filters, joins and unites its rows as a DataFrame and writes them back as table
+``entries``. :class:`EntriesRequest` lists the states to read; a row's state number is the position in that list. With
+``max_parallelism``, key groups are recomputed for another max parallelism; keys are decoded only in this case. Timers
+that RocksDB jobs keep as raw keyed state are returned too, as entries of the timer states of a canonical savepoint.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from pyspark_savepoint.statebackends.tables.key_check import exact_options
 
 
 class EntriesTable:
-    """The entries of an operator's keyed state."""
+    """Entries of an operator's keyed state."""
 
     def __init__(self, savepoint: Savepoint, operator: OperatorState, request: TableRequest) -> None:
         assert request.entries is not None
@@ -57,14 +57,14 @@ class EntriesTable:
         self.schema = KEYED_ENTRIES if self.wanted.keys else ENTRIES
 
     def select(self, columns: Sequence[str]) -> EntriesTable:
-        """The same table with some of its columns."""
+        """Return this table restricted to some columns."""
         chosen = object.__new__(EntriesTable)
         chosen.__dict__.update(self.__dict__)
         chosen.schema = choose_columns(self.schema, columns)
         return chosen
 
     def partitions(self, parallelism: int | None) -> list[TablePartition]:
-        """One per execution vertex that has state to read."""
+        """Return one partition per execution vertex that has state to read."""
         operator = self.headers.operator
         count = min(parallelism or 1, operator.max_parallelism)
         found: list[TablePartition] = []
@@ -78,7 +78,7 @@ class EntriesTable:
 
 @dataclass(frozen=True)
 class EntriesPartition:
-    """The entries of one execution vertex."""
+    """Entries of one execution vertex."""
 
     split: KeyedSplit
     raw: tuple[RawTimerSource, ...]
@@ -87,7 +87,7 @@ class EntriesPartition:
     request: TableRequest
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Entries in the order of the files."""
+        """Yield entries in the order of the files."""
         numbers = {state: number for number, state in enumerate(self.wanted.states) if state is not None}
         for batch, key in self._all(numbers):
             moved = batch if self.wanted.max_parallelism is None else self._rehashed(batch, key)
@@ -102,7 +102,7 @@ class EntriesPartition:
                 if isinstance(stream, RocksDBKeyedStream):
                     stream.split_keys = reader.with_keys
                 elif isinstance(stream, CanonicalKeyedStream) and not reader.with_keys:
-                    selected = set()  # all entries come, and none is split into its parts
+                    selected = set()  # all entries are returned, without splitting their composite keys
                 key_groups = set(self.split.key_groups)
                 for block in stream.blocks(key_groups, selected, False, self.request.block_bytes):
                     for batch in reader.batches(block):
@@ -121,7 +121,7 @@ class EntriesPartition:
         return EntryReader(header, mine, with_keys, contiguous, self.request.decode, self.request.batch_rows)
 
     def _rehashed(self, batch: pa.RecordBatch, key: TypeSerializer) -> pa.RecordBatch:
-        """The same with the key groups of their keys, which are decoded to the last digit."""
+        """Return the batch with key groups recomputed from keys, which are decoded at full precision."""
         assert self.wanted.max_parallelism is not None
         offsets, data = binary_parts(batch.column(SERIALIZED_KEY))
         at = Cursors(data.copy(), offsets[:-1].copy(), offsets[1:], options=exact_options(self.request.decode))
@@ -132,7 +132,7 @@ class EntriesPartition:
 
 
 def timer_entries(queue: TimerQueue, at: Cursors, key_group: int, number: int) -> pa.RecordBatch:
-    """Timers of raw keyed state, which are key, namespace, timestamp, as entries, which begin with the timestamp."""
+    """Convert timers of raw keyed state (key, namespace, timestamp) to entries, which begin with the timestamp."""
     n = len(at)
     times = at.buffer[(at.end - TIMESTAMP_BYTES)[:, None] + np.arange(TIMESTAMP_BYTES)]
     times[:, 0] ^= 0x80

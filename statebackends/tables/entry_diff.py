@@ -1,14 +1,14 @@
-"""Two snapshots of an operator's keyed state, compared by the bytes of their entries: what is equal is not decoded.
+"""Comparison of an operator's keyed state in two snapshots by the bytes of its entries; equal entries are not decoded.
 
 ::
 
     entries of both (side, state, key_group, key, value, serialized_key), sorted by serialized_key, state, key, side
-      -> pairs with equal bytes do not count; keys with anything left are decoded, as each side's files have them
+      -> pairs with equal bytes are dropped; keys with remaining entries are decoded with the serializers of each side
       -> key, [window], change, changed_states, <state>_before, <state>_after
 
 ``change`` is ``added``, ``removed`` or ``changed``. Bytes are those of the canonical format, so snapshots of different
-backends compare; a value whose bytes changed without its meaning (a time to live that was renewed, a serializer that
-writes more) counts as changed.
+backends can be compared. A value whose bytes changed but whose meaning did not (a renewed time to live, a serializer
+that writes more fields) counts as changed.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from pyspark_savepoint.statebackends.tables.keyed_table import WINDOW, KeyedPart
 SIDE, CHANGE, CHANGED_STATES = "side", "change", "changed_states"
 BEFORE, AFTER = 0, 1
 ADDED, REMOVED, CHANGED = "added", "removed", "changed"
-#: What the value of a map's entry begins with where it is null.
+#: First byte of the value of a map entry that is null.
 NULL_FLAG = b"\x01"
 SUFFIXES = ("_before", "_after")
 
 
 @dataclass(frozen=True)
 class DiffSide:
-    """One snapshot's table, as tasks need it: how rows are decoded, by the files that key groups come from."""
+    """Table of one snapshot in the form that tasks need: how to decode rows, by the files that key groups come from."""
 
     partition: KeyedPartition
     headers: tuple[tuple[KeyGroupRange, KeyedBackendHeader], ...]
@@ -49,7 +49,7 @@ class DiffSide:
 
     @classmethod
     def of(cls, table: KeyedTable) -> DiffSide:
-        """Of a table that was opened on the driver."""
+        """Build a side from a table that the driver opened."""
         operator = table.headers.operator
         numbers = operator.parallelism, operator.max_parallelism
         partition = KeyedPartition(KeyedSplit((), ()), table.spec, table.schema, None, *numbers)
@@ -57,16 +57,16 @@ class DiffSide:
         return cls(partition, tuple((source.key_group_range, header) for source, header in pairs), operator.label)
 
     def column(self, state: str) -> str:
-        """The column of a state."""
+        """Return the column name of a state."""
         return column_names(self.partition.spec.states, self.partition.spec.namespaced)[state]
 
 
 @dataclass(frozen=True)
 class EntryDiff:
-    """Sorted entries of both sides in, differing rows out: a function for ``mapInArrow``.
+    """Function for ``mapInArrow`` from sorted entries of both sides to the rows that differ.
 
-    ``states`` are the names that the numbers of entries mean, ``maps`` the numbers of map states: of an entry whose
-    value is null, only the flag that says so is compared, for backends leave different bytes behind it.
+    ``states`` are the state names by entry number, ``maps`` the numbers of map states. Of a map entry whose value is
+    null, only the null flag is compared, because backends write different bytes after it.
     """
 
     states: tuple[str, ...]
@@ -76,7 +76,7 @@ class EntryDiff:
 
     @classmethod
     def of(cls, before: KeyedTable | None, after: KeyedTable | None, states: Sequence[str]) -> EntryDiff:
-        """Of the tables of both snapshots; None where one has no such table."""
+        """Build the comparison from the tables of both snapshots; None where a snapshot has no such table."""
         sides = tuple(DiffSide.of(table) if table is not None else None for table in (before, after))
         schema = pa.schema(list(_fields((before, after), states)))
         metas = {
@@ -89,7 +89,7 @@ class EntryDiff:
         return cls(tuple(states), maps, (sides[0], sides[1]), schema)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Key by key: a key's entries may go on in the next batch."""
+        """Compare key by key; the entries of one key may continue in the next batch."""
         waiting: list[pa.RecordBatch] = []
         for batch in batches:
             keys = batch.column(SERIALIZED_KEY)
@@ -104,7 +104,7 @@ class EntryDiff:
         yield from self._of_keys(waiting)
 
     def _of_keys(self, parts: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows of some keys, all of whose entries are there."""
+        """Return the rows of keys whose entries are complete."""
         if not any(len(part) for part in parts):
             return
         table = pa.Table.from_batches(parts).combine_chunks()
@@ -126,7 +126,7 @@ class EntryDiff:
         return self._aligned(*halves)
 
     def _half(self, about: DiffSide, table: pa.Table, differs: Flags) -> list[_Half]:
-        """The rows of one side, file by file."""
+        """Return the rows of one side, file by file."""
         group = np.asarray(table.column(KEY_GROUP))
         found = []
         for key_groups, header in about.headers:
@@ -148,14 +148,14 @@ class EntryDiff:
         block.span_end = block.namespace_end if spec.namespaced else block.key_end
         rows = join(block)
         flags = np.zeros((len(rows), len(self.states)), np.bool_)
-        # A state has many entries of a key: one that differs suffices.
+        # A state can have many entries per key: one that differs marks the state as changed.
         marked = differs[order]
         flags[rows.row_of[marked], np.asarray(table.column(STATE))[marked]] = True
         identity = binary_column(block.buffer, block.span_start[rows.first], block.span_end[rows.first])
         return _Half(identity, flags, about.partition.decode(rows, header))
 
     def _aligned(self, before: _Half, after: _Half) -> pa.RecordBatch:
-        """Rows of both sides beside one another; those that do not differ are left out."""
+        """Join the rows of both sides by key; rows that do not differ are left out."""
         identity = pc.unique(pa.concat_arrays([before.identity, after.identity]))
         places = [_places(identity, half.identity) for half in (before, after)]
         flags = np.zeros((len(identity), len(self.states)), np.bool_)
@@ -200,7 +200,7 @@ class _Half:
 
     @classmethod
     def joined(cls, parts: Sequence[_Half], states: int) -> _Half:
-        """The rows of all files of a side."""
+        """Concatenate the rows of all files of one side."""
         if not parts:
             return cls(pa.array([], pa.binary()), np.zeros((0, states), np.bool_), None)
         columns = pa.Table.from_batches([part.columns for part in parts]).combine_chunks().to_batches()
@@ -208,14 +208,14 @@ class _Half:
         return cls(identity, np.concatenate([part.flags for part in parts]), columns[0])
 
     def take(self, name: str, places: Longs, kind: pa.DataType) -> pa.Array:
-        """A column at some rows; -1: NULL."""
+        """Return a column at some row numbers; -1 gives NULL."""
         if self.columns is None:
             return pa.nulls(len(places), kind)
         return self.columns.column(name).take(pa.array(places, mask=places < 0))
 
 
 def _fields(tables: tuple[KeyedTable | None, KeyedTable | None], states: Sequence[str]) -> Iterator[pa.Field]:
-    """The columns: of a state that one side lacks, those of the other stand for it."""
+    """Yield the columns; a state that one side lacks has the type of the other side."""
     known = [table for table in tables if table is not None]
     for name in ("key", WINDOW):
         if name in known[-1].schema.names:
@@ -232,19 +232,19 @@ def _fields(tables: tuple[KeyedTable | None, KeyedTable | None], states: Sequenc
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:
-    """A column of a table as one array, however many parts it has."""
+    """Return a table's column as one array, whatever its number of chunks."""
     joined = column.combine_chunks()
     return pa.concat_arrays(joined.chunks) if isinstance(joined, pa.ChunkedArray) else joined
 
 
 def _equal_to_last(column: pa.Array) -> Flags:
-    """Whether each value is that before it."""
+    """Return whether each value equals the one before it."""
     same = pc.equal(column[1:], column[:-1]).to_numpy(zero_copy_only=False)
     return np.concatenate([[False], same]).astype(np.bool_)
 
 
 def _in_equal_pairs(table: pa.Table, maps: Sequence[int]) -> Flags:
-    """Entries that are the same, key and value, on both sides: one behind the other."""
+    """Return which entries have the same key and value on both sides; such entries are adjacent."""
     same = np.ones(len(table), np.bool_)
     for name in (SERIALIZED_KEY, STATE, KEY):
         same &= _equal_to_last(_one(table.column(name)))
@@ -271,7 +271,7 @@ def _first_of(before: pa.Array, after: pa.Array, has_before: Flags) -> pa.Array:
 def _block(
     table: pa.Table, state: Ints, group: Ints, header: KeyedBackendHeader, operator: str, namespaced: bool
 ) -> KeyedBlock:
-    """A block in the canonical format, of entries that are sorted by key group and state."""
+    """Build a block in the canonical format from entries sorted by key group and state."""
     buffers, spans, base = [], {}, 0
     for name in (KEY, VALUE):
         offsets, data = binary_parts(_one(table.column(name).cast(pa.large_binary())))

@@ -1,9 +1,9 @@
-"""A list or map state as one row per element: option ``flatten``.
+"""List or map state with one row per element: option ``flatten``.
 
     list   key, [window], list_index, list_value, [last_access]
     map    key, [window], map_key, map_value, [last_access]
 
-No row is larger than one element, so a map of a hundred million entries under one key reads in bounded memory.
+No row is larger than one element, so a map of a hundred million entries under one key is read in bounded memory.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ FLAT = ("LIST", "MAP")
 
 
 class FlatTable:
-    """``keyed_state`` or ``window_state`` of one list or map state, one row per element."""
+    """``keyed_state`` or ``window_state`` of one list or map state, with one row per element."""
 
     def __init__(self, savepoint: Savepoint, operator: OperatorState, request: TableRequest, namespaced: bool) -> None:
         self.keyed = KeyedTable(savepoint, operator, _only_flat(savepoint, operator, request, namespaced), namespaced)
@@ -84,14 +84,14 @@ class FlatTable:
                 yield field
 
     def select(self, columns: Sequence[str]) -> FlatTable:
-        """The same table with some of its columns."""
+        """Return this table restricted to some columns."""
         chosen = object.__new__(FlatTable)
         chosen.__dict__.update(self.__dict__)
         chosen.schema = choose_columns(self.schema, columns)
         return chosen
 
     def partitions(self, parallelism: int | None) -> list[TablePartition]:
-        """One per execution vertex that has state to read."""
+        """Return one partition per execution vertex that has state to read."""
         keyed = self.keyed
         operator = keyed.headers.operator
         only = keyed.lookup.key_groups if keyed.lookup is not None else None
@@ -106,7 +106,7 @@ class FlatTable:
 
 
 def _only_flat(savepoint: Savepoint, operator: OperatorState, request: TableRequest, namespaced: bool) -> TableRequest:
-    """The request with its one list or map state: named, or the only one there is."""
+    """Return the request for one list or map state: the named one, or the only one of the operator."""
     from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
 
     chosen = OperatorHeaders.read(savepoint, operator).choose(namespaced, request.states)
@@ -128,7 +128,7 @@ class FlatPartition:
     keyed: KeyedPartition
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Elements in the order of the file."""
+        """Yield elements in the order of the file."""
         split, lookup = self.keyed.split, self.keyed.lookup
         places = lookup.places(split.key_groups) if lookup is not None else None
         for block, header in split.blocks(self.keyed.spec, places):
@@ -179,7 +179,7 @@ class FlatPartition:
 
 
 def _elements(block: KeyedBlock, column: StateColumn, entries: Longs) -> tuple[Longs, dict[str, pa.Array]]:
-    """How many elements each entry has, and the elements."""
+    """Return the number of elements of each entry, and the elements."""
     if column.many:
         keys, values = column.decode_map_entries(block, entries)
         return np.ones(len(entries), np.int64), {MAP_KEY: keys, MAP_VALUE: values}

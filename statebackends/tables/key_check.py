@@ -1,7 +1,8 @@
-"""Keys lie in the key groups that their hashes lead to: where they do not, Flink would never find them.
+"""Check that keys lie in the key groups that their hashes give: Flink never finds a key in another key group.
 
-All keys are checked whose type has a hash that its data defines; of others (POJOs, enums, Kryo's) only the user's code
-knows it. A flipped bit in a key is found unless its hash leads to the same key group: one of ``max_parallelism`` times.
+Keys are checked if their type has a hash that follows from the data; of other types (POJOs, enums, Kryo) only the
+user's code knows the hash. A flipped bit in a key is found unless its new hash leads to the same key group, which has a
+probability of one in ``max_parallelism``.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ from pyspark_savepoint.formats.errors import CorruptStateError, UndecodableState
 from pyspark_savepoint.formats.metadata.key_groups import key_group_for_hash
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 
-#: Bytes or characters of a key in an error.
+#: Longest excerpt of a key in an error message, in bytes or characters.
 SHOWN = 200
 
 
 def check_key_groups(
     at: Cursors, serializer: TypeSerializer, key_group: Ints, max_parallelism: int, decoded: pa.Array | None = None
 ) -> bool:
-    """Refuse the first of some keys that is not of its key group; False where nobody knows their hashes.
+    """Raise an error for the first key outside its key group; return False if the keys' hashes are not computable.
 
-    ``at`` has the span of every key, ``decoded`` the keys as the options of ``at`` decode them.
+    ``at`` has the span of every key, ``decoded`` the keys as decoded with the options of ``at``.
     """
     hashes = java_hashes(at, serializer, decoded)
     if hashes is None:
@@ -51,12 +52,12 @@ def check_key_groups(
 
 
 def java_hashes(at: Cursors, serializer: TypeSerializer, decoded: pa.Array | None = None) -> Ints | None:
-    """The Java ``hashCode`` of every key; None where only the user's code knows it."""
+    """Return the Java ``hashCode`` of every key, or None if only the user's code can compute it."""
     if serializer.opaque_parts():
         return None
     exact = exact_options(at.options)
     if decoded is None or decoded.type != serializer.arrow_type(exact):
-        # Options may have cut digits that the hash is made of.
+        # The options may have dropped digits that the hash depends on.
         again = Cursors(at.buffer, at.position.copy(), at.end, at.origin, exact)
         decoded = serializer.decode(again)
         again.expect_end()
@@ -67,5 +68,5 @@ def java_hashes(at: Cursors, serializer: TypeSerializer, decoded: pa.Array | Non
 
 
 def exact_options(options: DecodeOptions) -> DecodeOptions:
-    """The options that keep every digit."""
+    """Return the options that keep full precision."""
     return replace(options, timestamps="raw", decimals="string", row_kind=True)

@@ -1,8 +1,8 @@
 """Look-up of keys without a scan: option ``keys``.
 
-The keys of the JSON list, as the table shows them, become a column of the key's type, their Java hashes name the key
-groups to open, and their serialized bytes are what the entries are compared with. Where only the user's code knows
-the hash (POJO, Kryo), every key group is read; where a key cannot be given as JSON at all, that is said.
+The keys of the JSON list, written as the table shows them, become a column of the key's type. Their Java hashes give
+the key groups to open, and their serialized bytes are compared with the entries. If only the user's code knows the hash
+(POJO, Kryo), every key group is read; a key that cannot be given as JSON is an error.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.statebackends.model.json_values import from_json
 
 MAX_KEYS = 100_000
-#: Keys that are looked for one by one in a task, in all key groups where theirs are unknown; more are met in a scan.
+#: Most (key group, key) pairs that a task seeks one by one; above this number it scans.
 MAX_PLACES = 4096
 
 
 @dataclass(frozen=True)
 class KeyLookup:
-    """The keys that are wanted, as their bytes, and the key group of each (None: unknown)."""
+    """The keys to look up, as serialized bytes, and the key group of each (None: unknown)."""
 
     encoded: pa.Array
     groups: tuple[int, ...] | None
 
     @property
     def key_groups(self) -> set[int] | None:
-        """The key groups that hold the keys (None: unknown)."""
+        """Return the key groups that hold the keys (None: unknown)."""
         return None if self.groups is None else set(self.groups)
 
     def places(self, key_groups: Sequence[int]) -> list[tuple[int, bytes]] | None:
-        """The keys with their key groups, of some key groups; None where that would be too many to look for."""
+        """Return the (key group, key) pairs to seek within some key groups; None if there are too many."""
         keys = self.encoded.to_pylist()
         if self.groups is not None:
             wanted = set(key_groups)
@@ -52,7 +52,7 @@ class KeyLookup:
 
     @classmethod
     def of(cls, text: str, serializer: TypeSerializer, max_parallelism: int, options: DecodeOptions) -> KeyLookup:
-        """From the option's text: keys as the table shows them, but big numbers with all their digits."""
+        """Parse the option's text: keys as the table shows them, but decimals with all their digits."""
         try:
             wanted = json.loads(text)
         except (ValueError, RecursionError):
@@ -80,14 +80,14 @@ class KeyLookup:
         return tuple(key_group_for_hash(value, max_parallelism) for value in hashes.tolist())
 
     def matches(self, buffer: Bytes, start: Longs, end: Longs) -> Flags:
-        """Which of some keys, given as spans, are wanted."""
+        """Return which of some keys, given as spans, are to be looked up."""
         keys = binary_column(buffer, start, end)
         found: Any = pc.is_in(keys, value_set=self.encoded)
         return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
 
 
 def encode(serializer: TypeSerializer, column: pa.Array) -> pa.Array:
-    """The serialized bytes of every row, as a binary column."""
+    """Return the serialized bytes of every row as a binary column."""
     sizes = serializer.sizes(column)
     ends = np.cumsum(sizes)
     at = Cursors(np.zeros(int(sizes.sum()), np.uint8), ends - sizes, ends)

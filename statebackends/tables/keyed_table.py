@@ -1,11 +1,11 @@
-"""The tables ``keyed_state`` and ``window_state``: one row per key (and window), one column per state.
+"""Tables ``keyed_state`` and ``window_state``: one row per key (and window), one column per state.
 
 keyed_state    key, state...                    every key once, NULL where it lacks a state
 window_state   key, window, state...            every key and namespace once
 extra          <state>__last_access (TTL), key_group, subtask
 
-Spark does not tell names apart by case: a state whose name is taken (by one of these columns, or by a state before it)
-has a column of another name, ``state_key`` for ``key``, and the table says so in a warning.
+Spark compares column names without case. A state whose name is taken (by one of these columns, or by an earlier state)
+gets another column name, ``state_key`` for ``key``, and the table has a warning about it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ KEY, WINDOW, KEY_GROUP, SUBTASK = "key", "window", "key_group", "subtask"
 
 
 def column_names(states: Sequence[str], namespaced: bool) -> dict[str, str]:
-    """A column of its own for every state: its name, or where that is taken ``state_NAME``.
+    """Give every state a distinct column: its own name, or ``state_NAME`` if that is taken.
 
     >>> column_names(["key", "total", "Total", "window"], namespaced=False)
     {'total': 'total', 'window': 'window', 'key': 'state_key', 'Total': 'state_Total'}
@@ -65,7 +65,7 @@ def column_names(states: Sequence[str], namespaced: bool) -> dict[str, str]:
         taken.update(mine if free else ())
         return free
 
-    # Whoever can have its own name has it; only then names are made up.
+    # States that can keep their own name come first; then new names are made for the others.
     names = {state: state for state in states if take(state)}
     for state in states:
         if state not in names:
@@ -147,14 +147,14 @@ class KeyedTable:
         return pa.binary() if WINDOW in self.spec.raw else unify(list(kinds.values()), WINDOW)
 
     def select(self, columns: Sequence[str]) -> KeyedTable:
-        """The same table with some of its columns."""
+        """Return this table restricted to some columns."""
         chosen = object.__new__(KeyedTable)
         chosen.__dict__.update(self.__dict__)
         chosen.schema = choose_columns(self.schema, columns)
         return chosen
 
     def partitions(self, parallelism: int | None) -> list[TablePartition]:
-        """One per execution vertex that has state to read."""
+        """Return one partition per execution vertex that has state to read."""
         only = self.lookup.key_groups if self.lookup is not None else None
         operator = self.headers.operator
         count = min(parallelism or 1, operator.max_parallelism)
@@ -171,7 +171,7 @@ def _comment(text: str) -> dict[bytes, bytes]:
 
 
 def shows_ttl(column: StateColumn) -> bool:
-    """Whether a column is TTL structs, to be split into values and times."""
+    """Return whether a column holds TTL structs, which are split into values and times of last access."""
     return column.options.ttl and has_ttl(column.meta) and not column.raw and not column.opaque
 
 
@@ -187,7 +187,7 @@ class KeyedPartition:
     max_parallelism: int
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Rows of the key groups, in batches."""
+        """Yield the rows of the key groups."""
         spill: SpillJoin | None = None
         places = self.lookup.places(self.split.key_groups) if self.lookup is not None else None
         for block, header in self.split.rows_or_blocks(self.spec, places):
@@ -203,7 +203,7 @@ class KeyedPartition:
             yield from self._spilled(spill)
 
     def decode(self, rows: RowsOfBlock, header: KeyedBackendHeader) -> pa.RecordBatch:
-        """The columns of all rows of a block, wherever its entries came from."""
+        """Return the columns of all rows of a block, whatever the source of its entries."""
         return _BatchBuilder(self, rows, header).build(0, len(rows))
 
     def _spilled(self, spill: SpillJoin) -> Iterator[pa.RecordBatch]:
@@ -215,7 +215,7 @@ class KeyedPartition:
         if self.lookup is not None:
             rows = rows.select(self.lookup.matches(rows.block.buffer, *rows.keys(0, len(rows))))
         builder = _BatchBuilder(self, rows, header)
-        # Batches of one size, rather than a full one and a rest.
+        # Batches of equal size, instead of full ones and a small last one.
         count = -(-len(rows) // self.spec.batch_rows)
         bounds = [len(rows) * i // count for i in range(count + 1)] if count else []
         for low, high in pairwise(bounds):
@@ -240,7 +240,7 @@ class _BatchBuilder:
         self.namespace = next(column.meta.namespace_serializer for _, column in bound.values())
 
     def build(self, low: int, high: int) -> pa.RecordBatch:
-        """One batch: rows [low, high)."""
+        """Build one batch from the rows [low, high)."""
         arrays: dict[str, pa.Array] = {}
         schema = self.partition.schema
         names = set(schema.names)
@@ -271,7 +271,7 @@ class _BatchBuilder:
 
 
 def place_columns(key_group: Ints, partition: KeyedPartition) -> dict[str, pa.Array]:
-    """Key group, and the subtask that owns it at the snapshot's own parallelism."""
+    """Return the key group, and the subtask that owns it at the snapshot's own parallelism."""
     subtask = key_group.astype(np.int64) * partition.parallelism // partition.max_parallelism
     return {
         KEY_GROUP: fixed_array(pa.int32(), key_group),
@@ -287,7 +287,7 @@ def key_columns(
     namespace: TypeSerializer,
     spec: KeyedSpec,
 ) -> dict[str, pa.Array]:
-    """Key and window, from their spans."""
+    """Decode keys and windows from their spans."""
     columns = {KEY: _column(block, keys, header.key_serializer, spec, KEY)}
     if spec.namespaced:
         columns[WINDOW] = _column(block, namespaces, namespace, spec, WINDOW)
@@ -295,7 +295,7 @@ def key_columns(
 
 
 def key_cursors(block: KeyedBlock | SortedRows, keys: tuple[Longs, Longs], spec: KeyedSpec) -> Cursors:
-    """The spans of keys as they are decoded."""
+    """Return cursors over the spans of keys, with the options to decode them."""
     return Cursors(block.buffer, *keys, replace(block.origin, state=KEY), spec.options)
 
 

@@ -1,9 +1,9 @@
-"""Tables of operator state: the elements of a list or union state, the entries of a broadcast state.
+"""Tables of operator state: the elements of a list or union state, or the entries of a broadcast state.
 
-list        value                 dealt out to the vertices as Flink does on restore
-union       value                 every subtask's part once
-broadcast   key, value            one subtask's copy, for all are equal
-extra       subtask               which subtask wrote it
+list        value                 distributed over the vertices as Flink does on restore
+union       value                 the elements of every subtask once
+broadcast   key, value            the copy of one subtask, because all are equal
+extra       subtask               the subtask that wrote the element
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ NOWHERE = ByteStreamStateHandle("", b"")
 
 @dataclass(frozen=True, slots=True)
 class OperatorSource:
-    """The operator state that one subtask wrote, described: frozen, picklable."""
+    """Description of the operator state that one subtask wrote: frozen and picklable."""
 
     location: StateLocation
     states: tuple[StateMetaInfo, ...]
@@ -52,7 +52,7 @@ class OperatorSource:
     operator: str
 
     def header(self) -> OperatorBackendHeader:
-        """The states in the stream."""
+        """Read the descriptions of the states from the stream."""
         try:
             with self.location.open() as source:
                 return read_header(OperatorBackendHeader, source, min(self._boundaries(), default=source.size))
@@ -63,12 +63,12 @@ class OperatorSource:
         return [offset for state in self.states for offset in state.offsets]
 
     def offsets(self, name: str) -> tuple[int, ...]:
-        """Where the elements of a state begin."""
+        """Return the offsets of the elements of a state."""
         return next((state.offsets for state in self.states if state.name == name), ())
 
 
 def operator_sources(savepoint: Savepoint, operator: OperatorState, raw: bool = False) -> list[OperatorSource]:
-    """The managed (or raw) operator state of every subtask that has some."""
+    """Return the managed (or raw) operator state of every subtask that has some."""
     found = []
     for index in sorted(operator.subtasks):
         subtask = operator.subtasks[index]
@@ -81,7 +81,7 @@ def operator_sources(savepoint: Savepoint, operator: OperatorState, raw: bool = 
 
 
 class OperatorTable:
-    """One operator state by name."""
+    """One operator state, selected by name."""
 
     def __init__(self, savepoint: Savepoint, operator: OperatorState, request: TableRequest, state: str) -> None:
         self.request = request
@@ -110,7 +110,7 @@ class OperatorTable:
     def _warnings(self, meta: StateMetaInfoSnapshot) -> Iterator[str]:
         for role, serializer in meta.serializers.items():
             opaque = serializer.opaque_parts()
-            # Entries of a broadcast state follow one another: one whose end nobody knows hides the rest.
+            # Entries of a broadcast state are contiguous: one of unknown length hides those behind it.
             if not opaque or (self.raw and self.mode != "BROADCAST"):
                 continue
             what = f"operator state {self.state!r} has values of {opaque[0].flink_type} ({opaque[0].snapshot_class})"
@@ -138,15 +138,17 @@ class OperatorTable:
         return pa.field(name, unify(kinds, self.state), metadata=comment)
 
     def select(self, columns: Sequence[str]) -> OperatorTable:
-        """The same table with some of its columns."""
+        """Return this table restricted to some columns."""
         chosen = object.__new__(OperatorTable)
         chosen.__dict__.update(self.__dict__)
         chosen.schema = choose_columns(self.schema, columns)
         return chosen
 
     def partitions(self, parallelism: int | None) -> list[TablePartition]:
-        """List state as the vertices restore it; union state, which each would have whole, in parts; broadcast state
-        once.
+        """Return the partitions: one per vertex for list state, equal shares for union state, one for broadcast state.
+
+        List state is distributed as on restore. Of union state, which Flink gives every vertex in full, each element is
+        read once; of broadcast state, one subtask's copy.
         """
         if self.mode == "BROADCAST":
             shares = [[(source, 0, 1)] for source in self._with_state()[:1]]
@@ -161,7 +163,7 @@ class OperatorTable:
         ]
 
     def _split(self, parallelism: int) -> list[list[tuple[OperatorSource, int, int]]]:
-        """All elements of union state in so many parts of about the same size."""
+        """Split all elements of union state into ``parallelism`` shares of about the same size."""
         sizes = [(source, len(source.offsets(self.state))) for source in self._with_state()]
         total = sum(size for _, size in sizes)
         shares: list[list[tuple[OperatorSource, int, int]]] = []
@@ -180,9 +182,9 @@ class OperatorTable:
         return [source for source in self.sources if source.offsets(self.state)]
 
     def _dealt(self, parallelism: int) -> list[list[tuple[OperatorSource, int, int]]]:
-        """Per vertex: sources with the first element and the number of elements that it gets."""
+        """Return per vertex the sources, each with its first element and the number of elements to read."""
         by_subtask = {source.subtask: source for source in self.sources}
-        # Elements are dealt by their number, for offsets need not tell them apart.
+        # Elements are distributed by number, because several can have the same offset.
         numbered = [
             (
                 source.subtask,
@@ -206,7 +208,7 @@ class OperatorTable:
 
 @dataclass(frozen=True)
 class OperatorPartition:
-    """Elements of some subtasks' streams."""
+    """Elements of the streams of some subtasks."""
 
     shares: tuple[tuple[OperatorSource, int, int], ...]
     state: str
@@ -216,7 +218,7 @@ class OperatorPartition:
     request: TableRequest
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Elements in their order."""
+        """Yield elements in stream order."""
         for source, first, count in self.shares:
             try:
                 with source.location.open() as opened:
@@ -245,8 +247,8 @@ class OperatorPartition:
                 path=stream.source.path,
                 remedy=UNREADABLE,
             )
-        # Whole runs of equal offsets are read, and what belongs to other vertices is cut off. (The one element of a
-        # broadcast state is all of its entries.)
+        # Whole runs of equal offsets are read, and elements of other vertices are cut off. (The single element of a
+        # broadcast state consists of all its entries.)
         start = offsets.index(offsets[first])
         stop = first + count
         while stop < len(offsets) and offsets[stop] == offsets[stop - 1]:

@@ -1,9 +1,10 @@
-"""Key groups larger than the memory of a task: entries partitioned by key to local disk, then joined part by part.
+"""Key groups larger than a task's memory: entries are partitioned by key on local disk, then joined part by part.
 
     part := Arrow IPC stream of entries (keyed_block.SCHEMA)        one temporary file per part
 
-All entries of a key fall into one part, so each part is a complete block of its own. A part that is still too large is
-partitioned again, by another hash, as often as that helps: one enormous key is as large as its row has to be anyway.
+All entries of a key fall into one part, so each part is a complete block. A part that is still too large is partitioned
+again with another hash, as long as this makes it smaller. A single enormous key stays in one part: its row has that
+size anyway.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from pyspark_savepoint.formats.keyed.keyed_block import SCHEMA, KeyedBlock, Sort
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 
 FANOUT = 64
-#: 64 to the fourth windows of 8 MB are more than any key group.
+#: 64 to the power of 4 blocks of 8 MB are more than any key group.
 MAX_DEPTH = 4
 
 
 class SpillJoin:
-    """The entries of one key group, which arrive in blocks, as complete blocks of about ``block_bytes`` bytes.
+    """Context manager that turns the entries of one key group, added in blocks, into complete blocks.
 
-    A context manager, which removes its files.
+    The resulting blocks have about ``block_bytes`` bytes each. On exit the temporary files are removed.
     """
 
     def __init__(self, first: KeyedBlock, header: KeyedBackendHeader, block_bytes: int, depth: int = 0) -> None:
@@ -43,7 +44,7 @@ class SpillJoin:
         self.sizes = np.zeros(FANOUT, np.int64)
 
     def takes(self, block: KeyedBlock | SortedRows) -> bool:
-        """Whether a block belongs to the same key group of the same file."""
+        """Return whether a block belongs to the same key group of the same file."""
         if isinstance(block, SortedRows) or block.complete:
             return False
         return block.origin.path == self.first.origin.path and block.groups[0][0] == self.key_group
@@ -55,7 +56,7 @@ class SpillJoin:
         self.stack.close()
 
     def add(self, block: KeyedBlock) -> None:
-        """Put the selected entries of a block into their parts."""
+        """Write the selected entries of a block to their parts."""
         from pyspark_savepoint.formats.kernels import frames, hashing
 
         if not self.files:
@@ -85,7 +86,7 @@ class SpillJoin:
             self.writers.append(ipc.new_stream(file, SCHEMA))
 
     def blocks(self) -> Iterator[KeyedBlock]:
-        """One complete block per part, or per some parts where they are small."""
+        """Yield complete blocks, one per part or one for several small parts."""
         with spilling():
             for writer, file in zip(self.writers, self.files, strict=True):
                 writer.close()

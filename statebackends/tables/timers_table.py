@@ -1,10 +1,10 @@
-"""The table ``timers``: every registered timer of an operator.
+"""Table ``timers``: every registered timer of an operator.
 
-    key, namespace (where there is one), timestamp, domain ('event' or 'processing'), service     key_group, subtask
+    key, namespace (if there is one), timestamp, domain ('event' or 'processing'), service        key_group, subtask
 
-Timers are PRIORITY_QUEUE states named ``_timer_state/event_SERVICE`` and ``_timer_state/processing_SERVICE``, or, of
-RocksDB jobs with timers on the heap and of old releases, raw keyed state. ``timestamp`` is what Flink stores: a long,
-milliseconds for both domains as a rule, but event time may be anything that the job counts. Flink:
+Timers are PRIORITY_QUEUE states named ``_timer_state/event_SERVICE`` and ``_timer_state/processing_SERVICE``. Jobs on
+RocksDB with timers on the heap, and old Flink releases, write them as raw keyed state. ``timestamp`` is the long that
+Flink stores: usually milliseconds in both domains, but event time has the unit that the job uses. Flink:
 ``InternalTimeServiceManagerImpl``, ``TimerSerializer``, ``InternalTimerServiceSerializationProxy``.
 """
 
@@ -45,7 +45,7 @@ KEY, NAMESPACE, KEY_GROUP, SUBTASK = "key", "namespace", "key_group", "subtask"
 
 
 class TimersTable:
-    """``timers`` of an operator; option ``state`` chooses timer services."""
+    """Table ``timers`` of an operator; option ``state`` selects timer services."""
 
     def __init__(self, savepoint: Savepoint, operator: OperatorState, request: TableRequest) -> None:
         self.request = request
@@ -83,7 +83,7 @@ class TimersTable:
         if len(distinct) == 1:
             yield pa.field(NAMESPACE, distinct[0])
         elif distinct:
-            # Services that differ cannot share a column: each has its own field.
+            # Services with different types cannot share a column: each has its own field.
             fields = [pa.field(name, kind) for name, kind in spaces.items() if not pa.types.is_null(kind)]
             yield pa.field(NAMESPACE, pa.struct(fields))
         yield pa.field("timestamp", pa.int64(), metadata={b"comment": b"as registered, milliseconds as a rule"})
@@ -94,14 +94,14 @@ class TimersTable:
             yield pa.field(SUBTASK, pa.int32())
 
     def select(self, columns: Sequence[str]) -> TimersTable:
-        """The same table with some of its columns."""
+        """Return this table restricted to some columns."""
         chosen = object.__new__(TimersTable)
         chosen.__dict__.update(self.__dict__)
         chosen.schema = choose_columns(self.schema, columns)
         return chosen
 
     def partitions(self, parallelism: int | None) -> list[TablePartition]:
-        """One per execution vertex that has timers to read."""
+        """Return one partition per execution vertex that has timers to read."""
         count = min(parallelism or 1, self.operator.max_parallelism)
         place = (self.operator.parallelism, self.operator.max_parallelism)
         only = self.lookup.key_groups if self.lookup is not None else None
@@ -120,7 +120,7 @@ def _type(serializer: TypeSerializer, request: TableRequest, name: str) -> pa.Da
 
 
 def _key_spans(key: TypeSerializer, at: Cursors, last: bool) -> tuple[Longs, Longs]:
-    """Where the keys of timers lie; ``last`` as for :meth:`TimerPartition._batch`."""
+    """Return the spans of the timers' keys; ``last`` as in :meth:`TimerPartition._batch`."""
     start = at.position.copy() if last else at.position + TIMESTAMP_BYTES
     inner = at.at(start.copy(), at.end)
     skip_rows(key, inner)
@@ -129,7 +129,7 @@ def _key_spans(key: TypeSerializer, at: Cursors, last: bool) -> tuple[Longs, Lon
 
 @dataclass(frozen=True)
 class TimerPartition:
-    """Timers of one execution vertex, or of one raw keyed handle."""
+    """Timers of one execution vertex."""
 
     split: KeyedSplit
     raw: tuple[RawTimerSource, ...]
@@ -140,7 +140,7 @@ class TimerPartition:
     place: tuple[int, int]
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Timers, in the order of the files."""
+        """Yield timers in the order of the files."""
         wanted = set(self.split.key_groups)
         for source in self.split.sources:
             with source.open(self.request.decode) as stream:
@@ -172,7 +172,11 @@ class TimerPartition:
             yield self._batch(queue, part, key_group[rows], last)
 
     def _batch(self, queue: TimerQueue, at: Cursors, key_group: Any, last: bool) -> pa.RecordBatch:
-        """``last``: the timestamp stands last and plain (raw keyed state), else first and with its sign flipped."""
+        """Decode one batch of timers.
+
+        With ``last``, the timestamp comes last and is plain (raw keyed state); otherwise it comes first with its sign
+        bit flipped.
+        """
         time = None if last else read_numbers(at, "read_i64", np.int64, "a timestamp") ^ SIGN
         start = at.position.copy()
         key = self._part(queue.key, at, KEY)
@@ -199,7 +203,7 @@ class TimerPartition:
         )
 
     def _part(self, serializer: TypeSerializer, at: Cursors, name: str) -> pa.Array:
-        # Errors name what option 'raw' takes.
+        # Errors name the column, which option 'raw' accepts.
         at = replace(at, origin=replace(at.origin, state=name))
         kind = _type(serializer, self.request, name)
         if kind == serializer.arrow_type(self.request.decode):
