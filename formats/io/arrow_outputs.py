@@ -1,4 +1,4 @@
-"""Files that are written through pyarrow: to object stores and HDFS."""
+"""Output files that are written through pyarrow, to object stores and HDFS."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from pyspark_savepoint.formats.io.snapshot_files import Published
 
 
 def refuse(error: OSError, path: str, uncertain: bool = False) -> NoReturn:
-    """Raise what a user can act on; ``uncertain`` where it may have been written unless access was denied."""
+    """Raise an OSError as an OutputError with a remedy.
+
+    With ``uncertain``, the file may have been written: then raise an UncertainOutcomeError unless access was denied.
+    """
     meaning = storage_error(error, path)
     kind = UncertainOutcomeError if uncertain and not isinstance(meaning, AccessDeniedError) else OutputError
     raise kind(
@@ -30,7 +33,7 @@ def refuse(error: OSError, path: str, uncertain: bool = False) -> NoReturn:
 
 @contextlib.contextmanager
 def refusing(path: str) -> Iterator[None]:
-    """Errors of the file system as errors of ours."""
+    """Raise the file system's write errors as :class:`OutputError`."""
     try:
         yield
     except OSError as error:
@@ -39,7 +42,7 @@ def refusing(path: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def reading(path: str) -> Iterator[None]:
-    """Errors of the file system as errors of ours."""
+    """Raise the file system's read errors as :class:`SavepointError`."""
     try:
         yield
     except OSError as error:
@@ -47,7 +50,7 @@ def reading(path: str) -> Iterator[None]:
 
 
 class ArrowOutputFile:
-    """A new file that pyarrow opened; object stores show it when it is closed."""
+    """A new file opened by pyarrow; object stores show it only when it is closed."""
 
     def __init__(self, filesystem: arrow_fs.FileSystem, located: str, path: str) -> None:
         self.path = path
@@ -59,7 +62,7 @@ class ArrowOutputFile:
             refuse(error, path)
 
     def write(self, buffer: Any) -> None:
-        """All bytes of a buffer."""
+        """Write all bytes of a buffer."""
         data = memoryview(buffer).cast("B")
         try:
             self._file.write(data)
@@ -75,32 +78,32 @@ class ArrowOutputFile:
             refuse(error, self.path)
 
     def abort(self) -> None:
-        """Close and delete: an upload cannot be called off."""
+        """Close and delete the file, because an upload cannot be cancelled."""
         if self._file is not None:
             file, self._file = self._file, None
             with contextlib.suppress(OSError):
                 file.close()
-            # What stays is found by its name: the error that led here counts more.
+            # A file that cannot be deleted can be found by its name: report the original error instead.
             with contextlib.suppress(OSError):
                 self._filesystem.delete_file(self._located)
 
 
 class ArrowOutputs:
-    """What a file system of pyarrow does to write; what is published goes through a store with conditions."""
+    """Write operations of a pyarrow file system; published files go through a store with conditional writes."""
 
     __slots__ = ()
 
     def connected(self) -> tuple[arrow_fs.FileSystem, str]:
-        """The live file system, and what its paths begin with."""
+        """Return the live file system and the prefix of its paths."""
         raise NotImplementedError
 
     def uri(self, path: str) -> str:
-        """The path as a user would write it."""
+        """Return the path in the form in which a user would write it."""
         raise NotImplementedError
 
     @property
     def renames(self) -> bool:
-        """Whether :meth:`move` costs nothing: object stores copy."""
+        """Whether :meth:`move` is a cheap rename: object stores copy."""
         return isinstance(self.connected()[0], arrow_fs.HadoopFileSystem)
 
     def open_output(self, path: str, *, durable: bool = True) -> ArrowOutputFile:
@@ -108,42 +111,42 @@ class ArrowOutputs:
         return ArrowOutputFile(filesystem, prefix + path, self.uri(path))
 
     def create_directory(self, path: str) -> None:
-        """The folder, where the file system has folders."""
+        """Create the folder, where the file system has folders."""
         filesystem, prefix = self.connected()
         with refusing(self.uri(path)):
             filesystem.create_dir(prefix + path, recursive=True)
 
     def delete_file(self, path: str) -> None:
-        """The file, where it is there."""
+        """Delete the file if it exists."""
         filesystem, prefix = self.connected()
         with refusing(self.uri(path)), contextlib.suppress(FileNotFoundError):
             filesystem.delete_file(prefix + path)
 
     def delete_directory(self, path: str) -> None:
-        """The folder and all in it, where it is there."""
+        """Delete the folder and its content if it exists."""
         filesystem, prefix = self.connected()
         with refusing(self.uri(path)), contextlib.suppress(FileNotFoundError):
             filesystem.delete_dir(prefix + path)
 
     def delete_empty_directory(self, path: str) -> None:
-        """The folder, where it is there and empty."""
+        """Delete the folder if it exists and is empty."""
         filesystem, prefix = self.connected()
         with contextlib.suppress(OSError):
             if not filesystem.get_file_info(arrow_fs.FileSelector(prefix + path)):
                 filesystem.delete_dir(prefix + path)
 
     def move(self, source: str, target: str) -> None:
-        """Give a file another name."""
+        """Rename a file."""
         filesystem, prefix = self.connected()
         with refusing(self.uri(source)):
             filesystem.move(prefix + source, prefix + target)
 
     def conditional(self) -> ConditionalStore:
-        """The same place with conditions; LookupError says why there is none."""
+        """Return the same location as a store with conditional writes; LookupError explains why there is none."""
         raise NotImplementedError
 
     def read_published(self, path: str) -> Published | None:
-        """A published file as it is now, whole; None where there is none."""
+        """Return the whole current content of a published file; None if it does not exist."""
         try:
             return self.conditional().get(path)
         except LookupError:
@@ -155,10 +158,10 @@ class ArrowOutputs:
                     return Published(stream.read())
 
     def publish(self, path: str, data: bytes, over: Published | None = None) -> None:
-        """A file that appears whole, where what was read is what is there still.
+        """Write a file that appears as a whole, if the current version is still ``over``.
 
-        Raises ConcurrentWriteError where it is not, and UncertainOutcomeError where it may have appeared nevertheless.
-        Where the store has no conditions, it is looked at just before.
+        Raises ConcurrentWriteError if the current version is another, and UncertainOutcomeError if the file may have
+        been written despite an error. A store without conditional writes is compared with ``over`` just before writing.
         """
         try:
             self.conditional().put(path, data, over)
@@ -187,5 +190,5 @@ class ArrowOutputs:
 
     @contextlib.contextmanager
     def lock(self, directory: str) -> Iterator[None]:
-        """There is nothing to hold."""
+        """Do nothing: object stores have no locks."""
         yield

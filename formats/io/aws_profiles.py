@@ -1,7 +1,7 @@
-"""Keys of AWS profiles, for clients that read no profiles: ``~/.aws/credentials`` and ``~/.aws/config``.
+"""Keys of AWS profiles, for clients without profile support: ``~/.aws/credentials`` and ``~/.aws/config``.
 
-Keys in the files are taken as the SDK takes them. Where a profile names another source (SSO, a role, a process), boto3
-is asked, if it is installed.
+Keys in the files have the same precedence as in the AWS SDK. Where a profile names another source (SSO, a role, a
+process), boto3 provides the credentials, if it is installed.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-#: Keys are read again after this time: who rotates them writes the file anew.
+#: Keys are read again after this time, because key rotation rewrites the file.
 FRESH = timedelta(minutes=5)
 SOURCES = ("role_arn", "sso_session", "sso_start_url", "credential_process", "credential_source")
 
 
 @dataclass(frozen=True)
 class ProfileKeys:
-    """A provider of credentials for obstore: the keys that the files have now."""
+    """A credential provider for obstore that returns the current keys of a profile."""
 
     name: str
 
     def __call__(self) -> dict[str, Any]:
-        """Return the keys, for a while."""
+        """Return the keys, with an expiry time."""
         found = _profile(self.name)
         return {
             "access_key_id": found["aws_access_key_id"],
@@ -36,9 +36,9 @@ class ProfileKeys:
 
 
 def profile_credentials() -> Any:
-    """Return a provider of what the SDK would take from a profile; None where it would look elsewhere.
+    """Return a provider of the credentials that the AWS SDK would take from a profile; None if it uses another source.
 
-    Raises LookupError where a profile names what only the SDK or boto3 can get.
+    Raises LookupError if the profile names a source that requires the SDK or boto3.
     """
     if os.environ.get("AWS_ACCESS_KEY_ID") and os.environ.get("AWS_SECRET_ACCESS_KEY"):
         return None
@@ -57,7 +57,7 @@ def profile_credentials() -> Any:
 
 
 def _profile(name: str) -> Mapping[str, str]:
-    """The entries of a profile, of both files together; those for credentials count more."""
+    """Return the entries of a profile from both files; those of the credentials file take precedence."""
     found: dict[str, str] = {}
     for variable, path, section in (
         ("AWS_CONFIG_FILE", "~/.aws/config", name if name == "default" else f"profile {name}"),

@@ -1,7 +1,7 @@
-"""The bytes of one state: described on the driver, opened where they are read.
+"""Bytes of one state: described on the driver, opened on the executor that reads them.
 
-A :data:`StateLocation` is frozen and pickles: inline bytes, or a range of a file and the folder that it must lie in.
-Its ``open()`` gives a :class:`ByteSource`, which knows its size, checks every range against it, and reads into the
+A :data:`StateLocation` is frozen and pickles: inline bytes, or a range of a file and the folder that must contain it.
+Its ``open()`` returns a :class:`ByteSource`, which knows its size, checks every range against it, and reads into the
 caller's buffer without another copy.
 """
 
@@ -19,13 +19,13 @@ from pyspark_savepoint.formats.metadata.stream_handles import UNKNOWN_SIZE
 
 
 class ByteSource:
-    """Open bytes, from 0 to ``size``; ``path`` names them in errors. A context manager."""
+    """Open bytes, from 0 to ``size``; ``path`` names them in errors. It is a context manager."""
 
     path: str
     size: int
 
     def read(self, start: int, count: int) -> bytes:
-        """``count`` bytes from ``start`` on."""
+        """Return ``count`` bytes from ``start`` on."""
         self._check(start, count)
         buffer = bytearray(count)
         self._fill(start, buffer)
@@ -38,7 +38,7 @@ class ByteSource:
         self._fill(start, target)
 
     def close(self) -> None:
-        """Close what is open."""
+        """Release open resources."""
 
     def _fill(self, start: int, buffer: Any) -> None:
         raise NotImplementedError
@@ -70,7 +70,7 @@ class InlineByteSource(ByteSource):
         self._data = memoryview(data)
 
     def read(self, start: int, count: int) -> bytes:
-        """``count`` bytes from ``start`` on."""
+        """Return ``count`` bytes from ``start`` on."""
         self._check(start, count)
         return bytes(self._data[start : start + count])
 
@@ -97,32 +97,32 @@ class FileByteSource(ByteSource):
 
 @dataclass(frozen=True, slots=True)
 class InlineLocation:
-    """State that ``_metadata`` itself holds."""
+    """State stored inline in ``_metadata``."""
 
     name: str
     data: bytes = field(repr=False)
 
     @property
     def path(self) -> str:
-        """What names it in errors."""
+        """Return the name of the state in errors."""
         return self.name
 
     @property
     def size(self) -> int:
-        """Number of bytes."""
+        """Return the number of bytes."""
         return len(self.data)
 
     def open(self) -> ByteSource:
-        """The bytes."""
+        """Return a source of the bytes."""
         return InlineByteSource(self.name, self.data)
 
 
 @dataclass(frozen=True, slots=True)
 class FileLocation:
-    """State in a file: ``size`` is what the handle recorded, and ``segment`` tells a part from the whole file.
+    """State in a file: ``size`` is the size in the handle, and ``segment`` marks a part of the file.
 
-    A whole file may be longer than recorded (a changelog file has one byte more), never shorter. Where there are
-    ``checksums``, they are of the whole file, and whatever is read is held against them.
+    A whole file may be longer than its handle says (a changelog file has one byte more), but never shorter.
+    ``checksums`` are those of the whole file; all data that is read is verified against them.
     """
 
     filesystem: SnapshotFileSystem
@@ -135,7 +135,7 @@ class FileLocation:
     checksums: FileChecksums | None = None
 
     def open(self) -> ByteSource:
-        """The file, found and long enough; errors name the operator."""
+        """Open the file and check its size; errors name the operator."""
         try:
             file: InputFile = self.filesystem.open_input(self.path, self.anchor)
             if self.checksums is not None:

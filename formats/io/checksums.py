@@ -1,6 +1,6 @@
-"""Checksums of files of state: taken while they are written, held against what is read.
+"""Checksums of state files: computed while writing, verified while reading.
 
-What a task reads of a file is checked block by block, without reading the rest.
+A task verifies each block that it reads, without reading the rest of the file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyspark_savepoint.formats.metadata.manifest import BLOCK, FileChecksums
 
 
 class ChecksummedOutput:
-    """A new file whose checksums are handed on when it is closed."""
+    """A new file that passes its checksums to ``done`` when it is closed."""
 
     def __init__(self, file: OutputFile, done: Callable[[FileChecksums], None]) -> None:
         self._file = file
@@ -28,7 +28,7 @@ class ChecksummedOutput:
         self.size = 0
 
     def write(self, buffer: Any) -> None:
-        """All bytes of a buffer."""
+        """Write all bytes of a buffer."""
         self._file.write(buffer)
         rest = memoryview(buffer).cast("B")
         self._whole.update(rest)
@@ -45,19 +45,19 @@ class ChecksummedOutput:
         self._block.reset()
 
     def close(self) -> None:
-        """Make the file last, then hand on its checksums."""
+        """Close the file, then pass on its checksums."""
         self._file.close()
         if self.size % BLOCK:
             self._end_block()
         self._done(FileChecksums(self.size, self._whole.digest(), bytes(self._blocks)))
 
     def abort(self) -> None:
-        """Leave nothing; harmless where the file was closed or aborted already."""
+        """Delete the file; does nothing if it is already closed or aborted."""
         self._file.abort()
 
 
 class CheckedInput:
-    """An open file, read by whole blocks that are held against their checksums."""
+    """An open file that is read in whole blocks, each verified against its checksum."""
 
     def __init__(self, file: InputFile, checksums: FileChecksums) -> None:
         self._file = file
@@ -92,12 +92,11 @@ class CheckedInput:
         return self._last
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
 
 def damaged(path: str, offset: int | None, expected: str, found: str) -> CorruptStateError:
-    """A file is not what was written."""
+    """Return the error for a file whose content does not match its checksum."""
     return CorruptStateError(
         "a file of the savepoint is not what was written: its checksum is another",
         path=path,

@@ -1,22 +1,22 @@
-r"""Objects that are published on a condition: only if nothing is there, or still the version that was read.
+r"""Conditional publication of objects: only if the object does not exist, or still has the version that was read.
 
-S3 has ``If-None-Match`` and ``If-Match`` on PutObject, Google has generations, Azure ETags. pyarrow knows none of them,
-so ``_metadata`` is read and published through obstore (Rust's ``object_store``), and all else through pyarrow:
+S3 has ``If-None-Match`` and ``If-Match`` on PutObject, Google has generations, Azure ETags. pyarrow supports none of
+them, so ``_metadata`` is read and published through obstore (Rust's ``object_store``), and all else through pyarrow:
 
 =============  ========================================  ============================================================
 \              pyarrow.fs                                obstore
 =============  ========================================  ============================================================
 conditions     none                                      put if absent, put if unchanged, get if unchanged
 ranges         4 KB 0.34 ms, 256 KB 1.4 ms, 2 MB 6.8 ms  0.16 ms, 0.25 ms, 1.5 ms (same machine, 2 cores, no TLS)
-retries        by the SDK, unseen                        none here: every attempt is looked at (``publication``)
+retries        by the SDK, not visible                   none here: ``publication`` handles every attempt
 credentials    the SDK's chain: environment, profiles,   environment, web identity, containers, instances; profiles
                SSO, assumed roles, instances             with keys by ``aws_profiles``, other profiles through boto3
 wheels         needed anyway                             6 MB: Linux, macOS, Windows; one for all CPythons from 3.11 on
 =============  ========================================  ============================================================
 
-Reading stays with pyarrow, which finds more credentials: a store that is not on the same machine takes 10 ms and more
-to begin an answer, and reads ahead hide that (``remote_input``). Where obstore cannot be who pyarrow is, or the store
-refuses conditions, publication is pyarrow's and says so: then of two writers at a time one may be lost.
+Other reads use pyarrow, which finds more credentials: a remote store takes 10 ms and more to begin an answer, and
+read-ahead hides that (``remote_input``). Where obstore cannot use the same identity as pyarrow, or the store does not
+support conditions, pyarrow publishes with a warning: then one of two concurrent writes may be lost.
 """
 
 from __future__ import annotations
@@ -54,19 +54,19 @@ from pyspark_savepoint.formats.io.snapshot_files import Published
 
 ADDRESS = re.compile(r"[0-9.]+(?::|$)|\[")
 STATUS = re.compile(r"status code: (\d{3})")
-#: Answers of stores that have no conditional writes.
+#: Status codes of stores without conditional writes.
 NO_CONDITIONS = frozenset({"405", "501"})
-#: Answers of whoever stands between, while the store may still be at work.
+#: Status codes of a proxy or timeout, after which the store may still complete the request.
 IN_BETWEEN = frozenset({"408", "502", "504"})
 BUSY = frozenset({"429", "500", "503"})
-#: A request has a second more for each of these bytes.
+#: The request timeout grows by one second for each of these bytes.
 BYTES_PER_SECOND = 1 << 22
-#: Larger objects have a client of their own.
+#: Larger objects are written with a separate client, which has a longer timeout.
 USUAL = 1 << 20
 
 
 class _Process:
-    """Whether this process can use obstore: a child of one that did has no threads of it."""
+    """Whether this process can use obstore: a child of a process that used it has none of its threads."""
 
     used = False
     forked = False
@@ -82,7 +82,7 @@ if hasattr(os, "register_at_fork"):
 
 @dataclass(frozen=True)
 class _Client:
-    """What an obstore client is made of: ``patience`` is seconds that a request has, and more for a long one."""
+    """Arguments of an obstore client; ``patience`` is the timeout of a small request in seconds."""
 
     kind: str
     arguments: Mapping[str, Any]
@@ -92,7 +92,7 @@ class _Client:
     client_options: Mapping[str, Any] = field(default_factory=dict)
 
     def open(self, size: int, attempts: int) -> Any:
-        """Return the client, which tries so many times."""
+        """Return a client for objects of ``size`` bytes that makes ``attempts`` attempts."""
         from obstore import store
 
         kinds = {"s3": store.S3Store, "gs": store.GCSStore, "abfs": store.AzureStore}
@@ -109,7 +109,7 @@ class _Client:
 
 @dataclass
 class ConditionalStore:
-    """A bucket or container, read and written by whole objects."""
+    """A bucket or container whose objects are read and written as a whole."""
 
     client: _Client
     uri: str
@@ -123,7 +123,7 @@ class ConditionalStore:
         return self.client.open(USUAL, 1)
 
     def get(self, path: str) -> Published | None:
-        """An object in one request, so in one version; None where there is none."""
+        """Return an object, read in one request and so in one version; None if it does not exist."""
         try:
             _Process.used = True
             found = self._reader.get(path.lstrip("/"))
@@ -139,7 +139,7 @@ class ConditionalStore:
         return Published(data, tuple((name, found.meta[name]) for name in names if found.meta.get(name)))
 
     def put(self, path: str, data: bytes, over: Published | None) -> None:
-        """Publish in one attempt; NotImplementedError where the store has no conditions."""
+        """Publish in one attempt; NotImplementedError if the store has no conditional writes."""
         mode = "create" if over is None else dict(over.version)
         try:
             _Process.used = True
@@ -149,7 +149,7 @@ class ConditionalStore:
             self._refuse(error, path)
 
     def _refuse(self, error: Exception, path: str) -> None:
-        """Raise what the answer to a put means, or that there was none."""
+        """Raise the error that corresponds to a failed put, or an uncertain outcome if there was no answer."""
         from obstore import exceptions
 
         status = STATUS.search(str(error))
@@ -157,7 +157,7 @@ class ConditionalStore:
         if isinstance(error, exceptions.NotSupportedError) or (status and status[1] in NO_CONDITIONS):
             raise NotImplementedError(meaning.facts.get("found", meaning.message)) from None
         if isinstance(error, exceptions.AlreadyExistsError | exceptions.PreconditionError):
-            # 409: two requests at a time, of which the store took neither or the other.
+            # 409: two concurrent requests, of which the store accepted neither or the other one.
             raise ConcurrentWriteError(
                 "another writer has published a savepoint at this path",
                 path=self.uri + path,
@@ -181,7 +181,7 @@ class ConditionalStore:
 
 
 def _errors() -> tuple[type[Exception], ...]:
-    """What the client raises."""
+    """Return the exceptions that the client raises."""
     from obstore.exceptions import BaseError
 
     return BaseError, OSError, ValueError
@@ -189,7 +189,7 @@ def _errors() -> tuple[type[Exception], ...]:
 
 @functools.lru_cache(maxsize=16)
 def conditional_store(place: Place) -> ConditionalStore:
-    """The store of a path, at the same endpoint and as the same user as pyarrow's; LookupError says why not."""
+    """Return the store of a path, with pyarrow's endpoint and identity; LookupError explains why there is none."""
     if place.scheme not in CLIENTS:
         raise LookupError(f"{place.scheme} has none")
     if _Process.forked:
@@ -216,7 +216,7 @@ def _s3(place: Place) -> _Client:
         {
             "bucket": bucket,
             "region": region,
-            # Both, for the one of the environment would count more than the other.
+            # Both keys are set, because otherwise an endpoint in the environment would take precedence.
             "endpoint": endpoint,
             "aws_endpoint_url_s3": endpoint,
             "virtual_hosted_style_request": bool(options.virtual_hosted),

@@ -1,15 +1,15 @@
-"""Files and folders of a snapshot: the local file system, and what pyarrow reaches.
+"""File systems of a snapshot: the local one, and those of pyarrow.
 
 ============================================  =============================================================
 path                                          file system
 ============================================  =============================================================
 ``/a/b``, ``file:/a/b``, ``file:///a/b``      local; also ``dbfs:/Volumes/a`` and ``dbfs:/a``, which are mounted
-``s3://`` ``s3a://`` ``s3n://`` ``s3p://``    pyarrow's S3: ``remote`` says how each is connected to
+``s3://`` ``s3a://`` ``s3n://`` ``s3p://``    pyarrow's S3: ``remote`` describes the connections
 ``gs://`` ``abfs(s)://`` ``hdfs://``          pyarrow's GCS, Azure, HDFS
 ============================================  =============================================================
 
-Paths are taken as Flink's ``Path`` takes them: nothing is percent-decoded. A file system is a frozen description that
-pickles; what it opens does not. Local files are read straight into the caller's buffer.
+Paths are interpreted as Flink's ``Path`` does: nothing is percent-decoded. A file system is a frozen description that
+pickles; the files it opens do not. Local files are read directly into the caller's buffer.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from pyspark_savepoint.formats.io.snapshot_files import Anchor, FileInfo, Snapsh
 from pyspark_savepoint.formats.io.storage_options import NO_OPTIONS, OPTION, StorageOptions, StoragePath
 
 URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?://([^/?#]*))?(.*)", re.DOTALL)
-# What other systems call the schemes of pyarrow.
+# Schemes of other systems, and the pyarrow scheme of each.
 ARROW_SCHEMES: Mapping[str, str] = MappingProxyType(
     {
         "s3": "s3",
@@ -51,12 +51,12 @@ ARROW_SCHEMES: Mapping[str, str] = MappingProxyType(
         "viewfs": "viewfs",
     }
 )
-#: Whose options a scheme has.
+#: The store whose options apply to a scheme.
 STORES: Mapping[str, str] = MappingProxyType({"s3": "s3", "gs": "gs", "abfs": "abfs", "abfss": "abfs"})
 
 
 def locate(text: str) -> tuple[SnapshotFileSystem, str]:
-    """The file system of a path or URI, and the normalized absolute path there.
+    """Return the file system of a path or URI, and the normalized absolute path there.
 
     >>> locate("file:///a//b/")
     (LocalFileSystem(), '/a/b')
@@ -88,12 +88,12 @@ def locate(text: str) -> tuple[SnapshotFileSystem, str]:
     return filesystem, posixpath.normpath("/" + path.lstrip("/"))
 
 
-#: A drive, and what Python takes for a name or the scheme of a URI elsewhere.
+#: A drive letter, which Python takes for a file name or a URI scheme on other systems.
 WINDOWS_PATH = re.compile(r"[A-Za-z]:[\\/]")
 
 
 def absolute(text: str, base: str | None = None) -> str:
-    """A path or URI as every process understands it; a relative path begins at ``base``, else here.
+    """Return a path or URI that is valid in every process; a relative path starts at ``base`` or the working directory.
 
     >>> absolute("out/sp", "/home/me"), absolute("s3://bucket/sp"), absolute("../sp", "/home/me")
     ('/home/me/out/sp', 's3://bucket/sp', '/home/sp')
@@ -118,7 +118,7 @@ def _local_path(scheme: str, authority: str, path: str, text: str) -> str:
 
 
 def is_encodable(path: str) -> bool:
-    """Whether a file can have this name: a NUL or half a surrogate pair never reaches the operating system."""
+    """Return whether a file can have this name: without NUL and lone surrogates, which no operating system accepts."""
     try:
         return b"\0" not in os.fsencode(path)
     except UnicodeEncodeError:
@@ -130,10 +130,10 @@ def is_encodable(path: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class LocalFileSystem(LocalOutputs):
-    """Files of this machine, or mounted on it."""
+    """The file system of this machine, including mounted volumes."""
 
     def info(self, path: str) -> FileInfo | None:
-        """What is at the path; None if nothing is."""
+        """Return the entry at the path; None if it does not exist."""
         try:
             found = os.stat(path)
         except OSError as error:
@@ -143,7 +143,7 @@ class LocalFileSystem(LocalOutputs):
         return FileInfo(path, stat.S_ISDIR(found.st_mode), found.st_size, found.st_mtime)
 
     def list(self, path: str) -> list[FileInfo]:
-        """What a folder holds, by name; links to folders are not followed."""
+        """Return the entries of a folder, sorted by name; links to folders are not followed."""
         try:
             with os.scandir(path) as scan:
                 entries = [
@@ -156,7 +156,7 @@ class LocalFileSystem(LocalOutputs):
         return sorted(found, key=lambda info: info.path)
 
     def open_input(self, path: str, anchor: Anchor | None = None) -> LocalInputFile:
-        """Open a regular file for reading; with an anchor, only if it lies there after links are resolved."""
+        """Open a regular file for reading; with an anchor, only if its resolved path lies there."""
         real = os.path.realpath(path)
         if anchor is not None and not _is_in(real, os.path.join(os.path.realpath(anchor.base), anchor.folder), anchor):
             raise UnsafePathError(
@@ -168,14 +168,18 @@ class LocalFileSystem(LocalOutputs):
         return path
 
     def absence(self, path: str) -> str | None:
-        """DBFS that is not mounted."""
+        """Return a hint if the path is on DBFS and DBFS is not mounted; else None."""
         if path.startswith("/dbfs/") and not os.path.isdir("/dbfs"):
             return "dbfs: is read through its mount at /dbfs, which is not on this machine: use a path /Volumes/..."
         return None
 
 
 def _is_in(path: str, folder: str, anchor: Anchor) -> bool:
-    """Whether a file is in a folder of state: nothing there is hidden, and the exclusive one has no folders."""
+    """Return whether a file is in a folder of state.
+
+    Its path below the folder must have no hidden part. Without ``anchor.folder``, which stands for the exclusive folder
+    of the snapshot, the file must be directly in it.
+    """
     parts = path.removeprefix(folder.rstrip("/") + "/").split("/")
     hidden = any(part.startswith(".") for part in parts)
     return path.startswith(folder.rstrip("/") + "/") and not hidden and (bool(anchor.folder) or len(parts) == 1)
@@ -186,9 +190,9 @@ def _is_in(path: str, folder: str, anchor: Anchor) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ArrowFileSystem(ArrowOutputs):
-    """A file system of pyarrow, named by scheme and authority, and how it is reached.
+    """A file system of pyarrow: scheme, authority and storage options.
 
-    One that is ``recorded`` was named by a snapshot, not by the user.
+    ``recorded`` means that a path in the snapshot named it, not the user.
     """
 
     scheme: str
@@ -197,7 +201,7 @@ class ArrowFileSystem(ArrowOutputs):
     recorded: bool = field(default=False, compare=False)
 
     def info(self, path: str) -> FileInfo | None:
-        """What is at the path; None if nothing is."""
+        """Return the entry at the path; None if it does not exist."""
         filesystem, prefix = self.connected()
         try:
             found = filesystem.get_file_info(prefix + path)
@@ -206,7 +210,7 @@ class ArrowFileSystem(ArrowOutputs):
         return None if found.type == arrow_fs.FileType.NotFound else self._info(found, prefix)
 
     def list(self, path: str) -> list[FileInfo]:
-        """What a folder holds, by name."""
+        """Return the entries of a folder, sorted by name."""
         filesystem, prefix = self.connected()
         try:
             found = filesystem.get_file_info(arrow_fs.FileSelector(prefix + path))
@@ -215,7 +219,7 @@ class ArrowFileSystem(ArrowOutputs):
         return sorted((self._info(entry, prefix) for entry in found), key=lambda info: info.path)
 
     def open_input(self, path: str, anchor: Anchor | None = None) -> RemoteInputFile:
-        """Open a file for reading; object stores have no links, so an anchor needs no look."""
+        """Open a file for reading; object stores have no links, so the anchor needs no check."""
         filesystem, prefix = self.connected()
         try:
             return RemoteInputFile(lambda: filesystem.open_input_file(prefix + path), self.uri(path))
@@ -223,15 +227,15 @@ class ArrowFileSystem(ArrowOutputs):
             raise storage_error(error, self.uri(path)) from None
 
     def uri(self, path: str) -> str:
-        """Scheme, authority, path."""
+        """Return the URI: scheme, authority and path."""
         return f"{self.scheme}://{self.authority}{path}"
 
     def conditional(self) -> ConditionalStore:
-        """The same place with conditions; LookupError says why there is none."""
+        """Return the same location as a store with conditional writes; LookupError explains why there is none."""
         return conditional_store(self._place())
 
     def connected(self) -> tuple[arrow_fs.FileSystem, str]:
-        """The live file system, and what its paths begin with."""
+        """Return the live file system and the prefix of its paths."""
         place = self._place()
         return connect(place.scheme, place.authority, place.options, place.recorded)
 
@@ -241,13 +245,13 @@ class ArrowFileSystem(ArrowOutputs):
         return Place(self.scheme, self.authority, options, self.recorded)
 
     def absence(self, path: str) -> str | None:
-        """A bucket that is not there."""
+        """Return a hint if the bucket does not exist; else None."""
         filesystem, prefix = self.connected()
         if prefix:
             try:
                 found = filesystem.get_file_info(prefix)
             except CLIENT_ERRORS:
-                return None  # who may not look at the bucket may still look at files
+                return None  # without permission to query the bucket, its files may still be readable
             if found.type == arrow_fs.FileType.NotFound:
                 return f"there is no bucket or container {prefix!r}: check its name, and the endpoint"
         return None

@@ -1,4 +1,4 @@
-"""Local disk for what does not fit into memory: temporary files without names, where Spark's executors keep theirs."""
+"""Local disk for data that does not fit into memory: unnamed temporary files in the local folders of executors."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from pyspark_savepoint.formats.errors import SavepointError, SpillError
 
 
 def local_directory() -> str:
-    """Where a Spark executor keeps temporary files: the first of its local folders, else the system's."""
+    """Return the folder for temporary files: the first existing local folder of the executor, else the system's."""
     folders = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")
     return next((folder for folder in folders if folder and os.path.isdir(folder)), tempfile.gettempdir())
 
 
 def temporary_file(what: str, directory: str | None = None) -> Any:
-    """A new file that nobody else sees, and that is gone when it is closed."""
+    """Open a new unnamed temporary file, which is deleted when it is closed."""
     return tempfile.TemporaryFile(prefix=f"savepoint-{what}-", dir=directory or local_directory())
 
 
 @contextlib.contextmanager
 def spilling(directory: str | None = None) -> Iterator[None]:
-    """Raise SpillError where the local disk does not take more, or does not give back what it took."""
+    """Raise SpillError if reading or writing on the local disk fails."""
     try:
         yield
     except OSError as error:
@@ -40,6 +40,6 @@ def spilling(directory: str | None = None) -> Iterator[None]:
 
 
 def discard(file: Any) -> None:
-    """Close a temporary file, which is its end; what a full disk has not taken needs no second complaint."""
+    """Close and thereby delete a temporary file; errors are ignored, because a full disk was already reported."""
     with contextlib.suppress(OSError):
         file.close()

@@ -1,4 +1,4 @@
-"""A regular file of this machine, read at any position into the caller's buffer."""
+"""Regular local files, read at any position into the caller's buffer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pyspark_savepoint.formats.errors import (
 )
 
 NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EINVAL})
-# A link is refused (it was resolved before), and a named pipe must not make us wait for a writer.
+# Links are resolved before and not followed here, and opening a named pipe must not block.
 OPEN_FLAGS = (
     os.O_RDONLY
     | getattr(os, "O_CLOEXEC", 0)
@@ -28,7 +28,7 @@ OPEN_FLAGS = (
 
 
 def local_error(error: OSError, path: str) -> SavepointError:
-    """What an error of the operating system means, as one of ours."""
+    """Return the SavepointError for an error of the operating system."""
     if error.errno in NOT_THERE:
         return StateFileNotFoundError("a file of the snapshot is missing", path=path)
     if error.errno == errno.ELOOP:
@@ -43,7 +43,7 @@ def local_error(error: OSError, path: str) -> SavepointError:
 
 
 class LocalInputFile:
-    """A regular file, without a buffer of its own."""
+    """An unbuffered regular file."""
 
     def __init__(self, real: str, path: str) -> None:
         try:
@@ -73,7 +73,7 @@ class LocalInputFile:
 
 
 def fill(file: Any, buffer: Any, path: str, start: int) -> None:
-    """Read into the buffer until it is full; CorruptStateError when the file ends before."""
+    """Read until the buffer is full; raise CorruptStateError if the file ends before that."""
     target = memoryview(buffer).cast("B")
     done = 0
     while done < len(target):

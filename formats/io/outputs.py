@@ -1,8 +1,8 @@
-"""Files that are written: whole or not at all, and never over one another.
+"""Output files: written completely or not at all, and never over an existing file.
 
-A file is created under a name of its own, written from the front, and either closed, which makes it last, or aborted,
-which leaves nothing. What makes a snapshot visible is published: it appears at once, whole. A folder is locked while
-what is in it is compared and replaced. Here are the local files; ``arrow_outputs`` has what pyarrow reaches.
+A file is created under a unique name, written sequentially, and either closed, which makes it durable, or aborted,
+which deletes it. The file that makes a snapshot visible is published: it appears at once, as a whole. A folder is
+locked while its content is compared and replaced. This module has the local files, ``arrow_outputs`` those of pyarrow.
 Flink: ``FsCheckpointStreamFactory``, ``FsCheckpointMetadataOutputStream``.
 """
 
@@ -21,13 +21,13 @@ from pyspark_savepoint.formats.errors import ConcurrentWriteError, OutputError, 
 from pyspark_savepoint.formats.io.local_input import NOT_THERE, local_error
 from pyspark_savepoint.formats.io.snapshot_files import Published
 
-if sys.platform != "win32":  # Windows has no locks on folders: there only the names of files keep two writers apart.
+if sys.platform != "win32":  # Windows has no locks on folders: there only unique file names separate two writers.
     import fcntl
 
 CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-#: How often a folder is deleted that others still write to.
+#: Attempts to delete a folder that other processes still write to.
 DELETIONS = 10
-#: File systems without hard links say one of these.
+#: Errors of file systems without hard links.
 NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV})
 REMEDIES = {
     errno.ENOSPC: "free space there, or write elsewhere; nothing was published, and what was there is as it was",
@@ -41,7 +41,7 @@ REMEDIES = {
 
 
 def refuse(error: OSError, path: str) -> NoReturn:
-    """Raise what a user can act on."""
+    """Raise an OSError as an OutputError with a remedy."""
     raise OutputError(
         "a file of the savepoint cannot be written",
         path=path,
@@ -54,7 +54,7 @@ def refuse(error: OSError, path: str) -> NoReturn:
 
 
 class LocalOutputFile:
-    """A new file of this machine, without a buffer of its own."""
+    """A new unbuffered local file."""
 
     def __init__(self, path: str, durable: bool = True) -> None:
         self.path = path
@@ -66,7 +66,7 @@ class LocalOutputFile:
             refuse(error, path)
 
     def write(self, buffer: Any) -> None:
-        """All bytes of a buffer."""
+        """Write all bytes of a buffer."""
         rest = memoryview(buffer).cast("B")
         try:
             while rest:
@@ -77,7 +77,7 @@ class LocalOutputFile:
             refuse(error, self.path)
 
     def close(self) -> None:
-        """Flush to the disk: a savepoint is not published before its files would outlive a power failure."""
+        """Flush to disk and close: the files of a published savepoint must survive a power failure."""
         try:
             if self._durable:
                 os.fsync(self._descriptor)
@@ -96,52 +96,52 @@ class LocalOutputFile:
 
 
 class LocalOutputs:
-    """What a local file system does to write."""
+    """Write operations of the local file system."""
 
     __slots__ = ()
 
     @property
     def renames(self) -> bool:
-        """Whether :meth:`move` costs nothing."""
+        """Whether :meth:`move` is a cheap rename."""
         return True
 
     def open_output(self, path: str, *, durable: bool = True) -> LocalOutputFile:
-        """A new file; OutputError where one is there, or none can be. Only a durable one outlives a power failure."""
+        """Create a file; OutputError if that is impossible. Only a durable file survives a power failure."""
         return LocalOutputFile(path, durable)
 
     def create_directory(self, path: str) -> None:
-        """The folder, and those above it that are missing."""
+        """Create the folder and its missing parents."""
         try:
             os.makedirs(path, exist_ok=True)
         except OSError as error:
             refuse(error, path)
 
     def delete_file(self, path: str) -> None:
-        """The file, where it is there."""
+        """Delete the file if it exists."""
         try:
             _delete(path)
         except OSError as error:
             refuse(error, path)
 
     def delete_directory(self, path: str) -> None:
-        """The folder and all in it, where it is there; links in it are not followed."""
+        """Delete the folder and its content if it exists; links are not followed."""
         for attempt in range(DELETIONS):
             try:
                 shutil.rmtree(path)
             except FileNotFoundError:
                 return
             except OSError as error:
-                # Somebody has put a file there meanwhile.
+                # Another process has created a file there in the meantime.
                 if error.errno != errno.ENOTEMPTY or attempt == DELETIONS - 1:
                     refuse(error, path)
 
     def delete_empty_directory(self, path: str) -> None:
-        """The folder, where it is there and empty."""
+        """Delete the folder if it exists and is empty."""
         with contextlib.suppress(OSError):
             os.rmdir(path)
 
     def move(self, source: str, target: str) -> None:
-        """Give a file another name on the same file system; nothing may have that name."""
+        """Rename a file within the same file system; the new name must not exist."""
         try:
             if os.path.lexists(target):
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
@@ -150,7 +150,7 @@ class LocalOutputs:
             refuse(error, target)
 
     def read_published(self, path: str) -> Published | None:
-        """A published file as it is now, whole; None where there is none."""
+        """Return the whole current content of a published file; None if it does not exist."""
         try:
             with open(path, "rb") as file:
                 return Published(file.read())
@@ -160,7 +160,7 @@ class LocalOutputs:
             raise local_error(error, path) from None
 
     def publish(self, path: str, data: bytes, over: Published | None = None) -> None:
-        """A file that appears whole; ConcurrentWriteError if one is there, and none was read."""
+        """Write a file that appears as a whole; ConcurrentWriteError if it exists and ``over`` is None."""
         folder, name = os.path.split(path)
         temporary = LocalOutputFile(os.path.join(folder, temporary_name(name)))
         try:
@@ -175,7 +175,7 @@ class LocalOutputs:
         except OSError as error:
             refuse(error, path)
         finally:
-            # What is published is published, also where this cannot be deleted.
+            # The file is published even if its temporary name cannot be deleted.
             with contextlib.suppress(OSError):
                 temporary.abort()
                 _delete(temporary.path)
@@ -183,13 +183,13 @@ class LocalOutputs:
 
     @contextlib.contextmanager
     def lock(self, directory: str) -> Iterator[None]:
-        """Hold a folder against other writers of this package; the system lets go where a process dies."""
+        """Lock a folder against other writers of this package; the lock ends when the process ends."""
         if sys.platform == "win32":
             yield
             return
         descriptor = os.open(directory, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
         try:
-            with contextlib.suppress(OSError):  # a file system without locks: the publishing itself stays exclusive
+            with contextlib.suppress(OSError):  # file systems without locks: publication itself is still exclusive
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
         finally:
@@ -197,7 +197,7 @@ class LocalOutputs:
 
 
 def temporary_name(name: str) -> str:
-    """What a file is called before it is published."""
+    """Return a unique name for a file before it is published."""
     return f".{name}.{secrets.token_hex(6)}"
 
 
@@ -207,7 +207,7 @@ def _delete(path: str) -> None:
 
 
 def _link(temporary: str, path: str) -> None:
-    """Give the finished file its name, which nobody else may have taken."""
+    """Give the finished file its final name, which must not exist yet."""
     try:
         os.link(temporary, path)
     except FileExistsError:
@@ -219,7 +219,7 @@ def _link(temporary: str, path: str) -> None:
 
 
 def _claim(temporary: str, path: str) -> None:
-    """Without hard links: take the name first, then put the finished file over it."""
+    """Publish without hard links: create the final name exclusively, then replace it by the finished file."""
     try:
         os.close(os.open(path, CREATE_FLAGS, 0o666))
     except FileExistsError:
@@ -228,7 +228,7 @@ def _claim(temporary: str, path: str) -> None:
 
 
 def _flush_directory(folder: str) -> None:
-    """Make names last, where a folder can be flushed."""
+    """Make new file names durable, where a folder can be flushed."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -238,7 +238,7 @@ def _flush_directory(folder: str) -> None:
 
 
 def already_there(path: str) -> ConcurrentWriteError:
-    """Somebody else published there."""
+    """Return the error for a file that another writer has published."""
     return ConcurrentWriteError(
         "another writer has published a savepoint at this path",
         path=path,

@@ -1,18 +1,18 @@
-"""Connections to object stores and HDFS, with bounded patience.
+"""Connections to object stores and HDFS, with bounded timeouts and retries.
 
 =====================  ===============================================================================================
-s3                     credentials and profile as the AWS SDK finds them: ``AWS_ACCESS_KEY_ID``, ``AWS_PROFILE``,
+s3                     credentials and profile from the AWS SDK's chain: ``AWS_ACCESS_KEY_ID``, ``AWS_PROFILE``,
                        instance roles, ...
 gs                     application default credentials (``GOOGLE_APPLICATION_CREDENTIALS``, instance roles)
-abfs, abfss            ``AZURE_STORAGE_KEY`` or ``AZURE_STORAGE_SAS_TOKEN``, for the account that
-                       ``AZURE_STORAGE_ACCOUNT`` names, or without it that of the user's path; else Azure's default
+abfs, abfss            ``AZURE_STORAGE_KEY`` or ``AZURE_STORAGE_SAS_TOKEN``, for the account in
+                       ``AZURE_STORAGE_ACCOUNT``, or without it that of the user's path; else Azure's default
                        credentials
 hdfs, viewfs           Hadoop's own configuration, through libhdfs
 =====================  ===============================================================================================
 
-Credentials come from the environment, endpoints and the like from :mod:`storage_options`; nothing from a path, for a
-path may be a hostile snapshot's. A request that fails for a while is tried again by the client of the store: in all a
-minute or two, never for ever.
+Credentials come from the environment, endpoints and the like from :mod:`storage_options`. None of them comes from a
+path, because paths may come from an untrusted snapshot. The client of the store retries failing requests for a minute
+or two in all.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MAX_ATTEMPTS = 5
 RETRY_LIMIT = 60.0
 BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._\-]{0,254}")
 AZURE = re.compile(r"([A-Za-z0-9$][A-Za-z0-9$\-]{0,62})@([A-Za-z0-9][A-Za-z0-9\-]{0,62})(?:\.(.+))?")
-#: Hosts of Azure: tokens go to no other unless the environment or an option names it.
+#: Hosts of Azure: tokens are sent to no other host unless the environment or an option names it.
 AZURE_HOSTS = re.compile(
     r"(?:z[0-9]{1,2}\.)?(?:dfs|blob)\.(core\.windows\.net|core\.chinacloudapi\.cn|core\.usgovcloudapi\.net|"
     r"core\.cloudapi\.de|storage\.azure\.net|fabric\.microsoft\.com)"
@@ -47,7 +47,7 @@ Connection = tuple[arrow_fs.FileSystem, str]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What is connected to."""
+    """The target of a connection."""
 
     scheme: str
     authority: str
@@ -57,9 +57,9 @@ class Place:
 
 @functools.lru_cache(maxsize=16)
 def connect(scheme: str, authority: str, options: StorageOptions, recorded: bool = False) -> Connection:
-    """The live file system, one per process and place, and what its paths begin with.
+    """Return the live file system, cached per process and arguments, and the prefix of its paths.
 
-    ``recorded`` tells what a snapshot names from what the user does: it is not given the keys of one account.
+    ``recorded`` means that a snapshot names the location, not the user: then it gets no keys of a single account.
     """
     uri = f"{scheme}://{authority}"
     try:
@@ -77,13 +77,13 @@ def connect(scheme: str, authority: str, options: StorageOptions, recorded: bool
         raise storage_error(error, uri) from None
 
 
-# A child process has no threads of its parent's clients.
+# A forked child process does not have the threads of its parent's clients.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=connect.cache_clear)
 
 
 def bucket_of(place: Place) -> str:
-    """A bucket's name, which becomes part of a host: nothing else may."""
+    """Return the validated name of a bucket, which becomes part of a host name."""
     scheme, bucket = place.scheme, place.authority
     if "@" in bucket:
         raise OptionError("credentials do not belong in a path", path=f"{scheme}://...", remedy=IN_ENVIRONMENT)
@@ -94,7 +94,7 @@ def bucket_of(place: Place) -> str:
 
 
 def parts_of(endpoint: str | None) -> tuple[str | None, str | None]:
-    """Scheme and host of an endpoint."""
+    """Split an endpoint into scheme and host."""
     scheme, mark, host = (endpoint or "").partition("://")
     return (scheme, host) if mark else (None, scheme or None)
 
@@ -118,7 +118,7 @@ def _s3(place: Place) -> Connection:
 
 
 def region_of(bucket: str, options: StorageOptions) -> str:
-    """What the option says, else where the bucket says it is; what the environment says, where it cannot be asked."""
+    """Return the region from the option, else from the bucket, else (if the query fails) from the environment."""
     known = options.region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     if options.region or options.endpoint:
         return known or "us-east-1"
@@ -145,7 +145,7 @@ def _gcs(place: Place) -> Connection:
 
 
 def azure_settings(place: Place) -> tuple[str, str, dict[str, str | None]]:
-    """What is in ``container@account.dfs.core.windows.net``, and settings: other clouds have other suffixes."""
+    """Parse ``container@account.dfs.core.windows.net``; return account, container and settings of pyarrow."""
     match = AZURE.fullmatch(place.authority)
     if match is None:
         raise OptionError(
@@ -168,7 +168,7 @@ def _azure(place: Place) -> Connection:
 
 
 def _azure_hosts(account: str, suffix: str | None, place: Place) -> dict[str, str | None]:
-    """Where the services are: what the options say, else what the path says, if it is a host of Azure's."""
+    """Return the hosts of the services: from the options, else from the path if it names a host of Azure."""
     options = place.options
     if options.endpoint is None:
         if suffix is not None and not AZURE_HOSTS.fullmatch(suffix):
@@ -183,7 +183,7 @@ def _azure_hosts(account: str, suffix: str | None, place: Place) -> dict[str, st
     blob_scheme, blob = parts_of(options.endpoint)
     dfs_scheme, dfs = parts_of(options.dfs_endpoint or options.endpoint.replace(".blob.", ".dfs.", 1))
     return {
-        # Azure's own endpoints begin with the account, which is added again.
+        # Azure's own endpoints begin with the account name, which pyarrow adds again.
         "blob_storage_authority": blob and blob.removeprefix(account if blob.startswith(account + ".") else ""),
         "dfs_storage_authority": dfs and dfs.removeprefix(account if dfs.startswith(account + ".") else ""),
         "blob_storage_scheme": blob_scheme,
@@ -192,17 +192,17 @@ def _azure_hosts(account: str, suffix: str | None, place: Place) -> dict[str, st
 
 
 def _azure_keys(account: str, recorded: bool) -> dict[str, str | None]:
-    """The key or token in the environment, if it is of this account."""
+    """Return the key or token of the environment, if it belongs to this account."""
     owner = os.environ.get("AZURE_STORAGE_ACCOUNT")
     if owner != account if owner else recorded:
         return {}
     key, token = os.environ.get("AZURE_STORAGE_KEY"), os.environ.get("AZURE_STORAGE_SAS_TOKEN", "").strip()
-    # pyarrow puts it behind URLs as it is.
+    # pyarrow appends the token to URLs unchanged.
     return {"account_key": key} if key else {"sas_token": token and "?" + token.removeprefix("?")}
 
 
 def _given(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings without those that say nothing: releases of pyarrow do not know all of them."""
+    """Return the settings that have a value: some pyarrow releases do not know all of them."""
     return {name: value for name, value in settings.items() if value}
 
 

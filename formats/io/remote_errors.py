@@ -1,6 +1,6 @@
-"""What the errors of object stores and HDFS mean: their clients say it in text only.
+"""Classification of errors of object stores and HDFS, whose clients report the cause only as text.
 
-Flink and Hadoop tell apart the same: ``S3AUtils.translateException`` and its like.
+Hadoop distinguishes the same cases: ``S3AUtils.translateException`` and similar.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ IN_ENVIRONMENT = (
     "or give the machines a role"
 )
 
-#: What the clients raise: also what they do not take for an error of input or output.
+#: Exceptions of the clients, including those that are not derived from OSError.
 CLIENT_ERRORS: tuple[type[Exception], ...] = (OSError, pa.ArrowException)
 MISSING_BUCKET = re.compile(
     r"NO_SUCH_BUCKET|Bucket '[^']*' not found|ContainerNotFound|specified (bucket|container) does not exist", re.I
@@ -97,7 +97,7 @@ MAX_TEXT = 400
 
 
 def storage_error(error: Exception, path: str) -> SavepointError:
-    """What a client's error means, as one of ours, without the secrets that clients repeat: not in ``error`` either."""
+    """Return the SavepointError for a client's error, and remove secrets from both."""
     text = elide(redact(" ".join(str(error).split())), MAX_TEXT)
     error.args = (text,)
     if isinstance(error, OSError):

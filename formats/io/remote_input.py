@@ -1,8 +1,8 @@
-"""A file of an object store, read ahead: requests take long to begin, so few are made, and early.
+"""Read-ahead for files of object stores: requests have a high latency, so they are few and start early.
 
-A read that goes on where the last one ended is met by bytes that were fetched meanwhile, as many as that or twice as
-many as the last time, up to :data:`MAX_AHEAD`; reads here and there fetch only a little more than they need. Large
-ranges come in parts, side by side. Two reads ahead are all that a file keeps in memory.
+A read that continues at the end of the previous one starts a request for the following bytes: twice as many as the last
+such request, and at least as many as the read itself, up to :data:`MAX_AHEAD`. A random read fetches only a little more
+than it needs. Large ranges are fetched in parts, in parallel. A file keeps at most two fetched ranges in memory.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from pyspark_savepoint.formats.errors import CorruptStateError, FileReplacedError
 from pyspark_savepoint.formats.io.remote_errors import CLIENT_ERRORS, storage_error
 
-#: A request for less costs as much.
+#: A smaller request takes as long.
 MIN_READ = 1 << 18
 MAX_AHEAD = 1 << 22
 #: A range is fetched in parts of this size.
@@ -24,7 +24,7 @@ FETCHERS = 8
 
 
 class _Fetchers:
-    """The threads that fetch, one pool per process."""
+    """The pool of fetching threads, one per process."""
 
     pool: ThreadPoolExecutor | None = None
 
@@ -39,13 +39,13 @@ class _Fetchers:
         cls.pool = None
 
 
-# A child process has no threads of its parent.
+# A forked child process does not have its parent's threads.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_Fetchers.forget)
 
 
 class _Range:
-    """Bytes from ``start`` to ``end``, on their way."""
+    """Bytes from ``start`` to ``end`` that are being fetched."""
 
     def __init__(self, file: Any, path: str, start: int, end: int) -> None:
         self.start, self.end = start, end
@@ -57,7 +57,7 @@ class _Range:
             self._parts.append((low, size, pool.submit(_read_part, file, path, low, size)))
 
     def copy(self, start: int, target: memoryview) -> None:
-        """Fill a buffer with the bytes from ``start`` on, when they are there."""
+        """Wait for the bytes from ``start`` on, and copy them into a buffer."""
         stop = start + len(target)
         for low, size, part in self._parts:
             first, last = max(start, low), min(stop, low + size)
@@ -65,13 +65,13 @@ class _Range:
                 target[first - start : last - start] = part.result()[first - low : last - low]
 
     def cancel(self) -> bool:
-        """Fetch no more of it; whether nothing is on its way now."""
-        idle = [part.cancel() or part.done() for _, _, part in self._parts]  # every one is cancelled
+        """Cancel the remaining requests; return whether none is running."""
+        idle = [part.cancel() or part.done() for _, _, part in self._parts]  # a list, to cancel every part
         return all(idle)
 
 
 def _read_part(file: Any, path: str, start: int, size: int) -> bytes:
-    """A part of a file, whole."""
+    """Read ``size`` bytes of a file from ``start`` on."""
     parts: list[bytes] = []
     done = 0
     while done < size:
@@ -94,10 +94,10 @@ def _read_part(file: Any, path: str, start: int, size: int) -> bytes:
 
 
 class RemoteInputFile:
-    """A file that ``open_file`` opens by pyarrow; not for several threads at a time.
+    """A file that ``open_file`` opens with pyarrow; not thread-safe.
 
-    Its ranges come by requests of their own. That all were of one version is known when it is closed: then the store is
-    asked once more for the version, and an error says if it is another than when the file was opened.
+    Its ranges are fetched by separate requests. To ensure that all of them are of one version, :meth:`close` asks the
+    store for the version again and raises FileReplacedError if the version has changed since the file was opened.
     """
 
     def __init__(self, open_file: Callable[[], Any], path: str) -> None:
@@ -139,7 +139,7 @@ class RemoteInputFile:
             self._fetch_ahead(stop, len(target))
 
     def _range(self, position: int, stop: int) -> _Range:
-        """The bytes at a position: fetched before, or now."""
+        """Return the range at a position: one already fetched, or a new request."""
         for known in self._ranges:
             if known.start <= position < known.end:
                 return known
@@ -148,7 +148,7 @@ class RemoteInputFile:
         return new if end - position > MAX_AHEAD else self._keep(new)
 
     def _fetch_ahead(self, position: int, step: int) -> None:
-        """Have what comes next fetched, once the reader is in the last of what was fetched."""
+        """Start fetching the following bytes, once the reader has reached the last fetched range."""
         if any(known.start <= position < known.end for known in self._ranges[:-1]):
             return
         end = next((last.end for last in self._ranges[-1:] if last.start <= position <= last.end), position)
@@ -163,7 +163,7 @@ class RemoteInputFile:
         return new
 
     def close(self) -> None:
-        """Close the file, unless a part of it is on its way: then that closes it when it has come."""
+        """Close the file; if a part of it is still being fetched, the file is closed after that."""
         ranges, self._ranges = self._ranges, []
         file, self._file = self._file, None
         idle = [known.cancel() for known in ranges]
@@ -173,7 +173,7 @@ class RemoteInputFile:
             self._check()
 
     def _check(self) -> None:
-        """FileReplacedError where the store has another version now; one that was deleted since was whole."""
+        """Raise FileReplacedError if the store has another version now; a file deleted since then is no error."""
         try:
             again = self._open_file()
         except FileNotFoundError:
@@ -193,7 +193,7 @@ class RemoteInputFile:
 
 
 def _version(file: Any) -> str | None:
-    """What the store calls the version that is open; None where it has no versions."""
+    """Return the version of the open file as the store names it; None if the store has no versions."""
     found = {name.lower(): value for name, value in (file.metadata() or {}).items()}
     version = found.get("etag")
     return None if version is None else f"{version.decode(errors='replace')} of {file.size()} bytes"

@@ -23,9 +23,9 @@ IDENTIFIER = b"\xff\x06\x00\x00sNaPpY"
 MAX_CHUNK_CONTENT = 1 << 16
 MAX_CHUNK = 76 + MAX_CHUNK_CONTENT * 7 // 6
 COMPRESSED, PLAIN = 0x00, 0x01
-#: Content that is compressed in one go, of whole chunks.
+#: Bytes of content to compress at once, in whole chunks.
 CONTENT_AT_ONCE = 1 << 20
-#: Bytes of a file that are written in one go; what is as large goes as it is.
+#: Size of the output buffer; data of a quarter of this size or more is written directly.
 WRITE_AT_ONCE = 1 << 20
 
 
@@ -41,7 +41,7 @@ def _unreadable(path: str | None, offset: int, expected: str, found: object) -> 
 
 
 def _content_size(data: memoryview, at: int, length: int, kind: int, path: str | None, base: int) -> int:
-    """Bytes that a chunk decompresses to, from its own length (checked against the format's cap)."""
+    """Return the decompressed size of a chunk, from its own header (checked against the format's limit)."""
     if kind == PLAIN:
         size = length - 4
     else:
@@ -57,7 +57,7 @@ def _content_size(data: memoryview, at: int, length: int, kind: int, path: str |
 
 
 def scan_chunks(data: memoryview, path: str | None, base: int, partial: bool = False) -> Iterator[tuple[int, int, int]]:
-    """(start, end, content size) of every data chunk; ``partial`` data may end within a chunk."""
+    """Yield (start, end, content size) of every data chunk; ``partial`` data may end within a chunk."""
     at = 0
     while at < len(data):
         length = int.from_bytes(data[at + 1 : at + 4], "little") if at + 4 <= len(data) else -1
@@ -74,13 +74,13 @@ def scan_chunks(data: memoryview, path: str | None, base: int, partial: bool = F
             if bytes(data[at : at + 10]) != IDENTIFIER:
                 raise _unreadable(path, base + at, "the identifier of a snappy stream", bytes(data[at : at + 10]).hex())
         else:
-            # Also what readers of snappy may skip (80 to FE): no Flink writes it, and one bit makes it of a data chunk.
+            # Skippable chunks (80 to FE) are errors, too: Flink never writes them, and one wrong bit makes one.
             raise _unreadable(path, base + at, "a chunk of data (00, 01) or a stream identifier (FF)", f"{kind:02x}")
         at += 4 + length
 
 
 def decompress_chunks(data: memoryview, out: Bytes, path: str | None, base: int) -> None:
-    """Decompress framed chunks into an array of exactly their content; checksums are verified."""
+    """Decompress framed chunks into an array of exactly their content size; checksums are verified."""
     framed = data if bytes(data[:10]) == IDENTIFIER else IDENTIFIER + bytes(data)
     try:
         written = cramjam.snappy.decompress_into(framed, out.data) if len(out) else 0
@@ -91,7 +91,7 @@ def decompress_chunks(data: memoryview, out: Bytes, path: str | None, base: int)
 
 
 def decompress(data: memoryview, path: str | None, base: int) -> Bytes:
-    """The whole content of framed streams that follow one another, as a writable array."""
+    """Return the whole content of consecutive framed streams, as a writable array."""
     if bytes(data[:10]) != IDENTIFIER:
         raise _unreadable(path, base, "the identifier of a snappy stream", bytes(data[:10]).hex())
     size = sum(content for _, _, content in scan_chunks(data, path, base))
@@ -101,16 +101,16 @@ def decompress(data: memoryview, path: str | None, base: int) -> Bytes:
 
 
 class Output(Protocol):
-    """What takes bytes."""
+    """An object that bytes can be written to."""
 
     def write(self, data: memoryview | bytes, /) -> object:
-        """Append bytes; all of them."""
+        """Append all bytes."""
 
 
 class FramedOutput:
-    """Parts of a file, each a framed stream of its own where ``compressed``, else as they are.
+    """A writer of the parts of a file, each a separate framed stream if ``compressed``, else unchanged.
 
-    ``position`` is where the next byte of the file goes. Chunks are as large as they can be, as Flink's are.
+    ``position`` is the file offset of the next byte. Chunks have the maximum size, as Flink's do.
     """
 
     def __init__(self, file: Output, position: int, compressed: bool) -> None:
@@ -121,14 +121,14 @@ class FramedOutput:
         self._buffer = bytearray()
 
     def begin(self) -> int:
-        """Begin a part: where that is."""
+        """Begin a part and return its position."""
         start = self.position
         if self.compressed:
             self._write(IDENTIFIER)
         return start
 
     def write(self, data: memoryview | bytes) -> None:
-        """Content of the open part."""
+        """Write content of the open part."""
         if not self.compressed:
             self._write(data)
             return
@@ -139,7 +139,7 @@ class FramedOutput:
             del self._waiting[:whole]
 
     def end(self) -> int:
-        """End what was begun, or begin a chunk: the position."""
+        """End the open part or the current chunk and return the position behind it."""
         if self._waiting:
             self._compress(bytes(self._waiting))
             self._waiting.clear()
@@ -159,7 +159,7 @@ class FramedOutput:
             self.flush()
 
     def flush(self) -> None:
-        """Give the file everything up to ``position``."""
+        """Write everything up to ``position`` to the file."""
         if self._buffer:
             self.file.write(bytes(self._buffer))
             self._buffer.clear()

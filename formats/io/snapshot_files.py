@@ -1,6 +1,6 @@
-"""What a file system of snapshots is: files by path, found, listed, read at any position, written.
+"""Interface of snapshot file systems: find, list, read and write files by path.
 
-``filesystem`` has the ones that there are.
+``filesystem`` has the implementations.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, slots=True)
 class FileInfo:
-    """A file or folder that is there; ``modified`` in seconds since 1970, where it is known."""
+    """An existing file or folder; ``modified`` in seconds since 1970, None if unknown."""
 
     path: str
     is_directory: bool
@@ -22,15 +22,15 @@ class FileInfo:
 
     @property
     def name(self) -> str:
-        """The last part of the path."""
+        """Return the last part of the path."""
         return posixpath.basename(self.path)
 
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """A folder that a file must be in after links are resolved: below ``folder`` of ``base``, or in ``base`` itself.
+    """A folder that must contain a file after links are resolved: ``folder`` below ``base``, or ``base`` itself.
 
-    Links are resolved in ``base``, which the user named; ``folder`` itself may not be one.
+    Links are resolved in ``base``, the user's path; ``folder`` itself must not be a link.
     """
 
     base: str
@@ -42,14 +42,14 @@ class Anchor:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A published file as it was read: its bytes, and what the store calls this version of it, if it does."""
+    """A published file at the time of reading: its bytes, and its version if the store has versions."""
 
     data: bytes
     version: tuple[tuple[str, str], ...] = ()
 
 
 class InputFile(Protocol):
-    """An open file, read at any position."""
+    """An open file that can be read at any position."""
 
     path: str
     size: int
@@ -62,33 +62,33 @@ class InputFile(Protocol):
 
 
 class OutputFile(Protocol):
-    """A new file, written from the front; ``size`` is the bytes so far, so the offset of what comes next."""
+    """A new file, written sequentially; ``size`` is the number of bytes so far, and the offset of the next byte."""
 
     path: str
     size: int
 
     def write(self, buffer: Any) -> None:
-        """All bytes of a buffer."""
+        """Write all bytes of a buffer."""
         ...
 
     def close(self) -> None:
-        """Make the file last."""
+        """Make the file durable."""
         ...
 
     def abort(self) -> None:
-        """Leave nothing; harmless where the file was closed or aborted already."""
+        """Delete the file; does nothing if it is already closed or aborted."""
         ...
 
 
 class SnapshotFileSystem(Protocol):
-    """A file system by description: frozen, picklable, nothing open."""
+    """Description of a file system: frozen and picklable, without open resources."""
 
     def info(self, path: str) -> FileInfo | None:
-        """What is at the path; None if nothing is."""
+        """Return the entry at the path; None if it does not exist."""
         ...
 
     def list(self, path: str) -> list[FileInfo]:
-        """What a folder holds, by name; links to folders are not followed."""
+        """Return the entries of a folder, sorted by name; links to folders are not followed."""
         ...
 
     def open_input(self, path: str, anchor: Anchor | None = None) -> InputFile:
@@ -96,54 +96,54 @@ class SnapshotFileSystem(Protocol):
         ...
 
     def uri(self, path: str) -> str:
-        """The path as a user would write it."""
+        """Return the path in the form in which a user would write it."""
         ...
 
     def absence(self, path: str) -> str | None:
-        """Why there may be nothing at a path, where more is to be said."""
+        """Return a hint why a path may not exist, where the file system has one."""
         ...
 
     @property
     def renames(self) -> bool:
-        """Whether :meth:`move` costs nothing."""
+        """Whether :meth:`move` is a cheap rename."""
         ...
 
     def open_output(self, path: str, *, durable: bool = True) -> OutputFile:
-        """A new file; only a durable one need outlive a power failure."""
+        """Create a file; only a durable one needs to survive a power failure."""
         ...
 
     def create_directory(self, path: str) -> None:
-        """The folder, and those above it that are missing."""
+        """Create the folder and its missing parents."""
         ...
 
     def delete_file(self, path: str) -> None:
-        """The file, where it is there."""
+        """Delete the file if it exists."""
         ...
 
     def delete_directory(self, path: str) -> None:
-        """The folder and all in it, where it is there."""
+        """Delete the folder and its content if it exists."""
         ...
 
     def delete_empty_directory(self, path: str) -> None:
-        """The folder, where it is there and empty."""
+        """Delete the folder if it exists and is empty."""
         ...
 
     def move(self, source: str, target: str) -> None:
-        """Give a file another name, which nothing has."""
+        """Rename a file; the new name must not exist."""
         ...
 
     def read_published(self, path: str) -> Published | None:
-        """A published file as it is now, whole; None where there is none."""
+        """Return the whole current content of a published file; None if it does not exist."""
         ...
 
     def publish(self, path: str, data: bytes, over: Published | None = None) -> None:
-        """A file that appears whole where nothing is, or over what was read.
+        """Write a file that appears as a whole: a new one, or over the version that was read.
 
-        Raises ConcurrentWriteError where something else is there, and UncertainOutcomeError where it may have appeared
-        nevertheless, or may yet.
+        Raises ConcurrentWriteError if the current version is another, and UncertainOutcomeError if the file may have
+        been written despite an error, or may still be.
         """
         ...
 
     def lock(self, directory: str) -> AbstractContextManager[None]:
-        """Hold a folder against other writers of this package, where that can be."""
+        """Lock a folder against other writers of this package, where the file system has locks."""
         ...

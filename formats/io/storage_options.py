@@ -1,7 +1,7 @@
-"""How object stores are reached: endpoints, regions, patience. Never with which secrets: those stay in the environment.
+"""Options of object stores: endpoints, regions, timeouts and retries. Secrets are never options: see the environment.
 
-What an option does not say, the environment does, by the names that the stores' own tools use. A path says nothing of
-it, for paths come from many places: who chooses an endpoint is sent signed requests and tokens.
+Where an option is missing, the environment applies, with the variables of the stores' own tools. A path never contains
+options, because paths come from many sources, and an endpoint receives signed requests and tokens.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ OPTION = "storageOptions"
 ENDPOINT = re.compile(r"(?:(https?)://)?([A-Za-z0-9.\-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?/?")
 SECRET_NAME = re.compile(r"key|secret|token|password|sig|credential", re.IGNORECASE)
 FLAGS = MappingProxyType({"true": True, "1": True, "false": False, "0": False})
-#: What Google's tools call an emulator is never given credentials.
+#: Variables of Google's tools for emulators, which never receive credentials.
 EMULATORS = ("STORAGE_EMULATOR_HOST", "CLOUD_STORAGE_EMULATOR_ENDPOINT")
 
 
@@ -33,7 +33,7 @@ def _setting(stores: str, doc: str, *variables: str, low: float = 0, high: float
 
 @dataclass(frozen=True, slots=True)
 class StorageOptions:
-    """The options of a store; None where the store's own default holds. Pickles, and has no secret to tell."""
+    """The options of a store; None for the store's own default. They pickle and contain no secrets."""
 
     endpoint: str | None = _setting(
         "s3 gs abfs",
@@ -61,7 +61,7 @@ class StorageOptions:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """From JSON; OptionError for what is none, for names that there are not, and for secrets."""
+        """Parse JSON; raise OptionError for invalid JSON, unknown names and secrets."""
         try:
             given = json.loads(text)
         except (ValueError, RecursionError):
@@ -74,7 +74,7 @@ class StorageOptions:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Self:
-        """From names as :meth:`parse` has them, or as the fields are called."""
+        """Create from a mapping; its keys are the names of :meth:`parse` or the names of the fields."""
         known = {_camel(found.name): found for found in fields(cls)} | {found.name: found for found in fields(cls)}
         values: dict[str, Any] = {}
         for name, value in given.items():
@@ -87,7 +87,7 @@ class StorageOptions:
         return cls(**values)
 
     def with_environment(self, store: str) -> Self:
-        """What holds for a store: these options, and where they are silent the environment."""
+        """Return these options for a store, with missing ones from the environment."""
         values: dict[str, Any] = {}
         for found in fields(self):
             here = found.metadata["stores"]
@@ -101,11 +101,11 @@ class StorageOptions:
         return replace(self, **{name: value for name, value in values.items() if name not in self.given()})
 
     def given(self) -> dict[str, Any]:
-        """The options that say something, by name."""
+        """Return the options that are set, by name."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
     def to_json(self) -> str:
-        """The mirror of :meth:`parse`."""
+        """Return the JSON text that :meth:`parse` reads."""
         return json.dumps({_camel(name): value for name, value in self.given().items()})
 
 
@@ -113,13 +113,13 @@ NO_OPTIONS = StorageOptions()
 
 
 class StoragePath(str):
-    """A path, and how its store is reached: it goes wherever a path goes, also to tasks."""
+    """A path with the options of its store, which stay attached wherever the path is passed, also to tasks."""
 
     options: StorageOptions
 
     @classmethod
     def of(cls, path: str, options: StorageOptions | str | None) -> str:
-        """A path with options, which may be JSON; without any the path itself."""
+        """Return a path with options, which may be JSON; without options, the path itself."""
         found = StorageOptions.parse(options) if isinstance(options, str) else options
         if found is None or found == NO_OPTIONS:
             return path
@@ -129,12 +129,12 @@ class StoragePath(str):
 
     @staticmethod
     def options_of(path: str) -> StorageOptions:
-        """The options that a path has."""
+        """Return the options of a path."""
         return path.options if isinstance(path, StoragePath) else NO_OPTIONS
 
 
 def storage_options_table() -> str:
-    """All options as a Markdown table, for the README."""
+    """Return all options as a Markdown table, for the README."""
     rows = ["| name | stores | environment | meaning |", "| --- | --- | --- | --- |"]
     for found in fields(StorageOptions):
         variables = ", ".join(f"`{name}`" for name in found.metadata["variables"])
@@ -149,7 +149,7 @@ def _camel(name: str) -> str:
 
 
 def _checked(what: str, found: Any, value: Any) -> Any:
-    """A value that an option may have."""
+    """Validate and convert the value of an option."""
     text = str(value).strip() if isinstance(value, str | int | float) else ""
     low, high = found.metadata["low"], found.metadata["high"]
     if found.name in ("anonymous", "virtual_hosted"):

@@ -1,4 +1,4 @@
-"""The ``_metadata`` file of a snapshot: what it says (model), its bytes (codec), its kind (properties)."""
+"""The ``_metadata`` file of a snapshot: its content (model), its bytes (codec), its kind (properties)."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ version  written by      what it changes
 6        2.1 to 2.3      channel handles have a type byte
 =======  ==============  ====================================================================================
 
-Version 1 is older than any release that can be met; 7 is on Flink's development branch only. Flink:
+Version 1 is older than every supported release; 7 is on Flink's development branch only. Flink:
 ``Checkpoints#loadCheckpointMetadata``, ``MetadataV2Serializer`` to ``MetadataV6Serializer``.
 """
 
@@ -71,7 +71,7 @@ NO_DURATION = -1
 
 @dataclass(frozen=True, slots=True)
 class MetadataVersion:
-    """What one version of the format has that another lacks."""
+    """Differences between the versions of the format."""
 
     releases: str
     has_legacy_fields: bool = False
@@ -92,7 +92,7 @@ VERSIONS: Mapping[int, MetadataVersion] = MappingProxyType(
 
 
 def read_metadata(data: bytes | memoryview, path: str | None = None) -> CheckpointMetadata:
-    """The content of a ``_metadata`` file; ``path`` only locates errors."""
+    """Parse the content of a ``_metadata`` file; ``path`` only locates errors."""
     content, checksums = split_manifest(memoryview(data), path)
     view = DataInputView(content, path)
     if view.remaining < 4 or view.read_i32() != HEADER_MAGIC_NUMBER:
@@ -113,7 +113,7 @@ def read_metadata(data: bytes | memoryview, path: str | None = None) -> Checkpoi
 
 
 def write_metadata(metadata: CheckpointMetadata) -> bytes:
-    """The bytes of a ``_metadata`` file, of the version that the metadata says."""
+    """Return the bytes of a ``_metadata`` file, in the version of the metadata."""
     version = _version(metadata.version, None)
     out = DataOutputView()
     out.write_i32(HEADER_MAGIC_NUMBER)
@@ -232,7 +232,7 @@ def _write_operator(operator: OperatorState, version: MetadataVersion, out: Data
 
 
 def _require_no_newer_state(operator: OperatorState) -> None:
-    """Version 2 has no place for what later versions added: rather an error than a loss."""
+    """Raise UnsupportedVersionError if version 2 cannot represent the state, instead of losing it."""
     states = operator.subtasks.values()
     finished = operator.is_fully_finished or any(state.is_finished for state in states)
     channels = any(state.input_channel_state or state.result_subpartition_state for state in states)
@@ -254,7 +254,7 @@ def _read_coordinator(view: DataInputView) -> ByteStreamStateHandle | None:
 def _read_subtasks(
     view: DataInputView, version: MetadataVersion, parallelism: int, max_parallelism: int
 ) -> dict[int, OperatorSubtaskState] | None:
-    """Subtasks by index in the order of the file; None for a fully finished operator."""
+    """Read subtasks by index in the order of the file; None for a fully finished operator."""
     count = view.read_i32("the number of subtasks")
     if count == FULLY_FINISHED and not version.has_legacy_fields:
         return None
@@ -306,7 +306,7 @@ def _write_subtask(state: OperatorSubtaskState, version: MetadataVersion, out: D
 
 
 def _read_legacy_fields(view: DataInputView) -> None:
-    """A duration that nobody measured, and the number of non-partitioned states, gone since 1.4."""
+    """Read an unused duration and the number of non-partitioned states, which Flink dropped in 1.4."""
     duration = view.read_i64("a duration")
     if duration != NO_DURATION:
         view.position -= 8
@@ -315,7 +315,7 @@ def _read_legacy_fields(view: DataInputView) -> None:
 
 
 def _read_optional_operator_handle(view: DataInputView) -> OperatorStateHandle | None:
-    """An int, 0 or 1, and the handle."""
+    """Read an int, 0 or 1, and the handle if it is 1."""
     if not view.read_count("operator state handles", each=0, limit=1):
         return None
     handle = read_operator_handle(view)

@@ -1,4 +1,4 @@
-"""Keys, key groups and subtasks.
+"""Assignment of keys to key groups, and of key groups to subtasks.
 
 ::
 
@@ -42,7 +42,7 @@ class KeyGroupRange:
 
     @classmethod
     def read(cls, view: DataInputView, each: int = 0) -> KeyGroupRange:
-        """Start and count; ``each`` is the bytes that follow for each key group, to bound the count."""
+        """Read start and count; ``each`` is the number of following bytes per key group, to bound the count."""
         start = view.read_count("the first key group", each=0, limit=UPPER_BOUND_MAX_PARALLELISM)
         limit = UPPER_BOUND_MAX_PARALLELISM - start
         count = view.read_count("key groups", each=each, limit=limit)
@@ -53,7 +53,7 @@ class KeyGroupRange:
         out.write_i32(len(self))
 
     def intersection(self, other: KeyGroupRange) -> KeyGroupRange:
-        """The key groups in both; :data:`EMPTY_KEY_GROUP_RANGE` when there is none."""
+        """Return the key groups in both ranges; :data:`EMPTY_KEY_GROUP_RANGE` if there is none."""
         start, end = max(self.start, other.start), min(self.end, other.end)
         return KeyGroupRange(start, end) if start <= end else EMPTY_KEY_GROUP_RANGE
 
@@ -75,7 +75,7 @@ EMPTY_KEY_GROUP_RANGE = KeyGroupRange(0, -1)
 
 @dataclass(frozen=True, slots=True)
 class KeyGroupRangeOffsets:
-    """Where each key group of a range begins in a stream: a range and one i64 per key group."""
+    """Stream offsets of the key groups in a range: a range and one i64 per key group."""
 
     key_group_range: KeyGroupRange
     offsets: tuple[int, ...]
@@ -86,23 +86,23 @@ class KeyGroupRangeOffsets:
 
     @classmethod
     def read(cls, view: DataInputView) -> KeyGroupRangeOffsets:
-        """Start, count, offsets."""
+        """Read start, count, offsets."""
         key_groups = KeyGroupRange.read(view, each=8)
         return cls(key_groups, read_longs(view, len(key_groups), "offsets of key groups"))
 
     def write(self, out: DataOutputView) -> None:
-        """Start, count, offsets."""
+        """Write start, count, offsets."""
         self.key_group_range.write(out)
         write_longs(out, self.offsets)
 
     def offset(self, key_group: int) -> int:
-        """Where a key group of the range begins."""
+        """Return the offset of a key group of the range."""
         if key_group not in self.key_group_range:
             raise KeyError(f"key group {key_group} is not among {self.key_group_range}")
         return self.offsets[key_group - self.key_group_range.start]
 
     def intersection(self, key_groups: KeyGroupRange) -> KeyGroupRangeOffsets:
-        """The offsets of the key groups in both ranges."""
+        """Return the offsets of the key groups in both ranges."""
         both = self.key_group_range.intersection(key_groups)
         first = both.start - self.key_group_range.start
         return KeyGroupRangeOffsets(both, self.offsets[first : first + len(both)] if both else ())
@@ -112,17 +112,17 @@ class KeyGroupRangeOffsets:
 
 
 def read_longs(view: DataInputView, count: int, what: str) -> tuple[int, ...]:
-    """``count`` longs, of which the caller has bounded the number."""
+    """Read ``count`` longs; the caller has bounded ``count``."""
     return struct.unpack(f">{count}q", view.read(8 * count, what))
 
 
 def write_longs(out: DataOutputView, values: tuple[int, ...]) -> None:
-    """Longs without a count."""
+    """Write longs without a count."""
     out.write(struct.pack(f">{len(values)}q", *values))
 
 
 def key_group_for_hash(java_hash: int, max_parallelism: int) -> int:
-    """The key group of a key with this Java ``hashCode``.
+    """Return the key group of a key with this Java ``hashCode``.
 
     >>> key_group_for_hash(99162322, 128)  # "hello"
     35
@@ -136,13 +136,13 @@ def key_group_for_hash(java_hash: int, max_parallelism: int) -> int:
     code = (code ^ code >> 16) * 0x85EBCA6B & _MASK
     code = (code ^ code >> 13) * 0xC2B2AE35 & _MASK
     code ^= code >> 16
-    # Java's abs of a signed int, where the smallest int, which has none, becomes 0.
+    # Absolute value of a signed int; the smallest int has none and becomes 0, as in Flink.
     magnitude = code if code < 0x80000000 else (-code) & 0x7FFFFFFF
     return magnitude % max_parallelism
 
 
 def key_groups_for_hashes(java_hashes: Ints, max_parallelism: int) -> Ints:
-    """The key group of every key, by their Java ``hashCode``s: :func:`key_group_for_hash` of a whole column.
+    """Return the key groups of a column of keys, from their Java ``hashCode``s; see :func:`key_group_for_hash`.
 
     >>> key_groups_for_hashes(np.array([99162322, -1], np.int32), 128).tolist()
     [35, 80]
@@ -154,7 +154,7 @@ def key_groups_for_hashes(java_hashes: Ints, max_parallelism: int) -> Ints:
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
         code = (code ^ code >> np.uint32(shift)) * np.uint32(factor)
     code ^= code >> np.uint32(16)
-    # The smallest int has no positive counterpart: numpy's abs gives it back, and Java's code takes 0.
+    # numpy's abs returns the smallest int unchanged, because it has no positive counterpart; Flink uses 0.
     magnitude = np.maximum(np.abs(code.view(np.int32)), 0)
     return (magnitude % np.int32(max_parallelism)).astype(np.int32)
 
@@ -164,7 +164,7 @@ def _rotate_left(value: int, bits: int) -> int:
 
 
 def operator_index_for_key_group(max_parallelism: int, parallelism: int, key_group: int) -> int:
-    """The subtask that owns a key group.
+    """Return the subtask that owns a key group.
 
     >>> operator_index_for_key_group(128, 3, 43)
     1
@@ -173,7 +173,7 @@ def operator_index_for_key_group(max_parallelism: int, parallelism: int, key_gro
 
 
 def range_for_operator_index(max_parallelism: int, parallelism: int, index: int) -> KeyGroupRange:
-    """The key groups that a subtask owns.
+    """Return the key groups that a subtask owns.
 
     >>> range_for_operator_index(128, 3, 1)
     KeyGroupRange(start=43, end=85)
@@ -186,7 +186,7 @@ def range_for_operator_index(max_parallelism: int, parallelism: int, index: int)
 
 
 def default_max_parallelism(parallelism: int) -> int:
-    """The max parallelism that Flink chooses for an operator when nobody set it.
+    """Return the max parallelism that Flink chooses for an operator where the job does not set it.
 
     >>> default_max_parallelism(4), default_max_parallelism(100)
     (128, 256)
@@ -198,7 +198,7 @@ def default_max_parallelism(parallelism: int) -> int:
 
 
 def check_parallelism(max_parallelism: int, parallelism: int) -> None:
-    """OptionError unless 1 <= parallelism <= max parallelism <= 32768."""
+    """Raise OptionError unless 1 <= parallelism <= max parallelism <= 32768."""
     if not 1 <= parallelism <= max_parallelism <= UPPER_BOUND_MAX_PARALLELISM:
         raise OptionError(
             "that parallelism cannot be",

@@ -1,4 +1,4 @@
-"""Keyed state handles: which key groups are where, and in which form; all of them, and those made of others.
+"""Keyed state handles: the locations of key groups and the formats of their streams.
 
 KGRange is ``i32 start, i32 count``; FileList is ``i32 n {utf fileName, StreamHandle}[n]``.
 
@@ -21,8 +21,8 @@ KGRange is ``i32 start, i32 count``; FileList is ``i32 n {utf fileName, StreamHa
                                   i64 checkpointedSize  utf stateHandleId                             1.15
         13  changelog files V2    as 10, utf storageIdentifier                                     1.16 on
 
-Only type 7 tells the form of its stream: the canonical one, which all state backends share. Flink's classes have the
-same names; the layout is that of
+Only type 7 determines the format of its stream: the canonical one, which all state backends share. Flink's classes
+have the same names; the layout is that of
 ``MetadataV2V3SerializerBase#serializeKeyedStateHandle``.
 """
 
@@ -51,55 +51,55 @@ from pyspark_savepoint.formats.metadata.stream_handles import (
 
 @dataclass(frozen=True, slots=True)
 class _KeyGroupsInStream:
-    """Where the key groups of a stream are."""
+    """Locations of key groups in one stream."""
 
     offsets: KeyGroupRangeOffsets
     delegate: StreamStateHandle
 
     def write(self, out: DataOutputView) -> None:
-        """Offsets, delegate."""
+        """Write offsets, delegate."""
         self.offsets.write(out)
         write_stream_handle(self.delegate, out)
 
     @property
     def key_group_range(self) -> KeyGroupRange:
-        """The key groups that the handle is for."""
+        """Return the key groups of the handle."""
         return self.offsets.key_group_range
 
     @property
     def state_size(self) -> int:
-        """Number of bytes."""
+        """Return the number of bytes."""
         return self.delegate.state_size
 
     def intersection(self, key_groups: KeyGroupRange) -> Self:
-        """The same stream with the offsets of these key groups only."""
+        """Return a handle of the same stream with the offsets of these key groups only."""
         return replace(self, offsets=self.offsets.intersection(key_groups))
 
 
 @dataclass(frozen=True, slots=True)
 class KeyGroupsStateHandle(_KeyGroupsInStream):
-    """Key groups in one stream, in the state backend's own format; written by releases up to 1.14 without id."""
+    """Key groups in one stream, in the state backend's own format; releases up to 1.14 write no id."""
 
     state_handle_id: str | None
 
     @property
     def type_byte(self) -> int:
-        """12, or 3 without an id."""
+        """Return 12, or 3 without an id."""
         return 3 if self.state_handle_id is None else 12
 
     @classmethod
     def read_v1(cls, view: DataInputView, depth: int) -> KeyGroupsStateHandle:
-        """Offsets, delegate."""
+        """Read offsets, delegate."""
         return cls(KeyGroupRangeOffsets.read(view), require_stream_handle(view, depth), None)
 
     @classmethod
     def read_v2(cls, view: DataInputView, depth: int) -> KeyGroupsStateHandle:
-        """Offsets, delegate, id."""
+        """Read offsets, delegate, id."""
         offsets, delegate = KeyGroupRangeOffsets.read(view), require_stream_handle(view, depth)
         return cls(offsets, delegate, read_handle_id(view))
 
     def write(self, out: DataOutputView) -> None:
-        """Offsets, delegate, id when there is one."""
+        """Write offsets, delegate, and the id if there is one."""
         _KeyGroupsInStream.write(self, out)
         if self.state_handle_id is not None:
             out.write_utf(self.state_handle_id)
@@ -113,13 +113,13 @@ class KeyGroupsSavepointStateHandle(_KeyGroupsInStream):
 
     @classmethod
     def read(cls, view: DataInputView, depth: int) -> KeyGroupsSavepointStateHandle:
-        """Offsets, delegate."""
+        """Read offsets, delegate."""
         return cls(KeyGroupRangeOffsets.read(view), require_stream_handle(view, depth))
 
 
 @dataclass(frozen=True, slots=True)
 class HandleAndLocalPath:
-    """One file of a database: the name that it must have there, and its bytes."""
+    """One file of a database: its name in the database folder, and its bytes."""
 
     local_path: str
     handle: StreamStateHandle
@@ -127,7 +127,7 @@ class HandleAndLocalPath:
 
 @dataclass(frozen=True, slots=True)
 class IncrementalRemoteKeyedStateHandle(TwoVersions):
-    """The files of a RocksDB or ForSt database; without id (type 5) it has no checkpointed size either."""
+    """Files of a RocksDB or ForSt database; without id (type 5) it has no checkpointed size either."""
 
     checkpoint_id: int
     backend_identifier: str
@@ -140,12 +140,12 @@ class IncrementalRemoteKeyedStateHandle(TwoVersions):
 
     @property
     def type_byte(self) -> int:
-        """11, or 5 without an id."""
+        """Return 11, or 5 without an id."""
         return 5 if self.state_handle_id is None else 11
 
     @classmethod
     def read(cls, view: DataInputView, depth: int, second: bool) -> Self:
-        """The second type says more."""
+        """Read type 5, or type 11 if ``second``."""
         return cls(
             checkpoint_id=view.read_i64("a checkpoint id"),
             backend_identifier=view.read_utf("the id of a state backend"),
@@ -158,7 +158,7 @@ class IncrementalRemoteKeyedStateHandle(TwoVersions):
         )
 
     def write(self, out: DataOutputView) -> None:
-        """Type 5 or 11, by the id."""
+        """Write type 11, or type 5 without an id."""
         out.write_i64(self.checkpoint_id)
         out.write_utf(self.backend_identifier)
         self.key_group_range.write(out)
@@ -172,12 +172,12 @@ class IncrementalRemoteKeyedStateHandle(TwoVersions):
 
     @property
     def state_size(self) -> int:
-        """Number of bytes of all files."""
+        """Return the number of bytes of all files."""
         files = sum(file.handle.state_size for file in self.shared_state + self.private_state)
         return self.meta_state.state_size + files
 
     def intersection(self, key_groups: KeyGroupRange) -> IncrementalRemoteKeyedStateHandle:
-        """The same files for fewer key groups: the reader of the database has to filter."""
+        """Return the same files for fewer key groups; the reader of the database has to filter."""
         return replace(self, key_group_range=self.key_group_range.intersection(key_groups))
 
 
@@ -197,7 +197,7 @@ def _write_files(files: tuple[HandleAndLocalPath, ...], out: DataOutputView) -> 
 
 @dataclass(frozen=True, slots=True)
 class StateChange:
-    """One change of a changelog; key group -1 is a change of the states' metadata."""
+    """One change of a changelog; key group -1 marks a change of the states' metadata."""
 
     key_group: int
     change: bytes = field(repr=False)
@@ -205,7 +205,7 @@ class StateChange:
 
 @dataclass(frozen=True, slots=True)
 class InMemoryChangelogStateHandle:
-    """Changes in ``_metadata`` itself."""
+    """Changes stored inline in ``_metadata``."""
 
     key_group_range: KeyGroupRange
     from_sequence_number: int
@@ -216,7 +216,7 @@ class InMemoryChangelogStateHandle:
 
     @classmethod
     def read(cls, view: DataInputView, _depth: int) -> InMemoryChangelogStateHandle:
-        """Range, sequence numbers, changes, id."""
+        """Read range, sequence numbers, changes, id."""
         key_groups = KeyGroupRange.read(view)
         numbers = view.read_i64("a sequence number"), view.read_i64("a sequence number")
         count = view.read_count("changes", each=8)
@@ -224,7 +224,7 @@ class InMemoryChangelogStateHandle:
         return cls(key_groups, *numbers, changes, read_handle_id(view))
 
     def write(self, out: DataOutputView) -> None:
-        """Range, sequence numbers, changes, id."""
+        """Write range, sequence numbers, changes, id."""
         self.key_group_range.write(out)
         out.write_i64(self.from_sequence_number)
         out.write_i64(self.to_sequence_number)
@@ -236,11 +236,11 @@ class InMemoryChangelogStateHandle:
 
     @property
     def state_size(self) -> int:
-        """Number of bytes of the changes."""
+        """Return the number of bytes of the changes."""
         return sum(len(change.change) for change in self.changes)
 
     def intersection(self, key_groups: KeyGroupRange) -> InMemoryChangelogStateHandle:
-        """The same changes for fewer key groups: whoever replays them has to filter."""
+        """Return the same changes for fewer key groups; the reader of the changelog has to filter."""
         return replace(self, key_group_range=self.key_group_range.intersection(key_groups))
 
 
@@ -265,12 +265,12 @@ class ChangelogStateHandleStreamImpl(TwoVersions):
 
     @property
     def type_byte(self) -> int:
-        """13, or 10 without a storage identifier."""
+        """Return 13, or 10 without a storage identifier."""
         return 10 if self.storage_identifier is None else 13
 
     @classmethod
     def read(cls, view: DataInputView, depth: int, second: bool) -> Self:
-        """The second type says more."""
+        """Read type 10, or type 13 if ``second``."""
         key_groups = KeyGroupRange.read(view)
         streams = tuple(
             StreamAndOffset(view.read_i64("an offset"), require_stream_handle(view, depth))
@@ -286,7 +286,7 @@ class ChangelogStateHandleStreamImpl(TwoVersions):
         )
 
     def write(self, out: DataOutputView) -> None:
-        """Type 10 or 13, by the storage identifier."""
+        """Write type 13, or type 10 without a storage identifier."""
         self.key_group_range.write(out)
         out.write_i32(len(self.handles_and_offsets))
         for stream in self.handles_and_offsets:
@@ -300,11 +300,11 @@ class ChangelogStateHandleStreamImpl(TwoVersions):
 
     @property
     def state_size(self) -> int:
-        """Number of bytes, 0 when it was not recorded."""
+        """Return the number of bytes, 0 if it was not recorded."""
         return max(self.size, 0)
 
     def intersection(self, key_groups: KeyGroupRange) -> ChangelogStateHandleStreamImpl:
-        """The same change sets for fewer key groups: whoever replays them has to filter."""
+        """Return the same change sets for fewer key groups; the reader of the changelog has to filter."""
         return replace(self, key_group_range=self.key_group_range.intersection(key_groups))
 
 
@@ -322,12 +322,12 @@ class ChangelogStateBackendHandle(TwoVersions):
 
     @property
     def type_byte(self) -> int:
-        """14, or 8 without a checkpoint id."""
+        """Return 14, or 8 without a checkpoint id."""
         return 8 if self.checkpoint_id is None else 14
 
     @classmethod
     def read(cls, view: DataInputView, depth: int, second: bool) -> Self:
-        """The second type says more."""
+        """Read type 8, or type 14 if ``second``."""
         return cls(
             key_group_range=KeyGroupRange.read(view),
             checkpointed_size=read_size(view, "a checkpointed size"),
@@ -339,7 +339,7 @@ class ChangelogStateBackendHandle(TwoVersions):
         )
 
     def write(self, out: DataOutputView) -> None:
-        """Type 8 or 14, by the checkpoint id."""
+        """Write type 14, or type 8 without a checkpoint id."""
         self.key_group_range.write(out)
         out.write_i64(self.checkpointed_size)
         for handles in (self.materialized, self.non_materialized):
@@ -353,11 +353,11 @@ class ChangelogStateBackendHandle(TwoVersions):
 
     @property
     def state_size(self) -> int:
-        """Number of bytes, materialized and not."""
+        """Return the number of bytes, materialized and not."""
         return sum(handle.state_size for handle in self.materialized + self.non_materialized)
 
     def intersection(self, key_groups: KeyGroupRange) -> ChangelogStateBackendHandle:
-        """Every part narrowed to these key groups; parts that have none of them are left out."""
+        """Return every part restricted to these key groups; parts without any of them are dropped."""
         return replace(
             self,
             key_group_range=self.key_group_range.intersection(key_groups),
@@ -377,19 +377,19 @@ KeyedStateHandle = (
 
 
 def read_keyed_handle(view: DataInputView, depth: int = 0) -> KeyedStateHandle | None:
-    """A type byte and what it says; None for type 0."""
+    """Read a type byte and the handle of that type; None for type 0."""
     return dispatch(view, KEYED_HANDLES, "a keyed state handle", depth)
 
 
 def write_keyed_handle(handle: KeyedStateHandle | None, out: DataOutputView) -> None:
-    """A type byte and what it says."""
+    """Write a type byte and the handle."""
     out.write_u8(NULL_HANDLE if handle is None else handle.type_byte)
     if handle is not None:
         handle.write(out)
 
 
 def intersect_handles(handles: tuple[KeyedStateHandle, ...], key_groups: KeyGroupRange) -> tuple[KeyedStateHandle, ...]:
-    """The handles that have any of these key groups, each narrowed to them."""
+    """Return the handles that have any of these key groups, each restricted to them."""
     return tuple(
         handle.intersection(key_groups) for handle in handles if handle.key_group_range.intersection(key_groups)
     )

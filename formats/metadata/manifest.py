@@ -1,13 +1,15 @@
-"""The checksums of a savepoint's files, behind what Flink reads of ``_metadata``.
+"""Checksums of a savepoint's files, stored behind the part of ``_metadata`` that Flink reads.
 
-    _metadata := what Flink reads    JSON  u32 length of the JSON  u64 XXH3-64 of the JSON  u64 MAGIC      big-endian
+    _metadata := part for Flink      JSON  u32 length of the JSON  u64 XXH3-64 of the JSON  u64 MAGIC      big-endian
+    JSON      := {"version": 1, "metadata": XXH3-128 of the part for Flink,
     JSON      := {"version": 1, "metadata": XXH3-128 of what Flink reads,
                   "files": {name: {"size": bytes, "xxh3_128": of the whole file, "blocks": XXH3-64 of each 4 MiB}}}
 
-Flink stops behind the metadata, and deletes one file: a file beside it would stay behind, and Flink calls a savepoint
-whose folder is not empty one that it could not dispose of. So the checksums appear with the metadata that they belong
-to, at once, and never belong to another. Checksums are in hex; they find damage, not
-forgery: whoever can change a file can change its checksums. A later version adds keys, or has another magic number.
+Flink stops reading at the end of the metadata. When it disposes of a savepoint, it deletes this one file and then the
+folder: a separate file would remain, and Flink would report that it could not dispose of the savepoint. As part of
+``_metadata``, the checksums are published together with the metadata that they belong to. Checksums are in hex. They
+detect damage, not forgery: an attacker who can change a file can change its checksums. A later version adds keys, or
+has another magic number.
 """
 
 from __future__ import annotations
@@ -23,14 +25,14 @@ from pyspark_savepoint.formats.errors import CorruptStateError
 
 MAGIC = b"SPchksm1"
 TAIL = 4 + 8 + len(MAGIC)
-#: A file has one checksum as a whole, and one for every block of so many bytes.
+#: Block size in bytes: a file has one checksum for the whole file and one per block.
 BLOCK = 4 << 20
 DIGEST_BYTES, BLOCK_DIGEST_BYTES = 16, 8
 
 
 @dataclass(frozen=True, slots=True)
 class FileChecksums:
-    """XXH3-128 of a whole file, and XXH3-64 of its blocks, one behind the other, all big-endian."""
+    """XXH3-128 of a whole file, and the concatenated XXH3-64 of its blocks, all big-endian."""
 
     size: int
     digest: bytes
@@ -42,16 +44,16 @@ class FileChecksums:
             raise ValueError(f"checksums of {len(self.digest)} and {len(self.blocks)} bytes for {self.size} bytes")
 
     def to_bytes(self) -> bytes:
-        """Size, checksum of the file, those of its blocks."""
+        """Return size, checksum of the file and checksums of its blocks."""
         return self.size.to_bytes(8, "big") + self.digest + self.blocks
 
     @classmethod
     def from_bytes(cls, data: bytes) -> FileChecksums:
-        """The mirror of :meth:`to_bytes`."""
+        """Parse the result of :meth:`to_bytes`."""
         return cls(int.from_bytes(data[:8], "big"), data[8 : 8 + DIGEST_BYTES], data[8 + DIGEST_BYTES :])
 
     def block(self, number: int) -> bytes:
-        """The checksum of a block."""
+        """Return the checksum of a block."""
         return self.blocks[number * BLOCK_DIGEST_BYTES : (number + 1) * BLOCK_DIGEST_BYTES]
 
 
@@ -59,7 +61,7 @@ Manifest = Mapping[str, FileChecksums]
 
 
 def with_manifest(metadata: bytes, files: Manifest) -> bytes:
-    """The bytes of ``_metadata`` with the checksums of files, and its own."""
+    """Return the bytes of ``_metadata``, followed by the checksums of files and of the metadata itself."""
     described = {
         name: {"size": one.size, "xxh3_128": one.digest.hex(), "blocks": one.blocks.hex()}
         for name, one in sorted(files.items())
@@ -70,7 +72,7 @@ def with_manifest(metadata: bytes, files: Manifest) -> bytes:
 
 
 def split_manifest(data: memoryview, path: str | None) -> tuple[memoryview, Manifest | None]:
-    """What Flink reads of ``_metadata``, checked, and the checksums of files; None where there are none."""
+    """Split ``_metadata`` into the verified part for Flink and the checksums of files; None if there are none."""
     if len(data) < TAIL or bytes(data[-len(MAGIC) :]) != MAGIC:
         return data, None
     end = len(data) - TAIL
@@ -88,7 +90,7 @@ def split_manifest(data: memoryview, path: str | None) -> tuple[memoryview, Mani
 
 
 def _parsed(text: bytes) -> tuple[str, Manifest] | None:
-    """The checksum of the metadata and those of files; None where the text is not what this module writes."""
+    """Parse the checksum of the metadata and those of files; None if this module did not write the text."""
     try:
         content = json.loads(text)
         return str(content["metadata"]), {str(name): _file(one) for name, one in content["files"].items()}

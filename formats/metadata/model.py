@@ -1,7 +1,7 @@
-"""What ``_metadata`` says, as frozen records.
+"""Content of ``_metadata``, as frozen records.
 
-Nothing is dropped and nothing is reordered: operators and subtasks keep the order of the file, what is not
-understood stays as bytes. Flink: ``CheckpointMetadata``, ``MasterState``, ``OperatorState``,
+Nothing is dropped or reordered: operators and subtasks keep the order of the file, and uninterpreted parts stay as
+bytes. Flink: ``CheckpointMetadata``, ``MasterState``, ``OperatorState``,
 ``FullyFinishedOperatorState``, ``OperatorSubtaskState``, ``FinishedOperatorSubtaskState``.
 """
 
@@ -19,7 +19,7 @@ from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHan
 
 @dataclass(frozen=True, slots=True)
 class MasterState:
-    """State of a hook in the job manager."""
+    """State of a hook in the job manager. Flink: ``MasterState``."""
 
     version: int
     name: str
@@ -40,7 +40,7 @@ class OperatorSubtaskState:
 
     @property
     def handles(self) -> Iterator[OperatorStateHandle | KeyedStateHandle | AnyChannelStateHandle]:
-        """All handles that there are."""
+        """Yield all handles that are not None."""
         for handle in (
             self.managed_operator_state,
             self.raw_operator_state,
@@ -54,7 +54,7 @@ class OperatorSubtaskState:
 
     @property
     def state_size(self) -> int:
-        """Bytes of all handles."""
+        """Return the number of bytes of all handles."""
         return sum(handle.state_size for handle in self.handles)
 
 
@@ -63,10 +63,10 @@ FINISHED_SUBTASK = OperatorSubtaskState(is_finished=True)
 
 @dataclass(frozen=True, slots=True)
 class OperatorState:
-    """The state of one operator: that of its coordinator, and of each subtask that reported any.
+    """State of one operator: its coordinator's, and that of each subtask that reported any.
 
     ``name`` and ``uid`` are known from metadata version 5 on. A fully finished operator has no subtasks.
-    ``chain_length`` is a field of version 2 without meaning, kept so that writing gives the same bytes.
+    ``chain_length`` is an unused field of version 2, kept so that writing gives the same bytes.
     """
 
     operator_id: OperatorID
@@ -81,26 +81,26 @@ class OperatorState:
 
     @property
     def coordinator_state_size(self) -> int:
-        """Bytes of the coordinator's state."""
+        """Return the number of bytes of the coordinator's state."""
         return 0 if self.coordinator_state is None else self.coordinator_state.state_size
 
     @property
     def state_size(self) -> int:
-        """Bytes of all subtasks and the coordinator, as Flink counts them."""
+        """Return the number of bytes of all subtasks and the coordinator, as Flink counts them."""
         return self.coordinator_state_size + sum(subtask.state_size for subtask in self.subtasks.values())
 
     @property
     def label(self) -> str:
-        """How messages call the operator: its uid or name when known, and always its hash."""
+        """Return the operator's name in messages: its uid or name if known, and always its hash."""
         named = self.uid or self.name
         return f"{named} ({self.operator_id})" if named else str(self.operator_id)
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointMetadata:
-    """The whole file. ``properties`` is a Java object stream, kept as bytes; versions 2 and 3 have none.
+    """Content of the whole file. ``properties`` is a Java object stream, kept as bytes; versions 2 and 3 have none.
 
-    ``checksums`` are of files, where this package has written them behind what Flink reads (``manifest``).
+    ``checksums`` are those of the savepoint's files, if this package has appended them (``manifest``).
     """
 
     version: int
@@ -112,5 +112,5 @@ class CheckpointMetadata:
 
     @property
     def state_size(self) -> int:
-        """Bytes of all operators' states, as their handles say."""
+        """Return the number of bytes of all operators' states, according to their handles."""
         return sum(operator.state_size for operator in self.operators)
