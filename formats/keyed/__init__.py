@@ -1,1 +1,1 @@
-"""Keyed state as streams of key groups: canonical, heap and changelog."""
+"""Streams of keyed state: canonical, heap and changelog."""

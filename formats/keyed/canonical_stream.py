@@ -1,16 +1,16 @@
-"""Keyed state in the canonical format: of every backend's canonical savepoints, and RocksDB's up to 1.15.
+"""Keyed state in the canonical format: canonical savepoints of all backends, and full snapshots of RocksDB up to 1.15.
 
     stream       := KeyedHeader  KeyGroup*               contiguous; offset 0 in the handle: no entries
     KeyGroup     := u16 stateId  Entry+ ... u16 0xFFFF   framing: kernels/frames.py; snappy framed if compressed
     Entry        := blob compositeKey  blob value
-    compositeKey := prefix  rest                         composite_key.py; its highest bit: the last of its run
+    compositeKey := prefix  rest                         composite_key.py; highest bit: last entry of its run
     prefix       := key group, one byte up to max parallelism 128, else two
 
 Flink: ``FullSnapshotAsyncWriter``, ``FullSnapshotRestoreOperation``.
 
-A sorted key group larger than memory is read twice: the first pass finds where the run of every state begins and ends,
-and whether it is sorted; the second reads all runs side by side, each through a window of its own, and merges them.
-What is not sorted is joined through local disk.
+A sorted key group larger than memory is read twice. The first pass finds the range of each state's run and checks that
+it is sorted; the second reads all runs in parallel, each through its own window, and merges them. Unsorted key groups
+are joined through local disk.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pyspark_savepoint.formats.keyed.sorted_merge import merge_sorted
 
 
 class RowSpans:
-    """The arrays that the merging kernel fills."""
+    """Output arrays of the merging kernel."""
 
     def __init__(self, capacity: int, columns: int) -> None:
         self.key_start, self.key_end = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
@@ -45,7 +45,7 @@ class RowSpans:
 
 
 class FrameSpans:
-    """The arrays that the framing kernel fills: entries of ``states`` states, with keys behind a prefix."""
+    """Output arrays of the framing kernel: entries of ``states`` states, with keys behind a prefix."""
 
     def __init__(self, capacity: int, prefix: int, states: int) -> None:
         from pyspark_savepoint.formats.kernels import frames
@@ -59,7 +59,7 @@ class FrameSpans:
         self.count = 0
 
     def split(self, buffer: Bytes, start: int, end: int, key_group: int, state: int) -> tuple[int, int, int]:
-        """Append the entries of a key group: why it stopped, the position, and the state that goes on."""
+        """Append the entries of a key group; return the reason for stopping, the position, and the unfinished state."""
         why, position, state, self.count = self.kernel(
             buffer, start, end, state, key_group, self.prefix, self.states,
             self.key_start, self.key_end, self.value_start, self.value_end, self.state, self.count,
@@ -67,12 +67,12 @@ class FrameSpans:
         return why, position, state
 
 
+#: Size of the smallest entry in bytes: two lengths and one byte of key.
 MIN_FRAME = 9
-#: Of hash tables: nobody can write keys that all collide.
 
 
 class CanonicalKeyedStream:
-    """An open stream in the canonical format. ``selected`` are the states whose entries are wanted, as ids."""
+    """An open stream in the canonical format. The ids of the requested states are called ``selected``."""
 
     form = CANONICAL
 
@@ -96,9 +96,9 @@ class CanonicalKeyedStream:
     def blocks(
         self, key_groups: set[int], selected: set[int], namespaced: bool, block_bytes: int
     ) -> Iterator[KeyedBlock]:
-        """Entries of some key groups; ``namespaced`` rows are a key and a namespace.
+        """Yield the entries of some key groups; the rows of ``namespaced`` states consist of a key and a namespace.
 
-        Key groups larger than ``block_bytes`` bytes come in several blocks that are not complete.
+        A key group larger than ``block_bytes`` bytes is split into several blocks, which are not complete.
         """
         for block in self._read(key_groups, selected, namespaced, block_bytes, join=False):
             assert isinstance(block, KeyedBlock)
@@ -107,14 +107,14 @@ class CanonicalKeyedStream:
     def rows_or_blocks(
         self, key_groups: set[int], selected: set[int], namespaced: bool, block_bytes: int
     ) -> Iterator[KeyedBlock | SortedRows]:
-        """As :meth:`blocks`, but rows already joined where the file's order lets them be."""
+        """Yield blocks as :meth:`blocks` does, with rows already joined where the order of the file allows it."""
         yield from self._read(key_groups, selected, namespaced, block_bytes, join=True)
 
     def _read(
         self, key_groups: set[int], selected: set[int], namespaced: bool, block_bytes: int, join: bool
     ) -> Iterator[KeyedBlock | SortedRows]:
         rows = join and self._tail(selected) >= 0
-        # What is compressed takes four times its room, as a rule; the window bounds memory, not reading.
+        # Compressed data usually expands fourfold; the window bounds the memory, not the bytes read.
         limit = block_bytes // 4 if self.header.compressed else block_bytes
         waiting: list[Extent] = []
         size = 0
@@ -135,7 +135,7 @@ class CanonicalKeyedStream:
             yield self._complete(waiting, selected, namespaced, rows)
 
     def _tail(self, selected: set[int]) -> int:
-        """Bytes of the namespace, the same for all selected states, if each has one entry per key; else -1."""
+        """Return the byte width of the namespace if it is common to all states and none is a map; else -1."""
         metas = [self.header.states[state] for state in selected]
         widths = {-1 if is_map(meta) else constant_width(meta.namespace_serializer) for meta in metas}
         return widths.pop() if len(widths) == 1 else -1
@@ -148,7 +148,7 @@ class CanonicalKeyedStream:
             merged = self._merge(buffer, origin, extents, ends, sorted(selected), namespaced)
             if merged is not None:
                 return merged
-            # The walk has cleared flag bits that the general way looks for.
+            # The walk has cleared flag bits that the general method needs.
             buffer, ends, origin = self._content(extents)
         frames = self._frames(len(buffer))
         bounds = [0]
@@ -162,11 +162,11 @@ class CanonicalKeyedStream:
         return self._block(buffer, origin, frames, extents, bounds, selected, namespaced, complete=True)
 
     def _frames(self, size: int) -> FrameSpans:
-        """Room for the entries of some bytes."""
+        """Return output arrays for the entries of ``size`` bytes."""
         return FrameSpans(size // MIN_FRAME + 1, self.prefix, len(self.header.states))
 
     def _content(self, extents: list[Extent]) -> tuple[Bytes, list[int], Origin]:
-        """The content of contiguous key groups, the end of each, and where that is in the file."""
+        """Return the content of contiguous key groups, the end of each, and its position in the file."""
         first = extents[0].start
         if not self.header.compressed:
             ends = [extent.end - first for extent in extents]
@@ -184,7 +184,7 @@ class CanonicalKeyedStream:
         columns: list[int],
         namespaced: bool,
     ) -> SortedRows | None:
-        """Rows of whole key groups by one walk; None where something is wrong, for the general way says what."""
+        """Join whole key groups in one pass; return None on any error, because the general method reports it."""
         from pyspark_savepoint.formats.kernels import walk
 
         tail = self._tail(set(columns))
@@ -220,7 +220,7 @@ class CanonicalKeyedStream:
         )  # fmt: skip
 
     def _join(self, buffer: Bytes, runs: Any, column: Longs, tail: int, rows: RowSpans) -> int:
-        """Rows of one key group behind those that there are: how many there are then, or -1."""
+        """Append the rows of one key group; return the total number of rows, or -1 on error."""
         from pyspark_savepoint.formats.kernels import hashing, walk
 
         spans = (rows.key_start, rows.key_end, rows.value_start, rows.value_end)
@@ -228,7 +228,7 @@ class CanonicalKeyedStream:
         after = -1
         if self._sorted:
             after = walk.merge_runs(buffer, start.copy(), stop, column, self.prefix, tail, rows.count, *spans)
-            # What one writer did not sort in one key group it will not have sorted in the next.
+            # If a writer did not sort one key group, it will not have sorted the next.
             self._sorted = after >= 0
         if after < 0:
             entries = int(runs[:, walk.COUNT].sum())
@@ -243,7 +243,7 @@ class CanonicalKeyedStream:
             yield block
 
     def content_of(self, extent: Extent) -> KeyGroupContent:
-        """A reader of one key group."""
+        """Return a reader of one key group."""
         return KeyGroupContent(self.source, extent.start, extent.end, self.header.compressed)
 
     def windows(
@@ -254,10 +254,10 @@ class CanonicalKeyedStream:
         run: tuple[int, int, int] | None = None,
         rest: Bytes | None = None,
     ) -> Iterator[tuple[KeyedBlock, int]]:
-        """Blocks of a key group that is read in windows, each with the content offset of its buffer.
+        """Yield blocks of a key group that is read in windows, each with the content offset of its buffer.
 
-        ``wanted``: states, whether spans cover namespaces, bytes of a window. ``run``: only the entries of one state,
-        from one content offset to another; then ``rest`` is what the reader has of it already.
+        ``wanted``: states, whether spans cover namespaces, and the size of a window in bytes. ``run`` restricts this to
+        the entries of one state between two content offsets; then ``rest`` is the content that was already read.
         """
         selected, namespaced, block_bytes = wanted
         state, before, stop = run if run is not None else (-1, 0, None)
@@ -266,7 +266,7 @@ class CanonicalKeyedStream:
         while stop is None or before < stop:
             buffer = content.window(rest, size)
             origin = self._origin(before if self.header.compressed else extent.start + before)
-            # The two bytes behind a run belong to its last entry, which is flagged.
+            # The two bytes behind a run terminate its last entry, which is flagged.
             end = len(buffer) if stop is None else min(len(buffer), stop + 2 - before)
             frames = self._frames(end)
             why, position, state = frames.split(buffer, 0, end, extent.key_group, state)
@@ -285,7 +285,7 @@ class CanonicalKeyedStream:
     def _goes_on(
         self, content: KeyGroupContent, why: int, frames: FrameSpans, position: int, size: int, part: bool
     ) -> bool:
-        """Whether a window ended as it may: within an entry, or with the end mark at the very end."""
+        """Return whether a window ended correctly: within an entry, or with the end mark at the very end."""
         if why == frames.more:
             return not content.exhausted or (part and frames.count > 0)
         return why == frames.done and (part or (position == size and content.exhausted))
@@ -334,12 +334,12 @@ class CanonicalKeyedStream:
 
 
 Wanted = tuple[set[int], bool, int]
-# Windows must hold a few entries; smaller ones only cost.
+# A window must hold at least a few entries; smaller windows are inefficient.
 MIN_WINDOW = 1 << 16
 
 
 class _Scan:
-    """What the first pass has seen of one state."""
+    """The range and the last key of one state in the first pass."""
 
     def __init__(self, start: int) -> None:
         self.start = start
@@ -348,7 +348,7 @@ class _Scan:
 
 
 def merge_large_key_group(stream: CanonicalKeyedStream, extent: Extent, wanted: Wanted) -> Iterator[KeyedBlock] | None:
-    """Complete blocks of a key group, or None where its states are not sorted."""
+    """Yield complete blocks of a key group, or return None if its states are not sorted."""
     content = stream.content_of(extent)
     runs = _scan(stream, content, extent, wanted)
     if runs is None:

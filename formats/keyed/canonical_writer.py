@@ -1,10 +1,10 @@
-"""Keyed state written in the full (canonical) format: the mirror of ``keyed_stream``.
+"""Writer of keyed state in the canonical format, the counterpart of ``canonical_stream``.
 
     add(key group, state, entries)  in ascending key groups; states of one key group in any order, and repeatedly
-    first state   straight to the file        other states   framed, and kept back (``entry_spool``) until their turn
+    first state   directly to the file       other states   framed, and buffered (``entry_spool``) until their turn
 
-The last entry of a state in a key group carries the flag bit, and only what comes next tells which one it is: so the
-last entry so far is always held back. Flink: ``FullSnapshotAsyncWriter``, ``FullSnapshotUtil``.
+The last entry of a state in a key group carries the flag bit, and only the following data shows which entry is the
+last: so the last entry so far is always held back. Flink: ``FullSnapshotAsyncWriter``, ``FullSnapshotUtil``.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ FLAG = 0x80
 class Entries:
     """Entries of one state: spans of composite keys without the key-group prefix, and spans of values.
 
-    A composite key is ``key [vlen] namespace [vlen] [userKey]``, of a timer the timer; all spans are int64 arrays of
-    one length, values of timers are empty.
+    A composite key is ``key [vlen] namespace [vlen] [userKey]``, or the serialized timer; all spans are int64 arrays of
+    the same length, and the values of timers are empty.
     """
 
     buffer: Bytes
@@ -45,9 +45,9 @@ class Entries:
 
 
 class CanonicalKeyedStreamWriter:
-    """Writes the head at once, then key groups. ``memory`` bounds what is kept back of states behind the first.
+    """Writer of the header, then of key groups; ``memory`` bounds the buffer for all states but the first.
 
-    Offsets count from the file's first byte, which is the head's first.
+    Offsets count from the first byte of the file, where the header begins.
     """
 
     def __init__(
@@ -67,15 +67,15 @@ class CanonicalKeyedStreamWriter:
         self.states = len(header.states)
         self._out = FramedOutput(file, len(view.getvalue()), header.compressed)
         self._offsets = [0] * len(key_group_range)
-        #: How many entries every key group has so far.
+        #: Number of entries so far, by key group.
         self.entries = np.zeros(len(key_group_range), np.int64)
         self._spool = EntrySpool(memory, spill_directory)
         self._key_group = -1
-        #: The entry that every state of the open key group has last so far.
+        #: The last entry so far of each state of the open key group.
         self._last: dict[int, Bytes] = {}
 
     def add(self, key_group: int, state: int, entries: Entries) -> None:
-        """Entries of one state in one key group, which is the one before or a later one."""
+        """Add entries of one state in one key group, which is the current one or a later one."""
         if not 0 <= state < self.states:
             raise ValueError(f"there is no state {state} among {self.states}")
         if not len(entries):
@@ -94,8 +94,10 @@ class CanonicalKeyedStreamWriter:
         self._last[state] = frames[cut:].copy() if cut else frames
 
     def add_groups(self, key_groups: Ints, parts: Sequence[tuple[int, Entries, Longs]]) -> None:
-        """Entries of several ascending key groups: (state, entries, bounds), where those of ``key_groups[i]`` are
-        [bounds[i], bounds[i + 1]). The first key group may be the open one, and the last may be gone on with.
+        """Add entries of several ascending key groups.
+
+        ``parts`` are (state, entries, bounds): the entries of ``key_groups[i]`` are [bounds[i], bounds[i + 1]). The
+        first key group may be the open one, and the last one stays open.
         """
         count = len(key_groups)
         self._add_one(key_groups, parts, 0)
@@ -109,7 +111,7 @@ class CanonicalKeyedStreamWriter:
             self.add(int(key_groups[i]), state, _part(entries, int(bounds[i]), int(bounds[i + 1])))
 
     def _add_inner(self, key_groups: Ints, parts: Sequence[tuple[int, Entries, Longs]]) -> None:
-        """Whole key groups, into one buffer."""
+        """Write whole key groups through one buffer."""
         from pyspark_savepoint.formats.kernels import emit
 
         self._close()
@@ -118,7 +120,7 @@ class CanonicalKeyedStreamWriter:
         for _, _, bounds in parts:
             self.entries[np.asarray(key_groups, np.int64) - self.key_group_range.start] += np.diff(bounds)
         sizes = np.array([self._sizes(entries, bounds) for _, entries, bounds in parts])
-        # A state's number stands before its entries, and the end mark behind the last.
+        # A state id precedes its entries, and the end mark follows the last entry.
         sizes += 2 * (sizes > 0)
         totals = sizes.sum(axis=0)
         totals += 2 * (totals > 0)
@@ -184,7 +186,7 @@ class CanonicalKeyedStreamWriter:
             self._spool.append(state, frames)
 
     def _close(self) -> None:
-        """Write what was kept back of the open key group, and its end."""
+        """Write the buffered entries of the open key group, and its end."""
         if not self._last:
             return
         for state in sorted(self._last):
@@ -201,14 +203,14 @@ class CanonicalKeyedStreamWriter:
         self._last.clear()
 
     def finish(self) -> KeyGroupRangeOffsets:
-        """End the last key group: where every key group begins, 0 where it has no entry. The file stays open."""
+        """End the last key group; return the offset of every key group, 0 if it has no entry. The file stays open."""
         self._close()
         self._spool.close()
         self._out.flush()
         return KeyGroupRangeOffsets(self.key_group_range, tuple(self._offsets))
 
     def close(self) -> None:
-        """Let go of temporary files; nothing more is written."""
+        """Release temporary files; nothing more is written."""
         self._spool.close()
 
     def __enter__(self) -> CanonicalKeyedStreamWriter:
@@ -227,7 +229,7 @@ def _part(entries: Entries, low: int, high: int) -> Entries:
 
 
 def _spans(entries: Entries) -> tuple[Bytes, Longs, Longs, Bytes, Longs, Longs]:
-    """The arguments of kernels, buffers read-only so that kernels see one type whoever owns them."""
+    """Return the arguments of kernels, with read-only buffers so that kernels are compiled for one type only."""
     return (
         read_only(entries.buffer), entries.key_start, entries.key_end,
         read_only(entries.value_buffer), entries.value_start, entries.value_end,
@@ -235,7 +237,7 @@ def _spans(entries: Entries) -> tuple[Bytes, Longs, Longs, Bytes, Longs, Longs]:
 
 
 def read_only(buffer: Bytes) -> Bytes:
-    """A view that cannot be written through."""
+    """Return a read-only view."""
     view = buffer.view()
     view.flags.writeable = False
     return view

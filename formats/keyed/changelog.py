@@ -1,13 +1,13 @@
-"""Changes of keyed state since it was last written as a whole: what the changelog state backend logs.
+"""Changes of keyed state since its last materialization, as the changelog state backend writes them.
 
-    file      := u8 compressed  ChangeSet*                   1: all that follows is one snappy framed stream
-    ChangeSet := i32 n Group[n]                              handles say where each begins, in the content behind the u8
+    file      := u8 compressed  ChangeSet*                   1: the rest is one snappy framed stream
+    ChangeSet := i32 n Group[n]                              handles have the offset of each in the content after the u8
     Group     := i32 n  i32 keyGroup  (i32 length  Change)[n]
     Change    := u8 8  i32 version  StateMeta  Defaults  i16 stateId  u8 kind      key group -1: registers a state
                | u8 operation  i16 stateId  key  namespace  data                   timers: without key and namespace
     Defaults  := bool [Java object: TTL]  bool [value]                             timers: nothing
 
-Key group -1 stands first in a change set. A state id counts from its registration on, in the rest of the handle's log.
+Key group -1 comes first in a change set. A state id is valid from its registration on, in the rest of the handle's log.
 Flink: ``StateChangeFormat``, ``AbstractStateChangeLogger``, ``ChangelogBackendLogApplier``, ``StateChangeOperation``.
 """
 
@@ -37,13 +37,13 @@ META_VERSIONS = (6, 7)
 KINDS: Mapping[int, BackendStateType] = MappingProxyType(
     {0: BackendStateType.KEY_VALUE, 3: BackendStateType.PRIORITY_QUEUE}
 )
-#: Enough for the registrations of most change sets.
+#: Window in bytes that contains the registrations of most change sets.
 FIRST_WINDOW = 1 << 16
 
 
 @dataclass(slots=True)
 class Changes:
-    """Some changes in the order of the log: spans of one buffer, which is ours to write, and their key groups."""
+    """Changes in the order of the log: spans of one writable buffer, and their key groups."""
 
     buffer: Bytes
     key_group: Ints
@@ -57,7 +57,7 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """A state as the log registers it, and the id that its changes have from then on."""
+    """A state that the log registers, and the id of its subsequent changes."""
 
     state_id: int
     meta: StateMetaInfoSnapshot
@@ -65,26 +65,26 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class FileChanges:
-    """One change set of a file, described: frozen, holds nothing open, pickles."""
+    """Description of one change set of a file: frozen, without open files, picklable."""
 
     location: StateLocation
     offset: int
 
     def read(self, block_bytes: int, operator: str) -> Generator[Changes, None, None]:
-        """The changes, about ``block_bytes`` bytes at a time."""
+        """Yield the changes, about ``block_bytes`` bytes at a time."""
         with self.location.open() as source:
             yield from _read_set(source, self.offset, block_bytes, operator)
 
 
 @dataclass(frozen=True, slots=True)
 class InlineChanges:
-    """Changes in ``_metadata`` itself: (key group, change)."""
+    """Changes stored inline in ``_metadata``: (key group, change)."""
 
     path: str
     changes: tuple[tuple[int, bytes], ...]
 
     def read(self, block_bytes: int, operator: str) -> Generator[Changes, None, None]:
-        """The changes, about ``block_bytes`` bytes at a time."""
+        """Yield the changes, about ``block_bytes`` bytes at a time."""
         ends = np.cumsum([len(change) for _, change in self.changes])
         first = 0
         while first < len(self.changes):
@@ -133,7 +133,7 @@ def _read_set(source: ByteSource, offset: int, block_bytes: int, operator: str) 
 
 
 def _content_at(source: ByteSource, offset: int, operator: str) -> tuple[bool, KeyGroupContent]:
-    """Whether a file is compressed, and its content from an offset on."""
+    """Return whether a file is compressed, and its content from an offset on."""
     flag = source.read(0, 1) if source.size else b""
     origin = Origin(source.path, 0, operator)
     if flag not in (b"\0", b"\1"):
@@ -156,14 +156,14 @@ def _content_at(source: ByteSource, offset: int, operator: str) -> tuple[bool, K
 
 
 class _GivenBack(KeyGroupContent):
-    """Content of which some was read already."""
+    """Content whose first bytes were already read."""
 
     def __init__(self, content: KeyGroupContent, rest: Bytes) -> None:
         super().__init__(content.source, content.position, content.end, content.compressed)
         self.rest = rest
 
     def window(self, rest: Bytes, size: int) -> Bytes:
-        """As :meth:`KeyGroupContent.window`, and first of all what was read already."""
+        """Return the bytes already read first, then continue as :meth:`KeyGroupContent.window`."""
         if len(self.rest):
             first, self.rest = self.rest, self.rest[:0]
             return first
@@ -171,7 +171,7 @@ class _GivenBack(KeyGroupContent):
 
     @property
     def exhausted(self) -> bool:
-        """Nothing is left to read."""
+        """Return whether nothing is left to read."""
         return not len(self.rest) and self.position >= self.end
 
 
@@ -189,7 +189,7 @@ def _damaged(origin: Origin, position: int, expected: str, found: object) -> Cor
 
 
 def registrations(sources: Sequence[ChangeSource], operator: str) -> Iterator[Registration]:
-    """What the change sets register, each at its beginning: the states that the log is about."""
+    """Yield the registrations at the beginning of each change set: the states that the log contains."""
     for source in sources:
         with closing(source.read(FIRST_WINDOW, operator)) as parts:
             for changes in parts:
@@ -200,7 +200,7 @@ def registrations(sources: Sequence[ChangeSource], operator: str) -> Iterator[Re
 
 
 def registration(changes: Changes, i: int) -> Registration:
-    """The state that a change of key group -1 registers."""
+    """Return the state that a change of key group -1 registers."""
     origin = changes.origin
     data = changes.buffer[int(changes.start[i]) : int(changes.end[i])].tobytes()
     view = DataInputView(data, origin.path, origin.base + int(changes.start[i]))
@@ -232,9 +232,9 @@ def _read_registration(view: DataInputView, changes: Changes, i: int) -> Registr
 
 
 def _skip_value(view: DataInputView, meta: StateMetaInfoSnapshot, changes: Changes, i: int) -> None:
-    """Pass a default value: it is the job's, not state."""
+    """Skip a default value, which belongs to the job and is not state."""
     if meta.value_serializer.opaque_parts():
-        # Behind it there are three more bytes only.
+        # Exactly three more bytes follow the value.
         view.position = view.position + view.remaining - 3
         return
     first = int(changes.start[i])
@@ -244,7 +244,7 @@ def _skip_value(view: DataInputView, meta: StateMetaInfoSnapshot, changes: Chang
 
 
 def not_replayed(what: str, path: str | None, operator: str | None, **facts: object) -> UnsupportedStateError:
-    """The error for what only the job itself could replay."""
+    """Return the error for changes that only the job itself can replay."""
     return UnsupportedStateError(
         what,
         path=path,

@@ -1,4 +1,4 @@
-"""Handles of operator state (its elements by state) and of channel state (records in flight).
+"""Handles of operator state (element offsets per state) and of channel state (records in flight).
 
 ::
 
@@ -8,10 +8,10 @@
         17  file merging     States  utf taskOwnedDir  utf sharedDir  bool isEmpty  StreamHandle (15, 16)   1.20 on
     States   := i32 n {utf name  u8 mode  i32 k  i64 offset[k]}[n]
 
-Flink's classes have the same names (``OperatorStateHandle.StateMetaInfo`` has the name as a map's key); the layout
+Flink's classes have the same names (in ``OperatorStateHandle.StateMetaInfo``, the name is the key of a map); the layout
 is that of ``MetadataV2V3SerializerBase#serializeOperatorStateHandle``.
 
-Channel state is of unaligned checkpoints:
+Unaligned checkpoints have channel state:
 
 ::
 
@@ -20,10 +20,10 @@ Channel state is of unaligned checkpoints:
     Single := i32 subtaskIndex  i32 a  i32 b  i32 k  i64 offset[k]  i64 size  StreamHandle
     Merged := i32 subtaskIndex  i64 size  StreamHandle  blob offsets
 
-For input a, b are gate and channel index; for output partition and subpartition index. Flink:
+For input, a and b are gate and channel index; for output, partition and subpartition index. Flink:
 ``InputChannelStateHandle``, ``ResultSubpartitionStateHandle`` and their merged forms;
-``ChannelStateHandleSerializerV1`` and ``V2``. The direction is not in the class here: it is the list that a handle
-stands in.
+``ChannelStateHandleSerializerV1`` and ``V2``. Here, the class of a handle does not determine the direction: the list
+that contains the handle does.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from pyspark_savepoint.formats.metadata.stream_handles import (
 
 
 class Mode(IntEnum):
-    """How an operator state is spread over the subtasks on restore."""
+    """Redistribution of an operator state to the subtasks on restore. Flink: ``OperatorStateHandle.Mode``."""
 
     SPLIT_DISTRIBUTE = 0
     UNION = 1
@@ -58,7 +58,7 @@ class Mode(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class StateMetaInfo:
-    """One operator state in a stream: where each of its elements begins."""
+    """One operator state in a stream, with the offset of each of its elements."""
 
     name: str
     mode: Mode
@@ -66,7 +66,7 @@ class StateMetaInfo:
 
     @classmethod
     def read(cls, view: DataInputView) -> StateMetaInfo:
-        """Name, mode, offsets."""
+        """Read name, mode, offsets."""
         name, mode = view.read_utf("the name of an operator state"), view.read_u8("a distribution mode")
         if mode >= len(Mode):
             view.fail("a distribution mode 0, 1 or 2", mode)
@@ -74,7 +74,7 @@ class StateMetaInfo:
         return cls(name, Mode(mode), read_longs(view, count, "offsets of elements"))
 
     def write(self, out: DataOutputView) -> None:
-        """Name, mode, offsets."""
+        """Write name, mode, offsets."""
         out.write_utf(self.name)
         out.write_u8(self.mode)
         out.write_i32(len(self.offsets))
@@ -91,23 +91,23 @@ class OperatorStreamStateHandle:
 
     @classmethod
     def read(cls, view: DataInputView, depth: int) -> OperatorStreamStateHandle:
-        """States, delegate."""
+        """Read states, delegate."""
         return cls(_read_states(view), require_stream_handle(view, depth))
 
     def write(self, out: DataOutputView) -> None:
-        """States, delegate."""
+        """Write states, delegate."""
         _write_states(self.states, out)
         write_stream_handle(self.delegate, out)
 
     @property
     def state_size(self) -> int:
-        """Number of bytes."""
+        """Return the number of bytes."""
         return self.delegate.state_size
 
 
 @dataclass(frozen=True, slots=True)
 class FileMergingOperatorStreamStateHandle:
-    """The same in a merged file, with the folders that the job manager has to keep."""
+    """Operator states of one subtask in a merged file, with the folders that the job manager has to keep."""
 
     states: tuple[StateMetaInfo, ...]
     task_owned_dir: str
@@ -118,7 +118,7 @@ class FileMergingOperatorStreamStateHandle:
 
     @classmethod
     def read(cls, view: DataInputView, depth: int) -> FileMergingOperatorStreamStateHandle:
-        """States, folders, delegate."""
+        """Read states, folders, delegate."""
         states = _read_states(view)
         task_owned, shared = view.read_utf("a folder"), view.read_utf("a folder")
         is_empty = view.read_bool("whether the state is empty")
@@ -128,7 +128,7 @@ class FileMergingOperatorStreamStateHandle:
         return cls(states, task_owned, shared, is_empty, delegate)
 
     def write(self, out: DataOutputView) -> None:
-        """States, folders, delegate."""
+        """Write states, folders, delegate."""
         _write_states(self.states, out)
         out.write_utf(self.task_owned_dir)
         out.write_utf(self.shared_dir)
@@ -137,7 +137,7 @@ class FileMergingOperatorStreamStateHandle:
 
     @property
     def state_size(self) -> int:
-        """Number of bytes."""
+        """Return the number of bytes."""
         return self.delegate.state_size
 
 
@@ -145,12 +145,12 @@ OperatorStateHandle = OperatorStreamStateHandle | FileMergingOperatorStreamState
 
 
 def read_operator_handle(view: DataInputView) -> OperatorStateHandle | None:
-    """A type byte and what it says; None for type 0."""
+    """Read a type byte and the handle of that type; None for type 0."""
     return dispatch(view, OPERATOR_HANDLES, "an operator state handle", 0)
 
 
 def write_operator_handle(handle: OperatorStateHandle | None, out: DataOutputView) -> None:
-    """A type byte and what it says."""
+    """Write a type byte and the handle."""
     out.write_u8(NULL_HANDLE if handle is None else handle.type_byte)
     if handle is not None:
         handle.write(out)
@@ -177,13 +177,13 @@ OPERATOR_HANDLES: Mapping[int, Callable[[DataInputView, int], OperatorStateHandl
 )
 
 
-INPUT, OUTPUT = 1, 2  # the type byte of a single handle; a merged one has 2 more
+INPUT, OUTPUT = 1, 2  # the type byte of a single handle; that of a merged one is greater by 2
 MERGED = 2
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelStateHandle:
-    """The buffers of one input channel or one result subpartition."""
+    """Buffers of one input channel or one result subpartition."""
 
     subtask_index: int
     channel_info: tuple[int, int]
@@ -194,7 +194,7 @@ class ChannelStateHandle:
 
     @classmethod
     def read(cls, view: DataInputView) -> ChannelStateHandle:
-        """Subtask, indices, offsets, size, delegate."""
+        """Read subtask, indices, offsets, size, delegate."""
         subtask = view.read_i32("a subtask index")
         info = view.read_i32("a gate or partition index"), view.read_i32("a channel index")
         count = view.read_count("buffers", each=8)
@@ -202,7 +202,7 @@ class ChannelStateHandle:
         return cls(subtask, info, offsets, read_size(view, "a size"), require_stream_handle(view))
 
     def write(self, out: DataOutputView) -> None:
-        """Subtask, indices, offsets, size, delegate."""
+        """Write subtask, indices, offsets, size, delegate."""
         out.write_i32(self.subtask_index)
         out.write_i32(self.channel_info[0])
         out.write_i32(self.channel_info[1])
@@ -214,7 +214,7 @@ class ChannelStateHandle:
 
 @dataclass(frozen=True, slots=True)
 class MergedChannelStateHandle:
-    """The buffers of all channels of one subtask; the offsets stay as they are written."""
+    """Buffers of all channels of one subtask; the offsets are kept in serialized form."""
 
     subtask_index: int
     state_size: int
@@ -224,12 +224,12 @@ class MergedChannelStateHandle:
 
     @classmethod
     def read(cls, view: DataInputView) -> MergedChannelStateHandle:
-        """Subtask, size, delegate, offsets."""
+        """Read subtask, size, delegate, offsets."""
         subtask, size = view.read_i32("a subtask index"), read_size(view, "a size")
         return cls(subtask, size, require_stream_handle(view), view.read_blob("offsets of buffers"))
 
     def write(self, out: DataOutputView) -> None:
-        """Subtask, size, delegate, offsets."""
+        """Write subtask, size, delegate, offsets."""
         out.write_i32(self.subtask_index)
         out.write_i64(self.state_size)
         write_stream_handle(self.delegate, out)
@@ -240,7 +240,7 @@ AnyChannelStateHandle = ChannelStateHandle | MergedChannelStateHandle
 
 
 def read_channel_handles(view: DataInputView, direction: int, typed: bool) -> tuple[AnyChannelStateHandle, ...]:
-    """The handles of one direction; ``typed`` from metadata version 6 on."""
+    """Read the handles of one direction; they are ``typed`` from metadata version 6 on."""
     count = view.read_count("channel state handles", each=18 if typed else 25)
     return tuple(_read_typed(view, direction) if typed else ChannelStateHandle.read(view) for _ in range(count))
 
@@ -256,7 +256,7 @@ def _read_typed(view: DataInputView, direction: int) -> AnyChannelStateHandle:
 def write_channel_handles(
     handles: tuple[AnyChannelStateHandle, ...], direction: int, typed: bool, out: DataOutputView
 ) -> None:
-    """The handles of one direction; a merged handle needs metadata version 6."""
+    """Write the handles of one direction; a merged handle needs metadata version 6."""
     out.write_i32(len(handles))
     for handle in handles:
         if typed:

@@ -8,7 +8,7 @@
     SavepointType        { enum formatType CANONICAL | NATIVE; String name; enum postCheckpointAction }
     CheckpointType       { String name; enum sharingFilesStrategy }
 
-It is parsed into inert data, never instantiated, and kept as bytes. It alone says what kind of snapshot this is.
+It is parsed into plain records without loading classes, and kept as bytes. It alone determines the kind of a snapshot.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SAVEPOINT_FORMATS: Mapping[str, SnapshotKind] = MappingProxyType(
 
 
 def snapshot_kind(properties: bytes) -> SnapshotKind:
-    """What kind of snapshot these properties belong to; unknown where they say nothing.
+    """Return the kind of snapshot that these properties belong to; unknown if they do not contain it.
 
     >>> snapshot_kind(NULL_PROPERTIES)
     <SnapshotKind.UNKNOWN: 'unknown'>

@@ -1,11 +1,11 @@
-"""Every state handle of ``_metadata``: the closed union, and one place to import it from.
+"""All state handles of ``_metadata`` in one module to import from.
 
-A handle is frozen, says where bytes are, and is never open. What is read writes the same bytes again.
+A handle is frozen and describes where bytes are, without opening them. Writing it gives the bytes that were read.
 
 =====================  ===========================================================  ======================
 family                 type bytes                                                   module
 =====================  ===========================================================  ======================
-where bytes are        1, 2, 3, 6, 15, 16                                           ``stream_handles``
+streams                1, 2, 3, 6, 15, 16                                           ``stream_handles``
 keyed state            3, 5, 7, 8, 9, 10, 11, 12, 13, 14                            ``keyed_handles``
 operator state         4, 17                                                        ``operator_handles``
 channel state          none up to metadata version 5; 1, 2, 3, 4 from 6 on          ``operator_handles``

@@ -1,17 +1,17 @@
-"""Stream handles: where bytes are, as ``_metadata`` says it.
+"""Stream handles: the locations of bytes in ``_metadata``.
 
 ::
 
     StreamHandle := u8 type ...
          0  none
-         1  ByteStream     utf name  blob data                  in ``_metadata`` itself
+         1  ByteStream     utf name  blob data                  inline in ``_metadata``
          2  File           i64 size  utf path                   absolute
-         3  KeyGroups      i32 start  i32 n  i64 offset[n]  StreamHandle      nesting of old releases
+         3  KeyGroups      i32 start  i32 n  i64 offset[n]  StreamHandle      nested by old releases
          6  RelativeFile   utf path  i64 size                   below the snapshot's folder
         15  SegmentFile    i64 start  i64 size  i32 scope  utf path  utf logicalFileId      Flink 1.20 on
         16  EmptySegment   -
 
-Mind 2 and 6: size and path change places. Flink's classes have the same names; the layout is that of
+Note that size and path have a different order in 2 and 6. Flink's classes have the same names; the layout is that of
 ``MetadataV2V3SerializerBase#serializeStreamStateHandle``.
 """
 
@@ -28,7 +28,7 @@ from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRangeOffsets
 
 NULL_HANDLE = 0
-# Flink nests at most three (a changelog of a key-groups handle of a stream); more is an attack on the stack.
+# Flink nests at most three (a changelog of a key-groups handle of a stream); more could overflow the stack.
 MAX_DEPTH = 16
 UNKNOWN_SIZE = -1
 
@@ -37,7 +37,7 @@ _Handle = TypeVar("_Handle")
 
 @dataclass(frozen=True, slots=True)
 class ByteStreamStateHandle:
-    """Bytes that are in ``_metadata`` itself; the name only says what the file would have been called."""
+    """Bytes stored inline in ``_metadata``; the name is the one that a file would have had."""
 
     handle_name: str
     data: bytes = field(repr=False)
@@ -45,23 +45,23 @@ class ByteStreamStateHandle:
 
     @classmethod
     def read(cls, view: DataInputView, _depth: int) -> ByteStreamStateHandle:
-        """Name, then the bytes."""
+        """Read the name, then the bytes."""
         return cls(view.read_utf("the name of inline state"), view.read_blob("inline state"))
 
     def write(self, out: DataOutputView) -> None:
-        """Name, then the bytes."""
+        """Write the name, then the bytes."""
         out.write_utf(self.handle_name)
         out.write_blob(self.data)
 
     @property
     def state_size(self) -> int:
-        """Number of bytes."""
+        """Return the number of bytes."""
         return len(self.data)
 
 
 @dataclass(frozen=True, slots=True)
 class FileStateHandle:
-    """A file by its absolute path; size before path."""
+    """A file with an absolute path; size before path."""
 
     path: str
     size: int
@@ -69,18 +69,18 @@ class FileStateHandle:
 
     @classmethod
     def read(cls, view: DataInputView, _depth: int) -> FileStateHandle:
-        """Size, then path."""
+        """Read size, then path."""
         size = read_size(view, "the size of a file")
         return cls(view.read_utf("the path of a file"), size)
 
     def write(self, out: DataOutputView) -> None:
-        """Size, then path."""
+        """Write size, then path."""
         out.write_i64(self.size)
         out.write_utf(self.path)
 
     @property
     def state_size(self) -> int:
-        """Number of bytes, 0 when it was not recorded."""
+        """Return the number of bytes, 0 if it was not recorded."""
         return max(self.size, 0)
 
 
@@ -94,22 +94,22 @@ class RelativeFileStateHandle:
 
     @classmethod
     def read(cls, view: DataInputView, _depth: int) -> RelativeFileStateHandle:
-        """Path, then size."""
+        """Read path, then size."""
         return cls(view.read_utf("the name of a file"), read_size(view, "the size of a file"))
 
     def write(self, out: DataOutputView) -> None:
-        """Path, then size."""
+        """Write path, then size."""
         out.write_utf(self.relative_path)
         out.write_i64(self.size)
 
     @property
     def state_size(self) -> int:
-        """Number of bytes, 0 when it was not recorded."""
+        """Return the number of bytes, 0 if it was not recorded."""
         return max(self.size, 0)
 
 
 class CheckpointedStateScope(IntEnum):
-    """Who owns a merged file."""
+    """Owner of a merged file: one checkpoint, or several."""
 
     EXCLUSIVE = 0
     SHARED = 1
@@ -117,7 +117,7 @@ class CheckpointedStateScope(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class SegmentFileStateHandle:
-    """A part of a file that several states share; offsets inside count from ``start``."""
+    """A segment of a file shared by several states; offsets inside count from ``start``."""
 
     path: str
     start: int
@@ -128,7 +128,7 @@ class SegmentFileStateHandle:
 
     @classmethod
     def read(cls, view: DataInputView, _depth: int) -> SegmentFileStateHandle:
-        """Start, size, scope, path, id."""
+        """Read start, size, scope, path, id."""
         start, size = view.read_i64("the start of a segment"), view.read_i64("the size of a segment")
         if start < 0 or size < 0 or start + size >= 1 << 63:
             view.fail("a segment from 0 on", f"start {start}, size {size}")
@@ -137,7 +137,7 @@ class SegmentFileStateHandle:
         return cls(path, start, size, CheckpointedStateScope(scope), view.read_utf("the id of a segment"))
 
     def write(self, out: DataOutputView) -> None:
-        """Start, size, scope, path, id."""
+        """Write start, size, scope, path, id."""
         out.write_i64(self.start)
         out.write_i64(self.size)
         out.write_i32(self.scope)
@@ -146,13 +146,13 @@ class SegmentFileStateHandle:
 
     @property
     def state_size(self) -> int:
-        """Number of bytes."""
+        """Return the number of bytes."""
         return self.size
 
 
 @dataclass(frozen=True, slots=True)
 class EmptySegmentFileStateHandle:
-    """No bytes at all."""
+    """A segment without bytes."""
 
     type_byte: ClassVar[int] = 16
     state_size: ClassVar[int] = 0
@@ -162,12 +162,12 @@ class EmptySegmentFileStateHandle:
         return cls()
 
     def write(self, out: DataOutputView) -> None:
-        """Nothing."""
+        """Write nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyGroupsStreamStateHandle:
-    """A key-groups handle where a stream is expected, as old releases nested it; its bytes are the delegate's."""
+    """A key-groups handle in the place of a stream, as nested by old releases; its bytes are those of the delegate."""
 
     offsets: KeyGroupRangeOffsets
     delegate: StreamStateHandle
@@ -175,17 +175,17 @@ class KeyGroupsStreamStateHandle:
 
     @classmethod
     def read(cls, view: DataInputView, depth: int) -> KeyGroupsStreamStateHandle:
-        """Offsets, then the delegate."""
+        """Read the offsets, then the delegate."""
         return cls(KeyGroupRangeOffsets.read(view), require_stream_handle(view, depth))
 
     def write(self, out: DataOutputView) -> None:
-        """Offsets, then the delegate."""
+        """Write the offsets, then the delegate."""
         self.offsets.write(out)
         write_stream_handle(self.delegate, out)
 
     @property
     def state_size(self) -> int:
-        """Number of bytes."""
+        """Return the number of bytes."""
         return self.delegate.state_size
 
 
@@ -200,19 +200,19 @@ StreamStateHandle = (
 
 
 def read_stream_handle(view: DataInputView, depth: int = 0) -> StreamStateHandle | None:
-    """A type byte and what it says; None for type 0."""
+    """Read a type byte and the handle of that type; None for type 0."""
     return dispatch(view, STREAM_HANDLES, "a stream handle", depth)
 
 
 def write_stream_handle(handle: StreamStateHandle | None, out: DataOutputView) -> None:
-    """A type byte and what it says."""
+    """Write a type byte and the handle."""
     out.write_u8(NULL_HANDLE if handle is None else handle.type_byte)
     if handle is not None:
         handle.write(out)
 
 
 def require_stream_handle(view: DataInputView, depth: int = 0) -> StreamStateHandle:
-    """A stream handle that may not be none."""
+    """Read a stream handle; type 0 is an error."""
     return read_stream_handle(view, depth + 1) or absent(view, "a stream handle")
 
 
@@ -222,7 +222,7 @@ def dispatch(
     what: str,
     depth: int,
 ) -> _Handle | None:
-    """The handle that the next byte announces; None for type 0."""
+    """Read a type byte and the handle of that type; None for type 0."""
     if depth > MAX_DEPTH:
         view.fail(f"handles nested at most {MAX_DEPTH} deep")
     type_byte = view.read_u8(f"the type of {what}")
@@ -235,13 +235,13 @@ def dispatch(
 
 
 def absent(view: DataInputView, what: str) -> NoReturn:
-    """A type 0 has been read where there must be a handle."""
+    """Raise a CorruptStateError for type 0 in a place that requires a handle."""
     view.position -= 1
     view.fail(what, "none (type 0)")
 
 
 def read_size(view: DataInputView, what: str) -> int:
-    """An i64 that is a size, or -1 for unknown."""
+    """Read a size as an i64; -1 means unknown."""
     size = view.read_i64(what)
     if size < UNKNOWN_SIZE:
         view.position -= 8
@@ -250,7 +250,7 @@ def read_size(view: DataInputView, what: str) -> int:
 
 
 def read_handle_id(view: DataInputView) -> str:
-    """What tells a handle of keyed state from others."""
+    """Read the unique id of a keyed state handle."""
     return view.read_utf("the id of a state handle")
 
 
@@ -267,21 +267,21 @@ STREAM_HANDLES: Mapping[int, Callable[[DataInputView, int], StreamStateHandle]] 
 
 
 class TwoVersions(ABC):
-    """A handle that has a second type byte, by which it says more."""
+    """A handle with a second type byte, whose layout has more fields."""
 
     __slots__ = ()
 
     @classmethod
     def read_v1(cls, view: DataInputView, depth: int) -> Self:
-        """Of the first type."""
+        """Read the layout of the first type."""
         return cls.read(view, depth, second=False)
 
     @classmethod
     def read_v2(cls, view: DataInputView, depth: int) -> Self:
-        """Of the second type."""
+        """Read the layout of the second type."""
         return cls.read(view, depth, second=True)
 
     @classmethod
     @abstractmethod
     def read(cls, view: DataInputView, depth: int, second: bool) -> Self:
-        """Of either."""
+        """Read the layout of the first or ``second`` type."""

@@ -1,1 +1,1 @@
-"""A snapshot as a whole: found, opened, moved, published."""
+"""Whole snapshots: finding, opening, relocating and publishing them."""

@@ -1,6 +1,6 @@
-"""A snapshot made of operators of others: who they are, what stays, and which version of metadata it needs.
+"""Metadata of a snapshot assembled from operators of others: identifiers, changed state, metadata version.
 
-Nothing here looks into state. Flink: ``SavepointWriter``, ``SavepointMetadataV2``.
+This module does not read state. Flink: ``SavepointWriter``, ``SavepointMetadataV2``.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from pyspark_savepoint.formats.metadata.operator_handles import (
     OperatorStateHandle,
 )
 
-#: Version 2 knew no files of a snapshot's own folder; version 4 came with the oldest release of the table.
+#: Version 2 has no relative file handles; version 4 came with the oldest release of the table.
 OLDEST_VERSION = 3
 
 
 def metadata_version(flink_version: Flink) -> int:
-    """The newest version of metadata that this Flink and all later ones read.
+    """Return the newest version of metadata that this Flink release and all later ones read.
 
     >>> metadata_version((1, 20)), metadata_version((2, 2))
     (4, 6)
@@ -42,23 +42,23 @@ def metadata_version(flink_version: Flink) -> int:
 
 
 def with_identifier(operator: OperatorState, identifier: OperatorIdentifier) -> OperatorState:
-    """The operator under another identifier; of one that is named by its hash no uid is known."""
+    """Return the operator under another identifier; if that is a uid hash, the operator has no known uid."""
     return replace(operator, operator_id=identifier.operator_id, uid=identifier.uid)
 
 
 def with_name(operator: OperatorState, written: OperatorState) -> OperatorState:
-    """The operator with the uid and name that were written with its state, as far as they were."""
+    """Return the operator with the uid and name of ``written``, where these are set."""
     return replace(operator, uid=written.uid or operator.uid, name=written.name or operator.name)
 
 
 def without_raw_keyed_state(operator: OperatorState) -> OperatorState:
-    """The operator without raw keyed state: its timers are written with its keyed state now."""
+    """Return the operator without raw keyed state, for timers that are now part of its managed keyed state."""
     subtasks = {index: replace(subtask, raw_keyed_state=None) for index, subtask in operator.subtasks.items()}
     return replace(operator, subtasks=subtasks)
 
 
 def without_empty_segments(operator: OperatorState) -> OperatorState:
-    """The operator without handles of merged files that have no bytes, which Flink before 1.20 does not know."""
+    """Return the operator without empty handles of merged files, which Flink before 1.20 cannot read."""
     subtasks = {}
     for index, subtask in operator.subtasks.items():
         managed, raw = subtask.managed_operator_state, subtask.raw_operator_state
@@ -75,7 +75,7 @@ def _is_empty(handle: OperatorStateHandle | None) -> bool:
 
 
 def with_keyed_state(operator: OperatorState, written: OperatorState) -> OperatorState:
-    """The operator with keyed state as it was written anew: of that parallelism and max parallelism."""
+    """Return the operator with the keyed state, the parallelism and the max parallelism of ``written``."""
     operator = replace(operator, parallelism=written.parallelism, max_parallelism=written.max_parallelism)
 
     def change(subtask: OperatorSubtaskState, handle: KeyedStateHandle | None) -> OperatorSubtaskState:
@@ -86,7 +86,7 @@ def with_keyed_state(operator: OperatorState, written: OperatorState) -> Operato
 
 
 def with_operator_state(operator: OperatorState, handles: Mapping[int, OperatorStateHandle | None]) -> OperatorState:
-    """The operator with the operator state of every subtask as it was written anew."""
+    """Return the operator with the operator state of every subtask replaced by ``handles``."""
     operator = replace(operator, parallelism=max(operator.parallelism, *(index + 1 for index in handles), 1))
 
     def change(subtask: OperatorSubtaskState, handle: OperatorStateHandle | None) -> OperatorSubtaskState:
@@ -100,7 +100,7 @@ def _with_parts(
     parts: Mapping[int, Any],
     change: Callable[[OperatorSubtaskState, Any], OperatorSubtaskState],
 ) -> OperatorState:
-    """Only subtasks that have the part have it then. One that had finished goes on where it is given some."""
+    """Set or clear a part of every subtask; a finished subtask that gets a part is no longer finished."""
     subtasks = dict(operator.subtasks)
     for index in sorted(subtasks.keys() | parts.keys()):
         part, before = parts.get(index), subtasks.get(index, OperatorSubtaskState())
@@ -111,7 +111,7 @@ def _with_parts(
 
 
 def refuse_same_ids(operators: Iterable[OperatorState]) -> None:
-    """StateExistsError where two operators have one id: then a job would get the state of one of them."""
+    """Raise StateExistsError if two operators have the same id: a job would get the state of only one of them."""
     seen: dict[OperatorID, OperatorState] = {}
     for operator in operators:
         if operator.operator_id in seen:
@@ -125,7 +125,7 @@ def refuse_same_ids(operators: Iterable[OperatorState]) -> None:
 
 
 def target_version(bases: Iterable[CheckpointMetadata], flink_version: Flink | None) -> int:
-    """The version to write: what a Flink asks for that must read it, else the newest of the bases'."""
+    """Return the version to write: that of the Flink release if given, else the newest version of the bases."""
     if flink_version is not None:
         return metadata_version(flink_version)
     versions = [max(base.version, OLDEST_VERSION) for base in bases]
@@ -135,10 +135,10 @@ def target_version(bases: Iterable[CheckpointMetadata], flink_version: Flink | N
 def assemble(
     operators: Sequence[OperatorState], bases: Sequence[CheckpointMetadata], version: int
 ) -> CheckpointMetadata:
-    """The metadata of a snapshot of these operators, of which some were the bases', in a version of the format.
+    """Return the metadata of a snapshot of these operators, in a version of the format.
 
-    A single base's properties stay where they tell of a savepoint in a version that has the same ones; otherwise they
-    are null, as the State Processor API has them: a snapshot that was copied out of a checkpoint is none.
+    The properties are those of a single base, if it is a savepoint in the same version. Otherwise they are null, as in
+    the State Processor API: a snapshot that was copied from a checkpoint is not a checkpoint.
     """
     refuse_same_ids(operators)
     _check_version(operators, version)
@@ -167,7 +167,7 @@ def _master_states(bases: Sequence[CheckpointMetadata]) -> tuple[MasterState, ..
 
 
 def _check_version(operators: Sequence[OperatorState], version: int) -> None:
-    """Merged channel state has no place before version 6: rather an error than a loss."""
+    """Raise UnsupportedVersionError if the version cannot represent merged channel state, instead of losing it."""
     if version >= 6:
         return
     for operator in operators:
@@ -182,7 +182,7 @@ def _check_version(operators: Sequence[OperatorState], version: int) -> None:
 
 
 def has_channel_state(operator: OperatorState) -> bool:
-    """Whether the snapshot of the operator holds records that were in flight."""
+    """Return whether the snapshot of the operator contains records in flight."""
     return any(
         subtask.input_channel_state or subtask.result_subpartition_state for subtask in operator.subtasks.values()
     )

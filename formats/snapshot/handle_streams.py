@@ -1,7 +1,8 @@
-"""Every stream that an operator's handles name, replaced: what copying, moving and referencing files come down to.
+"""Replacement of all streams in an operator's handles, the common part of copying, moving and referencing files.
 
-Only *where* bytes are changes; ranges, offsets, sizes and ids stay. A file that is copied is the snapshot's own: what
-an incremental checkpoint shared is then private, as in a native savepoint; a segment of a merged file becomes a file.
+Only the *location* of bytes changes; ranges, offsets, sizes and ids stay. A copied file belongs to the snapshot:
+shared files of an incremental checkpoint become private, as in a native savepoint, and a segment of a merged file
+becomes a file.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ Replace = Callable[[StreamStateHandle], StreamStateHandle]
 
 
 def replace_streams(operator: OperatorState, moved: Replace) -> OperatorState:
-    """The operator with every stream handle replaced; coordinator state is always inline, and stays."""
+    """Return the operator with every stream handle replaced; coordinator state is always inline and does not change."""
     subtasks = {index: _subtask(subtask, moved) for index, subtask in operator.subtasks.items()}
     return replace(operator, subtasks=subtasks)
 
 
 def streams_of(operator: OperatorState) -> Iterator[StreamStateHandle]:
-    """All stream handles of an operator."""
+    """Yield all stream handles of an operator."""
     found: list[StreamStateHandle] = []
 
     def keep(handle: StreamStateHandle) -> StreamStateHandle:
@@ -98,7 +99,7 @@ def _database(handle: IncrementalRemoteKeyedStateHandle, moved: Replace) -> Incr
         return tuple(replace(file, handle=_stream(file.handle, moved)) for file in listed)
 
     shared, private = files(handle.shared_state), files(handle.private_state)
-    # What lies in the snapshot itself nobody shares.
+    # Files in the snapshot's own folder are not shared.
     others = tuple(file for file in shared if isinstance(file.handle, FileStateHandle | SegmentFileStateHandle))
     own = tuple(file for file in shared if file not in others)
     meta = _stream(handle.meta_state, moved)

@@ -1,21 +1,21 @@
-"""How a snapshot comes to be visible: its files first, ``_metadata`` last, at once, and against nobody else's.
+"""Publication of a snapshot: its files first, then ``_metadata``, atomically and never over another writer's version.
 
 ::
 
-    <savepoint>/.pending-<token>/             what one write has made so far; gone when it is over, however it ends
-    <savepoint>/.pending-<token>/*.checksums   of a file of state, until they are in ``_metadata``
-    <savepoint>/.pending-<token>/publishing   in object stores: ``_metadata`` is on its way, or may be
-    <savepoint>/<token>-<name>                a file of state, moved here when all of them are whole
-    <savepoint>/_metadata                     published if it is still what was there when the write began
+    <savepoint>/.pending-<token>/             intermediate files of one write; deleted when it ends, however it ends
+    <savepoint>/.pending-<token>/*.checksums  checksums of a file of state, until they are in ``_metadata``
+    <savepoint>/.pending-<token>/publishing   in object stores: a request to write ``_metadata`` may be in progress
+    <savepoint>/<token>-<name>                a file of state, moved here when all of them are complete
+    <savepoint>/_metadata                     published if it still has the version at the beginning of the write
     <savepoint>/.replaced-<until>-<token>     names of files that queries may still read until then (seconds since 1970)
 
-Object stores copy where others rename: there files of state are written where they stay, and what is not referred to
-in the end is found by the token in its name. Flink: ``FsCheckpointStorageLocation``,
+Object stores have no rename but copy: there, files of state are written to their final path, and unreferenced ones
+are found by the token in their name. Flink: ``FsCheckpointStorageLocation``,
 ``FsCheckpointMetadataOutputStream``.
 
-What happened to ``_metadata`` is known by reading it: an answer may be lost, or late. Nothing that it names is ever
-deleted, and where a request may still be on its way, nothing that it would name. Whatever cannot be deleted stays, with
-a warning; ``vacuum`` finds it.
+The outcome of writing ``_metadata`` is determined by reading it back, because an answer may be lost or late. A file
+that the published ``_metadata`` references is never deleted, and while a request may be in progress, neither is a file
+that it would reference. Files that cannot be deleted cause a warning; ``vacuum`` finds them.
 """
 
 from __future__ import annotations
@@ -51,28 +51,28 @@ from pyspark_savepoint.formats.snapshot.handle_streams import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import METADATA_FILE_NAME
 
 PENDING, REPLACED, PUBLISHING = ".pending-", ".replaced-", "publishing"
-#: Names that only this package gives: a token, perhaps a part, what it is, and what no other attempt has.
+#: File names that only this package uses: token, optional part, kind of file, and a random suffix per attempt.
 OWN_NAME = re.compile(r"([0-9a-f]{12})-(?:copy-[0-9]+|(?:[a-z0-9]+-)?[a-z0-9]+-[0-9a-f]{8})")
-#: Names that Flink gives to files of state in a snapshot's own folder.
+#: File names of state that Flink writes to a snapshot's own folder.
 FLINK_NAME = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 RECORD_NAME = re.compile(r"\.replaced-([0-9]{1,12})-([0-9a-f]{12})")
-#: Seconds between attempts to publish where it is not known whether one did.
+#: Seconds between attempts to publish while the outcome of an attempt is unknown.
 PAUSES = (0.1, 0.3, 1.0, 2.0)
-#: Files that are deleted at a time.
+#: Number of files to delete in parallel.
 DELETERS = 8
-#: A record of replaced files is not larger.
+#: Maximum size of a record of replaced files, in bytes.
 MAX_RECORD = 1 << 26
-#: Files of checksums that are read at a time.
+#: Number of checksum files to read in parallel.
 CHECKSUM_READERS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Staging:
-    """Where one write keeps its files until it is published: by description, so tasks have it too.
+    """The location of the unpublished files of one write; it pickles, so tasks use it too.
 
-    ``part`` is the name of one write of several that are published together: its files stay in the pending folder of
-    the token until whoever publishes takes them. Where it has ``begun``, its folder is not made again: whoever finds it
-    gone is too late.
+    ``part`` is the name of one of several writes that are published together: its files stay in the pending folder of
+    the token until the commit. After ``begun``, the folder is not created again: if it is missing, the write was rolled
+    back in the meantime.
     """
 
     filesystem: SnapshotFileSystem
@@ -83,35 +83,35 @@ class Staging:
 
     @classmethod
     def at(cls, path: str, token: str | None = None, part: str = "") -> Staging:
-        """For a savepoint at a path, new or existing."""
+        """Return the staging location for a savepoint at a path, new or existing."""
         filesystem, directory = locate(path)
         return cls(filesystem, directory, token or secrets.token_hex(6), part)
 
     @property
     def pending(self) -> str:
-        """The folder of the token."""
+        """Return the folder of the token."""
         return posixpath.join(self.directory, PENDING + self.token)
 
     @property
     def folder(self) -> str:
-        """The folder of this write."""
+        """Return the folder of this write."""
         return posixpath.join(self.pending, f"{self.part}.d") if self.part else self.pending
 
     def unique(self, name: str) -> str:
-        """A name for a file of state that no other attempt, task or write has."""
+        """Return a file name for state that is unique across attempts, tasks and writes."""
         return "-".join(part for part in (self.token, self.part, name, secrets.token_hex(4)) if part)
 
     def state_path(self, name: str) -> str:
-        """Where a file of state is written, and is until it is adopted."""
+        """Return the path of a file of state until it is adopted."""
         return posixpath.join(self.folder if self.filesystem.renames else self.directory, name)
 
     def begin(self) -> Staging:
-        """Make the folder, once for a task, and for the commit."""
+        """Create the folder, once per task, and for the commit."""
         self.filesystem.create_directory(self.folder)
         return replace(self, begun=True)
 
     def create_state(self, name: str) -> OutputFile:
-        """A new file of state; its checksums are kept for whoever publishes it."""
+        """Create a file of state; its checksums are stored for the commit."""
         if not self.begun:
             self.filesystem.create_directory(self.folder)
 
@@ -129,7 +129,7 @@ class Staging:
         return posixpath.join(self.pending, f"{name}.checksums")
 
     def checksums(self, names: Collection[str], kept: Manifest | None = None) -> Manifest:
-        """The checksums of some files of the savepoint: those that were there, and those that this write has made."""
+        """Return the checksums of some files of the savepoint: from ``kept``, and from the files of this write."""
         mine = [name for name in names if name.startswith(f"{self.token}-")]
         found = {name: one for name, one in (kept or {}).items() if name in names}
         with ThreadPoolExecutor(CHECKSUM_READERS) as pool:
@@ -146,58 +146,58 @@ class Staging:
         return FileChecksums.from_bytes(bytes(data))
 
     def work_path(self, name: str) -> str:
-        """Where a file is that only this write needs."""
+        """Return the path of an intermediate file of this write."""
         return posixpath.join(self.folder, name)
 
     def create_work(self, name: str) -> OutputFile:
-        """A new file that only this write needs."""
+        """Create an intermediate file of this write."""
         if not self.begun:
             self.filesystem.create_directory(self.folder)
         return self.filesystem.open_output(self.work_path(name), durable=False)
 
     def adopt(self, names: Collection[str]) -> None:
-        """Move finished files of state to where they stay: into the savepoint, or to the other parts'."""
+        """Move finished files of state to their final folder: the savepoint, or the pending folder of a part."""
         if self.filesystem.renames:
             target = self.pending if self.part else self.directory
             for name in names:
                 self.filesystem.move(self.state_path(name), posixpath.join(target, name))
 
     def discard(self, keep: Collection[str] = ()) -> None:
-        """Delete everything of this write but the files of state to keep; what cannot be is a warning."""
+        """Delete all files of this write except the state files in ``keep``; failures cause a warning."""
         with leftovers(self.filesystem, self.directory):
             self.discard_listed(entries_of(self.filesystem, self.directory), keep)
 
     def discard_listed(self, entries: Iterable[FileInfo], keep: Collection[str]) -> None:
-        """The same, where the savepoint's folder was listed."""
+        """Delete as :meth:`discard` does, with ``entries`` of the savepoint's folder."""
         mine = f"{self.token}-{self.part}-" if self.part else f"{self.token}-"
-        # First the files: the mark that one is being published goes last.
+        # Delete the files first: the mark of a publication in progress must be deleted last.
         names = [entry.name for entry in entries if entry.name.startswith(mine)]
         delete_files(self.filesystem, self.directory, [name for name in names if name not in keep])
         self.filesystem.delete_directory(self.folder)
 
 
-# -- what is published --------------------------------------------------------------------------------------
+# -- publication ---------------------------------------------------------------------------------------------
 
 
 def read_published(filesystem: SnapshotFileSystem, directory: str) -> bytes | None:
-    """The bytes of ``_metadata``; None where there is none."""
+    """Return the bytes of ``_metadata``; None if it does not exist."""
     found = filesystem.read_published(posixpath.join(directory, METADATA_FILE_NAME))
     return None if found is None else found.data
 
 
 def fingerprint(published: bytes | None) -> str | None:
-    """What tells one ``_metadata`` from another; None for none."""
+    """Return a fingerprint of the content of ``_metadata``; None if it does not exist."""
     return None if published is None else hashlib.sha256(published).hexdigest()
 
 
 def relative_files(metadata: CheckpointMetadata) -> set[str]:
-    """The names of all files in a snapshot's own folder that its handles name."""
+    """Return the names of all files in a snapshot's own folder that its handles reference."""
     streams = (stream for operator in metadata.operators for stream in streams_of(operator))
     return {stream.relative_path for stream in streams if isinstance(stream, RelativeFileStateHandle)}
 
 
 def published_names(staging: Staging, published: bytes | None) -> set[str]:
-    """The files of a write that a ``_metadata`` names: if there are any, it is the write's, or was made from it."""
+    """Return the files of a write that a ``_metadata`` references; if there are any, it is derived from the write."""
     if published is None:
         return set()
     metadata = read_metadata(published, staging.filesystem.uri(staging.directory))
@@ -205,11 +205,11 @@ def published_names(staging: Staging, published: bytes | None) -> set[str]:
 
 
 def publish_metadata(staging: Staging, data: bytes, seen: str | None) -> None:
-    """Make a snapshot visible, or replace it, if what is there is still what the fingerprint was taken of.
+    """Publish or replace ``_metadata`` if the published version still has the fingerprint ``seen``.
 
-    Raises ConcurrentWriteError or OutputError where nothing changed, and UncertainOutcomeError where that cannot be
-    known: then nothing may be deleted. An attempt whose outcome is not known is followed by another on the same
-    condition, which the store takes only if the first was not.
+    Raises ConcurrentWriteError or OutputError if nothing was changed, and UncertainOutcomeError if the outcome is
+    unknown: then no file may be deleted. After an attempt with unknown outcome, the next one has the same condition, so
+    the store accepts it only if it did not accept the first one.
     """
     filesystem, directory = staging.filesystem, staging.directory
     if filesystem.renames:
@@ -226,10 +226,10 @@ def publish_metadata(staging: Staging, data: bytes, seen: str | None) -> None:
 
 
 def _publish(staging: Staging, data: bytes, seen: str | None) -> None:
-    """Attempt to publish until it is known what became of it."""
+    """Try to publish until the outcome is known or the attempts are used up."""
     path = posixpath.join(staging.directory, METADATA_FILE_NAME)
     failed: SavepointError | None = None
-    # Whether a request may still be on its way, and whether the store will take none.
+    # Whether a request may still be in progress, and whether the store refused the request for good.
     sent = refused = False
     for pause in (*PAUSES, None):
         try:
@@ -270,7 +270,7 @@ def _publish(staging: Staging, data: bytes, seen: str | None) -> None:
 
 
 def _is_ours(staging: Staging, found: Published | None, sent: bytes | None) -> bool:
-    """Whether what is there is what was sent, or was made from it."""
+    """Return whether the published content is ``sent``, or was derived from this write."""
     if found is None:
         return False
     try:
@@ -290,7 +290,7 @@ def _too_late(staging: Staging, found: Published | None) -> ConcurrentWriteError
 
 
 def _mark(staging: Staging) -> None:
-    """Say that a request may be on its way, for whoever cleans up: local files have none."""
+    """Mark that a request may be in progress, for the cleanup; local files need no mark."""
     if not staging.filesystem.renames:
         _put(staging.filesystem, posixpath.join(staging.pending, PUBLISHING), b"")
 
@@ -306,13 +306,13 @@ def _is_marked(staging: Staging) -> bool:
     return not filesystem.renames and filesystem.info(posixpath.join(staging.pending, PUBLISHING)) is not None
 
 
-# -- afterwards ---------------------------------------------------------------------------------------------
+# -- cleanup -------------------------------------------------------------------------------------------------
 
 
 def roll_back(staging: Staging, existed: bool = True) -> bool:
-    """Delete what a write has made, unless it is published, or may be: whether it is published.
+    """Delete the files of a write unless it is published or may be; return whether it is published.
 
-    What cannot be deleted is a warning. ``existed``: the folder was there before, and stays.
+    Files that cannot be deleted cause a warning. ``existed`` means that the folder existed before, and stays.
     """
     filesystem, directory = staging.filesystem, staging.directory
     keep: set[str] = set()
@@ -328,10 +328,10 @@ def roll_back(staging: Staging, existed: bool = True) -> bool:
 
 
 def finish(staging: Staging, before: CheckpointMetadata | None, after: CheckpointMetadata, retention: int) -> None:
-    """Clear up after a publication: nothing that it names is deleted, and nothing is raised.
+    """Clean up after a publication without raising errors; files that ``after`` references are kept.
 
-    Files that it named before stay for ``retention`` seconds for queries that read them; the first write after that
-    deletes them.
+    Files that only ``before`` references stay for ``retention`` seconds, because running queries may read them; the
+    first write after that time deletes them.
     """
     filesystem, directory = staging.filesystem, staging.directory
     names = relative_files(after)
@@ -346,7 +346,7 @@ def finish(staging: Staging, before: CheckpointMetadata | None, after: Checkpoin
 
 
 def _let_go(staging: Staging, names: set[str], retention: int) -> None:
-    """Delete files that were replaced, now or later; only those that have names which nothing but state has."""
+    """Delete replaced files, now or later, but only those whose names only state files have."""
     filesystem, directory = staging.filesystem, staging.directory
     others = sorted(name for name in names if not is_state_name(name))
     if others:
@@ -361,7 +361,7 @@ def _let_go(staging: Staging, names: set[str], retention: int) -> None:
 
 
 def _put(filesystem: SnapshotFileSystem, path: str, data: bytes) -> None:
-    """A small file: in one request where the store has conditions, and with the patience of pyarrow else."""
+    """Write a small file: in one request where the store has conditional writes, else through pyarrow with retries."""
     try:
         filesystem.publish(path, data)
     except OutputError:
@@ -374,7 +374,7 @@ def _put(filesystem: SnapshotFileSystem, path: str, data: bytes) -> None:
 
 
 def entries_of(filesystem: SnapshotFileSystem, directory: str) -> list[FileInfo]:
-    """What a folder holds; nothing where it is not there."""
+    """Return the entries of a folder; an empty list if it does not exist."""
     try:
         return filesystem.list(directory)
     except StateFileNotFoundError:
@@ -382,18 +382,18 @@ def entries_of(filesystem: SnapshotFileSystem, directory: str) -> list[FileInfo]
 
 
 def is_state_name(name: str) -> bool:
-    """Whether only a file of state is called that."""
+    """Return whether only a file of state can have this name."""
     return OWN_NAME.fullmatch(name) is not None or FLINK_NAME.fullmatch(name) is not None
 
 
 def is_due(entry: FileInfo, now: float) -> bool:
-    """Whether a file is a record of replaced files whose time is over."""
+    """Return whether a file is a record of replaced files whose retention has ended."""
     match = RECORD_NAME.fullmatch(entry.name)
     return match is not None and not entry.is_directory and int(match[1]) <= now
 
 
 def replaced_names(filesystem: SnapshotFileSystem, record: FileInfo, named: Collection[str]) -> list[str]:
-    """The files that a record lets go, as far as nothing names them now."""
+    """Return the files listed in a record, without those in ``named``, which are still referenced."""
     found = filesystem.read_published(record.path) if record.size <= MAX_RECORD else None
     try:
         names = json.loads(found.data) if found is not None else []
@@ -406,7 +406,7 @@ def replaced_names(filesystem: SnapshotFileSystem, record: FileInfo, named: Coll
 def delete_replaced(
     filesystem: SnapshotFileSystem, directory: str, record: FileInfo, named: Collection[str]
 ) -> list[str]:
-    """Delete the files that a record lets go, and then the record: their names."""
+    """Delete the files listed in a record, then the record; return their names."""
     names = replaced_names(filesystem, record, named)
     if not delete_files(filesystem, directory, names):
         delete_files(filesystem, directory, [record.name])
@@ -414,7 +414,7 @@ def delete_replaced(
 
 
 def delete_files(filesystem: SnapshotFileSystem, directory: str, names: Iterable[str]) -> list[str]:
-    """Delete files of a folder: those that could not be, of which there is a warning."""
+    """Delete files of a folder; return those that could not be deleted, after a warning."""
 
     def refused(name: str) -> SavepointError | None:
         try:
@@ -438,7 +438,7 @@ def delete_files(filesystem: SnapshotFileSystem, directory: str, names: Iterable
 
 @contextlib.contextmanager
 def leftovers(filesystem: SnapshotFileSystem, directory: str) -> Iterator[None]:
-    """Clearing up raises nothing: what stays is a warning."""
+    """Turn errors during cleanup into a warning."""
     try:
         yield
     except (SavepointError, OSError) as error:
@@ -446,7 +446,7 @@ def leftovers(filesystem: SnapshotFileSystem, directory: str) -> Iterator[None]:
 
 
 def warn_of_leftovers(filesystem: SnapshotFileSystem, directory: str, why: str) -> None:
-    """Tell the user of files that stay."""
+    """Warn the user of files that remain."""
     warnings.warn(
         f"files stay in {filesystem.uri(directory)} that no savepoint needs ({why}); Savepoint.vacuum finds those that "
         "this package made",

@@ -1,4 +1,4 @@
-"""Files of a snapshot in another one: copied, so that it stands alone, or referred to where they are.
+"""Transfer of a snapshot's files to another snapshot, by copy or by reference.
 
 Several handles of one file share one copy. Handles of copies are relative, so that the new snapshot can be moved.
 References are absolute. Inline state stays inline.
@@ -25,10 +25,10 @@ from pyspark_savepoint.formats.snapshot.handle_streams import replace_streams, s
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 
 COPY_BUFFER = 8 << 20
-#: How files of Flink's begin: enough to tell.
+#: Number of leading bytes that identify a file of Flink's.
 BEGINNING = 64
 DATABASE_FILES = (b"MANIFEST-", b"# This is a RocksDB option file")
-#: The seventh byte of a manifest: its first record is whole, or the first part of one.
+#: The seventh byte of a manifest: the type of its first record, full or first part.
 LOG_RECORDS = (b"\1", b"\2")
 SST_MAGIC, LEGACY_SST_MAGIC = bytes.fromhex("f7cff485b741e288"), bytes.fromhex("57fb808b247547db")
 KEYS = (b"-----BEGIN ", b"---- BEGIN ", b"PuTTY-User-Key-File", b"openssh-key-v1", b"ssh-")
@@ -36,9 +36,9 @@ KEYS = (b"-----BEGIN ", b"---- BEGIN ", b"PuTTY-User-Key-File", b"openssh-key-v1
 
 @dataclass(frozen=True, slots=True)
 class FileCopy:
-    """One file, or one segment of a file, and its name in the new snapshot's folder. Pickles.
+    """A file or a segment to copy, and its name in the new snapshot's folder; it pickles.
 
-    The bytes of ``raw`` state are the operator's own, and may begin with anything.
+    The format of ``raw`` state is defined by the operator, so it may begin with any bytes.
     """
 
     source: FileLocation
@@ -47,11 +47,11 @@ class FileCopy:
 
     @property
     def size(self) -> int:
-        """Bytes as the handle recorded them, 0 when it did not."""
+        """Return the size in bytes according to the handle, 0 if unknown."""
         return max(self.source.size, 0)
 
     def run(self, create: Callable[[str], OutputFile]) -> int:
-        """Copy into a new file: the bytes that it took."""
+        """Copy into a new file and return the number of bytes."""
         buffer = bytearray(COPY_BUFFER)
         with self.source.open() as source:
             self._refuse_no_state(source)
@@ -67,10 +67,10 @@ class FileCopy:
             return source.size
 
     def _refuse_no_state(self, source: ByteSource) -> None:
-        """UnsafePathError for a file that Flink did not write: a hostile snapshot may name any beside it."""
+        """Raise UnsafePathError for a file that Flink did not write: a malicious snapshot may name any file."""
         whole = is_state(source, self.raw)
         if whole and self.source.segment:
-            # The file has begun with a segment too.
+            # The beginning of the file must be state, too.
             with replace(self.source, start=0, size=UNKNOWN_SIZE, segment=False).open() as file:
                 whole = is_state(file, self.raw)
         if whole:
@@ -87,23 +87,23 @@ class FileCopy:
 
 @dataclass
 class Relocation:
-    """Collects the files of operators that go into a new snapshot. ``copies`` by where they are now.
+    """The files of operators to copy into a new snapshot; ``copies`` are keyed by their current location.
 
-    ``prefix`` is what names of copies begin with: nothing else in the folder does.
+    ``prefix`` is the prefix of the names of copies; no other file in the folder has it.
     """
 
     prefix: str
     copies: dict[tuple[SnapshotFileSystem, str, int, int], FileCopy] = field(default_factory=dict)
 
     def copied(self, snapshot: Savepoint, operator: OperatorState) -> OperatorState:
-        """The operator with handles of copies of its files."""
+        """Return the operator with handles of copies of its files."""
         raw = raw_streams_of(operator)
         return replace_streams(operator, lambda handle: self._copied(snapshot, operator, handle, handle in raw))
 
     def _copied(
         self, snapshot: Savepoint, operator: OperatorState, handle: StreamStateHandle, raw: bool
     ) -> StreamStateHandle:
-        # What is damaged already must not get checksums of its own.
+        # Damaged files must not get new, matching checksums.
         location = snapshot.verified().resolve(handle, operator)
         if not isinstance(location, FileLocation):
             return handle
@@ -115,15 +115,15 @@ class Relocation:
 
     @property
     def size(self) -> int:
-        """Bytes of all copies, as far as they were recorded."""
+        """Return the number of bytes of all copies with a known size."""
         return sum(copy.size for copy in self.copies.values())
 
 
 def is_state(source: ByteSource, raw: bool) -> bool:
-    """Whether bytes are what Flink writes, by how they begin and end.
+    """Return whether a file was written by Flink, judged by its first and last bytes.
 
-    Streams begin with a version below 256 as an int, changelogs with a flag; files of RocksDB and ForSt have marks of
-    their own. Raw state may be anything but what is a key for sure.
+    Streams begin with a version below 256 as an int, changelogs with a flag; files of RocksDB and ForSt have their own
+    magic numbers. Raw state may contain any bytes, except those of a private or public key.
     """
     first = source.read(0, min(source.size, BEGINNING))
     if raw:
@@ -138,7 +138,7 @@ def is_state(source: ByteSource, raw: bool) -> bool:
 
 
 def raw_streams_of(operator: OperatorState) -> set[StreamStateHandle]:
-    """The handles of an operator's raw state, which its own code wrote."""
+    """Return the handles of an operator's raw state, whose format the operator defines."""
     subtasks = {
         index: OperatorSubtaskState(
             raw_operator_state=subtask.raw_operator_state, raw_keyed_state=subtask.raw_keyed_state
@@ -149,7 +149,7 @@ def raw_streams_of(operator: OperatorState) -> set[StreamStateHandle]:
 
 
 def referenced(snapshot: Savepoint, operator: OperatorState, given: str) -> OperatorState:
-    """The operator with absolute handles of the files where they are; ``given`` is the path as the user wrote it."""
+    """Return the operator with absolute handles of its files; ``given`` is the snapshot's path as the user wrote it."""
 
     def refer(handle: StreamStateHandle) -> StreamStateHandle:
         location = snapshot.resolve(handle, operator)
@@ -164,7 +164,7 @@ def referenced(snapshot: Savepoint, operator: OperatorState, given: str) -> Oper
 
 
 def absolute(filesystem: SnapshotFileSystem, path: str, given: str) -> str:
-    """A path as Flink's handles have it, with the scheme that the user gave where it means the same file system.
+    """Return a path in the form of Flink's handles, with the user's scheme if it means the same file system.
 
     >>> absolute(LocalFileSystem(), "/savepoints/a/b", "/savepoints/a")
     'file:/savepoints/a/b'

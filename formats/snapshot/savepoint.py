@@ -1,7 +1,7 @@
-"""A snapshot that was opened: what ``_metadata`` says, which operators it has, and where their bytes are.
+"""An opened snapshot: the content of ``_metadata``, its operators, and the locations of their bytes.
 
 A path may be the snapshot's folder (a savepoint, or a retained checkpoint ``chk-N``), or its metadata file under any
-name. Nothing stays open: what an executor needs is :attr:`Savepoint.location`, which pickles. Flink:
+name. No file stays open; executors use :attr:`Savepoint.location`, which pickles. Flink:
 ``SavepointLoader``, ``AbstractFsCheckpointStorageAccess#resolveCheckpointPointer``.
 """
 
@@ -41,11 +41,11 @@ from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocatio
 
 METADATA_FILE_NAME = "_metadata"
 IGNORE, VERIFY, REQUIRE = CHECKSUMS = ("ignore", "verify", "require")
-# The job manager holds a metadata file in one Java array: no larger one was ever written.
+# The job manager holds a metadata file in one Java array, so none can be larger.
 MAX_METADATA_BYTES = (1 << 31) - 1
-#: How often a metadata file is read that others replace.
+#: Number of attempts to read a metadata file that other writers replace meanwhile.
 READINGS = 3
-# A folder of checkpoints holds jobs' folders, which hold chk-N: two levels, and two more for folders of such folders.
+# A folder of checkpoints contains folders of jobs, which contain chk-N: two levels, and two more for parents of these.
 SEARCH_DEPTH = 4
 SEARCH_LIMIT = 10_000
 NO_SNAPSHOTS_INSIDE = frozenset({"shared", "taskowned"})
@@ -53,7 +53,7 @@ NO_SNAPSHOTS_INSIDE = frozenset({"shared", "taskowned"})
 
 @dataclass(frozen=True, slots=True)
 class Savepoint:
-    """One snapshot, read-only."""
+    """One opened snapshot, read-only."""
 
     location: SnapshotLocation
     metadata_path: str
@@ -61,9 +61,10 @@ class Savepoint:
 
     @classmethod
     def open(cls, path: str, *, allow_outside: bool = False, checksums: str = IGNORE) -> Savepoint:
-        """The snapshot at a path; SnapshotNotFoundError names those that lie below when it is not one itself.
+        """Open the snapshot at a path.
 
-        ``checksums``: ``ignore``, ``verify`` (of files that have some, what is read), ``require`` (others are refused).
+        ``checksums``: ``ignore``, ``verify`` (the files that have checksums, as they are read), or ``require`` (files
+        without checksums are errors). Raises SnapshotNotFoundError, which names the snapshots below the path, if any.
         """
         filesystem, located = locate(os.fspath(path))
         metadata_path = _resolve_pointer(filesystem, located)
@@ -74,36 +75,36 @@ class Savepoint:
         return opened if checksums == IGNORE else opened.verified()
 
     def verified(self) -> Savepoint:
-        """The same, but what is read of files that have checksums is held against them."""
+        """Return the same snapshot with verification of all data read from files that have checksums."""
         return replace(self, location=replace(self.location, checksums=self.metadata.checksums))
 
     @property
     def path(self) -> str:
-        """The snapshot's folder as a user would write it."""
+        """Return the snapshot's folder in the form in which a user would write it."""
         return self.location.uri
 
     @property
     def operators(self) -> tuple[OperatorState, ...]:
-        """All operators, in the order of the file."""
+        """Return all operators, in the order of the file."""
         return self.metadata.operators
 
     @property
     def kind(self) -> SnapshotKind:
-        """Savepoint or checkpoint, and of which form."""
+        """Return the kind of snapshot: savepoint or checkpoint, and the format of a savepoint."""
         return kind_of(self.metadata, posixpath.basename(self.location.directory))
 
     def resolve(self, handle: StreamStateHandle, operator: OperatorState | None = None) -> StateLocation:
-        """Where the bytes of a handle are."""
+        """Return the location of a handle's bytes."""
         return self.location.resolve(handle, operator.label if operator else None)
 
     def open_state(self, handle: StreamStateHandle, operator: OperatorState | None = None) -> ByteSource:
-        """The bytes of a handle, open."""
+        """Open the bytes of a handle."""
         return self.resolve(handle, operator).open()
 
     def operator(
         self, *, uid: str | None = None, uid_hash: str | None = None, name: str | None = None
     ) -> OperatorState:
-        """The operator of a uid, of a uid hash, or of a name: exactly one of the three must be given."""
+        """Return the operator with a uid, a uid hash, or a name: exactly one of the three is required."""
         given = {"uid": uid, "uidHash": uid_hash, "operatorName": name}
         if sum(value is not None for value in given.values()) != 1:
             raise OptionError("an operator is named by one of 'uid', 'uidHash' and 'operatorName'")
@@ -119,7 +120,7 @@ class Savepoint:
             if operator.operator_id == wanted:
                 return operator
         for operator in self.operators:
-            if operator.uid == uid:  # uid and uid hash were both set: the hash counted, the uid was recorded
+            if operator.uid == uid:  # if a job sets uid and uid hash, the hash is the id, and the uid is recorded
                 return operator
         uids = [operator.uid for operator in self.operators if operator.uid]
         raise self._not_found(f"uid {uid!r} (uid hash {wanted})", uid, uids or self._hashes())
@@ -165,10 +166,10 @@ class Savepoint:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotInfo:
-    """One snapshot of a folder. One that cannot be read has a ``problem`` and nothing else but path and time.
+    """One snapshot of a folder. If it cannot be read, it has only a path, a time and a ``problem``.
 
-    ``size`` is the size of its state as the handles record it: with the files that it shares with other checkpoints, as
-    Flink's web interface has it.
+    ``size`` is the size of its state according to the handles: including files shared with other checkpoints, as in
+    Flink's web interface.
     """
 
     path: str
@@ -180,14 +181,14 @@ class SnapshotInfo:
 
 
 def find_snapshots(path: str, depth: int = SEARCH_DEPTH) -> list[SnapshotInfo]:
-    """The snapshots at and below a path, newest first."""
+    """Return the snapshots at and below a path, newest first."""
     filesystem, located = locate(os.fspath(path))
     info = filesystem.info(located)
     if info is None:
         raise _nothing(filesystem, located)
     if not info.is_directory:
         if posixpath.basename(located) != METADATA_FILE_NAME:
-            # A stray file is not taken for its folder; metadata under another name is itself.
+            # A file that is no metadata is an error, not a reference to its folder; metadata may have any name.
             Savepoint.open(path)
             return [_describe(filesystem, located)]
         located = posixpath.dirname(located)
@@ -196,7 +197,7 @@ def find_snapshots(path: str, depth: int = SEARCH_DEPTH) -> list[SnapshotInfo]:
 
 
 def kind_of(metadata: CheckpointMetadata, directory_name: str = "") -> SnapshotKind:
-    """The kind of a snapshot: by its properties, else by its handles, else by the name of its folder."""
+    """Return the kind of a snapshot: from its properties, else from its handles, else from the name of its folder."""
     kind = snapshot_kind(metadata.properties)
     if kind is not SnapshotKind.UNKNOWN:
         return kind
@@ -209,7 +210,7 @@ def kind_of(metadata: CheckpointMetadata, directory_name: str = "") -> SnapshotK
 
 
 def _resolve_pointer(filesystem: SnapshotFileSystem, path: str) -> str:
-    """The metadata file of a snapshot's folder, or the path itself when it is a file."""
+    """Return the metadata file of a snapshot's folder, or the path itself if it is a file."""
     info = filesystem.info(path)
     if info is None:
         raise _nothing(filesystem, path)
@@ -245,13 +246,13 @@ def _no_snapshot(filesystem: SnapshotFileSystem, path: str) -> SnapshotNotFoundE
 
 
 def _directory(filesystem: SnapshotFileSystem, metadata_path: str) -> str:
-    """The exclusive folder. Links in the path that the user gave are resolved once: they are the user's own."""
+    """Return the exclusive folder. Links in the user's path are resolved once, because the user is trusted."""
     directory = posixpath.dirname(metadata_path)
     return os.path.realpath(directory) if isinstance(filesystem, LocalFileSystem) else directory
 
 
 def _load(filesystem: SnapshotFileSystem, metadata_path: str) -> CheckpointMetadata:
-    """The metadata in one version: one that is replaced meanwhile is read again."""
+    """Read the metadata in one consistent version: if it is replaced while being read, it is read again."""
     for _ in range(READINGS):
         with contextlib.suppress(FileReplacedError):
             return _read(filesystem, metadata_path)
@@ -276,7 +277,7 @@ def _read(filesystem: SnapshotFileSystem, metadata_path: str) -> CheckpointMetad
 
 
 def _metadata_files(filesystem: SnapshotFileSystem, path: str, depth: int) -> Iterator[str]:
-    """The metadata files at and below a folder, breadth first; a snapshot holds no other snapshot."""
+    """Yield the metadata files at and below a folder, breadth first; folders of snapshots are not searched."""
     level = [path]
     looked = 0
     for _ in range(depth + 1):
@@ -292,7 +293,7 @@ def _metadata_files(filesystem: SnapshotFileSystem, path: str, depth: int) -> It
             try:
                 entries = filesystem.list(folder)
             except (PermissionError, StateFileNotFoundError):
-                continue  # what this user may not see is no snapshot for this user; jobs delete old checkpoints
+                continue  # folders without permission are skipped, and so are checkpoints that a job has just deleted
             files = {entry.name for entry in entries if not entry.is_directory}
             if METADATA_FILE_NAME in files:
                 yield posixpath.join(folder, METADATA_FILE_NAME)

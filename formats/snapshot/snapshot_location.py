@@ -1,21 +1,21 @@
-"""From handles to bytes: where a snapshot lies, and which files its handles may name.
+"""Resolution of handles to bytes: the folders of a snapshot, and the files that its handles may name.
 
 ::
 
     <checkpoint root>/chk-42/_metadata      the exclusive folder: "directory"
-    <checkpoint root>/shared/<uuid>         files that several checkpoints share
-    <checkpoint root>/taskowned/...         files that tasks own
-    <checkpoint root>/dstl/<uuid>           changelogs, where ``dstl.dfs.base-path`` is that of the checkpoints
-    <anywhere>/<job id>/dstl/<uuid>         changelogs, where it is not
-    <anywhere>/savepoint-ab12cd/_metadata   a savepoint is a folder of its own
+    <checkpoint root>/shared/<uuid>         files shared by several checkpoints
+    <checkpoint root>/taskowned/...         files owned by tasks
+    <checkpoint root>/dstl/<uuid>           changelogs, if ``dstl.dfs.base-path`` is the path of the checkpoints
+    <anywhere>/<job id>/dstl/<uuid>         changelogs, if it is another path
+    <anywhere>/savepoint-ab12cd/_metadata   a savepoint is a separate folder
 
-A relative handle names a file in the exclusive folder itself. An absolute one may also name files below the four kinds
-of folders of the checkpoint root. Flink makes no folders in the exclusive one and hides nothing: a snapshot that was
-put into somebody's home does not reach ``.ssh``. When it names another place, the checkpoint was moved, or the state
-really lies elsewhere (entropy in S3 paths, state of a claimed snapshot): the tail of the recorded path (from
-``shared``, ``taskowned``, ``dstl`` or ``chk-N`` on, or the file's name) is looked up here first, and only what the user
-allowed is read out there. Allowed changelogs of this very job are found where they were recorded, or where they are
-beside the folders above the checkpoint after a move. Flink:
+A relative handle names a file directly in the exclusive folder. An absolute one may also name files below the four
+kinds of folders of the checkpoint root. Flink creates no subfolders in the exclusive folder and no hidden files, so
+these are rejected: a snapshot in a home folder cannot name files in ``.ssh``. If a handle names another location, the
+checkpoint was moved, or the state really is elsewhere (entropy in S3 paths, state of a claimed snapshot). First, the
+tail of the recorded path (from ``shared``, ``taskowned``, ``dstl`` or ``chk-N`` on, or the file name) is looked up in
+this snapshot's folders; the recorded path itself is used only if the user allows that. Allowed changelogs of the same
+job are found at their recorded path, or, after a move, next to the parents of the checkpoint folder. Flink:
 ``AbstractFsCheckpointStorageAccess``, ``FsCheckpointStorageLocation``, ``FsStateChangelogStorage``.
 """
 
@@ -45,9 +45,9 @@ from pyspark_savepoint.formats.metadata.stream_handles import (
 CHECKPOINT_DIRECTORY = re.compile(r"chk-[0-9]+")
 JOB_ID = re.compile(r"[0-9a-f]{32}")
 CHANGELOG_DIRECTORY = "dstl"
-#: Folders above the checkpoint root beside which a changelog is looked for, and names of its path that may have stayed.
+#: Number of parents of the checkpoint root to search for a changelog, and of path segments that may have stayed.
 ABOVE, STAYED = 4, 6
-#: Where a moved file is looked for, at most; and the longest path that is recorded (Linux's limit; stores have less).
+#: Number of candidates for a moved file; and the maximum length of a recorded path (Linux's limit; stores have less).
 MAX_TAILS = 4
 MAX_PATH_BYTES = 4096
 SHARED_STATE_DIRECTORY = "shared"
@@ -57,9 +57,9 @@ ALLOW_OUTSIDE = "allowOutside"
 
 @dataclass(frozen=True, slots=True)
 class SnapshotLocation:
-    """Where a snapshot lies, and what else may be read; pickles, so that executors resolve handles themselves.
+    """The location of a snapshot and the limits on what may be read; it pickles, so executors resolve handles.
 
-    Files that have ``checksums`` are held against them as they are read; where they are required, others are refused.
+    Data of files that have ``checksums`` is verified as it is read; if checksums are required, other files are errors.
     """
 
     filesystem: SnapshotFileSystem
@@ -70,26 +70,26 @@ class SnapshotLocation:
 
     @property
     def options(self) -> StorageOptions:
-        """How stores are reached: what the user said of the snapshot's holds for what it names elsewhere."""
+        """Return the store options of the snapshot's own path, which also apply to paths in its handles."""
         return self.filesystem.options if isinstance(self.filesystem, ArrowFileSystem) else NO_OPTIONS
 
     @property
     def uri(self) -> str:
-        """The exclusive folder as a user would write it."""
+        """Return the exclusive folder in the form in which a user would write it."""
         return self.filesystem.uri(self.directory)
 
     @property
     def checkpoint_root(self) -> str | None:
-        """The job's folder of checkpoints; None for a savepoint."""
+        """Return the job's folder of checkpoints; None for a savepoint."""
         parent, name = posixpath.split(self.directory)
         return parent if is_checkpoint_directory(name) else None
 
     def open(self, handle: StreamStateHandle, operator: str | None = None) -> ByteSource:
-        """The bytes of a handle, open."""
+        """Open the bytes of a handle."""
         return self.resolve(handle, operator).open()
 
     def resolve(self, handle: StreamStateHandle, operator: str | None = None) -> StateLocation:
-        """Where the bytes of a handle are; ``operator`` is for errors."""
+        """Return the location of a handle's bytes; ``operator`` is used in errors only."""
         try:
             return self._resolve(handle, operator)
         except SavepointError as error:
@@ -116,7 +116,7 @@ class SnapshotLocation:
                 return FileLocation(*absolute, handle.size, handle.start, segment=True, operator=operator)
 
     def _checksums_of(self, name: str | None) -> FileChecksums | None:
-        """The checksums of a file in the snapshot's folder; other files have none."""
+        """Return the checksums of a file in the snapshot's folder; other files have none."""
         found = self.checksums.get(name) if self.checksums is not None and name is not None else None
         if found is None and self.checksums_required:
             raise OptionError(
@@ -128,7 +128,7 @@ class SnapshotLocation:
         return found
 
     def _relative(self, name: str) -> str:
-        """The path of a relative handle; it may not climb out."""
+        """Return the path of a relative handle; raise UnsafePathError if it leaves the folder."""
         if "/" in name or not _is_visible(name) or not is_encodable(name):
             raise UnsafePathError(
                 "a relative handle leads out of the snapshot",
@@ -139,7 +139,7 @@ class SnapshotLocation:
         return posixpath.join(self.directory, name)
 
     def _absolute(self, recorded: str) -> tuple[SnapshotFileSystem, str, Anchor | None]:
-        """File system, path and anchor of an absolute handle."""
+        """Return file system, path and anchor of an absolute handle."""
         parts = recorded_parts(recorded)
         here = self._path_here(recorded)
         for candidate in ([here] if here else []) + list(self._rebased(parts)):
@@ -151,7 +151,7 @@ class SnapshotLocation:
             if self.filesystem.info(candidate) is not None:
                 return self.filesystem, candidate, anchor
         if here is not None and self._anchor(here) is not None:
-            return self.filesystem, here, self._anchor(here)  # missing: opening it says so
+            return self.filesystem, here, self._anchor(here)  # missing: opening it raises the error
         if changelogs:
             return self.filesystem, *changelogs[0]
         if not self.allow_outside:
@@ -159,14 +159,14 @@ class SnapshotLocation:
         return (*self._locate_outside(recorded), None)
 
     def _locate_outside(self, recorded: str) -> tuple[SnapshotFileSystem, str]:
-        """A recorded path wherever it is; a store is not given keys that are for another one."""
+        """Locate a recorded path outside of the snapshot; another store does not get the credentials of this one."""
         filesystem, path = locate(recorded)
         if isinstance(filesystem, ArrowFileSystem):
             filesystem = replace(filesystem, options=self.options, recorded=filesystem != self.filesystem)
         return filesystem, path
 
     def _path_here(self, recorded: str) -> str | None:
-        """A recorded path on the snapshot's own file system; None when it is on another, or on one unknown."""
+        """Return a recorded path on the snapshot's own file system; None if it is on another or an unknown one."""
         try:
             filesystem, path = locate(recorded)
         except OptionError:
@@ -174,7 +174,7 @@ class SnapshotLocation:
         return path if filesystem == self.filesystem else None
 
     def _anchor(self, path: str) -> Anchor | None:
-        """The folder of this snapshot that a path lies in; None when it lies in none."""
+        """Return the folder of this snapshot that contains a path; None if there is none."""
         directory = self.directory.rstrip("/") + "/"
         if path.startswith(directory) and "/" not in path[len(directory) :] and _is_visible(path[len(directory) :]):
             return Anchor(self.directory)
@@ -185,7 +185,7 @@ class SnapshotLocation:
         return Anchor(root, folder) if _is_state_folder(folder) and _is_visible(rest) else None
 
     def _rebased(self, parts: list[str]) -> Iterator[str]:
-        """Where a recorded file would be now if everything was moved together, the longest tail first."""
+        """Yield the paths of a recorded file if everything was moved together, the longest tail first."""
         base = self.checkpoint_root or self.directory
         positions = [position for position, part in enumerate(parts[:-1]) if _is_state_folder(part)]
         for position in positions[-MAX_TAILS:]:
@@ -193,7 +193,7 @@ class SnapshotLocation:
         yield posixpath.join(self.directory, parts[-1])
 
     def _changelogs(self, here: str | None, parts: list[str]) -> Iterator[tuple[str, Anchor]]:
-        """Where a recorded file of this job's changelog may be: there, or in the same place beside a folder above."""
+        """Yield the possible paths of this job's changelog file: as recorded, or relative to a parent after a move."""
         root = self.checkpoint_root
         job = posixpath.basename(root or "")
         if (
@@ -223,12 +223,12 @@ class SnapshotLocation:
 
 
 def is_checkpoint_directory(name: str) -> bool:
-    """Whether a folder has the name of a checkpoint, ``chk-N``."""
+    """Return whether a folder has the name of a checkpoint, ``chk-N``."""
     return CHECKPOINT_DIRECTORY.fullmatch(name) is not None
 
 
 def _is_visible(path: str) -> bool:
-    """Whether no name in a path is hidden, nothing, or a way up."""
+    """Return whether no segment of a path is hidden, empty, or a reference to the parent."""
     return not any(part.startswith(".") or not part for part in path.split("/"))
 
 
@@ -239,7 +239,7 @@ def _is_state_folder(name: str) -> bool:
 
 
 def recorded_parts(recorded: str) -> list[str]:
-    """The names in a recorded absolute path; it has no reason to climb, so it may not."""
+    """Return the segments of a recorded absolute path; raise UnsafePathError if it has ``..`` or is invalid."""
     if len(recorded) > MAX_PATH_BYTES:
         raise UnsafePathError("a path that no file can have", path=recorded, found=f"{len(recorded)} characters")
     match = URI.fullmatch(recorded)

@@ -1,17 +1,17 @@
-"""What writers that died have left in a savepoint's folder, found and removed.
+"""Removal of files that aborted writers have left in a savepoint's folder.
 
 =====================================  ==============================================================================
-kind                                   goes when it and all else of the same write is older than asked for
+kind                                   removed when it and all other files of the same write are older than the limit
 =====================================  ==============================================================================
 ``pending``                            a folder ``.pending-<token>``, with all that is in it
-``unreferenced``                       a file of state that a write of this package named, and ``_metadata`` does not
-``temporary``                          what was to become ``_metadata``, ``._metadata.<random>``
-``replaced``                           files that an overwrite replaced, and the record of them, once their time is
-                                       over
+``unreferenced``                       a file of state with a name of this package that ``_metadata`` does not reference
+``temporary``                          a file that was to become ``_metadata``, ``._metadata.<random>``
+``replaced``                           files that an overwrite replaced, and the record of them, once their retention
+                                       has ended
 =====================================  ==============================================================================
 
-What ``_metadata`` names is never touched, nor what has no name of this package's. Parts of uploads that were not
-completed are no files: no client here lists them, and a lifecycle rule of the bucket removes them
+Files that ``_metadata`` references are never removed, and neither are files without a name of this package. Parts of
+incomplete uploads are not files: no client here lists them. A lifecycle rule of the bucket removes them
 (``AbortIncompleteMultipartUpload``; Google and Azure drop them after a week).
 """
 
@@ -46,7 +46,7 @@ TEMPORARY_NAME = re.compile(r"\._metadata\.([0-9a-f]{12})")
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """A file or folder that no savepoint needs; ``modified`` in seconds since 1970, where it is known."""
+    """A file or folder that no savepoint needs; ``modified`` in seconds since 1970, None if unknown."""
 
     path: str
     kind: str
@@ -56,7 +56,7 @@ class Leftover:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Something in the folder: which write it is of, and what is in it, if it is a folder."""
+    """A removable entry of the folder, the token of its write, and its content if it is a folder."""
 
     entry: FileInfo
     kind: str
@@ -65,14 +65,14 @@ class _Found:
 
     @property
     def newest(self) -> float | None:
-        """When the youngest of it was written; None where that is not known."""
+        """Return the time of its newest file; None if unknown."""
         times = [info.modified for info in self.inside] or [self.entry.modified]
         known = [modified for modified in times if modified is not None]
         return max(known) if len(known) == len(times) else None
 
     @property
     def size(self) -> int:
-        """Bytes of all of it."""
+        """Return the total size in bytes."""
         return (
             sum(info.size for info in self.inside if not info.is_directory)
             if self.entry.is_directory
@@ -81,7 +81,10 @@ class _Found:
 
 
 def vacuum(path: str, older_than: float, dry_run: bool = False) -> list[Leftover]:
-    """Remove what dead writers left, if it is older than so many seconds: what was removed, or would be."""
+    """Remove leftovers of aborted writes that are older than ``older_than`` seconds.
+
+    Returns the entries that were removed, or with ``dry_run`` those that would be.
+    """
     filesystem, directory = locate(path)
     if older_than < 0:
         raise OptionError("nothing is younger than now", expected="a time of 0 or more", found=f"{older_than} s")
@@ -93,7 +96,7 @@ def vacuum(path: str, older_than: float, dry_run: bool = False) -> list[Leftover
     listed = entries_of(filesystem, directory)
     now = time.time()
     found = list(_found(filesystem, listed, named))
-    # A write is over when nothing of it is young: its first files may be old while it goes on.
+    # A write has ended if all its files are old: its first files may be old while it is still running.
     busy = {part.token for part in found if part.newest is None or part.newest > now - older_than}
     gone = [part for part in found if part.token not in busy]
     gone += _replaced(filesystem, listed, named, now, older_than)
@@ -106,7 +109,7 @@ def vacuum(path: str, older_than: float, dry_run: bool = False) -> list[Leftover
 
 
 def _found(filesystem: SnapshotFileSystem, listed: list[FileInfo], named: set[str]) -> Iterator[_Found]:
-    """What writes have left, whatever its age."""
+    """Yield the leftovers of writes, of any age."""
     recorded = {name for entry in listed if RECORD_NAME.fullmatch(entry.name) for name in _of(filesystem, entry, named)}
     for entry in listed:
         pending, temporary = PENDING_NAME.fullmatch(entry.name), TEMPORARY_NAME.fullmatch(entry.name)
@@ -124,7 +127,7 @@ def _of(filesystem: SnapshotFileSystem, record: FileInfo, named: set[str]) -> li
 
 
 def _below(filesystem: SnapshotFileSystem, path: str) -> Iterator[FileInfo]:
-    """The files in a folder, at any depth, and its empty folders."""
+    """Yield the files and folders in a folder, at any depth."""
     folders = [path]
     while folders:
         for entry in entries_of(filesystem, folders.pop()):
@@ -136,7 +139,7 @@ def _below(filesystem: SnapshotFileSystem, path: str) -> Iterator[FileInfo]:
 def _replaced(
     filesystem: SnapshotFileSystem, listed: list[FileInfo], named: set[str], now: float, older_than: float
 ) -> Iterator[_Found]:
-    """The files of records whose time is over, and the records."""
+    """Yield the files of records whose retention has ended, and the records."""
     there = {entry.name: entry for entry in listed if not entry.is_directory}
     for record in listed:
         if is_due(record, now) and record.modified is not None and record.modified <= now - older_than:
@@ -147,14 +150,14 @@ def _replaced(
 
 
 def _remove(filesystem: SnapshotFileSystem, directory: str, parts: list[_Found]) -> set[str]:
-    """Remove files and folders: the paths of those that stay, of which there is a warning."""
+    """Remove files and folders; return the paths of those that could not be removed, after a warning."""
     stayed = {part.entry.path for part in parts if part.entry.is_directory}
     for path in sorted(stayed):
         with leftovers(filesystem, directory):
             filesystem.delete_directory(path)
             stayed.discard(path)
     files = [part.entry.name for part in parts if not part.entry.is_directory]
-    # Records last: while one is there, its files are found.
+    # Delete records last, because they are needed to find their files.
     for names in ([n for n in files if not RECORD_NAME.fullmatch(n)], [n for n in files if RECORD_NAME.fullmatch(n)]):
         failed = delete_files(filesystem, directory, names)
         stayed |= {posixpath.join(directory, name) for name in failed}
