@@ -1,8 +1,9 @@
-"""The functions that users write: Flink's names, Python's case. Each is pickled to the tasks, opened and closed there.
+"""User functions that bootstrap, process and read state: Flink's names in Python's case.
 
-State is registered in ``open``; a bootstrap function is also opened once on the driver, as a copy, to learn what
-states it has before the job starts. What a function yields become rows: Rows, tuples, dicts, dataclasses, or the plain
-values of a schema with one column. Flink: ``org.apache.flink.state.api.functions``, ``KeyedProcessFunction``,
+A function is pickled to the tasks, opened and closed there. It registers state in ``open``; a copy of a bootstrap
+function is also opened once on the driver, to find out its states before the job starts. The values that a function
+yields become rows: Rows, tuples, dicts, dataclasses, or plain values if the schema has one column. Flink:
+``org.apache.flink.state.api.functions``, ``KeyedProcessFunction``,
 ``org.apache.flink.streaming.api.functions.windowing``.
 """
 
@@ -33,204 +34,449 @@ from pyspark_savepoint.statebackends.processing.api.timers import TimerService
 
 
 class KeyedStateStore(Protocol):
-    """``KeyedStateStore``: states by descriptor; a reader may name them and leave the types to the snapshot."""
+    """Access to keyed state by descriptor; a reader may pass a state's name and leave its types to the snapshot.
+
+    Flink: ``KeyedStateStore``.
+    """
 
     def get_state(self, descriptor: ValueStateDescriptor | str) -> ValueState[Any]:
-        """A value state."""
+        """Return a value state.
+
+        Args:
+            descriptor: Its descriptor; in reader functions its name suffices.
+
+        Returns:
+            The state, always that of the current key.
+
+        """
 
     def get_list_state(self, descriptor: ListStateDescriptor | str) -> ListState[Any]:
-        """A list state."""
+        """Return a list state.
+
+        Args:
+            descriptor: Its descriptor; in reader functions its name suffices.
+
+        Returns:
+            The state, always that of the current key.
+
+        """
 
     def get_map_state(self, descriptor: MapStateDescriptor | str) -> MapState[Any, Any]:
-        """A map state."""
+        """Return a map state.
+
+        Args:
+            descriptor: Its descriptor; in reader functions its name suffices.
+
+        Returns:
+            The state, always that of the current key.
+
+        """
 
     def get_reducing_state(self, descriptor: ReducingStateDescriptor | str) -> ReducingState[Any]:
-        """A reducing state."""
+        """Return a reducing state.
+
+        Args:
+            descriptor: Its descriptor; in reader functions its name suffices.
+
+        Returns:
+            The state, always that of the current key.
+
+        """
 
     def get_aggregating_state(self, descriptor: AggregatingStateDescriptor | str) -> AggregatingState[Any, Any]:
-        """An aggregating state."""
+        """Return an aggregating state.
+
+        Args:
+            descriptor: Its descriptor; in reader functions its name suffices.
+
+        Returns:
+            The state, always that of the current key.
+
+        """
 
 
 class RuntimeContext(KeyedStateStore, Protocol):
-    """``RuntimeContext``: what ``open`` is given."""
+    """Argument of :meth:`RichFunction.open`: access to keyed state, and the position of the task.
+
+    Flink: ``RuntimeContext``.
+    """
 
     @property
     def index_of_this_subtask(self) -> int:
-        """The number of the task."""
+        """The index of the task, from 0."""
 
     @property
     def number_of_parallel_subtasks(self) -> int:
-        """How many tasks there are."""
+        """The number of tasks."""
 
 
 class ReaderContext(Protocol):
-    """``KeyedStateReaderFunction.Context``; FLIP-43's ``get_event_time_timers`` and the documentation's
-    ``registered_event_time_timers`` are the same.
+    """Argument of :meth:`KeyedStateReaderFunction.read_key`: the timers of the current key.
+
+    Flink: ``KeyedStateReaderFunction.Context``, with ``registeredEventTimeTimers`` for :meth:`event_time_timers`.
     """
 
     def event_time_timers(self) -> list[int]:
-        """The timestamps of the key's event time timers, ascending."""
+        """Return the timestamps of the key's event time timers, in milliseconds, ascending."""
 
     def processing_time_timers(self) -> list[int]:
-        """The timestamps of the key's processing time timers, ascending."""
+        """Return the timestamps of the key's processing time timers, in milliseconds, ascending."""
 
 
 class WindowReaderContext(Protocol):
-    """``WindowReaderFunction.Context``."""
+    """Argument of :meth:`WindowReaderFunction.read_window`: the current window, its states and timers.
+
+    Flink: ``WindowReaderFunction.Context``.
+    """
 
     def window(self) -> Any:
-        """The window: TimeWindow or GlobalWindow."""
+        """Return the current window, a :class:`TimeWindow` or :class:`GlobalWindow`."""
 
     def trigger_state(self, descriptor: Descriptor | str) -> Any:
-        """The trigger's state of this key and window."""
+        """Return a state of the window's trigger, for the current key and window.
+
+        Args:
+            descriptor: The state's descriptor or name.
+
+        Returns:
+            The state, of the kind of the descriptor.
+
+        """
 
     def window_state(self) -> KeyedStateStore:
-        """State of this key and window."""
+        """Return the user state of the current key and window."""
 
     def global_state(self) -> KeyedStateStore:
-        """State of this key."""
+        """Return the user state of the current key, shared by all of its windows."""
 
     def event_time_timers(self) -> list[int]:
-        """Of this key and window, ascending."""
+        """Return the event time timers of the current key and window, in milliseconds, ascending."""
 
     def processing_time_timers(self) -> list[int]:
-        """Of this key and window, ascending."""
+        """Return the processing time timers of the current key and window, in milliseconds, ascending."""
 
 
 class KeyedContext(Protocol):
-    """``KeyedStateBootstrapFunction.Context`` and ``KeyedProcessFunction.Context``."""
+    """Argument of ``process_element`` of keyed functions: the current key, its timers, and the element's timestamp.
+
+    Flink: ``KeyedStateBootstrapFunction.Context`` and ``KeyedProcessFunction.Context``.
+    """
 
     def timestamp(self) -> int | None:
-        """Milliseconds that ``assign_timestamps`` gave the element; None without."""
+        """Return the element's timestamp in milliseconds since 1970; None without ``assign_timestamps``."""
 
     def timer_service(self) -> TimerService:
-        """Timers of the key."""
+        """Return the timers of the current key."""
 
     def get_current_key(self) -> Any:
-        """The key."""
+        """Return the current key."""
 
 
 class OnTimerContext(KeyedContext, Protocol):
-    """``KeyedProcessFunction.OnTimerContext``."""
+    """Argument of :meth:`KeyedProcessFunction.on_timer`.
+
+    Flink: ``KeyedProcessFunction.OnTimerContext``.
+    """
 
     def time_domain(self) -> str:
-        """``event`` or ``processing``."""
+        """Return the time domain of the firing timer: ``event`` or ``processing``."""
 
 
 class OperatorStateStore(Protocol):
-    """``OperatorStateStore``: list and union state of an operator."""
+    """Registers the list and union list states of an operator.
+
+    Flink: ``OperatorStateStore``.
+    """
 
     def get_list_state(self, descriptor: ListStateDescriptor) -> ListState[Any]:
-        """A list that is split over subtasks."""
+        """Return a list state, whose elements are split over the subtasks when a job restores it.
+
+        Args:
+            descriptor: Its name and element type.
+
+        Returns:
+            The state.
+
+        """
 
     def get_union_list_state(self, descriptor: ListStateDescriptor) -> ListState[Any]:
-        """A list that every subtask gets whole."""
+        """Return a union list state, of which every subtask gets all elements when a job restores it.
+
+        Args:
+            descriptor: Its name and element type.
+
+        Returns:
+            The state.
+
+        """
 
 
 class FunctionInitializationContext(Protocol):
-    """``FunctionInitializationContext``."""
+    """Argument of :meth:`StateBootstrapFunction.initialize_state`.
+
+    Flink: ``FunctionInitializationContext``.
+    """
 
     def get_operator_state_store(self) -> OperatorStateStore:
-        """Where state is registered."""
+        """Return the store in which the function registers its states."""
 
 
 class ElementContext(Protocol):
-    """The context of functions without key."""
+    """Argument of ``process_element`` of functions without key.
+
+    Flink: ``StateBootstrapFunction.Context``.
+    """
 
     def timestamp(self) -> int | None:
-        """Milliseconds that ``assign_timestamps`` gave the element; None without."""
+        """Return the element's timestamp in milliseconds since 1970; None without ``assign_timestamps``."""
 
     def current_processing_time(self) -> int:
-        """Milliseconds since 1970."""
+        """Return the wall-clock time in milliseconds since 1970."""
 
 
 class BroadcastContext(ElementContext, Protocol):
-    """``BroadcastStateBootstrapFunction.Context``."""
+    """Argument of :meth:`BroadcastStateBootstrapFunction.process_element`.
+
+    Flink: ``BroadcastStateBootstrapFunction.Context``.
+    """
 
     def get_broadcast_state(self, descriptor: MapStateDescriptor) -> MapState[Any, Any]:
-        """A broadcast state, one of the function's descriptors."""
+        """Return a broadcast state of the function.
+
+        Args:
+            descriptor: One of the function's :meth:`~BroadcastStateBootstrapFunction.state_descriptors`.
+
+        Returns:
+            The map state, which can be read and changed.
+
+        """
 
 
 # -- functions -----------------------------------------------------------------------------------------------
 
 
 class RichFunction:
-    """``RichFunction``: ``open`` before the first call, ``close`` after the last, in every task."""
+    """Base class of user functions: in every task, ``open`` precedes the first call and ``close`` follows the last.
+
+    Flink: ``RichFunction``.
+    """
 
     def open(self, ctx: RuntimeContext) -> None:
-        """Register states, make what cannot be pickled."""
+        """Register states, and create objects that cannot be pickled, such as connections.
+
+        Args:
+            ctx: Access to keyed state, and the position of the task.
+
+        """
         return
 
     def close(self) -> None:
-        """Let go."""
+        """Release the resources that ``open`` acquired."""
         return
 
 
 class KeyedStateReaderFunction(RichFunction, ABC):
-    """``KeyedStateReaderFunction``: all states and timers of one key at a time.
+    """Function that reads all states and timers of one key at a time, for :meth:`Savepoint.read_keyed_state`.
 
-    It is called for every key that has one of the states that ``open`` registers.
+    It is called for each key that has at least one of the states registered in ``open``. Flink:
+    ``KeyedStateReaderFunction``.
+
+    Example::
+
+        class Totals(KeyedStateReaderFunction):
+            def open(self, ctx):
+                self.total = ctx.get_state("total")
+
+            def read_key(self, key, ctx):
+                yield key, self.total.value(), ctx.event_time_timers()
+
+        savepoint.read_keyed_state("accounts", Totals(), "key long, total long, timers array<bigint>")
     """
 
     @abstractmethod
     def read_key(self, key: Any, ctx: ReaderContext) -> Iterable[Any]:
-        """Yield rows of the declared schema."""
+        """Yield the rows of one key.
+
+        Args:
+            key: The key, decoded.
+            ctx: The key's timers.
+
+        Returns:
+            Rows of the declared schema: any number, also none.
+
+        """
 
 
 class WindowReaderFunction(RichFunction, ABC):
-    """``WindowReaderFunction``: one key and window at a time."""
+    """Function that reads one key and window at a time, with states and timers, for :meth:`Savepoint.read_window`.
+
+    Flink: ``WindowReaderFunction``.
+
+    Example::
+
+        class Counts(WindowReaderFunction):
+            def read_window(self, key, ctx, elements):
+                yield key, ctx.window().start, len(elements)
+
+        savepoint.read_window("orders-per-minute", Counts(), "key long, start long, n int")
+    """
 
     @abstractmethod
     def read_window(self, key: Any, ctx: WindowReaderContext, elements: list[Any]) -> Iterable[Any]:
-        """Yield rows of the declared schema.
+        """Yield the rows of one key and window.
 
-        ``elements`` is the contents: the one value that was reduced or aggregated, or all elements of the window.
-        Sessions that merged are found, as Flink keeps them, under the window of their first element; their timers and
-        state ``merging-window-set`` have the whole window.
+        Flink stores session windows that were merged under the window of their first element; ``ctx.window()`` is that
+        one. Their timers and the state ``merging-window-set`` have the merged window.
+
+        Args:
+            key: The key, decoded.
+            ctx: The window, its states and timers.
+            elements: The contents: the one reduced or aggregated value, or all elements of the window.
+
+        Returns:
+            Rows of the declared schema: any number, also none.
+
         """
 
 
 class KeyedStateBootstrapFunction(RichFunction, ABC):
-    """``KeyedStateBootstrapFunction``: state of a key from its records. Timers go into the savepoint."""
+    """Function that creates the state and timers of a key, which are stored in the savepoint, from its records.
+
+    Flink: ``KeyedStateBootstrapFunction``.
+
+    Example::
+
+        class AccountBootstrapper(KeyedStateBootstrapFunction):
+            def open(self, ctx):
+                self.total = ctx.get_state(ValueStateDescriptor("total", "LONG"))
+
+            def process_element(self, value, ctx):
+                self.total.update((self.total.value() or 0) + value.amount)
+
+        accounts = OperatorTransformation.bootstrap_with(df).key_by("id").transform(AccountBootstrapper())
+    """
 
     @abstractmethod
     def process_element(self, value: Any, ctx: KeyedContext) -> None:
-        """One record of the current key."""
+        """Process one record of the current key.
+
+        Args:
+            value: The record, a Row with the columns of the DataFrame.
+            ctx: The current key, its timers, and the record's timestamp.
+
+        """
 
 
 class KeyedProcessFunction(RichFunction, ABC):
-    """``KeyedProcessFunction`` over bounded input: timers fire at the end of their key (FLIP-140)."""
+    """Function over bounded keyed input that yields rows; timers fire at the end of their key (FLIP-140).
+
+    Flink: ``KeyedProcessFunction`` in batch execution mode.
+
+    Example::
+
+        class Sum(KeyedProcessFunction):
+            def open(self, ctx):
+                self.total = ctx.get_state(ValueStateDescriptor("total", "LONG"))
+
+            def process_element(self, value, ctx):
+                self.total.update((self.total.value() or 0) + value.amount)
+                ctx.timer_service().register_event_time_timer(0)
+
+            def on_timer(self, timestamp, ctx):
+                yield ctx.get_current_key(), self.total.value()
+
+        OperatorTransformation.bootstrap_with(df).key_by("id").process(Sum(), "id long, total long")
+    """
 
     @abstractmethod
     def process_element(self, value: Any, ctx: KeyedContext) -> Iterable[Any] | None:
-        """One record of the current key; may yield rows."""
+        """Process one record of the current key.
+
+        Args:
+            value: The record, a Row with the columns of the DataFrame.
+            ctx: The current key, its timers, and the record's timestamp.
+
+        Returns:
+            Rows of the declared schema, or None.
+
+        """
 
     def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Iterable[Any] | None:
-        """A timer of the current key fires; may yield rows."""
+        """Process a timer of the current key that fires.
+
+        Args:
+            timestamp: The timer's timestamp in milliseconds.
+            ctx: The current key, its timers, and the time domain of this one.
+
+        Returns:
+            Rows of the declared schema, or None.
+
+        """
         return None
 
 
 class StateBootstrapFunction(RichFunction, ABC):
-    """``StateBootstrapFunction``: list and union state from records without key."""
+    """Function that creates list and union list state of an operator from records without key.
+
+    Flink: ``StateBootstrapFunction``.
+
+    Example::
+
+        class Offsets(StateBootstrapFunction):
+            def initialize_state(self, ctx):
+                store = ctx.get_operator_state_store()
+                self.offsets = store.get_list_state(ListStateDescriptor("offsets", "LONG"))
+
+            def process_element(self, value, ctx):
+                self.offsets.add(value.offset)
+    """
 
     @abstractmethod
     def initialize_state(self, ctx: FunctionInitializationContext) -> None:
-        """Register states."""
+        """Register the states.
+
+        Args:
+            ctx: Access to the store in which states are registered.
+
+        """
 
     @abstractmethod
     def process_element(self, value: Any, ctx: ElementContext) -> None:
-        """One record."""
+        """Process one record.
+
+        Args:
+            value: The record, a Row with the columns of the DataFrame.
+            ctx: The record's timestamp.
+
+        """
 
     def snapshot_state(self) -> None:
-        """Last call: fill states from what was kept elsewhere."""
+        """Fill the states from other fields of the function; called once, after the last record."""
         return
 
 
 class BroadcastStateBootstrapFunction(RichFunction, ABC):
-    """``BroadcastStateBootstrapFunction``: broadcast state from all records, in one task."""
+    """Function that creates broadcast state from records without key; all records go to one task.
+
+    Flink: ``BroadcastStateBootstrapFunction``.
+
+    Example::
+
+        class Rates(BroadcastStateBootstrapFunction):
+            rates = MapStateDescriptor("rates", "STRING", "DOUBLE")
+
+            def process_element(self, value, ctx):
+                ctx.get_broadcast_state(self.rates).put(value.currency, value.rate)
+    """
 
     def state_descriptors(self) -> Sequence[MapStateDescriptor]:
-        """The states; as it stands those that are attributes of the class or the function."""
+        """Return the descriptors of all broadcast states that the function uses.
+
+        Returns:
+            The MapStateDescriptors that are attributes of the class or the object, unless a subclass overrides this
+            method.
+
+        """
         attributes: dict[str, Any] = {}
         for part in reversed(type(self).__mro__):
             attributes |= part.__dict__
@@ -240,41 +486,74 @@ class BroadcastStateBootstrapFunction(RichFunction, ABC):
 
     @abstractmethod
     def process_element(self, value: Any, ctx: BroadcastContext) -> None:
-        """One record."""
+        """Process one record.
+
+        Args:
+            value: The record, a Row with the columns of the DataFrame.
+            ctx: The broadcast states, and the record's timestamp.
+
+        """
 
 
 class WindowContext(Protocol):
-    """``ProcessWindowFunction.Context``."""
+    """Argument of :meth:`ProcessWindowFunction.process`: the firing window and user state.
+
+    Flink: ``ProcessWindowFunction.Context``.
+    """
 
     def window(self) -> Any:
-        """The window."""
+        """Return the firing window, a :class:`TimeWindow` or :class:`GlobalWindow`."""
 
     def current_processing_time(self) -> int:
-        """Milliseconds since 1970."""
+        """Return the wall-clock time in milliseconds since 1970."""
 
     def current_watermark(self) -> int:
-        """MIN, for no time passes."""
+        """Return the watermark, always -2^63: event time does not advance during a bootstrap."""
 
     def window_state(self) -> KeyedStateStore:
-        """State of the key and window, by the function's descriptors."""
+        """Return the state of the current key and window, for descriptors of ``window_state_descriptors``."""
 
     def global_state(self) -> KeyedStateStore:
-        """State of the key, by the function's descriptors."""
+        """Return the state of the current key, for descriptors of ``global_state_descriptors``."""
 
 
 class ProcessWindowFunction(RichFunction, ABC):
-    """``ProcessWindowFunction`` (and ``WindowFunction``): called where a trigger fires. What it yields goes nowhere,
-    but its state is in the savepoint; it names its descriptors, for they must be known before the job starts.
+    """Function that is called when a trigger fires a window while records are bootstrapped.
+
+    The elements that it yields are discarded, but its state is stored in the savepoint. It declares its descriptors,
+    since they must be known before the job starts. Flink: ``ProcessWindowFunction`` and ``WindowFunction``.
+
+    Example::
+
+        class CountFirings(ProcessWindowFunction):
+            firings = ValueStateDescriptor("firings", "LONG")
+
+            def global_state_descriptors(self):
+                return (self.firings,)
+
+            def process(self, key, ctx, elements):
+                state = ctx.global_state().get_state(self.firings)
+                state.update((state.value() or 0) + 1)
     """
 
     def window_state_descriptors(self) -> Sequence[Descriptor]:
-        """All state of key and window."""
+        """Return the descriptors of all states per key and window; none by default."""
         return ()
 
     def global_state_descriptors(self) -> Sequence[Descriptor]:
-        """All state of a key."""
+        """Return the descriptors of all states per key; none by default."""
         return ()
 
     @abstractmethod
     def process(self, key: Any, ctx: WindowContext, elements: list[Any]) -> Iterable[Any] | None:
-        """A window fires."""
+        """Process a window that fires.
+
+        Args:
+            key: The current key.
+            ctx: The window and its states.
+            elements: The contents of the window: the one reduced or aggregated value, or all elements.
+
+        Returns:
+            Elements, which are discarded, or None.
+
+        """

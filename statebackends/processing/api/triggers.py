@@ -1,8 +1,8 @@
-"""Triggers: when a window would fire, as far as that shows in its state.
+"""Triggers: fire and purge windows while their state is bootstrapped.
 
-While state is bootstrapped no time passes, so a trigger only ever hears of elements and of windows that merge. It
-registers timers, which the savepoint keeps, and it may purge. Its own state is in the savepoint too: a trigger names
-its descriptors, for they must be known before the job starts. Flink:
+Time does not advance during a bootstrap, so a trigger is called for elements and for windows that merge, but never for
+timers. It registers timers, which are stored in the savepoint, and it may purge. Its own state is stored in the
+savepoint too: a trigger declares its descriptors, since they must be known before the job starts. Flink:
 ``org.apache.flink.streaming.api.windowing.triggers``.
 """
 
@@ -23,7 +23,10 @@ from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
 
 
 class TriggerResult(Enum):
-    """What becomes of a window: (fires, is purged)."""
+    """Reaction of a trigger to an element, with the values (fires, purges).
+
+    Flink: ``TriggerResult``.
+    """
 
     CONTINUE = (False, False)
     FIRE = (True, False)
@@ -37,130 +40,212 @@ class TriggerResult(Enum):
 
     @property
     def is_purge(self) -> bool:
-        """Whether its contents are forgotten."""
+        """Whether the window's contents are removed."""
         return self.value[1]
 
 
 class TriggerContext(Protocol):
-    """``Trigger.TriggerContext``: the current key and window."""
+    """Context of the methods of a trigger: state and timers of the current key and window.
+
+    Flink: ``Trigger.TriggerContext``.
+    """
 
     def current_processing_time(self) -> int:
-        """Milliseconds since 1970."""
+        """Return the wall-clock time in milliseconds since 1970."""
 
     def current_watermark(self) -> int:
-        """MIN, for no time passes."""
+        """Return the watermark, always -2^63: event time does not advance during a bootstrap."""
 
     def register_event_time_timer(self, time: int) -> None:
-        """For the window."""
+        """Register an event time timer for the current key and window.
+
+        Args:
+            time: Milliseconds since 1970.
+
+        """
 
     def register_processing_time_timer(self, time: int) -> None:
-        """For the window."""
+        """Register a processing time timer for the current key and window.
+
+        Args:
+            time: Milliseconds since 1970.
+
+        """
 
     def delete_event_time_timer(self, time: int) -> None:
-        """Of the window."""
+        """Delete an event time timer of the current key and window; an absent one is ignored.
+
+        Args:
+            time: Milliseconds since 1970.
+
+        """
 
     def delete_processing_time_timer(self, time: int) -> None:
-        """Of the window."""
+        """Delete a processing time timer of the current key and window; an absent one is ignored.
+
+        Args:
+            time: Milliseconds since 1970.
+
+        """
 
     def get_partitioned_state(self, descriptor: Descriptor) -> Any:
-        """The window's state of one of the trigger's descriptors."""
+        """Return a state of the trigger for the current key and window.
+
+        Args:
+            descriptor: One of the trigger's :meth:`Trigger.state_descriptors`.
+
+        Returns:
+            The state, of the kind of the descriptor.
+
+        """
 
     def merge_partitioned_state(self, descriptor: Descriptor) -> None:
-        """In :meth:`Trigger.on_merge`: the state of the windows that merge becomes the state of their window."""
+        """Merge a state of the windows that are merged into the resulting window; for :meth:`Trigger.on_merge`.
+
+        Args:
+            descriptor: One of the trigger's :meth:`Trigger.state_descriptors`, of a kind that can be merged.
+
+        """
 
 
 class Trigger(ABC):
-    """``Trigger``, as far as elements and merging go."""
+    """Base class of triggers, which decide when the function of a window is called and when its contents are removed.
+
+    Only elements and merging windows call a trigger here; ``onEventTime`` and ``onProcessingTime`` are missing, as no
+    time passes. Flink: ``Trigger``.
+
+    Example::
+
+        class AtEnd(Trigger):
+            def on_element(self, element, timestamp, window, ctx):
+                ctx.register_event_time_timer(window.max_timestamp())
+                return TriggerResult.CONTINUE
+    """
 
     def state_descriptors(self) -> Sequence[Descriptor]:
-        """All state that the trigger asks its context for."""
+        """Return the descriptors of all states that the trigger uses; none by default."""
         return ()
 
     @abstractmethod
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
-        """An element came into a window."""
+        """React to an element that is added to a window.
+
+        Args:
+            element: The element.
+            timestamp: The element's timestamp in milliseconds.
+            window: The :class:`TimeWindow` or :class:`GlobalWindow` that it is added to.
+            ctx: State and timers of the key and window.
+
+        Returns:
+            Whether the window fires, and whether it is purged.
+
+        """
 
     def can_merge(self) -> bool:
-        """Whether :meth:`on_merge` knows what to do."""
+        """Return whether the trigger supports windows that merge, so that :meth:`on_merge` is implemented."""
         return False
 
     def on_merge(self, window: Any, ctx: TriggerContext) -> None:
-        """Windows became one."""
+        """React to windows that were merged into one.
+
+        Args:
+            window: The resulting window.
+            ctx: State and timers of the key and the resulting window.
+
+        Raises:
+            NotImplementedError: If the trigger does not support merging.
+
+        """
         raise NotImplementedError(f"{type(self).__name__} cannot merge windows")
 
     def clear(self, window: Any, ctx: TriggerContext) -> None:
-        """A window is gone: timers and state too."""
+        """Delete the trigger's timers and state of a window that is removed.
+
+        Args:
+            window: The window.
+            ctx: State and timers of the key and window.
+
+        """
         return
 
 
 @dataclass(frozen=True)
 class EventTimeTrigger(Trigger):
-    """Fires when the watermark passes the end of the window."""
+    """Trigger that fires when the watermark passes the end of the window.
+
+    Flink: ``EventTimeTrigger``.
+    """
 
     @classmethod
     def create(cls) -> EventTimeTrigger:
-        """The trigger."""
+        """Return the trigger."""
         return cls()
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
-        """A timer at the end."""
+        """Register a timer at the end of the window."""
         if window.max_timestamp() <= ctx.current_watermark():
             return TriggerResult.FIRE
         ctx.register_event_time_timer(window.max_timestamp())
         return TriggerResult.CONTINUE
 
     def can_merge(self) -> bool:
-        """Yes."""
+        """Return True."""
         return True
 
     def on_merge(self, window: Any, ctx: TriggerContext) -> None:
-        """A timer at the new end."""
+        """Register a timer at the end of the resulting window."""
         if window.max_timestamp() > ctx.current_watermark():
             ctx.register_event_time_timer(window.max_timestamp())
 
     def clear(self, window: Any, ctx: TriggerContext) -> None:
-        """Without the timer."""
+        """Delete the timer."""
         ctx.delete_event_time_timer(window.max_timestamp())
 
 
 @dataclass(frozen=True)
 class ProcessingTimeTrigger(Trigger):
-    """Fires when the wall clock passes the end of the window."""
+    """Trigger that fires when the wall clock passes the end of the window.
+
+    Flink: ``ProcessingTimeTrigger``.
+    """
 
     @classmethod
     def create(cls) -> ProcessingTimeTrigger:
-        """The trigger."""
+        """Return the trigger."""
         return cls()
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
-        """A timer at the end."""
+        """Register a timer at the end of the window."""
         ctx.register_processing_time_timer(window.max_timestamp())
         return TriggerResult.CONTINUE
 
     def can_merge(self) -> bool:
-        """Yes."""
+        """Return True."""
         return True
 
     def on_merge(self, window: Any, ctx: TriggerContext) -> None:
-        """A timer at the new end, unless that has passed."""
+        """Register a timer at the end of the resulting window, unless it has passed."""
         if window.max_timestamp() > ctx.current_processing_time():
             ctx.register_processing_time_timer(window.max_timestamp())
 
     def clear(self, window: Any, ctx: TriggerContext) -> None:
-        """Without the timer."""
+        """Delete the timer."""
         ctx.delete_processing_time_timer(window.max_timestamp())
 
 
 @dataclass(frozen=True)
 class NeverTrigger(Trigger):
-    """``GlobalWindows.NeverTrigger``."""
+    """Trigger that never fires, the default of :class:`GlobalWindows`.
+
+    Flink: ``GlobalWindows.NeverTrigger``.
+    """
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
-        """Nothing."""
+        """Return CONTINUE."""
         return TriggerResult.CONTINUE
 
     def on_merge(self, window: Any, ctx: TriggerContext) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 def _sum(a: int, b: int) -> int:
@@ -169,24 +254,39 @@ def _sum(a: int, b: int) -> int:
 
 @dataclass(frozen=True)
 class CountTrigger(Trigger):
-    """Fires at every so many elements; state ``count``."""
+    """Trigger that fires at every ``max_count`` elements of a window; its state is ``count``.
+
+    Flink: ``CountTrigger``.
+
+    Example::
+
+        keyed.window(GlobalWindows.create()).trigger(CountTrigger.of(100))
+    """
 
     max_count: int
 
     @classmethod
     def of(cls, max_count: int) -> CountTrigger:
-        """At every so many."""
+        """Return a trigger that fires at every ``max_count`` elements.
+
+        Args:
+            max_count: The number of elements.
+
+        Returns:
+            The trigger.
+
+        """
         return cls(max_count)
 
     def _descriptor(self) -> ReducingStateDescriptor:
         return ReducingStateDescriptor("count", "LONG", reduce=_sum)
 
     def state_descriptors(self) -> Sequence[Descriptor]:
-        """The count."""
+        """Return the descriptor of the count."""
         return (self._descriptor(),)
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
-        """One more."""
+        """Count the element; fire and reset the count when it reaches ``max_count``."""
         count = ctx.get_partitioned_state(self._descriptor())
         count.add(1)
         if count.get() >= self.max_count:
@@ -195,54 +295,69 @@ class CountTrigger(Trigger):
         return TriggerResult.CONTINUE
 
     def can_merge(self) -> bool:
-        """Yes."""
+        """Return True."""
         return True
 
     def on_merge(self, window: Any, ctx: TriggerContext) -> None:
-        """The counts together."""
+        """Add up the counts of the merged windows."""
         ctx.merge_partitioned_state(self._descriptor())
 
     def clear(self, window: Any, ctx: TriggerContext) -> None:
-        """Without the count."""
+        """Delete the count."""
         ctx.get_partitioned_state(self._descriptor()).clear()
 
 
 @dataclass(frozen=True)
 class PurgingTrigger(Trigger):
-    """Purges where another trigger fires."""
+    """Trigger that removes the contents of a window whenever another trigger fires it.
+
+    Flink: ``PurgingTrigger``.
+
+    Example::
+
+        keyed.window(GlobalWindows.create()).trigger(PurgingTrigger.of(CountTrigger.of(100)))
+    """
 
     nested: Trigger
 
     @classmethod
     def of(cls, nested: Trigger) -> PurgingTrigger:
-        """Around a trigger."""
+        """Return a purging trigger around another one.
+
+        Args:
+            nested: The trigger that decides when to fire.
+
+        Returns:
+            The trigger.
+
+        """
         return cls(nested)
 
     def state_descriptors(self) -> Sequence[Descriptor]:
-        """Of the trigger inside."""
+        """Return the descriptors of the nested trigger."""
         return self.nested.state_descriptors()
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
-        """As inside, but FIRE purges."""
+        """Call the nested trigger, and also purge if it fires."""
         result = self.nested.on_element(element, timestamp, window, ctx)
         return TriggerResult.FIRE_AND_PURGE if result.is_fire else result
 
     def can_merge(self) -> bool:
-        """As inside."""
+        """Return whether the nested trigger supports merging."""
         return self.nested.can_merge()
 
     def on_merge(self, window: Any, ctx: TriggerContext) -> None:
-        """As inside."""
+        """Call the nested trigger."""
         self.nested.on_merge(window, ctx)
 
     def clear(self, window: Any, ctx: TriggerContext) -> None:
-        """As inside."""
+        """Call the nested trigger."""
         self.nested.clear(window, ctx)
 
 
 @dataclass(frozen=True)
 class _Continuous(Trigger):
-    """Fires again and again while a window has elements; state ``fire-time``."""
+    """A trigger that fires at regular intervals while a window has elements; its state is ``fire-time``."""
 
     interval: int
 
@@ -250,31 +365,45 @@ class _Continuous(Trigger):
         return ReducingStateDescriptor("fire-time", "LONG", reduce=min)
 
     def state_descriptors(self) -> Sequence[Descriptor]:
-        """The next time."""
+        """Return the descriptor of the next firing time."""
         return (self._descriptor(),)
 
     def can_merge(self) -> bool:
-        """Yes."""
+        """Return True."""
         return True
 
     def _next(self, now: int, window: Any) -> int:
         end: int = window.max_timestamp()
-        # Java's remainder has the sign of the time: before 1970 intervals are counted from their other end.
+        # Java's remainder has the sign of the dividend: before 1970 it is negative.
         rest = now % self.interval if now >= 0 else -(-now % self.interval)
         return min(now - rest + self.interval, end)
 
 
 @dataclass(frozen=True)
 class ContinuousEventTimeTrigger(_Continuous):
-    """``ContinuousEventTimeTrigger``."""
+    """Trigger that fires at regular intervals of event time, and at the end of the window; its state is ``fire-time``.
+
+    Flink: ``ContinuousEventTimeTrigger``.
+    """
 
     @classmethod
     def of(cls, interval: Duration) -> ContinuousEventTimeTrigger:
-        """At every such interval of event time."""
+        """Return a trigger that fires at every full interval of event time.
+
+        Args:
+            interval: Milliseconds, or a timedelta of whole milliseconds.
+
+        Returns:
+            The trigger.
+
+        Raises:
+            OptionError: If ``interval`` is not a duration of whole milliseconds.
+
+        """
         return cls(millis(interval))
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
-        """Timers at the end of the window, and at the next full interval."""
+        """Register timers at the end of the window and at the next full interval."""
         if window.max_timestamp() <= ctx.current_watermark():
             return TriggerResult.FIRE
         ctx.register_event_time_timer(window.max_timestamp())
@@ -286,14 +415,14 @@ class ContinuousEventTimeTrigger(_Continuous):
         return TriggerResult.CONTINUE
 
     def on_merge(self, window: Any, ctx: TriggerContext) -> None:
-        """The first of the next times."""
+        """Keep the earliest of the next firing times, and register its timer."""
         ctx.merge_partitioned_state(self._descriptor())
         following = ctx.get_partitioned_state(self._descriptor()).get()
         if following is not None:
             ctx.register_event_time_timer(following)
 
     def clear(self, window: Any, ctx: TriggerContext) -> None:
-        """Without timer and state."""
+        """Delete the firing time and its timer."""
         fire_time = ctx.get_partitioned_state(self._descriptor())
         following = fire_time.get()
         if following is not None:
@@ -303,15 +432,29 @@ class ContinuousEventTimeTrigger(_Continuous):
 
 @dataclass(frozen=True)
 class ContinuousProcessingTimeTrigger(_Continuous):
-    """``ContinuousProcessingTimeTrigger``."""
+    """Trigger that fires at regular intervals of the wall clock; its state is ``fire-time``.
+
+    Flink: ``ContinuousProcessingTimeTrigger``.
+    """
 
     @classmethod
     def of(cls, interval: Duration) -> ContinuousProcessingTimeTrigger:
-        """At every such interval of the wall clock."""
+        """Return a trigger that fires at every full interval of the wall clock.
+
+        Args:
+            interval: Milliseconds, or a timedelta of whole milliseconds.
+
+        Returns:
+            The trigger.
+
+        Raises:
+            OptionError: If ``interval`` is not a duration of whole milliseconds.
+
+        """
         return cls(millis(interval))
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
-        """A timer at the next full interval."""
+        """Register a timer at the next full interval."""
         fire_time = ctx.get_partitioned_state(self._descriptor())
         if fire_time.get() is None:
             following = self._next(ctx.current_processing_time(), window)
@@ -320,14 +463,14 @@ class ContinuousProcessingTimeTrigger(_Continuous):
         return TriggerResult.CONTINUE
 
     def on_merge(self, window: Any, ctx: TriggerContext) -> None:
-        """The first of the next times."""
+        """Keep the earliest of the next firing times, and register its timer."""
         ctx.merge_partitioned_state(self._descriptor())
         following = ctx.get_partitioned_state(self._descriptor()).get()
         if following is not None:
             ctx.register_processing_time_timer(following)
 
     def clear(self, window: Any, ctx: TriggerContext) -> None:
-        """Without timer and state."""
+        """Delete the firing time and its timer."""
         fire_time = ctx.get_partitioned_state(self._descriptor())
         following = fire_time.get()
         if following is not None:
@@ -337,7 +480,14 @@ class ContinuousProcessingTimeTrigger(_Continuous):
 
 @dataclass(frozen=True)
 class DeltaTrigger(Trigger):
-    """Fires where an element differs enough from the last that fired; state ``last-element``."""
+    """Trigger that fires when an element differs by more than a threshold from the one that fired last.
+
+    The last element is its state ``last-element``. Flink: ``DeltaTrigger``.
+
+    Example::
+
+        DeltaTrigger.of(10.0, lambda last, element: abs(element.total - last.total), "ROW<id LONG, total DOUBLE>")
+    """
 
     threshold: float
     delta: Any
@@ -345,18 +495,28 @@ class DeltaTrigger(Trigger):
 
     @classmethod
     def of(cls, threshold: float, delta: Any, element_type: str) -> DeltaTrigger:
-        """``delta(last, element)`` above the threshold fires."""
+        """Return a trigger that fires when ``delta(last, element)`` is above the threshold.
+
+        Args:
+            threshold: The largest difference that does not fire.
+            delta: A function of the element that fired last and the new element that returns their difference.
+            element_type: The type of the elements in Flink's notation, with which the last one is stored.
+
+        Returns:
+            The trigger.
+
+        """
         return cls(threshold, delta, element_type)
 
     def _descriptor(self) -> ValueStateDescriptor:
         return ValueStateDescriptor("last-element", self.element_type)
 
     def state_descriptors(self) -> Sequence[Descriptor]:
-        """The last element."""
+        """Return the descriptor of the element that fired last."""
         return (self._descriptor(),)
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
-        """Compare with the last."""
+        """Compare the element with the one that fired last; the first one of a window is only stored."""
         last = ctx.get_partitioned_state(self._descriptor())
         if last.value() is None:
             last.update(element)
@@ -367,16 +527,20 @@ class DeltaTrigger(Trigger):
         return TriggerResult.CONTINUE
 
     def clear(self, window: Any, ctx: TriggerContext) -> None:
-        """Without the element."""
+        """Delete the stored element."""
         ctx.get_partitioned_state(self._descriptor()).clear()
 
 
 @dataclass(frozen=True)
 class ProcessingTimeoutTrigger(Trigger):
-    """Fires as another trigger does, or so long after the first element (or the last one); state ``timeout``.
+    """Trigger that fires as another one does, or a timeout after the first (or last) element; its state is ``timeout``.
 
-    It does not merge windows. What becomes of it on time-out is the job's to say: while state is bootstrapped no time
-    passes.
+    It does not support windows that merge. Timers do not fire during a bootstrap, so only the restored job sees a
+    timeout. Flink: ``ProcessingTimeoutTrigger``.
+
+    Example::
+
+        ProcessingTimeoutTrigger.of(CountTrigger.of(100), timedelta(minutes=5))
     """
 
     nested: Trigger
@@ -387,18 +551,31 @@ class ProcessingTimeoutTrigger(Trigger):
     def of(
         cls, nested: Trigger, timeout: Duration, reset_timer_on_new_record: bool = False
     ) -> ProcessingTimeoutTrigger:
-        """Around a trigger."""
+        """Return a trigger that adds a timeout to another one.
+
+        Args:
+            nested: The trigger that fires before the timeout.
+            timeout: Milliseconds of processing time, or a timedelta of whole milliseconds.
+            reset_timer_on_new_record: Count the timeout from the last element instead of the first.
+
+        Returns:
+            The trigger.
+
+        Raises:
+            OptionError: If ``timeout`` is not a duration of whole milliseconds.
+
+        """
         return cls(nested, millis(timeout), reset_timer_on_new_record)
 
     def _descriptor(self) -> ValueStateDescriptor:
         return ValueStateDescriptor("timeout", "LONG")
 
     def state_descriptors(self) -> Sequence[Descriptor]:
-        """The time of the time-out, and those of the trigger inside."""
+        """Return the descriptors of the nested trigger and of the time of the timeout."""
         return (*self.nested.state_descriptors(), self._descriptor())
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
-        """As inside; where that does not fire, a timer."""
+        """Call the nested trigger; register the timer of the timeout unless it fires."""
         result = self.nested.on_element(element, timestamp, window, ctx)
         if result.is_fire:
             self.clear(window, ctx)
@@ -413,7 +590,7 @@ class ProcessingTimeoutTrigger(Trigger):
         return result
 
     def clear(self, window: Any, ctx: TriggerContext) -> None:
-        """Without timer and state, as inside."""
+        """Delete the timer and the state, also of the nested trigger."""
         self._forget(ctx)
         self.nested.clear(window, ctx)
 

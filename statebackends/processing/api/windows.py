@@ -1,4 +1,4 @@
-"""Windows and what assigns them, in milliseconds. Sizes are milliseconds or timedeltas.
+"""Windows and window assigners; all times are in milliseconds, sizes also timedeltas.
 
 Flink: ``org.apache.flink.streaming.api.windowing.windows`` and ``.assigners``.
 """
@@ -25,47 +25,77 @@ _TWO_LONGS = struct.Struct(">qq")
 
 
 class TimeWindow(NamedTuple):
-    """``TimeWindow``: from ``start`` until before ``end``."""
+    """Window from ``start`` (inclusive) to ``end`` (exclusive), in milliseconds since 1970.
+
+    Flink: ``TimeWindow``.
+    """
 
     start: int
     end: int
 
     def max_timestamp(self) -> int:
-        """The last millisecond that is in it."""
+        """Return the last millisecond of the window, ``end - 1``."""
         return self.end - 1
 
     def intersects(self, other: TimeWindow) -> bool:
-        """Whether the windows overlap or touch."""
+        """Return whether two windows overlap or touch.
+
+        Args:
+            other: The other window.
+
+        Returns:
+            True also if one begins where the other ends.
+
+        """
         return self.start <= other.end and self.end >= other.start
 
     def cover(self, other: TimeWindow) -> TimeWindow:
-        """The least window over both."""
+        """Return the smallest window that contains two windows.
+
+        Args:
+            other: The other window.
+
+        Returns:
+            The window from the earlier start to the later end.
+
+        """
         return TimeWindow(min(self.start, other.start), max(self.end, other.end))
 
     def to_bytes(self) -> bytes:
-        """As ``TimeWindow.Serializer`` writes it."""
+        """Return the 16 bytes of ``TimeWindow.Serializer``: start and end as big-endian longs."""
         return _TWO_LONGS.pack(self.start, self.end)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> TimeWindow:
-        """The mirror of :meth:`to_bytes`."""
+        """Return the window that :meth:`to_bytes` wrote.
+
+        Args:
+            data: 16 bytes.
+
+        Returns:
+            The window.
+
+        """
         return cls(*_TWO_LONGS.unpack(data))
 
 
 class GlobalWindow(NamedTuple):
-    """``GlobalWindow``: the one window of everything."""
+    """The single window of :class:`GlobalWindows`, which contains all elements of a key.
+
+    Flink: ``GlobalWindow``.
+    """
 
     def max_timestamp(self) -> int:
-        """The end of time."""
+        """Return the largest timestamp, 2^63 - 1."""
         return MAX_WATERMARK
 
     def to_bytes(self) -> bytes:
-        """As ``GlobalWindow.Serializer`` writes it."""
+        """Return the zero byte that ``GlobalWindow.Serializer`` writes."""
         return b"\0"
 
     @classmethod
     def from_bytes(cls, _: bytes) -> GlobalWindow:
-        """The mirror of :meth:`to_bytes`."""
+        """Return the window; the bytes contain nothing."""
         return cls()
 
 
@@ -73,26 +103,41 @@ Window = TimeWindow | GlobalWindow
 
 
 class WindowAssigner(ABC):
-    """``WindowAssigner``: the windows of an element."""
+    """Base class of window assigners, which choose the windows of each element.
+
+    Flink: ``WindowAssigner``.
+    """
 
     #: Whether windows are in event time.
     is_event_time = True
-    #: Whether windows that meet become one.
+    #: Whether windows that overlap or touch are merged.
     merges = False
-    #: The serializer of its windows, in the notation of types.
+    #: The type of its windows in Flink's notation.
     window_type = "TIME_WINDOW"
 
     @abstractmethod
     def assign_windows(self, element: Any, timestamp: int, processing_time: int) -> list[Any]:
-        """The windows of an element."""
+        """Return the windows that an element belongs to.
+
+        Args:
+            element: The element.
+            timestamp: Its timestamp in milliseconds; -2^63 without ``assign_timestamps``.
+            processing_time: The wall-clock time in milliseconds since 1970.
+
+        Returns:
+            The windows.
+
+        """
 
     def default_trigger(self) -> Trigger:
-        """The trigger where the user gives none."""
+        """Return the trigger of windows for which the user sets none."""
         return EventTimeTrigger() if self.is_event_time else ProcessingTimeTrigger()
 
 
 def window_start(timestamp: int, offset: int, size: int) -> int:
-    """``TimeWindow.getWindowStartWithOffset``.
+    """Return the start of the window of a timestamp, all in milliseconds.
+
+    Flink: ``TimeWindow.getWindowStartWithOffset``.
 
     >>> window_start(-1, 0, 10), window_start(25, 3, 10)
     (-10, 23)
@@ -110,7 +155,7 @@ def _with_timestamp(timestamp: int) -> int:
 
 
 def _in_time(windows: list[TimeWindow]) -> list[TimeWindow]:
-    """The windows of an element, the last first, if their bounds are longs; Flink's would wrap around."""
+    """Return the windows, the last first; raise ValueRangeError if a bound exceeds a long, where Flink overflows."""
     if windows and (windows[0].end > MAX_WATERMARK or windows[-1].start < MIN_WATERMARK):
         raise ValueRangeError(
             "a record's window ends beyond all times that there are",
@@ -123,7 +168,7 @@ def _in_time(windows: list[TimeWindow]) -> list[TimeWindow]:
 
 @dataclass(frozen=True)
 class _TimeWindows(WindowAssigner):
-    """Windows of one size that begin at multiples of ``slide``."""
+    """Windows of one size that start at multiples of ``slide``."""
 
     size: int
     slide: int
@@ -147,67 +192,137 @@ def _check(size: int, slide: int, offset: int) -> None:
 
 
 class TumblingEventTimeWindows(_TimeWindows):
-    """``TumblingEventTimeWindows``."""
+    """Window assigner of adjacent windows of one size, in event time.
+
+    Flink: ``TumblingEventTimeWindows``.
+
+    Example::
+
+        keyed.window(TumblingEventTimeWindows.of(timedelta(minutes=1)))
+    """
 
     @classmethod
     def of(cls, size: Duration, offset: Duration = 0) -> TumblingEventTimeWindows:
-        """Windows side by side."""
+        """Return an assigner of windows of one size.
+
+        Args:
+            size: The size of a window: milliseconds, or a timedelta of whole milliseconds.
+            offset: The start of a window relative to 1970-01-01T00:00 UTC, smaller than the size.
+
+        Returns:
+            The assigner.
+
+        Raises:
+            OptionError: If a duration is not one of whole milliseconds, or the size or offset is out of range.
+
+        """
         _check(millis(size), millis(size), millis(offset))
         return cls(millis(size), millis(size), millis(offset))
 
     def assign_windows(self, element: Any, timestamp: int, processing_time: int) -> list[TimeWindow]:
-        """One."""
+        """Return the window of the element's timestamp; raise OptionError if it has none."""
         return self._at(_with_timestamp(timestamp))
 
 
 class TumblingProcessingTimeWindows(_TimeWindows):
-    """``TumblingProcessingTimeWindows``."""
+    """Window assigner of adjacent windows of one size, in processing time.
+
+    Flink: ``TumblingProcessingTimeWindows``.
+    """
 
     is_event_time = False
 
     @classmethod
     def of(cls, size: Duration, offset: Duration = 0) -> TumblingProcessingTimeWindows:
-        """Windows side by side."""
+        """Return an assigner of windows of one size.
+
+        Args:
+            size: The size of a window: milliseconds, or a timedelta of whole milliseconds.
+            offset: The start of a window relative to 1970-01-01T00:00 UTC, smaller than the size.
+
+        Returns:
+            The assigner.
+
+        Raises:
+            OptionError: If a duration is not one of whole milliseconds, or the size or offset is out of range.
+
+        """
         _check(millis(size), millis(size), millis(offset))
         return cls(millis(size), millis(size), millis(offset))
 
     def assign_windows(self, element: Any, timestamp: int, processing_time: int) -> list[TimeWindow]:
-        """One."""
+        """Return the window of the wall-clock time."""
         return self._at(processing_time)
 
 
 class SlidingEventTimeWindows(_TimeWindows):
-    """``SlidingEventTimeWindows``."""
+    """Window assigner of overlapping windows of one size, in event time.
+
+    Flink: ``SlidingEventTimeWindows``.
+
+    Example::
+
+        keyed.window(SlidingEventTimeWindows.of(timedelta(minutes=10), timedelta(minutes=1)))
+    """
 
     @classmethod
     def of(cls, size: Duration, slide: Duration, offset: Duration = 0) -> SlidingEventTimeWindows:
-        """Windows that begin every ``slide``."""
+        """Return an assigner of windows of one size that start every ``slide``.
+
+        Args:
+            size: The size of a window: milliseconds, or a timedelta of whole milliseconds.
+            slide: The time from the start of one window to the next.
+            offset: The start of a window relative to 1970-01-01T00:00 UTC, smaller than the slide.
+
+        Returns:
+            The assigner.
+
+        Raises:
+            OptionError: If a duration is not one of whole milliseconds, or is out of range.
+
+        """
         _check(millis(size), millis(slide), millis(offset))
         return cls(millis(size), millis(slide), millis(offset))
 
     def assign_windows(self, element: Any, timestamp: int, processing_time: int) -> list[TimeWindow]:
-        """All that the timestamp is in."""
+        """Return all windows that contain the element's timestamp; raise OptionError if it has none."""
         return self._at(_with_timestamp(timestamp))
 
 
 class SlidingProcessingTimeWindows(_TimeWindows):
-    """``SlidingProcessingTimeWindows``."""
+    """Window assigner of overlapping windows of one size, in processing time.
+
+    Flink: ``SlidingProcessingTimeWindows``.
+    """
 
     is_event_time = False
 
     @classmethod
     def of(cls, size: Duration, slide: Duration, offset: Duration = 0) -> SlidingProcessingTimeWindows:
-        """Windows that begin every ``slide``."""
+        """Return an assigner of windows of one size that start every ``slide``.
+
+        Args:
+            size: The size of a window: milliseconds, or a timedelta of whole milliseconds.
+            slide: The time from the start of one window to the next.
+            offset: The start of a window relative to 1970-01-01T00:00 UTC, smaller than the slide.
+
+        Returns:
+            The assigner.
+
+        Raises:
+            OptionError: If a duration is not one of whole milliseconds, or is out of range.
+
+        """
         _check(millis(size), millis(slide), millis(offset))
         return cls(millis(size), millis(slide), millis(offset))
 
     def assign_windows(self, element: Any, timestamp: int, processing_time: int) -> list[TimeWindow]:
-        """All that the time is in."""
+        """Return all windows that contain the wall-clock time."""
         return self._at(processing_time)
 
 
 def _positive(gap: int) -> int:
-    """The gap of a session; OptionError for one that is none."""
+    """Return the gap of a session window; raise OptionError unless it is above 0."""
     if gap <= 0:
         raise OptionError("the gap of a session must be above 0", found=gap)
     return gap
@@ -215,7 +330,7 @@ def _positive(gap: int) -> int:
 
 @dataclass(frozen=True)
 class _SessionWindows(WindowAssigner):
-    """Windows of elements with no gap between them; ``gap`` is milliseconds, or tells them of an element."""
+    """Windows of elements without a gap between them; ``gap`` is in milliseconds, or a function of an element."""
 
     gap: int | Callable[[Any], Duration]
     merges = True
@@ -226,58 +341,113 @@ class _SessionWindows(WindowAssigner):
 
 
 class EventTimeSessionWindows(_SessionWindows):
-    """``EventTimeSessionWindows`` and ``DynamicEventTimeSessionWindows``."""
+    """Window assigner of sessions, which end when no element arrives for a gap, in event time.
+
+    Flink: ``EventTimeSessionWindows`` and ``DynamicEventTimeSessionWindows``.
+
+    Example::
+
+        keyed.window(EventTimeSessionWindows.with_gap(timedelta(minutes=30)))
+    """
 
     @classmethod
     def with_gap(cls, gap: Duration) -> EventTimeSessionWindows:
-        """A gap for all."""
+        """Return an assigner with one gap for all elements.
+
+        Args:
+            gap: Milliseconds, or a timedelta of whole milliseconds; above 0.
+
+        Returns:
+            The assigner.
+
+        Raises:
+            OptionError: If ``gap`` is not such a duration.
+
+        """
         return cls(_positive(millis(gap)))
 
     @classmethod
     def with_dynamic_gap(cls, gap: Callable[[Any], Duration]) -> EventTimeSessionWindows:
-        """A gap for every element."""
+        """Return an assigner with a gap for each element.
+
+        Args:
+            gap: A function of an element that returns milliseconds or a timedelta, above 0.
+
+        Returns:
+            The assigner.
+
+        """
         return cls(gap)
 
     def assign_windows(self, element: Any, timestamp: int, processing_time: int) -> list[TimeWindow]:
-        """One, which may merge with others."""
+        """Return the window from the element's timestamp to the end of its gap, which may be merged with others."""
         return self._at(element, _with_timestamp(timestamp))
 
 
 class ProcessingTimeSessionWindows(_SessionWindows):
-    """``ProcessingTimeSessionWindows`` and ``DynamicProcessingTimeSessionWindows``."""
+    """Window assigner of sessions, which end when no element arrives for a gap, in processing time.
+
+    Flink: ``ProcessingTimeSessionWindows`` and ``DynamicProcessingTimeSessionWindows``.
+    """
 
     is_event_time = False
 
     @classmethod
     def with_gap(cls, gap: Duration) -> ProcessingTimeSessionWindows:
-        """A gap for all."""
+        """Return an assigner with one gap for all elements.
+
+        Args:
+            gap: Milliseconds, or a timedelta of whole milliseconds; above 0.
+
+        Returns:
+            The assigner.
+
+        Raises:
+            OptionError: If ``gap`` is not such a duration.
+
+        """
         return cls(_positive(millis(gap)))
 
     @classmethod
     def with_dynamic_gap(cls, gap: Callable[[Any], Duration]) -> ProcessingTimeSessionWindows:
-        """A gap for every element."""
+        """Return an assigner with a gap for each element.
+
+        Args:
+            gap: A function of an element that returns milliseconds or a timedelta, above 0.
+
+        Returns:
+            The assigner.
+
+        """
         return cls(gap)
 
     def assign_windows(self, element: Any, timestamp: int, processing_time: int) -> list[TimeWindow]:
-        """One, which may merge with others."""
+        """Return the window from now to the end of the element's gap, which may be merged with others."""
         return self._at(element, processing_time)
 
 
 class GlobalWindows(WindowAssigner):
-    """``GlobalWindows``: one window, which never fires by itself."""
+    """Window assigner of one window per key, which fires only if a trigger is set.
+
+    Flink: ``GlobalWindows``.
+
+    Example::
+
+        keyed.window(GlobalWindows.create()).trigger(CountTrigger.of(100))
+    """
 
     is_event_time = False
     window_type = "GLOBAL_WINDOW"
 
     @classmethod
     def create(cls) -> GlobalWindows:
-        """The assigner."""
+        """Return the assigner."""
         return cls()
 
     def assign_windows(self, element: Any, timestamp: int, processing_time: int) -> list[GlobalWindow]:
-        """The one."""
+        """Return the global window."""
         return [GlobalWindow()]
 
     def default_trigger(self) -> Trigger:
-        """None that fires."""
+        """Return the trigger that never fires."""
         return NeverTrigger()
