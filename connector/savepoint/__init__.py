@@ -1,1 +1,1 @@
-"""The class Savepoint: look into a snapshot, compare, change, check."""
+"""The class Savepoint: read, compare, change and check a snapshot."""

@@ -1,4 +1,4 @@
-"""A snapshot as one object: its tables, and (FLIP-43) what becomes of it.
+"""The class Savepoint: the tables of a snapshot, and the operations that derive a new savepoint from it (FLIP-43).
 
 ::
 
@@ -58,15 +58,23 @@ NO_OPTIONS: Mapping[str, str] = MappingProxyType({})
 
 
 class Savepoint:
-    """A savepoint or checkpoint; immutable: every change gives another one, and :meth:`write` writes it.
+    """A savepoint or checkpoint; immutable: every change returns a new Savepoint, which :meth:`write` writes.
 
-    Operators are named by uid, by uid hash (32 hex digits), or by an OperatorIdentifier.
+    An operator is named by its uid, its uid hash (32 hex digits), or an :class:`OperatorIdentifier`. Methods that read
+    or change an operator raise OperatorNotFoundError if the snapshot does not contain it. Changes are only planned, and
+    no file is written before :meth:`write`. Flink: ``SavepointReader``, ``SavepointWriter``.
+
+    Example::
+
+        sp = Savepoint.load(spark, "/savepoints/savepoint-2f1a3c")
+        sp.keyed_state("accounts").where("total > 100").show()
+        sp.remove_operator("audit").write("/savepoints/new")
     """
 
     def __init__(
         self, spark: SparkSession, plan: SavepointPlan, path: str | None = None, options: Mapping[str, str] = NO_OPTIONS
     ) -> None:
-        """Not for users, who have :meth:`load` and :meth:`create`. Without a path it is not written yet."""
+        """Internal: use :meth:`load` or :meth:`create`. Without a path, the savepoint is not written yet."""
         if not isinstance(plan, SavepointPlan):
             raise OptionError(
                 "a Savepoint is not made from a path like this",
@@ -80,11 +88,27 @@ class Savepoint:
 
     @classmethod
     def load(cls, spark: SparkSession, path: str | PathLike[str], **options: Any) -> Savepoint:
-        """The snapshot at a path; the options are those of the data source, and hold for all of its tables.
+        """Open the snapshot at a path and read its ``_metadata``.
 
-        A relative path begins where Spark's own do, in the working directory of the driver's JVM; on Connect in that
-        of this process. Raises SnapshotNotFoundError, which names the snapshots below the path where it is not one
-        itself.
+        A relative path is relative to the working directory of the driver's JVM, as in Spark; on Connect, to that of
+        this process.
+
+        Args:
+            spark: The session, classic or Connect.
+            path: The folder of a savepoint or of a retained checkpoint, or its ``_metadata`` file.
+            **options: Options of the data source, which apply to all tables of the snapshot.
+
+        Returns:
+            The snapshot.
+
+        Raises:
+            SnapshotNotFoundError: If there is no snapshot at the path; the error names those in folders below.
+            CorruptStateError: If ``_metadata`` is damaged.
+
+        Example::
+
+            sp = Savepoint.load(spark, "s3://bucket/sp", storage_options={"region": "eu-west-1"})
+
         """
         path, texts = located(spark, path), to_options(options)
         snapshot = Snapshot.open(reached(path, texts), allow_outside=texts.get("allowOutside") == "true")
@@ -98,24 +122,29 @@ class Savepoint:
         dry_run: bool = False,
         **options: Any,
     ) -> list[Leftover]:
-        """Remove what writers that died have left in a savepoint's folder, and files that overwrites replaced.
+        """Delete leftovers of failed writes in a savepoint's folder, and files that overwrites replaced.
 
-        Nothing that ``_metadata`` names is touched, nothing that this package has not named, nothing younger than
-        ``older_than``, which must be longer than any write takes, and nothing replaced whose ``retention`` is not over.
-        Parts of uploads to object stores that were never completed are not listed by any client here: a lifecycle rule
-        of the bucket removes those (``AbortIncompleteMultipartUpload``).
+        Deletes only files that this package has named, that ``_metadata`` does not refer to, that are older than
+        ``older_than`` (which must be longer than any write takes), and, if replaced, whose ``retention`` is over. Parts
+        of incomplete uploads to object stores are not listed by the clients used here: a lifecycle rule of the bucket
+        removes those (``AbortIncompleteMultipartUpload``).
 
         Args:
-            path: The savepoint's folder, absolute or relative to this process.
-            older_than: The age from which on something is left over.
-            dry_run: Whether nothing is removed.
-            options: ``storageOptions``, as for :meth:`load`.
+            path: The savepoint's folder, absolute or relative to the working directory of this process.
+            older_than: The smallest age of files that are deleted.
+            dry_run: Only list the files, and delete nothing.
+            **options: ``storageOptions``, as for :meth:`load`.
 
         Returns:
-            What was removed, or would be: path, kind, size and time of each.
+            Path, kind, size in bytes and time of each file that was deleted, or would be.
 
-        Example:
-            ``Savepoint.vacuum("s3://bucket/sp", timedelta(hours=6), dry_run=True)``
+        Raises:
+            OptionError: If ``older_than`` is negative, or an option is invalid.
+            SnapshotNotFoundError: If there is no folder at the path.
+
+        Example::
+
+            Savepoint.vacuum("s3://bucket/sp", timedelta(hours=6), dry_run=True)
 
         """
         from pyspark_savepoint.formats.snapshot.vacuum import vacuum
@@ -124,10 +153,25 @@ class Savepoint:
 
     @classmethod
     def create(cls, spark: SparkSession, *, max_parallelism: int = DEFAULT_MAX_PARALLELISM) -> Savepoint:
-        """A savepoint without operators; ``max_parallelism`` is that of those that will be added.
+        """Return a new savepoint without operators, which is not written yet.
 
-        :meth:`write` gives it metadata of version 4, which records no uids, but their hashes; with
-        ``flink_version="2.0"`` or later also the uids.
+        :meth:`write` gives it metadata of version 4, which records the hashes of uids, but not the uids;
+        ``flink_version="2.0"`` or later records both.
+
+        Args:
+            spark: The session, classic or Connect.
+            max_parallelism: The number of key groups of the operators that will be added, 1 to 32768.
+
+        Returns:
+            The savepoint.
+
+        Raises:
+            OptionError: If ``max_parallelism`` is out of range.
+
+        Example::
+
+            Savepoint.create(spark, max_parallelism=128).with_operator("totals", df, key="id").write("/savepoints/new")
+
         """
         check_parallelism(max_parallelism, 1)
         return cls(spark, SavepointPlan(max_parallelism=max_parallelism))
@@ -135,7 +179,22 @@ class Savepoint:
     # -- tables ----------------------------------------------------------------------------------------------
 
     def table(self, **options: Any) -> DataFrame:
-        """Any table of the snapshot, by the options of the data source."""
+        """Return any table of the snapshot, chosen by the options of the data source.
+
+        Args:
+            **options: Options of a read, such as ``uid``, ``table``, ``state``, ``keys``, in snake case or camel case.
+
+        Returns:
+            The table.
+
+        Raises:
+            OptionError: If the savepoint is not written yet, or an option is invalid.
+
+        Example::
+
+            sp.table(uid="accounts", table="timers", parallelism=8)
+
+        """
         return (
             self.spark.read.format("savepoint")
             .options(**inheriting(self.options, to_options(options)))
@@ -143,43 +202,129 @@ class Savepoint:
         )
 
     def states(self) -> DataFrame:
-        """One row per state: where it is, what it is, and the options that read it."""
+        """Return table ``states``: one row per state with its operator, types and the options that read it."""
         return self.table(table="states")
 
     def operators(self) -> DataFrame:
-        """One row per operator: name, uid, hash, parallelism, max parallelism, bytes."""
+        """Return table ``metadata``: one row per operator with name, uid, hash, parallelism and bytes."""
         return self.table(table="metadata")
 
     def metadata(self) -> DataFrame:
-        """The same as :meth:`operators`, by the name of the table (FLIP-512)."""
+        """Return the same table as :meth:`operators`, under the name that FLIP-512 gives it."""
         return self.table(table="metadata")
 
     def keyed_state(self, uid: OperatorRef, **options: Any) -> DataFrame:
-        """Every key once, with a column for each state."""
+        """Return the keyed state of an operator: one row per key, one column per state.
+
+        Args:
+            uid: The operator.
+            **options: Options of a read, such as ``state``, ``keys``, ``flatten``, ``parallelism``.
+
+        Returns:
+            Column ``key``, and a column for each state, NULL if the key has no such state.
+
+        Raises:
+            OperatorNotFoundError: If the snapshot has no such operator.
+            StateNotFoundError: If the operator has no keyed state, or not the one named by ``state``.
+
+        Example::
+
+            sp.keyed_state("accounts", keys=[1042, 1043])
+
+        """
         return self.table(**self._named(uid), table="keyed_state", **options)
 
     def window_state(self, uid: OperatorRef, **options: Any) -> DataFrame:
-        """Every key and window once, with a column for each state."""
+        """Return the window state of an operator: one row per key and window, one column per state.
+
+        Args:
+            uid: The operator.
+            **options: Options of a read, such as ``state``, ``keys``, ``parallelism``.
+
+        Returns:
+            Columns ``key`` and ``window``, and a column for each state.
+
+        Raises:
+            OperatorNotFoundError: If the snapshot has no such operator.
+            StateNotFoundError: If the operator has no window state.
+
+        """
         return self.table(**self._named(uid), table="window_state", **options)
 
     def timers(self, uid: OperatorRef, **options: Any) -> DataFrame:
-        """Every timer."""
+        """Return the timers of an operator: one row per timer.
+
+        Args:
+            uid: The operator.
+            **options: Options of a read, such as ``keys``, ``parallelism``.
+
+        Returns:
+            Columns ``key``, ``namespace`` (if the timers have one), ``timestamp`` in milliseconds as a long, ``domain``
+            (``event`` or ``processing``) and ``service``.
+
+        Raises:
+            OperatorNotFoundError: If the snapshot has no such operator.
+            StateNotFoundError: If the operator has no timers.
+
+        """
         return self.table(**self._named(uid), table="timers", **options)
 
     def list_state(self, uid: OperatorRef, name: str, **options: Any) -> DataFrame:
-        """The elements of a list state of the operator (split over its subtasks)."""
+        """Return the elements of a list state of an operator, which a job splits over its subtasks.
+
+        Args:
+            uid: The operator.
+            name: The name of the state.
+            **options: Options of a read.
+
+        Returns:
+            Column ``value``, one row per element.
+
+        Raises:
+            OperatorNotFoundError: If the snapshot has no such operator.
+            StateNotFoundError: If the operator has no such state.
+
+        """
         return self.table(**self._named(uid), table="operator_state", state=name, **options)
 
     def union_state(self, uid: OperatorRef, name: str, **options: Any) -> DataFrame:
-        """The elements of a union list state of the operator."""
+        """Return the elements of a union list state of an operator, which a job gives to every subtask.
+
+        Args:
+            uid: The operator.
+            name: The name of the state.
+            **options: Options of a read.
+
+        Returns:
+            Column ``value``, one row per element.
+
+        Raises:
+            OperatorNotFoundError: If the snapshot has no such operator.
+            StateNotFoundError: If the operator has no such state.
+
+        """
         return self.table(**self._named(uid), table="operator_state", state=name, **options)
 
     def broadcast_state(self, uid: OperatorRef, name: str, **options: Any) -> DataFrame:
-        """The entries of a broadcast state: key and value."""
+        """Return the entries of a broadcast state of an operator.
+
+        Args:
+            uid: The operator.
+            name: The name of the state.
+            **options: Options of a read.
+
+        Returns:
+            Columns ``key`` and ``value``, one row per entry.
+
+        Raises:
+            OperatorNotFoundError: If the snapshot has no such operator.
+            StateNotFoundError: If the operator has no such state.
+
+        """
         return self.table(**self._named(uid), table="operator_state", state=name, **options)
 
     def _named(self, uid: OperatorRef | None) -> dict[str, str]:
-        """The options that name an operator, where there is one; OperatorNotFoundError names the nearest."""
+        """Return the options that select an operator, if one is given; raise OperatorNotFoundError if it is unknown."""
         return {} if uid is None else {"uidHash": self.plan.operator(uid).identifier.operator_id.hex}
 
     # -- functions -------------------------------------------------------------------------------------------
@@ -187,10 +332,27 @@ class Savepoint:
     def read_keyed_state(
         self, uid: OperatorRef, function: KeyedStateReaderFunction, schema: str | StructType, **options: Any
     ) -> DataFrame:
-        """What a reader function yields of every key, with all of its states and timers.
+        """Return the rows that a reader function yields for each key from all of its states and timers.
 
-        ``schema`` is that of the rows, such as ``key int, timers array<bigint>``; ``options`` are those of a read
-        (``keys``, ``key_groups``, ``parallelism`` ...). Types of states come from the snapshot.
+        Types of states come from the snapshot. Flink: ``SavepointReader#readKeyedState``.
+
+        Args:
+            uid: The operator.
+            function: The reader function, pickled to the tasks.
+            schema: The schema of the rows, such as ``key int, timers array<bigint>``.
+            **options: Options of a read, such as ``keys``, ``key_groups``, ``parallelism``.
+
+        Returns:
+            The rows; running the query calls the function.
+
+        Raises:
+            OperatorNotFoundError: If the snapshot has no such operator.
+            UserFunctionError: If the function cannot be pickled, or raises.
+
+        Example::
+
+            sp.read_keyed_state("accounts", Totals(), "key long, total long")
+
         """
         from pyspark_savepoint.functions.reader_functions import read_keyed_state
 
@@ -206,10 +368,30 @@ class Savepoint:
         reduce: Callable[[Any, Any], Any] | None = None,
         **options: Any,
     ) -> DataFrame:
-        """What a reader function yields of every key and window: its contents, states and timers.
+        """Return the rows that a reader function yields for each key and window from its contents, states and timers.
 
-        With the job's ``aggregate`` the contents are its result, without it the accumulator. Windows with an evictor
-        keep their elements: with the job's ``aggregate`` or ``reduce`` the contents are what it makes of those.
+        Flink: ``SavepointReader#window``.
+
+        Args:
+            uid: The operator.
+            function: The reader function, pickled to the tasks.
+            schema: The schema of the rows.
+            aggregate: The job's aggregate function: with it, the contents are its result, else the accumulator.
+            reduce: The job's reduce function. Windows with an evictor store all elements: with ``aggregate`` or
+                ``reduce`` the contents are its result for these elements.
+            **options: Options of a read, such as ``keys``, ``key_groups``, ``parallelism``.
+
+        Returns:
+            The rows; running the query calls the function.
+
+        Raises:
+            OperatorNotFoundError: If the snapshot has no such operator.
+            UserFunctionError: If a function cannot be pickled, or raises.
+
+        Example::
+
+            sp.read_window("orders-per-minute", Counts(), "key long, start long, n int")
+
         """
         from pyspark_savepoint.functions.reader_functions import read_window
 
@@ -226,14 +408,33 @@ class Savepoint:
             )
         return self.path
 
-    # -- what is in here, how big, how skewed ------------------------------------------------------------------
+    # -- sizes, skew, checks -----------------------------------------------------------------------------------
 
     def sizes(self, uid: OperatorRef | None = None, **options: Any) -> DataFrame:
-        """Entries and bytes of every state in every key group, of one operator or of all; nothing is decoded."""
+        """Return the entries and bytes of every state in every key group; no value is decoded.
+
+        Args:
+            uid: The operator; None for all operators.
+            **options: Options of a read.
+
+        Returns:
+            One row per state and key group: kind, subtask, entries, bytes, largest entry.
+
+        """
         return self.table(table="sizes", **self._named(uid), **options)
 
     def heaviest_keys(self, uid: OperatorRef | None = None, n: int = 20, **options: Any) -> DataFrame:
-        """The ``n`` keys (and windows) of every state that take the most bytes, heaviest first."""
+        """Return the keys (and windows) of every state that take the most bytes, largest first.
+
+        Args:
+            uid: The operator; None for all operators.
+            n: The number of keys per state.
+            **options: Options of a read.
+
+        Returns:
+            One row per state and key: the key as JSON that option ``keys`` takes, entries, bytes, rank.
+
+        """
         from pyspark.sql import Window
         from pyspark.sql import functions as F  # noqa: N812
 
@@ -243,10 +444,22 @@ class Savepoint:
         return ranked.where(F.col("rank") <= n).orderBy("operator_uid", "operator_uid_hash", "table", "state", "rank")
 
     def verify(self, uid: OperatorRef | None = None, **options: Any) -> DataFrame:
-        """Walk every byte of every state, of one operator or of all: one row per state and subtask, errors first.
+        """Read every byte of every state and report errors: one row per state and subtask, errors first.
 
-        ``status`` is ``ok``, ``warning`` or ``error``; ``note`` says what was found, and what nobody but the user's
-        code can check. Errors are rows, not exceptions.
+        Errors of the snapshot are rows, not exceptions.
+
+        Args:
+            uid: The operator; None for all operators.
+            **options: Options of a read.
+
+        Returns:
+            ``status`` (``ok``, ``warning`` or ``error``), entries, bytes, and ``note``: the finding, or the parts that
+            only the user's code can check.
+
+        Example::
+
+            sp.verify().where("status <> 'ok'").show(truncate=False)
+
         """
         from pyspark.sql import functions as F  # noqa: N812
 
@@ -255,7 +468,16 @@ class Savepoint:
         return found.orderBy(worst, "operator_uid", "operator_uid_hash", "table", "state", "subtask", "first_key_group")
 
     def ttl_ages(self, uid: OperatorRef | None = None, **options: Any) -> DataFrame:
-        """How many units of states with a time to live were last accessed how long before the snapshot."""
+        """Return a histogram of the times since last access, before the snapshot, of states with a time to live.
+
+        Args:
+            uid: The operator; None for all operators.
+            **options: Options of a read.
+
+        Returns:
+            One row per state and range of ages (``from_seconds``, ``to_seconds``): units, oldest, newest.
+
+        """
         from pyspark.sql import functions as F  # noqa: N812
 
         found = self.table(table="ttl_ages", **self._named(uid), **options)
@@ -266,34 +488,68 @@ class Savepoint:
         columns = [*NAMES, "from_seconds", "to_seconds", "units", "oldest", "newest", "snapshot_time", "note"]
         return grouped.select(*columns).orderBy(*order)
 
-    # -- as a database -----------------------------------------------------------------------------------------
+    # -- tables in the catalog ---------------------------------------------------------------------------------
 
     def create_tables(self, prefix: str | None = None) -> list[str]:
-        """A namespace for every operator and a view for each of its tables: their names, as SQL has them.
+        """Create a namespace for each operator and a view for each of its tables in Spark's catalog.
 
-        ``SELECT * FROM accounts.keyed_state``, ``currency_converter.rates``, ``savepoint.sizes``; ``prefix`` stands
-        before the names of operators, and in place of ``savepoint``. What was made of this snapshot before is made
-        anew; StateExistsError where a namespace is somebody else's.
+        The views are ``accounts.keyed_state``, ``currency_converter.rates``, ``savepoint.sizes`` and so on. Namespaces
+        that were created from the same snapshot are replaced.
+
+        Args:
+            prefix: Letters, digits and ``_`` that precede the names of operators, and replace ``savepoint``.
+
+        Returns:
+            The names of the views, as SQL takes them.
+
+        Raises:
+            OptionError: If the savepoint is not written yet, or the prefix has other characters.
+            StateExistsError: If a namespace exists that was not created from this snapshot.
+
+        Example::
+
+            sp.create_tables()
+            spark.sql("SELECT * FROM accounts.keyed_state")
+
         """
         return create_tables(self.spark, self.table(table="states"), self._read_path(), self.options, prefix)
 
     def drop_tables(self) -> list[str]:
-        """Drop all that :meth:`create_tables` made of this snapshot: the namespaces that are gone."""
+        """Drop the views and namespaces that :meth:`create_tables` created from this snapshot.
+
+        Returns:
+            The names of the namespaces that were dropped; one that contains other tables remains.
+
+        """
         return drop_tables(self.spark, self._read_path())
 
-    # -- what has changed --------------------------------------------------------------------------------------
+    # -- differences -------------------------------------------------------------------------------------------
 
     def diff(self, newer: Savepoint | str | PathLike[str], uid: str | None = None, **chosen: Any) -> DataFrame:
-        """What has changed from this snapshot to another: in numbers, or of one operator row by row.
+        """Return the differences between this snapshot and a newer one: counts of all operators, or the rows of one.
 
-        ``newer`` is a Savepoint, or the path of one, which is loaded with the options of this one.
-        ``chosen``: ``table`` and ``state``, as :func:`pyspark_savepoint.diff` takes them.
+        Args:
+            newer: A Savepoint, or the path of one, which is loaded with the options of this one.
+            uid: The operator to compare row by row; None to count the differences of all operators.
+            **chosen: ``table`` and ``state``, as in :func:`pyspark_savepoint.diff`.
+
+        Returns:
+            The differences, as in :func:`pyspark_savepoint.diff`.
+
+        Raises:
+            OperatorNotFoundError: If neither snapshot has the operator.
+            StateNotFoundError: If neither operator has the state.
+
+        Example::
+
+            sp.diff("/savepoints/fixed", "accounts").show()
+
         """
         from pyspark_savepoint.savepoint.differences import diff
 
         return diff(self, newer, uid, **chosen)
 
-    # -- how it looks ------------------------------------------------------------------------------------------
+    # -- display -----------------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
         return text_tree(self.plan, self.path)
@@ -312,13 +568,30 @@ class Savepoint:
         name: str | None = None,
         **options: Any,
     ) -> Savepoint:
-        """With one operator more.
+        """Add an operator.
 
-        ``source``: a DataFrame of its keyed state, a row for each key and a column for each state; what user functions
-        make of records (OperatorTransformation); another savepoint, whose operator of this uid is taken over as it is;
-        or none, for an operator that is given state by other calls.
-        ``key`` is the column of the key, or several; ``name`` the operator's name, which Flink 2 records; ``options``
-        are those of a write (``states``, ``types``, ``ttl`` ...). StateExistsError where the operator is there.
+        Flink: ``SavepointWriter#withOperator``.
+
+        Args:
+            uid: The new operator.
+            source: Its state: a DataFrame with one row per key and one column per state; the end of an
+                :class:`OperatorTransformation`; another Savepoint, whose operator of this uid is copied as it is; or
+                None for an operator whose state other calls add.
+            key: The column of the key, or several of a composite key; ``key`` by default.
+            name: The operator's name, which metadata of Flink 2 records.
+            **options: Options of a write, such as ``states``, ``types``, ``ttl``.
+
+        Returns:
+            The savepoint with the operator, not written yet.
+
+        Raises:
+            StateExistsError: If the savepoint has such an operator.
+            OptionError: If ``source`` is of another type, or an option is invalid.
+
+        Example::
+
+            sp.with_operator("totals", df, key="account_id", types={"total": "LONG"})
+
         """
         from pyspark.sql import DataFrame
 
@@ -344,34 +617,105 @@ class Savepoint:
         return self._planned(plan.with_changed(new, changed))
 
     def remove_operator(self, uid: OperatorRef) -> Savepoint:
-        """Without an operator and all its state."""
+        """Remove an operator and all its state.
+
+        Flink: ``SavepointWriter#removeOperator``.
+
+        Args:
+            uid: The operator.
+
+        Returns:
+            The savepoint without the operator, not written yet.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no such operator.
+
+        """
         return self._planned(self.plan.without(self.plan.operator(uid)))
 
     def change_operator_identifier(self, old: OperatorRef, new: OperatorRef) -> Savepoint:
-        """With an operator under another uid, or uid hash."""
+        """Change the uid, or uid hash, of an operator.
+
+        Flink: ``SavepointWriter#changeOperatorIdentifier``.
+
+        Args:
+            old: The operator.
+            new: Its new identifier.
+
+        Returns:
+            The savepoint with the renamed operator, not written yet.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no operator ``old``.
+            StateExistsError: If it has an operator ``new``.
+
+        """
         return self._planned(self.plan.with_identifier(self.plan.operator(old), identifier_of(new)))
 
     def copy_operator(self, uid: OperatorRef, new: OperatorRef) -> Savepoint:
-        """With an operator a second time, under another uid: to be split, by states or by keys.
+        """Copy an operator under another uid, for example to split it by states or by keys.
 
-        ``sp.copy_operator("a", "b").remove_state("a", "x").remove_state("b", "y")``
+        Args:
+            uid: The operator.
+            new: The identifier of the copy.
+
+        Returns:
+            The savepoint with both operators, not written yet.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no operator ``uid``.
+            StateExistsError: If it has an operator ``new``.
+
+        Example::
+
+            sp.copy_operator("a", "b").remove_state("a", "x").remove_state("b", "y")
+
         """
         copied = SavepointPlan().taken(self.plan, uid)
         return self._planned(self.plan.merged(copied.with_identifier(copied.operators[0], identifier_of(new))))
 
     def merge_operator(self, uid: OperatorRef, *, into: OperatorRef) -> Savepoint:
-        """Move an operator's keyed state and timers into another, byte for byte, and drop it.
+        """Move the keyed state and timers of an operator into another one, byte for byte, then drop it.
 
-        States go by name: those that both have are of the same type, or renamed before, and no key is in both.
-        OptionError where types, keys or max parallelism differ; UnsupportedStateError where operator state would be
-        lost. Writing raises DuplicateKeyError for an entry that both have.
+        States are matched by name: a state of both operators must have the same type (rename one otherwise), and a key
+        may have it in one of them only.
+
+        Args:
+            uid: The operator that is dropped.
+            into: The operator that gets its state.
+
+        Returns:
+            The savepoint without ``uid``, not written yet. Writing it raises DuplicateKeyError if both operators have
+            the same entry.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no such operators.
+            OptionError: If types, keys or max parallelism differ.
+            UnsupportedStateError: If operator state would be lost.
+
+        Example::
+
+            sp.merge_operator("b", into="a")
+
         """
         source, target = self.plan.operator(uid), self.plan.operator(into)
         changed = merged_operator(self.spark, source, target)
         return self._planned(self.plan.with_changed(target, changed).without(source))
 
     def merge(self, other: Savepoint) -> Savepoint:
-        """With all operators of another savepoint; StateExistsError where both have one."""
+        """Add all operators of another savepoint.
+
+        Args:
+            other: The other savepoint.
+
+        Returns:
+            The savepoint with the operators of both, not written yet.
+
+        Raises:
+            OptionError: If ``other`` is not a Savepoint.
+            StateExistsError: If both have the same operator.
+
+        """
         if not isinstance(other, Savepoint):
             raise OptionError(
                 "merge takes another Savepoint", found=type(other).__name__, remedy="Savepoint.load(spark, path)"
@@ -379,16 +723,48 @@ class Savepoint:
         return self._planned(self.plan.merged(other.plan))
 
     def relocate(self, old: str | PathLike[str], new: str | PathLike[str]) -> Savepoint:
-        """With another prefix in absolute paths of files: for snapshots whose shared files were moved."""
+        """Replace a prefix of the absolute paths of files, for snapshots whose shared files were moved.
+
+        Args:
+            old: The prefix in the snapshot.
+            new: The prefix of the files now.
+
+        Returns:
+            The savepoint with the new paths, not written yet.
+
+        Raises:
+            OptionError: If no path of the savepoint has the prefix.
+
+        Example::
+
+            sp.relocate("hdfs://old/checkpoints", "s3://bucket/checkpoints")
+
+        """
         return self._planned(self.plan.relocated(path_text(old), path_text(new)))
 
     def with_max_parallelism(
         self, max_parallelism: int, *, key_hashes: Mapping[str, DataFrame] | None = None
     ) -> Savepoint:
-        """With another max parallelism: keyed state and timers get the key groups that their keys have then.
+        """Change the max parallelism: keyed state and timers are assigned to new key groups.
 
-        Only keys are decoded, to compute their Java hashes. Where only the job's code knows those, ``key_hashes`` has
-        them by uid: a DataFrame with the key as it is read, and ``hash_code``.
+        Only keys are decoded, to compute their Java hashes.
+
+        Args:
+            max_parallelism: The new number of key groups, 1 to 32768.
+            key_hashes: The hashes of keys that only the job's code can compute, by uid: a DataFrame with column ``key``
+                as it is read, and ``hash_code``.
+
+        Returns:
+            The savepoint with the new max parallelism, not written yet.
+
+        Raises:
+            OptionError: If ``max_parallelism`` is out of range.
+            UndecodableStateError: If a hash is missing that only the job's code can compute.
+
+        Example::
+
+            sp.with_max_parallelism(512).write("/savepoints/wide")
+
         """
         return self._planned(self.plan.with_max_parallelism(max_parallelism, key_hashes or {}))
 
@@ -397,49 +773,186 @@ class Savepoint:
     def with_window_state(
         self, uid: OperatorRef, df: DataFrame, *, key: str | Sequence[str] | None = None, **options: Any
     ) -> Savepoint:
-        """With window state of an operator: a row for each key and ``window``, a column for each state."""
+        """Add window state to an operator.
+
+        Args:
+            uid: The operator.
+            df: One row per key and window: the key, ``window``, and a column for each state.
+            key: The column of the key, or several of a composite key; ``key`` by default.
+            **options: Options of a write, such as ``states``, ``types``, ``ttl``.
+
+        Returns:
+            The savepoint with the states, not written yet.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no such operator.
+            StateExistsError: If the operator has a state of one of these names.
+
+        """
         return self._changed(uid, lambda plan: put_table(plan, df, WINDOW_STATE, {"key": key, **options}))
 
     def with_timers(
         self, uid: OperatorRef, df: DataFrame, *, key: str | Sequence[str] | None = None, **options: Any
     ) -> Savepoint:
-        """With timers of an operator: key, ``timestamp``, ``domain`` (``event``, ``processing``), ``service``."""
+        """Add timers to an operator.
+
+        Args:
+            uid: The operator.
+            df: One row per timer: the key, ``timestamp`` in milliseconds, ``domain`` (``event`` or ``processing``),
+                ``service``, and for timers of windows ``namespace``.
+            key: The column of the key, or several of a composite key; ``key`` by default.
+            **options: Options of a write.
+
+        Returns:
+            The savepoint with the timers, not written yet.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no such operator.
+            StateExistsError: If the operator has timers of one of these services.
+
+        """
         return self._changed(uid, lambda plan: put_table(plan, df, TIMERS, {"key": key, **options}))
 
     def with_list_state(self, uid: OperatorRef, name: str, df: DataFrame, **options: Any) -> Savepoint:
-        """With a list state of an operator (split over its subtasks): a row for each element."""
+        """Add a list state to an operator; a job splits its elements over the subtasks.
+
+        Args:
+            uid: The operator.
+            name: The name of the state.
+            df: Column ``value``, one row per element.
+            **options: Options of a write, such as ``types``.
+
+        Returns:
+            The savepoint with the state, not written yet.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no such operator.
+            StateExistsError: If the operator has a state of this name.
+
+        """
         return self._changed(uid, lambda plan: put_table(plan, df, LIST, {"state": name, **options}))
 
     def with_union_state(self, uid: OperatorRef, name: str, df: DataFrame, **options: Any) -> Savepoint:
-        """With a union list state of an operator: a row for each element."""
+        """Add a union list state to an operator; a job gives all elements to every subtask.
+
+        Args:
+            uid: The operator.
+            name: The name of the state.
+            df: Column ``value``, one row per element.
+            **options: Options of a write, such as ``types``.
+
+        Returns:
+            The savepoint with the state, not written yet.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no such operator.
+            StateExistsError: If the operator has a state of this name.
+
+        """
         return self._changed(uid, lambda plan: put_table(plan, df, UNION, {"state": name, **options}))
 
     def with_broadcast_state(self, uid: OperatorRef, name: str, df: DataFrame, **options: Any) -> Savepoint:
-        """With a broadcast state of an operator: ``key`` and ``value``."""
+        """Add a broadcast state to an operator.
+
+        Args:
+            uid: The operator.
+            name: The name of the state.
+            df: Columns ``key`` and ``value``, one row per entry.
+            **options: Options of a write, such as ``types``.
+
+        Returns:
+            The savepoint with the state, not written yet.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no such operator.
+            StateExistsError: If the operator has a state of this name.
+
+        """
         return self._changed(uid, lambda plan: put_table(plan, df, BROADCAST, {"state": name, **options}))
 
     def with_state(self, uid: OperatorRef, name: str, df: DataFrame, **options: Any) -> Savepoint:
-        """With one state of an operator replaced, or added; its other states, and its timers, stay byte for byte.
+        """Replace one state of an operator, or add it; other states and timers stay byte for byte.
 
-        ``df`` has the key and the state, as they are read (the state's column has its name, or is the only other one).
-        A key that is not in it has no such state then. A state that is replaced keeps its type unless ``types`` says
-        otherwise. Operator state is replaced by its name too.
+        A key that ``df`` does not contain loses the state. A replaced state keeps its type unless option ``types``
+        changes it. Operator state is replaced by its name too.
+
+        Args:
+            uid: The operator.
+            name: The name of the state.
+            df: The key and the state as they are read; the state's column has its name, or is the only one beside the
+                key.
+            **options: Options of a write, such as ``types``, ``states``, ``ttl``.
+
+        Returns:
+            The savepoint with the new state, not written yet.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no such operator.
+            OptionError: If the columns or options do not fit the state.
+
+        Example::
+
+            fixed = sp.keyed_state("accounts").selectExpr("key", "greatest(total, 0L) AS total")
+            sp.with_state("accounts", "total", fixed).write("/savepoints/fixed")
+
         """
         return self._changed(uid, lambda plan: put_state(plan, name, df, options))
 
     def remove_state(self, uid: OperatorRef, name: str) -> Savepoint:
-        """Without one state of an operator, or without the timers of a service."""
+        """Remove one state of an operator, or the timers of one timer service.
+
+        Args:
+            uid: The operator.
+            name: The name of the state or timer service.
+
+        Returns:
+            The savepoint without the state, not written yet.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no such operator.
+            StateNotFoundError: If the operator has no such state.
+
+        """
         return self._changed(uid, lambda plan: with_states(plan).without_state(name))
 
     def rename_state(self, uid: OperatorRef, old: str, new: str) -> Savepoint:
-        """With one state of an operator, or a timer service, under another name."""
+        """Rename one state, or one timer service, of an operator.
+
+        Args:
+            uid: The operator.
+            old: The name of the state or timer service.
+            new: Its new name.
+
+        Returns:
+            The savepoint with the renamed state, not written yet.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no such operator.
+            StateNotFoundError: If the operator has no state ``old``.
+            StateExistsError: If it has a state ``new``.
+
+        """
         return self._changed(uid, lambda plan: with_states(plan).with_renamed_state(old, new))
 
     def delete_keys(self, uid: OperatorRef, keys: DataFrame | Collection[Any]) -> Savepoint:
-        """Without some keys: none of the operator's keyed states, windows and timers has them then.
+        """Remove keys from all keyed states, windows and timers of an operator.
 
-        ``keys`` has column ``key`` as it is read, or one column, or the fields of a composite key; or it is a list of
-        keys, as option ``keys`` of a read takes them.
+        Args:
+            uid: The operator.
+            keys: A DataFrame with column ``key`` as it is read, a single column, or the fields of a composite key; or a
+                list of keys, as option ``keys`` of a read takes them.
+
+        Returns:
+            The savepoint without the keys, not written yet.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no such operator.
+            OptionError: If the keys do not fit the operator's key type.
+
+        Example::
+
+            sp.delete_keys("accounts", sp.keyed_state("accounts").where("total < 0").select("key"))
+
         """
         return self._changed(uid, lambda plan: with_keys_deleted(self.spark, plan, keys))
 
@@ -448,7 +961,7 @@ class Savepoint:
         return self._planned(self.plan.with_changed(operator, change(operator)))
 
     def _planned(self, plan: SavepointPlan) -> Savepoint:
-        """The savepoint of another plan, which is not written yet."""
+        """Return the savepoint of another plan, which is not written yet."""
         return Savepoint(self.spark, plan, None, self.options)
 
     # -- the job ---------------------------------------------------------------------------------------------
@@ -466,13 +979,34 @@ class Savepoint:
         allow_non_restored_state: bool = False,
         stream_graph_hasher: str = "v2",
     ) -> DataFrame:
-        """Would this job restore the savepoint? One row per operator of either, the worst verdict first.
+        """Check whether a job can restore the savepoint: one row per operator of either, the worst verdict first.
 
-        A job is a mapping (``statebackends.job_description``), a StreamGraph, an execution plan or a plan of the REST
-        interface as JSON, or a savepoint that the new job has taken. ``types`` (keys and states by uid or name),
-        ``flink_version``, ``state_backend``, ``classes`` (Java names of classes that the job has beside those in
-        its types), ``inferred_by`` (the release of Flink that infers types from the classes that words stand for) and
-        ``types_from`` (class files) are for graphs, which do not have them.
+        A stream graph or plan lacks types, version and state backend, so ``types``, ``flink_version``,
+        ``state_backend``, ``classes``, ``inferred_by`` and ``types_from`` supply them.
+
+        Args:
+            job: The job: a mapping (``statebackends.job_description``), a :class:`StreamGraph`, an execution plan or a
+                plan of the REST interface as JSON, or a savepoint that the new job has taken.
+            types: The types of keys and states, by uid or name of the operator.
+            flink_version: The release of Flink that runs the job, such as ``2.1``.
+            state_backend: The job's state backend.
+            classes: Java names of the job's classes, beside those in its types.
+            inferred_by: The release of Flink that infers types from the classes that ``types`` names.
+            types_from: Jars and folders of class files.
+            allow_non_restored_state: Accept state that no operator of the job restores, as ``--allowNonRestoredState``
+                does.
+            stream_graph_hasher: How operators without uid get their ids: ``v2``, or the proposed ``v3``.
+
+        Returns:
+            The verdicts.
+
+        Raises:
+            OptionError: If the savepoint is not written yet, or the job cannot be parsed.
+
+        Example::
+
+            sp.check_restore(Savepoint.load(spark, "/savepoints/of-the-new-job")).show(truncate=False)
+
         """
         from pyspark_savepoint.savepoint.restore_checks import restore_table
 
@@ -490,26 +1024,82 @@ class Savepoint:
         )
 
     def assign_uid(self, operator: OperatorRef, uid: str) -> Savepoint:
-        """With a uid for an operator that had none, and was known by its hash."""
+        """Give a uid to an operator that had none and was identified by its hash.
+
+        Args:
+            operator: The operator.
+            uid: Its uid from now on.
+
+        Returns:
+            The savepoint with the uid, not written yet.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no such operator.
+            StateExistsError: If it has an operator with this uid.
+
+        """
         return self.assign_uids({str(identifier_of(operator).operator_id): uid})
 
     def assign_uids(self, uids: Mapping[str, str] | StreamGraph) -> Savepoint:
-        """With uids for operators that had none: by hash, or those of a stream graph.
+        """Give uids to operators that had none.
 
-        The graph is that of the job as it was when it took the snapshot, but with the uids that it sets now.
+        Args:
+            uids: Uids by uid hash; or the stream graph of the job as it was when it took the snapshot, but with the
+                uids that it sets now.
+
+        Returns:
+            The savepoint with the uids, not written yet.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no such operator.
+
+        Example::
+
+            sp.assign_uids({"5af9c1d8a9b8e2f06e0f0a3c1d2e4b77": "accounts"})
+
         """
         from pyspark_savepoint.savepoint.restore_checks import with_uids
 
         return with_uids(self, uids)
 
     def restore_plan(self, job: Job | Savepoint, *, stream_graph_hasher: str = "v2") -> DataFrame:
-        """Which state goes to which subtask of the job: one row per operator and subtask."""
+        """Return the assignment of state to the subtasks of a job: one row per operator and subtask.
+
+        Args:
+            job: The job, as in :meth:`check_restore`.
+            stream_graph_hasher: How operators without uid get their ids: ``v2``, or the proposed ``v3``.
+
+        Returns:
+            The assignment.
+
+        Raises:
+            OptionError: If the savepoint is not written yet, or the job cannot be parsed.
+
+        """
         from pyspark_savepoint.savepoint.restore_checks import plan_table
 
         return plan_table(self, job, stream_graph_hasher)
 
     def operator_at(self, graph: StreamGraph, name: str, *, stream_graph_hasher: str = "v2") -> OperatorIdentifier:
-        """The operator at a place in the job's graph, by its name there: for operators without uid."""
+        """Return the identifier of an operator without uid, by its name in the job's graph.
+
+        Args:
+            graph: The graph of the job as it was when it took the snapshot.
+            name: The operator's name in the graph.
+            stream_graph_hasher: How operators without uid get their ids: ``v2``, or the proposed ``v3``.
+
+        Returns:
+            The identifier, which all methods take in place of a uid.
+
+        Raises:
+            OptionError: If the graph has no such operator, or several.
+            OperatorNotFoundError: If the snapshot does not contain the operator.
+
+        Example::
+
+            sp.keyed_state(sp.operator_at(graph, "join"))
+
+        """
         from pyspark_savepoint.savepoint.restore_checks import identifier_at
 
         return identifier_at(self, graph, name, stream_graph_hasher)
@@ -518,7 +1108,7 @@ class Savepoint:
 
     @property
     def is_portable(self) -> bool:
-        """Whether every state backend restores it: all keyed state is in the canonical format."""
+        """Whether every state backend can restore the savepoint: all keyed state is in the canonical format."""
         from pyspark_savepoint.plan.rewritten_parts import is_portable
 
         return all(is_portable(operator) for operator in self.plan.operators)
@@ -532,19 +1122,38 @@ class Savepoint:
         portable: bool = False,
         storage_options: Mapping[str, Any] | None = None,
     ) -> Savepoint:
-        """Write the savepoint to a new path, and return it, loaded from there.
+        """Write the savepoint to a new path, and load it from there.
 
-        ``flink_version`` is the oldest Flink that must restore it, and decides the version of the metadata: 4 for
-        Flink 1, 5 for 2.0, 6 from 2.1 on. Without it the version of the base stays, and what begins with
-        :meth:`create` gets version 4, which all releases from 1.16 on read. Uids and names of operators are recorded
-        from version 5 on: before, only the hash of a uid is. A job finds its state by that hash, and so does this
-        package given the uid; but nothing that lists operators can show what their uids are. What is asked for is kept:
-        untouched state in a newer form is written anew; what that Flink has no class for is refused, all of it at once.
-        ``portable``: also untouched keyed state is written in the canonical format, which every state backend restores;
-        without it, files of RocksDB stay as they are, and restore on RocksDB alone (:attr:`is_portable`).
-        ``files``: ``copy`` makes it stand alone, so that it can be moved; ``reference`` leaves untouched files where
-        they are. What it is made of is never changed. ``storage_options`` say how the store of the path is reached,
-        where that is not as this was loaded. Raises StateExistsError where the path has a savepoint.
+        The snapshots that it is derived from never change. ``_metadata`` is written last: before, nothing is visible.
+        Flink: ``SavepointWriter#write``.
+
+        Args:
+            path: The folder of the new savepoint.
+            flink_version: The oldest Flink that must restore it, such as ``1.20``. It decides the version of the
+                metadata: 4 for Flink 1, 5 for 2.0, 6 from 2.1 on. Untouched state in a newer form is rewritten; state
+                for which that release has no class is refused. By default the version of the base stays, and 4, which
+                all releases from 1.16 on read, is used for :meth:`create`. Only version 5 and later record uids and
+                names of operators: with 4, jobs and this package find an operator by the hash of its uid, but listings
+                cannot show the uid.
+            files: ``copy`` copies untouched files, so that the savepoint can be moved; ``reference`` refers to them
+                where they are.
+            portable: Write untouched keyed state in the canonical format too, which every state backend restores. By
+                default files of RocksDB stay as they are, and only RocksDB restores them (:attr:`is_portable`).
+            storage_options: How the path's store is reached, if not as in :meth:`load`.
+
+        Returns:
+            The new savepoint, loaded from ``path``.
+
+        Raises:
+            StateExistsError: If the path contains a savepoint.
+            OptionError: If there is no operator to write, or an argument is invalid.
+            UnsupportedStateError: If ``flink_version`` cannot restore some state; the error names all of it.
+            DuplicateKeyError: If a DataFrame contains a key twice.
+
+        Example::
+
+            sp.rename_state("accounts", "total", "sum").write("/savepoints/renamed", flink_version="1.20")
+
         """
         from pyspark_savepoint.options.write_options import SavepointWriteOptions
         from pyspark_savepoint.plan.savepoint_writer import SavepointWriter
