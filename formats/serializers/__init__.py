@@ -1,1 +1,1 @@
-"""TypeSerializer snapshots and values: one class per serializer, both directions."""
+"""Codecs of Flink's serializers: snapshots and values, read and written, one class per serializer."""

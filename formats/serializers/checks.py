@@ -1,4 +1,4 @@
-"""What a column must be before it is written: leaves refuse what their bytes cannot say."""
+"""Checks of columns before they are written: refuse values that the bytes of a type cannot represent."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pyspark_savepoint.formats.errors import ValueRangeError
 
 
 def refuse_nulls(column: pa.Array, flink_type: str, why: str = "this serializer has no byte that means null") -> None:
-    """For a type without a form for null."""
+    """Raise ValueRangeError if a column has nulls, for types without an encoding of null."""
     if column.null_count:
         row = column.is_null().index(True).as_py()
         raise ValueRangeError(
@@ -21,7 +21,7 @@ def refuse_nulls(column: pa.Array, flink_type: str, why: str = "this serializer 
 
 
 def refuse_where(bad: Flags, column: pa.Array, expected: str, remedy: str) -> None:
-    """Refuse the first of the marked values."""
+    """Raise ValueRangeError for the first of the marked values."""
     if bad.any():
         row = int(bad.argmax())
         raise ValueRangeError(

@@ -1,4 +1,4 @@
-"""The modules that register Flink's own serializers: the registry imports them when it is first asked."""
+"""List of the modules that register Flink's own serializers; the registry imports them on first use."""
 
 from __future__ import annotations
 
@@ -34,6 +34,6 @@ FAMILIES = (
 
 
 def load() -> None:
-    """Import every family, so that each class registers itself."""
+    """Import every module of ``FAMILIES``, so that its classes register themselves."""
     for family in FAMILIES:
         import_module(f"pyspark_savepoint.formats.serializers.{family}")

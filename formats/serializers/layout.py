@@ -1,8 +1,8 @@
-"""The layout of values as data: what :mod:`~pyspark_savepoint.formats.kernels.skip` interprets, and its users.
+"""Layouts of values as tables of nodes, which :mod:`~pyspark_savepoint.formats.kernels.skip` interprets.
 
-Every serializer describes its bytes once (:meth:`TypeSerializer.layout`); elements of lists, maps and heap tables are
-then found by one compiled walk. A serializer that cannot describe itself (a user's, or Kryo) is walked in rounds:
-the first element of every row, then the second, each round one call of its ``decode``.
+Every serializer describes its bytes once (:meth:`TypeSerializer.layout`); one compiled loop then finds the elements of
+lists, maps and heap tables. For serializers without a layout (plug-ins, Kryo) elements are found in rounds: the first
+element of every row, then the second, with one call of ``decode`` per round.
 """
 
 from __future__ import annotations
@@ -20,39 +20,39 @@ from pyspark_savepoint.formats.errors import CorruptStateError
 from pyspark_savepoint.formats.java import encode_modified_utf8
 
 UNKNOWN = -1
-# Values of a column that a batch may have, whatever its bytes; more only in proportion to the bytes.
+# Cells that a column of a batch may have whatever the size of the batch; above that, CELLS_PER_BYTE for every byte.
 MAX_CELLS = 1 << 23
 CELLS_PER_BYTE = 32
 FEW_ELEMENTS = 1 << 12
 
 
 class Part(Protocol):
-    """What values are made of: a serializer, or a shape that several serializers share (``shapes.py``)."""
+    """Codec of a value or of a part of one: a serializer, or a shape that several serializers share (``shapes.py``)."""
 
     def __hash__(self) -> int: ...
 
     @property
     def flink_type(self) -> str:
-        """The type, for errors."""
+        """The type as error messages show it."""
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """The type of the column."""
+        """Return the type of the column."""
 
     def layout(self, layout: Layout) -> int:
-        """The bytes of a value as a node, or UNKNOWN."""
+        """Add a node that describes the bytes of a value; UNKNOWN where no node can."""
 
     def decode(self, at: Cursors) -> pa.Array:
-        """One value per cursor."""
+        """Read one value per cursor."""
 
     def sizes(self, column: pa.Array) -> Longs:
-        """Encoded bytes per row."""
+        """Return the number of encoded bytes of every row."""
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """One value per cursor, written."""
+        """Write one value per cursor."""
 
 
 class Layout:
-    """A growing table of layout nodes. A node is its row number; UNKNOWN stands for bytes nobody can delimit."""
+    """Table of layout nodes under construction. A node is its row number; UNKNOWN: the end of a value cannot be found."""
 
     def __init__(self) -> None:
         self.nodes: list[tuple[int, int, int, int, int]] = []
@@ -60,7 +60,7 @@ class Layout:
         self.names = bytearray()
 
     def add(self, op: int, a: int = 0, b: int = 0, parts: Sequence[int] = ()) -> int:
-        """A node of an operation of ``kernels.skip``; UNKNOWN where a part is."""
+        """Add a node with an operation of ``kernels.skip``; return UNKNOWN where a part is UNKNOWN."""
         if UNKNOWN in parts:
             return UNKNOWN
         self.nodes.append((op, a, b, len(self.children), len(parts)))
@@ -68,23 +68,23 @@ class Layout:
         return len(self.nodes) - 1
 
     def reserve(self, count: int, op: int) -> int:
-        """A node whose ``count`` parts are known later (:meth:`fill`): for layouts that refer to themselves."""
+        """Add a node whose ``count`` parts are set later (:meth:`fill`), for layouts that refer to themselves."""
         return self.add(op, parts=[0] * count)
 
     def fill(self, node: int, parts: Sequence[int]) -> None:
-        """The parts of a reserved node."""
+        """Set the parts of a reserved node."""
         first, count = self.nodes[node][3:]
         self.children[first : first + count] = parts
 
     def name(self, text: str) -> tuple[int, int]:
-        """Start and length of a class name, for a NAME node."""
+        """Add a class name; return its start and length, the arguments of a NAME node."""
         data = encode_modified_utf8(text)
         self.names += data
         return len(self.names) - len(data), len(data)
 
 
 class Program:
-    """The layouts of a few serializers that follow one another, ready for the kernels."""
+    """Layouts of serializers whose values follow one another, as the arrays that the kernels take."""
 
     def __init__(self, serializers: Sequence[Part]) -> None:
         layout = Layout()
@@ -100,7 +100,7 @@ class Program:
 
 
 def fixed_width(layout: Layout, node: int) -> int:
-    """Bytes of a value where that is the same for all values, else -1."""
+    """Return the bytes of a value where all values have the same number, else -1."""
     from pyspark_savepoint.formats.kernels import skip
 
     if node == UNKNOWN:
@@ -121,7 +121,7 @@ FIXABLE = (3, 5)  # SEQUENCE and FLAGGED: nothing else can be of fixed width
 
 @lru_cache(maxsize=4096)
 def program(*serializers: Part) -> Program:
-    """The compiled layouts; kept, because every batch asks for them again."""
+    """Return the compiled layouts, from a cache: every batch needs them again."""
     return Program(serializers)
 
 
@@ -145,7 +145,7 @@ def skip_rows(serializer: Part, at: Cursors) -> None:
 
 
 def count_until_end(serializer: Part, at: Cursors, gap: int) -> Longs:
-    """How many values stand between each cursor and its end, ``gap`` bytes apart. The cursors stay."""
+    """Count the values between each cursor and its end, ``gap`` bytes apart. The cursors do not move."""
     from pyspark_savepoint.formats.kernels import skip
 
     compiled = program(serializer)
@@ -175,7 +175,7 @@ def count_until_end(serializer: Part, at: Cursors, gap: int) -> Longs:
 
 
 def locate(serializers: Sequence[Part], at: Cursors, counts: Longs, gap: int = 0) -> tuple[Any, Any]:
-    """Spans of ``counts`` repetitions of some values: (starts, stops), each (serializers, sum of counts).
+    """Find ``counts`` repetitions of some values: (starts, stops), two arrays of shape (serializers, sum of counts).
 
     The cursors move behind the last repetition.
     """
@@ -185,7 +185,7 @@ def locate(serializers: Sequence[Part], at: Cursors, counts: Longs, gap: int = 0
     total = int(counts.sum())
     if min(compiled.widths) >= 0:
         return _locate_fixed(compiled, at, counts, gap, total)
-    # Even values of one byte would need as many bytes; values of none are bounded by the kernel.
+    # Values of one byte or more are bounded by the bytes of the buffer; the kernel bounds values of no bytes.
     starts = np.empty((len(serializers), total), np.int64)
     stops = np.empty((len(serializers), total), np.int64)
     if compiled.known:
@@ -202,7 +202,7 @@ def locate(serializers: Sequence[Part], at: Cursors, counts: Longs, gap: int = 0
 
 
 def _explain(serializers: Sequence[Part], at: Cursors, gap: int) -> None:
-    """Decode up to the value that the walk could not pass: its own error knows more, a class of the user perhaps."""
+    """Decode up to the value that the kernel could not pass: the error of its serializer says more, such as a class."""
     while True:
         for serializer in serializers:
             here = at.position.copy()
@@ -215,7 +215,7 @@ def _explain(serializers: Sequence[Part], at: Cursors, gap: int) -> None:
 
 
 def locate_some(serializers: Sequence[Part], at: Cursors, most: int) -> tuple[Any, Any]:
-    """As :func:`locate` for one cursor: as many repetitions as end before its end, at most ``most``."""
+    """Find as :func:`locate` does, for one cursor, the repetitions that end before its end, at most ``most``."""
     from pyspark_savepoint.formats.kernels import skip
 
     compiled = program(*serializers)
@@ -273,7 +273,7 @@ def _locate_in_rounds(
 
 
 def expect_room(parts: Sequence[Part], at: Cursors, total: int) -> None:
-    """Refuse elements that are few bytes and a huge column: a null of one byte may be a struct of a thousand fields."""
+    """Refuse few bytes that become a huge column: a null of one byte may be a struct of a thousand fields."""
     if total <= FEW_ELEMENTS:
         return
     cells = total * sum(leaves(part.arrow_type(at.options)) for part in parts)
@@ -287,7 +287,7 @@ def expect_room(parts: Sequence[Part], at: Cursors, total: int) -> None:
 
 
 def expect_few_empty(flink_type: str, at: Cursors, counts: Longs) -> None:
-    """Refuse more values of no bytes than any real batch has: nothing but a number in the file bounds them."""
+    """Refuse more values without bytes than any real batch has: only a number in the file bounds them."""
     from pyspark_savepoint.formats.kernels import skip
 
     most = skip.MAX_EMPTY + len(at.buffer)
@@ -301,12 +301,12 @@ def expect_few_empty(flink_type: str, at: Cursors, counts: Longs) -> None:
 
 
 def leaves(kind: pa.DataType) -> int:
-    """Arrays that a column consists of."""
+    """Count the Arrow arrays that a column consists of, nested ones included."""
     return 1 + sum(leaves(kind.field(i).type) for i in range(kind.num_fields))
 
 
 def decode_elements(serializer: Part, at: Cursors, counts: Longs, gap: int = 0) -> Any:
-    """``counts`` values at every cursor, as one flat column in row order; the cursors move behind them."""
+    """Read ``counts`` values at every cursor as one flat column in row order; the cursors move behind them."""
     expect_room([serializer], at, int(counts.sum()))
     starts, stops = locate([serializer], at, counts, gap)
     elements = at.at(starts[0], stops[0])

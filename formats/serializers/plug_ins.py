@@ -1,4 +1,4 @@
-"""Serializers of users: what they raise names them, and what they return is checked before anything builds on it."""
+"""Guards around serializer plug-ins: errors name the plug-in, and results are checked before they are used."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyspark_savepoint.formats.columns import Cursors
 from pyspark_savepoint.formats.errors import SavepointError, UserFunctionError
 
 HOME = "pyspark_savepoint."
-#: The methods that are called on serializers, and what those must return that others build on.
+#: The guarded methods of serializers, with the type of their result where it is checked.
 METHODS: dict[str, type | tuple[type, ...] | None] = {
     "read_snapshot": None,
     "write_payload": None,
@@ -30,7 +30,7 @@ METHODS: dict[str, type | tuple[type, ...] | None] = {
 
 
 class PlugIn:
-    """Around a call of a plug-in: what it raises becomes a UserFunctionError that names it."""
+    """Context manager around calls of a plug-in: exceptions become a UserFunctionError that names the plug-in."""
 
     def __init__(self, name: str, doing: str) -> None:
         self.name = name
@@ -40,7 +40,7 @@ class PlugIn:
         return
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        # sys.exit() in a plug-in would end Spark's worker, and say nothing of the plug-in.
+        # sys.exit() in a plug-in would end Spark's Python worker without a word about the plug-in.
         if not isinstance(error, Exception | SystemExit):
             return
         if isinstance(error, SavepointError):
@@ -54,7 +54,7 @@ class PlugIn:
 
 
 def guard(serializer: type) -> None:
-    """Put :class:`PlugIn` around the methods that a user's serializer declares."""
+    """Wrap the methods that a plug-in's serializer class declares in :class:`PlugIn`."""
     if serializer.__module__.startswith(HOME):
         return
     name = f"{serializer.__module__}.{serializer.__qualname__}"

@@ -1,11 +1,11 @@
-"""Which class reads which snapshot: by the snapshot class name in the file, the only type tag that there is.
+"""Registry of serializers by snapshot class name, which is the only type tag in a savepoint.
 
-Users add their own serializers from their own package, through the entry point group
-``pyspark_savepoint.serializers``: each entry is a :class:`TypeSerializer` subclass, its name the snapshot class.
-Entry points, because executors are other processes: a call on the driver would not reach them.
+Users add serializers from a package of their own, through the entry point group ``pyspark_savepoint.serializers``:
+the name of an entry is the snapshot class, its value a :class:`TypeSerializer` subclass. Entry points are used because
+executors are separate processes, which a registration call on the driver would not reach.
 
-A snapshot class that nobody knows does not end the parse where that can be avoided: nearly everybody extends one of
-Flink's base classes, whose payloads have a shape of their own (:class:`OpaqueSerializer`).
+A snapshot class that is not registered need not end the parse: nearly all snapshot classes extend one of Flink's base
+classes, and the base class determines how the payload is laid out (:class:`OpaqueSerializer`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,23 @@ S = TypeVar("S", bound=type[TypeSerializer])
 
 
 def register(*snapshot_classes: str) -> Callable[[S], S]:
-    """Class decorator: this class reads snapshots of these names."""
+    """Register the decorated class as the reader of the given snapshot classes.
+
+    For serializers of this package; plug-ins are registered by their entry points.
+
+    Args:
+        *snapshot_classes: Java names of ``TypeSerializerSnapshot`` classes, as they stand in savepoints.
+
+    Returns:
+        A class decorator that returns the class unchanged; it raises ValueError for a name that is registered already.
+
+    Example:
+        ::
+
+            @register("org.apache.flink.api.common.typeutils.base.LongSerializer$LongSerializerSnapshot")
+            @dataclass(frozen=True)
+            class LongSerializer(TypeSerializer): ...
+    """
 
     def enter(serializer: S) -> S:
         for name in snapshot_classes:
@@ -50,7 +66,7 @@ def register(*snapshot_classes: str) -> Callable[[S], S]:
 
 @cache
 def known_serializers() -> dict[str, type[TypeSerializer]]:
-    """Every snapshot class that is read, built-in and plugged in; a plug-in may replace a built-in."""
+    """Return all serializers by snapshot class, built-in and plugged in; a plug-in replaces a built-in of its name."""
     from pyspark_savepoint.formats.serializers import families
 
     families.load()
@@ -58,7 +74,7 @@ def known_serializers() -> dict[str, type[TypeSerializer]]:
 
 
 def _plugged(entry: EntryPoint) -> type[TypeSerializer]:
-    """The class of an entry point; UserFunctionError names the entry point and its package."""
+    """Import the class of an entry point; a failure is a UserFunctionError that names the entry point and package."""
     package = f" of package {entry.dist.name} {entry.dist.version}" if entry.dist is not None else ""
     with PlugIn(f"entry point {entry.name!r} = {entry.value!r}{package}", "its import"):
         found = entry.load()
@@ -68,7 +84,7 @@ def _plugged(entry: EntryPoint) -> type[TypeSerializer]:
 
 
 def read_versioned(reader: SnapshotReader) -> TypeSerializer:
-    """``utf snapshotClass  i32 version  payload``; what was parsed already at this place is not parsed again."""
+    """Read ``utf snapshotClass  i32 version  payload``; a snapshot that was parsed at this position is reused."""
     view, unknown = reader.view, reader.unknown
     start = view.position
     if start in unknown.failed:
@@ -89,7 +105,7 @@ def _read_versioned(reader: SnapshotReader) -> TypeSerializer:
 
 
 def read_serializer(data: bytes, path: str | None = None) -> TypeSerializer:
-    """An enveloped snapshot that fills the bytes to the end."""
+    """Read an enveloped snapshot that fills ``data`` to the end."""
     view = DataInputView(data, path)
     serializer = SnapshotReader(view).enveloped()
     view.expect_end("a serializer snapshot")
@@ -98,11 +114,11 @@ def read_serializer(data: bytes, path: str | None = None) -> TypeSerializer:
 
 @dataclass(frozen=True)
 class OpaqueSerializer(TypeSerializer):
-    """A snapshot class that is not known: its payload is kept as bytes, its values stay BINARY.
+    """Serializer of an unknown snapshot class: the payload is kept as bytes, values are BINARY.
 
-    The end of the payload follows from the family: composite (version 3, magic number), simple (version 3, nothing),
-    generic and early simple (version 2, one class name). Where that cannot be, whoever knows where the whole header
-    ends tries lengths (``meta_info.read_header``).
+    The end of the payload follows from Flink's base class: composite (version 3, magic number), simple (version 3,
+    empty), generic and early simple (version 2, one class name). For other payloads ``meta_info.read_header``, which
+    knows where the whole header ends, tries lengths.
     """
 
     payload: bytes = b""
@@ -111,7 +127,7 @@ class OpaqueSerializer(TypeSerializer):
 
     @classmethod
     def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
-        """Delimit the payload by its family; UndecodableStateError where that is not possible."""
+        """Find the end of the payload by its base class; UndecodableStateError where that is not possible."""
         view = reader.view
         start = view.position
         detail = ""
@@ -129,21 +145,21 @@ class OpaqueSerializer(TypeSerializer):
         return cls(name, version, bytes(view.data[start : view.position]), detail)
 
     def write_payload(self, view: DataOutputView) -> None:
-        """The bytes as they were."""
+        """Write the payload as it was read."""
         view.write(self.payload)
 
     @property
     def flink_type(self) -> str:
-        """The class that is not known."""
+        """UNKNOWN<class>, with the class of the values or of the serializer."""
         name = self.detail or self.snapshot_class.rsplit("$", 1)[0].removesuffix("Snapshot")
         return f"UNKNOWN<{name}>"
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """BINARY: the bytes as they are."""
+        """Return BINARY: values are shown as bytes."""
         return pa.binary()
 
     def decode(self, at: Cursors) -> pa.Array:
-        """Never possible: only a table that knows where a value ends can show its bytes."""
+        """Raise UndecodableStateError: the bytes do not say where a value ends."""
         raise self._refuse("decoded").with_facts(**at.origin.facts())
 
 
@@ -167,7 +183,7 @@ def _endless(view: DataInputView, start: int, name: str) -> UndecodableStateErro
 
 
 def _skip_composite(reader: SnapshotReader, name: str) -> None:
-    """Find the nested serializers behind an outer part of unknown length: the first place where they parse."""
+    """Skip an outer part of unknown length: move behind the first nested serializers that parse."""
     view, work = reader.view, reader.unknown.work
     start = view.position
     if work.magic is None:

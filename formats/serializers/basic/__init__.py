@@ -1,1 +1,1 @@
-"""Serializers of single values: numbers, texts, times, arrays, enums."""
+"""Serializers of single values: numbers, strings, times, arrays, enums."""

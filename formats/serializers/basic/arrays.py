@@ -1,10 +1,10 @@
-"""Arrays of primitives and of strings, and Gelly's arrays of values.
+"""Serializers of arrays of primitives and strings, and of Gelly's arrays of values.
 
     PrimitiveArray   i32 n  n elements, big-endian              boolean[] ... char[]; byte[] is in blobs.py
     StringArray      i32 n  n strings, which may be null        String[]
     ValueArray       as PrimitiveArray                          Gelly, up to Flink 1.x
     StringValueArray i32 n  i32 size  n StringValues in that many bytes
-    NullValueArray   i32 n  nothing
+    NullValueArray   i32 n
 
 Flink: ``BooleanPrimitiveArraySerializer`` ... ``CharPrimitiveArraySerializer``, ``StringArraySerializer``,
 ``org.apache.flink.graph.types.valuearray.*``.
@@ -84,12 +84,12 @@ ELEMENTS = {
 
 
 def primitive_array(stem: str) -> str:
-    """The snapshot class of a primitive array."""
+    """Return the snapshot class of a primitive array."""
     return f"{BASE}array.{stem}PrimitiveArraySerializer${stem}PrimitiveArraySerializerSnapshot"
 
 
 def value_array(stem: str) -> str:
-    """The snapshot class of an array of Gelly."""
+    """Return the snapshot class of one of Gelly's arrays."""
     return f"{GELLY}{stem}ValueArraySerializer${stem}ValueArraySerializerSnapshot"
 
 
@@ -99,12 +99,12 @@ ARRAYS = {primitive_array(stem): (kind, f"PRIMITIVE_ARRAY<{kind.flink_type}>") f
 
 
 def list_of(kind: pa.DataType) -> pa.DataType:
-    """A list as Spark names its items."""
+    """Return the list type, with its item field named ``element`` as in Spark."""
     return pa.list_(pa.field("element", kind))
 
 
 def gather_blocks(at: Cursors, sizes: Longs) -> tuple[Longs, Bytes]:
-    """That many bytes at every cursor, one after the other: their offsets and the bytes."""
+    """Copy ``sizes`` bytes from every cursor into one buffer; return offsets and buffer."""
     from pyspark_savepoint.formats.kernels import fixed
 
     offsets = np.zeros(len(sizes) + 1, np.int64)
@@ -120,7 +120,7 @@ def gather_blocks(at: Cursors, sizes: Longs) -> tuple[Longs, Bytes]:
 @register(*ARRAYS)
 @dataclass(frozen=True)
 class PrimitiveArraySerializer(SimpleSerializer):
-    """PRIMITIVE_ARRAY<LONG> and its like: no element is null, all are of one width."""
+    """Serializer of PRIMITIVE_ARRAY<T> and VALUE_ARRAY<T>: no element is null, all have the same width."""
 
     @property
     def kind(self) -> Kind:
@@ -145,7 +145,7 @@ class PrimitiveArraySerializer(SimpleSerializer):
         return layout.add(skip.BLOCK, self.width)
 
     def decode(self, at: Cursors) -> pa.Array:
-        """All elements of all rows as one block."""
+        """Read the elements of all rows as one block."""
         start = at.at(at.position.copy(), at.end)
         counts = bounded_counts(self, "elements", at, lambda room: room // self.width)
         offsets, block = gather_blocks(at, counts * self.width)
@@ -158,7 +158,7 @@ class PrimitiveArraySerializer(SimpleSerializer):
         return list_array(list_of(self.kind.arrow), counts, items)
 
     def _items(self, block: Bytes) -> tuple[pa.Array, int]:
-        """The elements, and the first that is none or -1."""
+        """Return the elements, and the position of the first invalid one or -1."""
         bits = f"{'u' if self.kind is CHAR else 'i'}{self.width}"
         numbers = block.view(f">{bits}").astype(bits)
         if self.kind is CHAR:
@@ -169,7 +169,7 @@ class PrimitiveArraySerializer(SimpleSerializer):
         return fixed_array(self.kind.arrow, numbers), -1
 
     def _numbers(self, items: pa.Array) -> npt.NDArray[Any]:
-        """The elements as they are written."""
+        """Return the elements as numbers to write."""
         if self.kind is CHAR:
             return code_units(items)
         if self.kind is BOOLEAN:
@@ -180,14 +180,13 @@ class PrimitiveArraySerializer(SimpleSerializer):
         return double_bits(values) if self.kind is DOUBLE else values
 
     def sizes(self, column: pa.Array) -> Longs:
-        """The count and the elements."""
         refuse_nulls(column, self.flink_type)
         counts, items = list_parts(column)
         refuse_nulls(items, f"an element of {self.flink_type}")
         return counts * self.width + 4
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """The counts, then the elements of all rows as one block."""
+        """Write the counts, then the elements of all rows as one block."""
         from pyspark_savepoint.formats.kernels import fixed
 
         counts, items = list_parts(column)
@@ -198,7 +197,7 @@ class PrimitiveArraySerializer(SimpleSerializer):
         fixed.write_bytes(at.buffer, at.position, offsets, block)
 
     def java_hash(self, column: pa.Array) -> Ints:
-        """``Arrays.hashCode``: what an array adds to the hash of a row (an array as key is refused by Flink)."""
+        """Return ``Arrays.hashCode``, for arrays in rows; Flink refuses an array as key."""
         if self.snapshot_class.startswith(GELLY):
             return super().java_hash(column)
         counts, items = list_parts(column)
@@ -212,7 +211,7 @@ class PrimitiveArraySerializer(SimpleSerializer):
 @register(STRING_ARRAY)
 @dataclass(frozen=True)
 class StringArraySerializer(Shaped, SimpleSerializer):
-    """BASIC_ARRAY<STRING>: ``String[]``, whose elements may be null."""
+    """Serializer of BASIC_ARRAY<STRING>: ``String[]``, whose elements may be null."""
 
     shape: ClassVar[Repeated] = Repeated(StringSerializer.of(STRING))
     flink_type: ClassVar[str] = "BASIC_ARRAY<STRING>"
@@ -221,7 +220,7 @@ class StringArraySerializer(Shaped, SimpleSerializer):
 @register(value_array("String"))
 @dataclass(frozen=True)
 class StringValueArraySerializer(SimpleSerializer):
-    """VALUE_ARRAY<STRING>: strings in a block whose size is known."""
+    """Serializer of VALUE_ARRAY<STRING>: strings in a block with its size before it."""
 
     part: ClassVar[Any] = StringSerializer.of(STRING_VALUE)
     flink_type: ClassVar[str] = "VALUE_ARRAY<STRING>"
@@ -230,13 +229,12 @@ class StringValueArraySerializer(SimpleSerializer):
         return list_of(pa.string())
 
     def layout(self, layout: Layout) -> int:
-        """A count and a block."""
         from pyspark_savepoint.formats.kernels import skip
 
         return layout.add(skip.EXTENT)
 
     def decode(self, at: Cursors) -> pa.Array:
-        """All strings of all rows as one column; they must fill the blocks."""
+        """Read the strings of all rows as one column; they must fill the blocks."""
         counts = bounded_counts(self, "strings", at, lambda room: room - 4)
         room = read_numbers(at, "read_i32", np.int32, "the bytes of the strings").astype(np.int64)
         wrong = np.flatnonzero((room < 0) | (room > at.end - at.position))
@@ -247,7 +245,6 @@ class StringValueArraySerializer(SimpleSerializer):
         return list_array(self.arrow_type(at.options), counts, items)
 
     def sizes(self, column: pa.Array) -> Longs:
-        """Count, size and the strings."""
         refuse_nulls(column, self.flink_type)
         return self._block_sizes(column) + 8
 
@@ -266,7 +263,7 @@ class StringValueArraySerializer(SimpleSerializer):
 @register(value_array("Null"))
 @dataclass(frozen=True)
 class NullValueArraySerializer(SimpleSerializer):
-    """VALUE_ARRAY<NULL_VALUE>: nothing but a count."""
+    """Serializer of VALUE_ARRAY<NULL_VALUE>: a count without elements."""
 
     flink_type: ClassVar[str] = "VALUE_ARRAY<NULL_VALUE>"
 

@@ -1,4 +1,4 @@
-"""Blocks of bytes with a length before them, as BINARY.
+"""Serializers of byte blocks with their length before them, which become BINARY.
 
     BytePrimitiveArray    i32 n  n bytes              byte[]
     ByteValueArray        i32 n  n bytes              Gelly
@@ -6,7 +6,7 @@
     Bitmap                i32 n  n bytes              a Roaring bitmap, since Flink 2.3
     Variant               i32 v  i32 m  v bytes of value  m bytes of metadata     since Flink 2.1
 
-A Variant is a struct of two BINARY, as Spark's own variants are underneath. Flink:
+A Variant is a struct of two BINARY fields, the physical form of Spark's variants. Flink:
 ``BytePrimitiveArraySerializer``, ``ByteArrayWrapperSerializer``, ``BitmapSerializer``, ``VariantSerializer``.
 """
 
@@ -50,35 +50,35 @@ VARIANT = pa.struct([("value", pa.binary()), ("metadata", pa.binary())])
 
 
 def read_blocks(at: Cursors, sizes: Longs) -> pa.Array:
-    """That many bytes at every cursor as BINARY."""
+    """Read ``sizes`` bytes at every cursor as BINARY."""
     offsets, block = gather_blocks(at, sizes)
     return binary_array(pa.binary(), offsets, block)
 
 
 def write_blocks(column: pa.Array, at: Cursors) -> None:
-    """The bytes of every row."""
+    """Write the bytes of every row."""
     from pyspark_savepoint.formats.kernels import fixed
 
     fixed.write_bytes(at.buffer, at.position, *binary_parts(column))
 
 
 def block_sizes(column: pa.Array) -> Longs:
-    """Bytes of every row."""
+    """Return the number of bytes of every row."""
     return np.diff(binary_parts(column)[0])
 
 
 @register(*BLOCKS)
 @dataclass(frozen=True)
 class BytesSerializer(SimpleSerializer):
-    """A length and bytes."""
+    """Serializer of a length and that many bytes."""
 
     @property
     def flink_type(self) -> str:
-        """PRIMITIVE_ARRAY<BYTE>, or what the bytes are."""
+        """PRIMITIVE_ARRAY<BYTE>, VALUE_ARRAY<BYTE>, BYTE_ARRAY_WRAPPER or BITMAP."""
         return BLOCKS[self.snapshot_class]
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """BINARY; VARIANT where PyFlink's pickles are to be decoded."""
+        """BINARY; VARIANT with the option ``pickle``, for values that PyFlink pickled."""
         return variant.VARIANT if self._pickled(options) else pa.binary()
 
     def _pickled(self, options: DecodeOptions) -> bool:
@@ -94,7 +94,6 @@ class BytesSerializer(SimpleSerializer):
         return decode_pyflink(column) if self._pickled(at.options) else column
 
     def sizes(self, column: pa.Array) -> Longs:
-        """The length and the bytes."""
         refuse_nulls(column, self.flink_type)
         return block_sizes(column) + 4
 
@@ -103,7 +102,7 @@ class BytesSerializer(SimpleSerializer):
         write_blocks(column, at)
 
     def java_hash(self, column: pa.Array) -> Ints:
-        """``Arrays.hashCode`` of a byte[]: what it adds to the hash of a row."""
+        """Return ``Arrays.hashCode`` of a byte[], for byte arrays in rows."""
         if self.snapshot_class != BYTES:
             return super().java_hash(column)
         offsets, data = binary_parts(column)
@@ -114,7 +113,7 @@ class BytesSerializer(SimpleSerializer):
 @register(f"{BASE}VariantSerializer$VariantSerializerSnapshot")
 @dataclass(frozen=True)
 class VariantSerializer(SimpleSerializer):
-    """VARIANT: value and metadata in the encoding of Parquet and Spark."""
+    """Serializer of VARIANT: value and metadata in the encoding of Parquet and Spark."""
 
     flink_type: ClassVar[str] = "VARIANT"
 
@@ -122,7 +121,6 @@ class VariantSerializer(SimpleSerializer):
         return VARIANT
 
     def layout(self, layout: Layout) -> int:
-        """Two lengths and as many bytes as both say."""
         from pyspark_savepoint.formats.kernels import skip
 
         return layout.add(skip.EXTENT, 1)
@@ -135,7 +133,6 @@ class VariantSerializer(SimpleSerializer):
         return struct_array(VARIANT, [read_blocks(at, sizes), read_blocks(at, others)], len(at))
 
     def sizes(self, column: pa.Array) -> Longs:
-        """Two lengths and two blocks."""
         refuse_nulls(column, self.flink_type)
         sizes = np.full(len(column), 8, np.int64)
         for index in (0, 1):

@@ -1,11 +1,11 @@
-"""Points in time as numbers: Java's milliseconds, seconds and nanoseconds against Spark's microseconds.
+"""Conversions of dates and times: Java's milliseconds, seconds and nanoseconds, and Spark's microseconds.
 
-Spark's timestamps are microseconds from year 1 to 9999. A value beyond, or with finer digits, is an error unless the
-reader has chosen otherwise (``DecodeOptions.timestamps``): ``truncate`` cuts the finer digits, ``raw`` gives what
-Flink stores.
+Spark's timestamps are microseconds from year 1 to 9999. A value outside that range, or with finer digits, is an error
+unless ``DecodeOptions.timestamps`` says otherwise: ``truncate`` cuts the finer digits, ``raw`` returns the numbers
+that Flink stores.
 
-Days are counted in the proleptic Gregorian calendar, by eras of 400 years: a year is taken from March, so that
-the leap day is its last.
+Days are counted in the proleptic Gregorian calendar, in eras of 400 years. Years begin in March, so that the leap day
+is the last day of its year.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ TRUNCATE = 'option("timestamps", "truncate") cuts the finer digits, option("time
 
 
 def refuse_beyond(at: Cursors, bad: Flags, what: str, values: Any) -> None:
-    """Refuse the first of the marked values, which lie outside Spark's years."""
+    """Raise an error for the first of the marked values, which lie outside Spark's years."""
     if bad.any():
         row = int(bad.argmax())
         at.out_of_range(row, f"{values[row]} {what} is outside Spark's years 1 to 9999", RAW)
 
 
 def refuse_finer(at: Cursors, nanos: Any, valid: Flags) -> None:
-    """Refuse nanoseconds that are no whole microseconds, where the option does not cut them."""
+    """Raise an error for nanoseconds that are not whole microseconds, unless the option cuts them."""
     bad = valid & (nanos % 1000 != 0)
     if at.options.timestamps != "truncate" and bad.any():
         row = int(bad.argmax())
@@ -49,7 +49,7 @@ def refuse_finer(at: Cursors, nanos: Any, valid: Flags) -> None:
 
 
 def millis_to_micros(at: Cursors, millis: Longs, valid: Flags) -> Longs:
-    """Milliseconds since 1970; 0 where not valid."""
+    """Convert milliseconds since 1970 to microseconds; 0 where not valid."""
     bad = valid & ((millis < MIN_SECONDS * 1000) | (millis > MAX_SECONDS * 1000 + 999))
     refuse_beyond(at, bad, "ms since 1970", millis)
     micros: Longs = np.where(valid, millis, 0) * 1000
@@ -57,7 +57,7 @@ def millis_to_micros(at: Cursors, millis: Longs, valid: Flags) -> Longs:
 
 
 def seconds_to_micros(at: Cursors, seconds: Longs, nanos: Longs, valid: Flags) -> Longs:
-    """Seconds since 1970 and nanoseconds of the second; 0 where not valid."""
+    """Convert seconds since 1970 and nanoseconds of the second to microseconds; 0 where not valid."""
     refuse_beyond(at, valid & ((seconds < MIN_SECONDS) | (seconds > MAX_SECONDS)), "s since 1970", seconds)
     refuse_finer(at, nanos, valid)
     micros: Longs = np.where(valid, seconds, 0) * MICROS_PER_SECOND + np.where(valid, nanos, 0) // 1000
@@ -65,7 +65,7 @@ def seconds_to_micros(at: Cursors, seconds: Longs, nanos: Longs, valid: Flags) -
 
 
 def days_to_micros(at: Cursors, days: Longs, nanos: Longs, valid: Flags) -> Longs:
-    """Days since 1970 and nanoseconds of the day; 0 where not valid."""
+    """Convert days since 1970 and nanoseconds of the day to microseconds; 0 where not valid."""
     refuse_beyond(at, valid & ((days < MIN_DAYS) | (days > MAX_DAYS)), "days since 1970", days)
     refuse_finer(at, nanos, valid)
     micros: Longs = np.where(valid, days, 0) * MICROS_PER_DAY + np.where(valid, nanos, 0) // 1000
@@ -73,18 +73,18 @@ def days_to_micros(at: Cursors, days: Longs, nanos: Longs, valid: Flags) -> Long
 
 
 def timestamps(micros: Longs, valid: Flags, kind: pa.DataType = TIMESTAMP) -> pa.Array:
-    """A column of microseconds."""
+    """Return a timestamp column from microseconds."""
     return fixed_array(kind, micros, valid)
 
 
 def micros_of(column: pa.Array) -> tuple[Longs, Flags]:
-    """Microseconds and validity of a column of timestamps; 0 where null."""
+    """Return microseconds and validity of a timestamp column; 0 where null."""
     valid = valid_rows(column)
     return np.where(valid, fixed_values(column, np.int64), 0), valid
 
 
 def millis_of(column: pa.Array, flink_type: str) -> tuple[Longs, Flags]:
-    """Milliseconds and validity of a column of timestamps or of plain longs."""
+    """Return milliseconds and validity of a column of timestamps or of longs."""
     if not pa.types.is_timestamp(column.type):
         valid = valid_rows(column)
         return np.where(valid, fixed_values(column, np.int64), 0), valid
@@ -96,7 +96,7 @@ def millis_of(column: pa.Array, flink_type: str) -> tuple[Longs, Flags]:
 
 
 def days_of_dates(years: Longs, months: Longs, days: Longs) -> Longs:
-    """Days since 1970 of dates."""
+    """Convert years, months and days of the month to days since 1970."""
     march = years - (months <= 2)
     era = march // 400
     year = march - era * 400
@@ -106,7 +106,7 @@ def days_of_dates(years: Longs, months: Longs, days: Longs) -> Longs:
 
 
 def dates_of_days(days: Longs) -> tuple[Longs, Longs, Longs]:
-    """Year, month and day of days since 1970."""
+    """Convert days since 1970 to years, months and days of the month."""
     shifted = days + 719468
     era = shifted // 146097
     nth = shifted - era * 146097
@@ -118,14 +118,14 @@ def dates_of_days(days: Longs) -> tuple[Longs, Longs, Longs]:
 
 
 def are_dates(years: Longs, months: Longs, days: Longs) -> Flags:
-    """True where there is such a day."""
+    """Return a mask that is true where year, month and day are a day of the calendar."""
     plausible = (months >= 1) & (months <= 12) & (days >= 1) & (days <= 31)
     back = dates_of_days(days_of_dates(years, np.where(plausible, months, 1), np.where(plausible, days, 1)))
     return np.asarray(plausible & (back[1] == months) & (back[2] == days), np.bool_)
 
 
 def hash_dates(years: Longs, months: Longs, days: Longs) -> Ints:
-    """``LocalDate.hashCode``."""
+    """Return ``LocalDate.hashCode`` of every date."""
     return (
         ((years & 0xFFFFF800) ^ ((years << 11) + (months << 6) + days))
         .astype(np.uint64)

@@ -1,4 +1,4 @@
-"""Types of one value, which is shown as null: a byte 00, or nothing at all.
+"""Types that have only one value, which becomes null: one byte 00, or no bytes.
 
     Void, table Null, Unit             00     Len 1    no value; Scala's ()
     VoidNamespace                      00     Len 0    one byte, though its length says none
@@ -27,7 +27,7 @@ NULL_VALUE = "org.apache.flink.types.NullValue"
 
 @dataclass(frozen=True)
 class Constant:
-    """One row of the table; ``java_hash`` is the hashCode of the one object, 0 where there is none."""
+    """Row of the table above; ``java_hash`` is the hashCode of the only object, 0 where there is no object."""
 
     flink_type: str
     width: int
@@ -54,7 +54,7 @@ CONSTANTS = {
         Constant("TABLE_GLOBAL_WINDOW", 1, 1)
     ),
     f"{BASE}NullValueSerializer$NullValueSerializerSnapshot": Constant("NULL_VALUE", 0, 0, 53),
-    # No snapshot class: how the value writes itself, for serializers that let it.
+    # Not a snapshot class: the bytes of NullValue.write, for serializers that call it.
     NULL_VALUE: Constant("NULL_VALUE", 1, 1, 53),
 }
 
@@ -62,16 +62,15 @@ CONSTANTS = {
 @register(*(name for name in CONSTANTS if name != NULL_VALUE))
 @dataclass(frozen=True)
 class ConstantSerializer(FixedWidthSerializer):
-    """A row of the table."""
+    """Serializer of a type of the table above."""
 
     @property
     def constant(self) -> Constant:
-        """What the snapshot class says."""
+        """The row of the snapshot class."""
         return CONSTANTS[self.snapshot_class]
 
     @property
     def flink_type(self) -> str:
-        """VOID ... NULL_VALUE."""
         return self.constant.flink_type
 
     @property
@@ -80,14 +79,14 @@ class ConstantSerializer(FixedWidthSerializer):
 
     @property
     def length(self) -> int:
-        """0 or 1, not always the width."""
+        """``getLength``: 0 or 1, which is not always the width."""
         return self.constant.length
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.null()
 
     def decode(self, at: Cursors) -> pa.Array:
-        """A zero a row, or nothing."""
+        """One byte 00 per row, or no bytes."""
         if self.width:
             start = at.at(at.position.copy(), at.end)
             found = read_numbers(at, "read_i8", np.int8, f"a value of {self.flink_type}")
@@ -97,7 +96,7 @@ class ConstantSerializer(FixedWidthSerializer):
         return pa.nulls(len(at))
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """A zero a row, or nothing."""
+        """One byte 00 per row, or no bytes."""
         if self.width:
             write_numbers(np.zeros(len(column), np.int8), at)
 

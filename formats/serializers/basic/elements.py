@@ -1,7 +1,7 @@
-"""Elements of rows, flat: lengths, counts, and columns that are written one after the other.
+"""Functions for repeated elements, shared by lists, maps and similar types.
 
-What lists, maps and everything like them share. A column of lists is a number of elements per row and one flat column
-of all elements; the functions here go between the two, and between them and the bytes.
+A column of lists is a number of elements per row and one flat column of all elements. The functions convert between
+the two forms, and between them and the bytes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pyspark_savepoint.formats.serializers.layout import Part, expect_few_empty,
 
 @contextmanager
 def naming(name: str) -> Iterator[None]:
-    """Errors about values that cannot be written name the field that they stand in."""
+    """Add the name of a field to errors about values that cannot be written."""
     try:
         yield
     except ValueRangeError as error:
@@ -31,7 +31,7 @@ def naming(name: str) -> Iterator[None]:
 
 
 def gather(kind: pa.DataType, parts: Sequence[tuple[Flags, pa.Array]], rows: int) -> pa.Array:
-    """One column from columns of disjoint masks of rows; null in rows of none."""
+    """Combine columns of disjoint sets of rows into one column; null in rows that belong to none."""
     if not parts:
         return pa.nulls(rows, kind)
     if len(parts) == 1:
@@ -45,12 +45,12 @@ def gather(kind: pa.DataType, parts: Sequence[tuple[Flags, pa.Array]], rows: int
 
 
 def pick(column: pa.Array, rows: Flags) -> pa.Array:
-    """The rows of a mask."""
+    """Return the rows of a mask."""
     return column if rows.all() else column.filter(pa.array(rows))
 
 
 def read_counts(whole: Part, parts: Sequence[Part], at: Cursors) -> Longs:
-    """How often the parts of ``whole`` follow: never more than the bytes that are left can hold."""
+    """Read how often the parts of ``whole`` follow: at most as often as the remaining bytes can hold."""
     from pyspark_savepoint.formats.kernels import skip
 
     what = ", ".join(part.flink_type for part in parts)
@@ -63,7 +63,7 @@ def read_counts(whole: Part, parts: Sequence[Part], at: Cursors) -> Longs:
 
 
 def bounded_counts(whole: Part, what: str, at: Cursors, limit: Callable[[Longs], Longs]) -> Longs:
-    """An int a row, from 0 to what ``limit`` says of the bytes that are left behind it."""
+    """Read an int per row, from 0 to the ``limit`` that the bytes behind it allow."""
     walker = at.at(at.position.copy(), at.end)
     counts = read_numbers(at, "read_i32", np.int32, f"the number of {what}").astype(np.int64)
     most = limit(at.end - at.position)
@@ -71,14 +71,14 @@ def bounded_counts(whole: Part, what: str, at: Cursors, limit: Callable[[Longs],
     if len(wrong):
         row = int(wrong[0])
         at.fail(row, f"a number of {what} from 0 to {int(most[row])}", int(counts[row]))
-    # Where rows share one end (heap tables), each count may be possible, but not all: delimit before allocating.
+    # Where rows share one end (heap tables), each count may be possible but not their sum: skip before allocating.
     if len(at) > 1 and counts.sum() > limit(np.array([len(at.buffer)]))[0] and program(whole).known:
         skip_rows(whole, walker)
     return counts
 
 
 def encode_elements(parts: Sequence[Part], columns: Sequence[pa.Array], at: Cursors, counts: Longs) -> None:
-    """Write ``counts`` repetitions of the parts at every cursor, from flat columns; the mirror of ``locate``."""
+    """Write ``counts`` repetitions of the parts at every cursor, from flat columns; ``locate`` finds them again."""
     widths = [part.sizes(column) for part, column in zip(parts, columns, strict=True)]
     stride: Longs = np.sum(widths, axis=0, dtype=np.int64)
     totals = sum_per_row(stride, counts)
@@ -92,7 +92,7 @@ def encode_elements(parts: Sequence[Part], columns: Sequence[pa.Array], at: Curs
 
 
 def write_zeros(at: Cursors, counts: Longs) -> None:
-    """That many zero bytes at every cursor."""
+    """Write ``counts`` zero bytes at every cursor."""
     from pyspark_savepoint.formats.kernels import fixed
 
     offsets = np.concatenate(([0], np.cumsum(counts)))
@@ -100,13 +100,13 @@ def write_zeros(at: Cursors, counts: Longs) -> None:
 
 
 def list_parts(column: pa.Array) -> tuple[Longs, pa.Array]:
-    """Lengths and flat elements of a list column."""
+    """Return lengths and flat elements of a list column."""
     offsets = _offsets(column)
     return np.diff(offsets), column.values.slice(offsets[0], offsets[-1] - offsets[0])
 
 
 def map_parts(column: pa.Array) -> tuple[Longs, pa.Array, pa.Array]:
-    """Lengths, flat keys and flat values of a map column."""
+    """Return lengths, flat keys and flat values of a map column."""
     offsets = _offsets(column)
     first, count = offsets[0], offsets[-1] - offsets[0]
     return np.diff(offsets), column.keys.slice(first, count), column.items.slice(first, count)
@@ -119,7 +119,7 @@ def _offsets(column: pa.Array) -> Longs:
 
 
 def sum_per_row(values: Any, counts: Longs) -> Any:
-    """Sums over consecutive groups of the given lengths, in the values' own arithmetic."""
+    """Sum consecutive groups of the given lengths, in the arithmetic of the values' dtype."""
     sums = np.zeros(len(values) + 1, values.dtype)
     np.cumsum(values, out=sums[1:])
     ends = np.cumsum(counts)
@@ -127,7 +127,7 @@ def sum_per_row(values: Any, counts: Longs) -> Any:
 
 
 def hash_in_order(hashes: Ints, counts: Longs) -> Ints:
-    """``List.hashCode`` from the hashes of the elements: from 1, 31 times and plus, in order."""
+    """Return ``List.hashCode`` from the hashes of the elements: start with 1, then 31 * hash + element, in order."""
     powers = np.ones(int(counts.max(initial=0)) + 1, np.uint32)
     powers[1:] = np.cumprod(np.full(len(powers) - 1, 31, np.uint32), dtype=np.uint32)
     ends = np.cumsum(counts)

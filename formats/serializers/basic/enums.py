@@ -1,9 +1,9 @@
-"""Enum constants: numbers in the values, names in the snapshot.
+"""Serializers of enums: values are numbers, the snapshot holds the names of the constants.
 
     snapshot (Java)    utf class  i32 n  utf name[n]             value  i32 index into this list, not ordinal()
     snapshot (Scala)   utf class  i32 n  (utf name  i32 id)[n]   value  i32 id
 
-After a class has changed, the list is the old order with new constants behind it. Flink: ``EnumSerializer``,
+After the class has changed, the list keeps the old order and new constants follow it. Flink: ``EnumSerializer``,
 ``EnumValueSerializer`` of Flink's Scala API.
 """
 
@@ -29,7 +29,7 @@ ENUM = f"{BASE}EnumSerializer$EnumSerializerSnapshot"
 
 
 def _read_constant(view: DataInputView) -> str:
-    """A name, which becomes a value of a STRING column."""
+    """Read a name; it must have a UTF-8 form, because it becomes a value of a STRING column."""
     name = view.read_utf("the name of an enum constant")
     if any("\ud800" <= character <= "\udfff" for character in name):
         view.fail("the name of an enum constant", ascii(name))
@@ -39,14 +39,14 @@ def _read_constant(view: DataInputView) -> str:
 @register(ENUM)
 @dataclass(frozen=True)
 class EnumSerializer(TypeSerializer):
-    """ENUM<com.shop.Color> as STRING."""
+    """Serializer of ENUM<com.shop.Color>(RED, GREEN), which becomes STRING."""
 
     enum_class: str
     constants: tuple[str, ...]
 
     @classmethod
     def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
-        """The class and its constants."""
+        """Read the class and its constants."""
         expect_version(name, version, (3,), reader)
         view = reader.view
         enum_class = view.read_utf("an enum class")
@@ -65,7 +65,7 @@ class EnumSerializer(TypeSerializer):
 
     @classmethod
     def of(cls, enum_class: str, constants: Iterable[str]) -> EnumSerializer:
-        """An enum as this package writes it: the constants in the order of their declaration."""
+        """Return an enum as this package writes it, with the constants in the order of their declaration."""
         return cls(ENUM, 3, enum_class, tuple(constants))
 
     @property
@@ -86,13 +86,13 @@ class EnumSerializer(TypeSerializer):
         return layout.add(skip.FIXED, 4)
 
     def decode(self, at: Cursors) -> pa.Array:
-        """One number a row, looked up."""
+        """Read one number per row and look up its constant."""
         start = at.at(at.position.copy(), at.end)
         numbers = read_numbers(at, "read_i32", np.int32, self.flink_type)
         codes = self.codes
         order = np.argsort(codes, kind="stable")
         place = np.searchsorted(codes[order], numbers)
-        # A number beyond all codes is compared with the last one, which is another.
+        # A number above all codes is compared with the last code, from which it differs.
         index = order[np.minimum(place, len(order) - 1)] if len(order) else place
         unknown = codes[index] != numbers if len(order) else np.ones(len(at), np.bool_)
         if unknown.any():
@@ -121,13 +121,13 @@ class EnumSerializer(TypeSerializer):
 )
 @dataclass(frozen=True)
 class ScalaEnumSerializer(EnumSerializer):
-    """SCALA_ENUM<com.shop.Color>: constants with numbers of their own."""
+    """Serializer of SCALA_ENUM<com.shop.Color>, whose constants have ids of their own."""
 
     ids: tuple[int, ...] = ()
 
     @classmethod
     def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
-        """The class, its constants and their numbers."""
+        """Read the class, its constants and their ids."""
         expect_version(name, version, (3,), reader)
         view = reader.view
         enum_class = view.read_utf("an enumeration")

@@ -1,4 +1,4 @@
-"""What serializers without parameters share whose values all have as many bytes."""
+"""Base class of serializers without parameters whose values all have the same number of bytes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyspark_savepoint.formats.serializers.layout import Layout
 
 @dataclass(frozen=True)
 class FixedWidthSerializer(SimpleSerializer):
-    """Subclasses say how many bytes; these are also ``getLength``, unless a subclass says otherwise."""
+    """Serializer of values of ``width`` bytes, which is also ``getLength`` unless a subclass overrides ``length``."""
 
     @property
     @abstractmethod
@@ -32,5 +32,5 @@ class FixedWidthSerializer(SimpleSerializer):
         return layout.add(skip.FIXED, self.width)
 
     def sizes(self, column: pa.Array) -> Longs:
-        """The same for all rows, null ones too."""
+        """Return the width for all rows, null ones included."""
         return np.full(len(column), self.width, np.int64)

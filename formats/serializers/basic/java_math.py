@@ -4,13 +4,13 @@
                            k > 4: k - 4 bytes, two's complement
     BigDecimal := BigInteger unscaled  i32 scale    no scale where null
 
-As columns (``DecodeOptions.decimals``): ``auto`` is DECIMAL(38,0) for BigInteger, where more digits are an error,
-and text as ``BigDecimal.toString`` prints it; ``string`` is text for both; ``p,s`` is DECIMAL(p,s) for both, where
-what does not fit exactly is an error. Numbers of up to 38 digits stay in Arrow; others are taken one by one.
+Column types by ``DecodeOptions.decimals``: with ``auto``, BigInteger is DECIMAL(38,0), where more digits are an error,
+and BigDecimal is a string; with ``string`` both are strings; with ``p,s`` both are DECIMAL(p,s), where a value that
+does not fit exactly is an error. Numbers of up to 38 digits are converted by Arrow, all others one by one.
 
-Texts are those of ``BigInteger.toString`` and ``BigDecimal.toString``. Python's decimals print by the same rule
-(plain digits while the scale is not negative and the first digit is at most six places behind the point, else an
-exponent), without the limit of digits that its integers have.
+Strings are those of ``BigInteger.toString`` and ``BigDecimal.toString``. Python's Decimal prints by the same rule
+(plain digits if the scale is not negative and the first digit is at most six places behind the point, else with an
+exponent), and without the limit of digits that Python's int has.
 
 Flink: ``BigIntSerializer``, ``BigDecSerializer``.
 """
@@ -49,14 +49,14 @@ EXACT = decimal.Context(
     traps=[decimal.Inexact, decimal.InvalidOperation, decimal.Overflow],
 )
 MAX_DIGITS = 38
-# Below, Python's own conversion is the fastest; its time grows with the square of the digits.
+# Up to this size Python's own conversion is the fastest; its time grows with the square of the digits.
 _LEAF_BITS = 2048
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,10})?")
 
 
 def to_decimal(number: int) -> Decimal:
-    """An integer of any size as a decimal."""
+    """Convert an integer of any size to a Decimal."""
     powers: dict[int, Decimal] = {}
 
     def convert(part: int, bits: int) -> Decimal:
@@ -73,12 +73,12 @@ def to_decimal(number: int) -> Decimal:
 
 
 def to_text(unscaled: int, scale: int) -> str:
-    """``BigDecimal.toString``; with scale 0 also ``BigInteger.toString``."""
+    """Return ``BigDecimal.toString``; with scale 0 also ``BigInteger.toString``."""
     return str(EXACT.scaleb(to_decimal(unscaled), -scale) if scale else to_decimal(unscaled))
 
 
 def parse_integer(text: str) -> int:
-    """The number that ``new BigInteger(text)`` is."""
+    """Return the number of ``new BigInteger(text)``."""
     if _INTEGER.fullmatch(text) is None:
         raise ValueRangeError(
             "a text is no integer", found=text[:60], remedy="write digits, with a sign before them perhaps"
@@ -87,7 +87,7 @@ def parse_integer(text: str) -> int:
 
 
 def parse_decimal(text: str) -> tuple[int, int]:
-    """Unscaled value and scale of ``new BigDecimal(text)``."""
+    """Return unscaled value and scale of ``new BigDecimal(text)``."""
     if _DECIMAL.fullmatch(text) is None:
         raise ValueRangeError("a text is no number", found=text[:60], remedy="write numbers like -12.30 or 1.5E-7")
     value = Decimal(text)
@@ -98,7 +98,7 @@ def parse_decimal(text: str) -> tuple[int, int]:
 
 
 def rescaled(unscaled: int, scale: int, to: int) -> int | None:
-    """The unscaled value at another scale; None where that is not exact or has too many digits."""
+    """Return the unscaled value at scale ``to``; None where that is not exact or has too many digits."""
     if unscaled == 0 or scale == to:
         return unscaled
     if to > scale:
@@ -110,7 +110,7 @@ def rescaled(unscaled: int, scale: int, to: int) -> int | None:
 
 
 def to_bytes(number: int) -> bytes:
-    """The bytes of a BigInteger without scale: a code for 0, 1 and 10, as Java's cached constants are written."""
+    """Encode a BigInteger; 0, 1 and 10 are codes alone, because Java caches these constants."""
     if number in (0, 1, 10):
         return (3 if number == 10 else number + 1).to_bytes(4, "big")
     size = (number if number >= 0 else ~number).bit_length() // 8 + 1
@@ -118,7 +118,7 @@ def to_bytes(number: int) -> bytes:
 
 
 def java_hash(number: int) -> int:
-    """``BigInteger.hashCode``: over the 32-bit words of the magnitude, times the sign."""
+    """Return ``BigInteger.hashCode``: the hash of the 32-bit words of the magnitude, times the sign."""
     magnitude = abs(number)
     h = 0
     for shift in range((magnitude.bit_length() + 31) // 32 * 32 - 32, -1, -32):
@@ -135,7 +135,7 @@ Words = npt.NDArray[np.uint64]
 
 @dataclass
 class Numbers:
-    """What was read: words of the narrow numbers, places of the wide ones, scales."""
+    """Numbers read from a buffer: words of those of up to 128 bits, spans of the wider ones, and all scales."""
 
     at: Cursors
     words: Words
@@ -146,7 +146,7 @@ class Numbers:
 
     @classmethod
     def read(cls, at: Cursors, scaled: bool, what: str) -> Numbers:
-        """One number per cursor."""
+        """Read one number per cursor."""
         from pyspark_savepoint.formats.kernels import bigs
 
         rows = len(at)
@@ -165,7 +165,7 @@ class Numbers:
         return np.asarray(self.kinds != 0, np.bool_)
 
     def unscaled(self, row: int) -> int:
-        """The number of one row."""
+        """Return the unscaled number of one row."""
         if self.kinds[row] == 1:
             low, high = int(self.words[row, 0]), int(self.words[row, 1])
             return low + (high << 64) - (high >> 63 << 128)
@@ -173,11 +173,10 @@ class Numbers:
         return int.from_bytes(self.at.buffer[start:end].tobytes(), "big", signed=True)
 
     def scale(self, row: int) -> int:
-        """The scale of one row."""
         return int(self.scales[row])
 
     def texts(self) -> pa.Array:
-        """All as text: Arrow prints those of up to 38 digits and places, one scale after the other."""
+        """Return all numbers as strings; Arrow prints those of up to 38 digits and places, one scale after the other."""
         plain = self.small & (np.abs(self.scales.astype(np.int64)) <= MAX_DIGITS)
         parts, order = [], []
         for rows, kind in self._by_scale(plain):
@@ -190,7 +189,7 @@ class Numbers:
         return _in_order([*parts, pa.array(one_by_one, pa.string())], [*order, rest])
 
     def decimals(self, kind: pa.Decimal128Type) -> pa.Array:
-        """All as decimals of one type; the first that does not fit exactly is refused."""
+        """Return all numbers as decimals of one type; the first that does not fit exactly is an error."""
         plain = self.small & (np.abs(kind.scale - self.scales.astype(np.int64)) <= MAX_DIGITS)
         plain &= np.abs(self.scales.astype(np.int64)) <= MAX_DIGITS
         parts, order = [], []
@@ -204,7 +203,7 @@ class Numbers:
         return _in_order([*parts, self._decimals_one_by_one(rest, kind)], [*order, rest])
 
     def _by_scale(self, rows: Flags) -> list[tuple[Longs, pa.DataType]]:
-        """The rows of every scale, and the type that the words have there."""
+        """Return, per scale, its rows and the decimal type of their words."""
         chosen = np.flatnonzero(rows)
         return [
             (chosen[self.scales[chosen] == scale], pa.decimal128(MAX_DIGITS, int(scale)))
@@ -224,7 +223,7 @@ class Numbers:
 
 
 def _in_order(parts: list[pa.Array], rows: list[Longs]) -> pa.Array:
-    """The parts' values at their rows."""
+    """Concatenate the parts and put each value at its row."""
     if len(parts) == 1:
         return parts[0]
     places = np.concatenate(rows)
@@ -234,7 +233,7 @@ def _in_order(parts: list[pa.Array], rows: list[Longs]) -> pa.Array:
 
 
 def words_of(column: pa.Array) -> Words:
-    """Low and high half of every number of a decimal column."""
+    """Return the low and high 64 bits of every number of a decimal column, of shape (rows, 2)."""
     data = np.frombuffer(column.buffers()[1] or b"", np.uint64)
     return data.reshape(-1, 2)[column.offset : column.offset + len(column)]
 
@@ -242,7 +241,7 @@ def words_of(column: pa.Array) -> Words:
 @register(BIG_INTEGER, BIG_DECIMAL)
 @dataclass(frozen=True)
 class BigNumberSerializer(SimpleSerializer):
-    """BIG_INTEGER and BIG_DECIMAL."""
+    """Serializer of BIG_INTEGER and BIG_DECIMAL."""
 
     @property
     def flink_type(self) -> str:
@@ -254,7 +253,7 @@ class BigNumberSerializer(SimpleSerializer):
         return self.snapshot_class == BIG_DECIMAL
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """As the option says."""
+        """DECIMAL or STRING, by the option ``decimals``: see the module."""
         if options.decimals == "string" or (options.decimals == "auto" and self.scaled):
             return pa.string()
         if options.decimals == "objects" and self.scaled:
@@ -265,7 +264,6 @@ class BigNumberSerializer(SimpleSerializer):
         return pa.decimal128(int(precision), int(scale))
 
     def layout(self, layout: Layout) -> int:
-        """A count with codes."""
         from pyspark_savepoint.formats.kernels import skip
 
         return layout.add(skip.BIG_INTEGER, int(self.scaled))
@@ -276,7 +274,7 @@ class BigNumberSerializer(SimpleSerializer):
         return numbers.decimals(kind) if pa.types.is_decimal(kind) else numbers.texts().cast(kind)
 
     def sizes(self, column: pa.Array) -> Longs:
-        """The code, the bytes, the scale."""
+        """Return the bytes of the length or code, of the number and of the scale."""
         if pa.types.is_decimal(column.type):
             valid = valid_rows(column)
             tail = 4 + 4 * self.scaled
@@ -294,7 +292,7 @@ class BigNumberSerializer(SimpleSerializer):
             fixed.write_bytes(at.buffer, at.position, *self._spell(column))
 
     def _measure(self, column: pa.Array) -> tuple[Words, Longs]:
-        """Words and bytes of the numbers of a decimal column; integers lose a scale of nothing but zeros."""
+        """Return words and encoded bytes of a decimal column; for integers, zeros behind the point are dropped."""
         from pyspark_savepoint.formats.kernels import bigs
 
         words = np.ascontiguousarray(words_of(self._integers(column)))
@@ -313,7 +311,7 @@ class BigNumberSerializer(SimpleSerializer):
             ) from error
 
     def _spell(self, column: pa.Array) -> tuple[Longs, Any]:
-        """Offsets and bytes of the numbers of a text column."""
+        """Return offsets and bytes of the encoded numbers of a string column."""
         values = [self._spell_one(text) for text in column.to_pylist()]
         offsets = np.zeros(len(values) + 1, np.int64)
         np.cumsum([len(value) for value in values], out=offsets[1:])
@@ -328,7 +326,7 @@ class BigNumberSerializer(SimpleSerializer):
         return to_bytes(unscaled) + scale.to_bytes(4, "big", signed=True)
 
     def java_hash(self, column: pa.Array) -> Ints:
-        """``BigInteger.hashCode``, or ``BigDecimal.hashCode``, which is 31 times that plus the scale."""
+        """Return ``BigInteger.hashCode``, or ``BigDecimal.hashCode``, which is 31 times that plus the scale."""
         if pa.types.is_decimal(column.type):
             scale = column.type.scale if self.scaled else 0
             hashes = hash_words(words_of(self._integers(column)))
@@ -346,7 +344,7 @@ class BigNumberSerializer(SimpleSerializer):
 
 
 def hash_words(words: Words) -> Longs:
-    """``BigInteger.hashCode`` of 128-bit numbers; leading words of zero add nothing."""
+    """Return ``BigInteger.hashCode`` of 128-bit numbers; leading zero words do not change the hash."""
     from pyspark_savepoint.formats.kernels import bigs
 
     plain = np.ascontiguousarray(words)

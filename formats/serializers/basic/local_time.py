@@ -1,8 +1,8 @@
-"""Dates and times without a zone: LocalDate, LocalTime, LocalDateTime.
+"""Serializers of dates and times without a zone: LocalDate, LocalTime, LocalDateTime.
 
     LocalDate       i32 year  i8 month  i8 day                  null 80000000 8000
     LocalTime       i8 hour  i8 minute  i8 second  i32 nanos    null 80 8000 80000000
-    LocalDateTime   LocalDate  LocalTime                        null where both are
+    LocalDateTime   LocalDate  LocalTime                        null: both are null
 
 Flink: ``LocalDateSerializer``, ``LocalTimeSerializer``, ``LocalDateTimeSerializer``.
 """
@@ -122,7 +122,7 @@ def _refuse_nanos(nanos: Longs, valid: Flags, column: pa.Array) -> None:
 @register(f"{BASE}LocalDateSerializer$LocalDateSerializerSnapshot")
 @dataclass(frozen=True)
 class LocalDateSerializer(FixedWidthSerializer):
-    """LOCAL_DATE as DATE."""
+    """Serializer of LOCAL_DATE, which becomes DATE."""
 
     @property
     def flink_type(self) -> str:
@@ -133,7 +133,7 @@ class LocalDateSerializer(FixedWidthSerializer):
         return 6
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """A date, or year, month and day."""
+        """DATE; with ``timestamps=raw`` a struct of year, month and day."""
         return DATE_PARTS if options.timestamps == "raw" else pa.date32()
 
     def decode(self, at: Cursors) -> pa.Array:
@@ -156,7 +156,7 @@ class LocalDateSerializer(FixedWidthSerializer):
         return dates_of_days(np.where(valid, fixed_values(column, np.int32), 0).astype(np.int64)), valid
 
     def java_hash(self, column: pa.Array) -> Ints:
-        """``LocalDate.hashCode``."""
+        """Return ``LocalDate.hashCode``."""
         dates, valid = self._dates(column)
         return np.where(valid, hash_dates(*dates), 0).astype(np.int32)
 
@@ -164,7 +164,7 @@ class LocalDateSerializer(FixedWidthSerializer):
 @register(f"{BASE}LocalTimeSerializer$LocalTimeSerializerSnapshot")
 @dataclass(frozen=True)
 class LocalTimeSerializer(FixedWidthSerializer):
-    """LOCAL_TIME as nanoseconds of the day."""
+    """Serializer of LOCAL_TIME, which becomes nanoseconds of the day."""
 
     @property
     def flink_type(self) -> str:
@@ -175,7 +175,7 @@ class LocalTimeSerializer(FixedWidthSerializer):
         return 7
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """Spark has no time of day in all versions, so a long unless a time is asked for."""
+        """BIGINT, because not all versions of Spark have a type for the time of day; with the option ``times`` a time."""
         return pa.time64("ns") if options.times else pa.int64()
 
     def decode(self, at: Cursors) -> pa.Array:
@@ -188,14 +188,14 @@ class LocalTimeSerializer(FixedWidthSerializer):
         _write_times(nanos, valid, at)
 
     def java_hash(self, column: pa.Array) -> Ints:
-        """``LocalTime.hashCode``: that of the nanosecond of the day."""
+        """Return ``LocalTime.hashCode``: the hash of the nanosecond of the day as a long."""
         return fold_long(np.where(valid_rows(column), fixed_values(column, np.int64), 0))
 
 
 @register(f"{BASE}LocalDateTimeSerializer$LocalDateTimeSerializerSnapshot")
 @dataclass(frozen=True)
 class LocalDateTimeSerializer(FixedWidthSerializer):
-    """LOCAL_DATE_TIME as TIMESTAMP_NTZ."""
+    """Serializer of LOCAL_DATE_TIME, which becomes TIMESTAMP_NTZ."""
 
     @property
     def flink_type(self) -> str:
@@ -206,7 +206,7 @@ class LocalDateTimeSerializer(FixedWidthSerializer):
         return 13
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """A timestamp without zone, or year, month, day and nanosecond of the day."""
+        """TIMESTAMP_NTZ; with ``timestamps=raw`` a struct of year, month, day and nanosecond of the day."""
         return DATE_TIME_PARTS if options.timestamps == "raw" else TIMESTAMP_NTZ
 
     def decode(self, at: Cursors) -> pa.Array:
@@ -234,6 +234,6 @@ class LocalDateTimeSerializer(FixedWidthSerializer):
         return dates_of_days(micros // MICROS_PER_DAY), micros % MICROS_PER_DAY * 1000, valid
 
     def java_hash(self, column: pa.Array) -> Ints:
-        """``LocalDateTime.hashCode``: those of date and time, exclusive or."""
+        """Return ``LocalDateTime.hashCode``: the hashes of date and time, combined with exclusive or."""
         dates, nanos, valid = self._parts(column)
         return np.where(valid, hash_dates(*dates) ^ fold_long(nanos), 0).astype(np.int32)

@@ -1,9 +1,9 @@
-"""Numbers, booleans and void: values of fixed width, big-endian.
+"""Serializers of numbers and booleans: values of fixed width, big-endian.
 
     snapshot  := SimpleTypeSerializerSnapshot: version 3 nothing, version 2 (early 1.7) utf serializerClass
     value     := boolean u8 | byte i8 | short i16 | int i32 | long i64 | float f32 | double f64 | char u16 | void 00
 
-A table, not ten classes. Flink: ``BooleanSerializer`` ... ``DoubleSerializer``, ``CharSerializer``,
+One class with a table of types. Flink: ``BooleanSerializer`` ... ``DoubleSerializer``, ``CharSerializer``,
 ``VoidSerializer`` and the same of ``org.apache.flink.types.*Value``.
 """
 
@@ -38,13 +38,13 @@ BASE = "org.apache.flink.api.common.typeutils.base."
 
 @dataclass(frozen=True)
 class SimpleSerializer(TypeSerializer):
-    """A serializer without parameters: SimpleTypeSerializerSnapshot. ``serializer_class`` stands in version 2 only."""
+    """Serializer without parameters: SimpleTypeSerializerSnapshot. Only version 2 stores ``serializer_class``."""
 
     serializer_class: str = ""
 
     @classmethod
     def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
-        """Nothing, or the class name of version 2."""
+        """Read an empty payload, or the class name of version 2."""
         expect_version(name, version, (2, 3), reader)
         return cls(name, version, reader.view.read_utf("a serializer class") if version == 2 else "")
 
@@ -54,34 +54,34 @@ class SimpleSerializer(TypeSerializer):
 
     @classmethod
     def of(cls, name: str) -> TypeSerializer:
-        """The serializer as this package writes it."""
+        """Return the serializer as this package writes it."""
         return cls(name, 3)
 
 
 def fold_long(values: npt.NDArray[Any]) -> Ints:
-    """``Long.hashCode``: both halves, exclusive or."""
+    """Return ``Long.hashCode``: both halves, combined with exclusive or."""
     bits = values.view(np.uint64)
     return (bits ^ (bits >> np.uint64(32))).astype(np.uint32).view(np.int32)
 
 
 def hash_boolean(values: npt.NDArray[Any]) -> Ints:
-    """``Boolean.hashCode``."""
+    """Return ``Boolean.hashCode``."""
     return np.where(values != 0, 1231, 1237).astype(np.int32)
 
 
 def float_bits(values: npt.NDArray[Any]) -> Ints:
-    """``Float.floatToIntBits``: every NaN is one."""
+    """Return ``Float.floatToIntBits``: all NaNs have the same bits."""
     return np.where(np.isnan(values), np.int32(0x7FC00000), values.view(np.int32)).astype(np.int32)
 
 
 def double_bits(values: npt.NDArray[Any]) -> Longs:
-    """``Double.doubleToLongBits``: every NaN is one."""
+    """Return ``Double.doubleToLongBits``: all NaNs have the same bits."""
     return np.where(np.isnan(values), np.int64(0x7FF8000000000000), values.view(np.int64)).astype(np.int64)
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One row of the table: the reading kernel, the numpy type of its output, the Arrow type, and the Java hash."""
+    """Type of number: the kernel that reads it, the NumPy type of its output, the Arrow type, and the Java hash."""
 
     flink_type: str
     kernel: str
@@ -111,7 +111,7 @@ KINDS = {
     "Float": FLOAT,
     "Double": DOUBLE,
 }
-#: The mutable wrappers of ``org.apache.flink.types`` hash in their own way where Java's boxes do not.
+#: Hashes of the mutable wrappers of ``org.apache.flink.types``, where they differ from those of Java's boxes.
 VALUE_HASHES: dict[str, Callable[[npt.NDArray[Any]], Ints]] = {
     "Boolean": lambda values: (values != 0).astype(np.int32),
     "Long": lambda values: fold_long(values) + np.int32(43),
@@ -129,11 +129,11 @@ BY_SNAPSHOT = {_snapshot(stem): (stem, kind) for stem, kind in KINDS.items()} | 
 
 
 def read_numbers(at: Cursors, kernel: str, dtype: Any, what: str) -> npt.NDArray[Any]:
-    """One number per cursor by a kernel of ``kernels.fixed``."""
+    """Read one number per cursor with a kernel of ``kernels.fixed``."""
     from pyspark_savepoint.formats.kernels import fixed
 
     out = np.empty(len(at), dtype)
-    # Kernels store bits, whose sign is the dtype's affair.
+    # Kernels store bits; the dtype decides whether they are signed.
     bits = out if out.dtype.kind == "b" else out.view("i8" if out.itemsize == 8 else f"u{out.itemsize}")
     row = getattr(fixed, kernel)(at.buffer, at.position, at.end, bits)
     at.check(row, what)
@@ -141,7 +141,7 @@ def read_numbers(at: Cursors, kernel: str, dtype: Any, what: str) -> npt.NDArray
 
 
 def write_numbers(values: npt.NDArray[Any], at: Cursors) -> None:
-    """One number per cursor, big-endian, in the width of its dtype."""
+    """Write one number per cursor, big-endian, in the width of its dtype."""
     from pyspark_savepoint.formats.kernels import fixed
 
     width = values.itemsize
@@ -152,26 +152,24 @@ def write_numbers(values: npt.NDArray[Any], at: Cursors) -> None:
 @register(*BY_SNAPSHOT)
 @dataclass(frozen=True)
 class NumberSerializer(SimpleSerializer):
-    """A row of the table: BOOLEAN, BYTE, SHORT, INT, LONG, FLOAT, DOUBLE, and their ``*Value`` twins."""
+    """Serializer of BOOLEAN, BYTE, SHORT, INT, LONG, FLOAT, DOUBLE, and of their ``*Value`` classes."""
 
     @property
     def kind(self) -> Kind:
-        """What the snapshot class says."""
+        """The type of number that the snapshot class names."""
         return BY_SNAPSHOT[self.snapshot_class][1]
 
     @property
     def flink_type(self) -> str:
-        """LONG ... or LONG_VALUE ... ."""
+        """LONG, or LONG_VALUE for the ``*Value`` class, and so on."""
         stem = BY_SNAPSHOT[self.snapshot_class][0]
         return self.kind.flink_type + ("_VALUE" if stem.endswith("Value") else "")
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """Arrow's type of the same width."""
         return self.kind.arrow
 
     @property
     def length(self) -> int:
-        """1, 2, 4 or 8."""
         return int(np.dtype(self.kind.dtype).itemsize)
 
     def layout(self, layout: Layout) -> int:
@@ -193,7 +191,7 @@ class NumberSerializer(SimpleSerializer):
         return np.full(len(column), self.length, np.int64)
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """One number a row; Java's canonical NaN."""
+        """Write one number per row; NaNs as Java's canonical NaN."""
         values = self._values(column)
         if values.dtype == np.float32:
             values = float_bits(values)
@@ -202,7 +200,7 @@ class NumberSerializer(SimpleSerializer):
         write_numbers(values, at)
 
     def java_hash(self, column: pa.Array) -> Ints:
-        """``hashCode`` of the boxed value or of the ``*Value`` object."""
+        """Return ``hashCode`` of the boxed value or of the ``*Value`` object."""
         stem = BY_SNAPSHOT[self.snapshot_class][0]
         law = VALUE_HASHES.get(stem.removesuffix("Value")) if stem.endswith("Value") else None
         hashes = (law or self.kind.java_hash)(self._values(column))

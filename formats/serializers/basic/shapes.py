@@ -1,13 +1,13 @@
-"""The shapes that composite values have, whatever their snapshots are: parts in a row, repeated, flagged, chosen.
+"""Shapes of composite values, which serializers with different snapshots share.
 
     Fields    := part...                                 struct
     Repeated  := i32 n  part[n]                          list
     Entries   := i32 n  (key value)[n]                   map
     Flagged   := u8 flag  part, or padding where null    the part, nullable
-    Choice    := u8 tag  the part of that tag            struct of which one field is set
+    Choice    := u8 tag  the part of that tag            struct with exactly one field set
 
-A shape is no serializer: it has no snapshot. Composite serializers of many names share them
-(:class:`Shaped`), and they nest: the values of a ``MapSerializer`` are ``MapEntries(key, Flagged(value))``.
+A shape is not a serializer: it has no snapshot. Serializers declare their shape (:class:`Shaped`), and shapes nest:
+the values of a ``MapSerializer`` are ``MapEntries(key, Flagged(value))``.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from pyspark_savepoint.formats.serializers.basic.strings import RAW
 from pyspark_savepoint.formats.serializers.checks import refuse_nulls
 from pyspark_savepoint.formats.serializers.layout import Layout, Part, decode_elements, expect_room, locate
 
-#: Numbers that stand in composite values without a serializer in the snapshot.
+#: Serializers of numbers in composite values that the snapshot does not list.
 BOOLEAN, INT, LONG = (
     NumberSerializer.of(next(name for name, (known, _) in BY_SNAPSHOT.items() if known == stem))
     for stem in ("Boolean", "Int", "Long")
@@ -61,12 +61,12 @@ BOOLEAN, INT, LONG = (
 
 @dataclass(frozen=True)
 class Shaped(TypeSerializer):
-    """A serializer whose values have a shape: it is all that a subclass says about them."""
+    """Serializer whose values are described by a shape alone."""
 
     @property
     @abstractmethod
     def shape(self) -> Part:
-        """What a value is made of."""
+        """The shape of the values."""
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return self.shape.arrow_type(options)
@@ -86,12 +86,12 @@ class Shaped(TypeSerializer):
 
 @dataclass(frozen=True)
 class ShapedSerializer(Shaped, CompositeSerializer):
-    """A composite serializer whose values have a shape."""
+    """Composite serializer whose values are described by a shape."""
 
 
 @dataclass(frozen=True)
 class Fields:
-    """Parts one after the other, nothing between them."""
+    """Parts one after the other, with nothing between them."""
 
     names: tuple[str, ...]
     parts: tuple[Part, ...]
@@ -110,7 +110,7 @@ class Fields:
         return layout.add(skip.SEQUENCE, parts=[part.layout(layout) for part in self.parts])
 
     def decode(self, at: Cursors) -> pa.Array:
-        """Part by part, each for all rows."""
+        """Process the parts in order, each for all rows."""
         rows = len(at)
         columns = []
         for name, part in zip(self.names, self.parts, strict=True):
@@ -119,7 +119,6 @@ class Fields:
         return struct_array(self.arrow_type(at.options), columns, rows)
 
     def sizes(self, column: pa.Array) -> Longs:
-        """The sum over the parts."""
         refuse_nulls(column, self.flink_type)
         total = np.zeros(len(column), np.int64)
         for index, (name, part) in enumerate(zip(self.names, self.parts, strict=True)):
@@ -128,14 +127,14 @@ class Fields:
         return total
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """Part by part, each for all rows."""
+        """Process the parts in order, each for all rows."""
         for index, part in enumerate(self.parts):
             part.encode(column.field(index), at)
 
 
 @dataclass(frozen=True)
 class Repeated:
-    """A count, then the part as often."""
+    """A count, then that many values of the part."""
 
     part: Part
 
@@ -147,20 +146,18 @@ class Repeated:
         return pa.list_(pa.field("element", self.part.arrow_type(options)))
 
     def layout(self, layout: Layout) -> int:
-        """A count and repetitions."""
         from pyspark_savepoint.formats.kernels import skip
 
         return layout.add(skip.REPEAT, parts=[self.part.layout(layout)])
 
     def decode(self, at: Cursors) -> pa.Array:
-        """All elements of all rows as one column."""
+        """Read the elements of all rows as one column."""
         counts = read_counts(self, [self.part], at)
         with at.inside("element"):
             items = decode_elements(self.part, at, counts)
         return list_array(self.arrow_type(at.options), counts, items)
 
     def sizes(self, column: pa.Array) -> Longs:
-        """The count and the elements."""
         refuse_nulls(column, self.flink_type)
         counts, items = list_parts(column)
         with naming("element"):
@@ -175,7 +172,7 @@ class Repeated:
 
 @dataclass(frozen=True)
 class MapEntries:
-    """A count, then key and value as often. Spark's maps have no null keys."""
+    """A count, then that many pairs of key and value. Spark's maps have no null keys."""
 
     key: Part
     value: Part
@@ -188,13 +185,12 @@ class MapEntries:
         return pa.map_(self.key.arrow_type(options), self.value.arrow_type(options))
 
     def layout(self, layout: Layout) -> int:
-        """A count and repetitions of a pair."""
         from pyspark_savepoint.formats.kernels import skip
 
         return layout.add(skip.REPEAT, parts=[self.key.layout(layout), self.value.layout(layout)])
 
     def decode(self, at: Cursors) -> pa.Array:
-        """All keys and all values of all rows as two columns."""
+        """Read the keys and the values of all rows as two columns."""
         parts = [self.key, self.value]
         counts = read_counts(self, parts, at)
         expect_room(parts, at, int(counts.sum()))
@@ -219,7 +215,6 @@ class MapEntries:
         )
 
     def sizes(self, column: pa.Array) -> Longs:
-        """The count, the keys and the values."""
         refuse_nulls(column, self.flink_type)
         counts, keys, values = map_parts(column)
         with naming("key"):
@@ -237,7 +232,7 @@ class MapEntries:
 
 @dataclass(frozen=True)
 class Flagged:
-    """One byte, then the part; or the byte that says null, and padding. Every serializer chose its own polarity."""
+    """A flag byte, then the part, or padding where null. ``null_flag`` is the byte of a null: it varies by serializer."""
 
     part: Part
     null_flag: int = 1
@@ -256,7 +251,7 @@ class Flagged:
         return layout.add(skip.FLAGGED, self.null_flag, self.padding, [self.part.layout(layout)])
 
     def decode(self, at: Cursors) -> pa.Array:
-        """The flags of all rows, then the part for those that have one."""
+        """Read the flags of all rows, then the part for the rows that are not null."""
         flags = read_numbers(at, "read_flags", np.bool_, f"the flag of a {self.flink_type}: 0 or 1")
         valid: Flags = flags != bool(self.null_flag)
         if valid.all():
@@ -275,7 +270,6 @@ class Flagged:
         at.position[absent] = ends[absent]
 
     def sizes(self, column: pa.Array) -> Longs:
-        """The flag, and the part or the padding."""
         valid = valid_rows(column)
         sizes = np.full(len(column), 1 + self.padding, np.int64)
         sizes[valid] = self.part.sizes(pick(column, valid)) + 1
@@ -294,7 +288,7 @@ class Flagged:
 
 @dataclass(frozen=True)
 class Choice:
-    """One byte, then the part that it names."""
+    """A tag byte, then the part of that tag."""
 
     names: tuple[str, ...]
     parts: tuple[Part, ...]
@@ -308,14 +302,14 @@ class Choice:
         return struct_type(self.names, self.parts, options)
 
     def layout(self, layout: Layout) -> int:
-        """A choice; the tags are consecutive."""
+        """Add a CHOICE node; the tags must be consecutive."""
         from pyspark_savepoint.formats.kernels import skip
 
         by_tag = [part for _, part in sorted(zip(self.tags, self.parts, strict=True), key=lambda pair: pair[0])]
         return layout.add(skip.CHOICE, min(self.tags), 1, [part.layout(layout) for part in by_tag])
 
     def decode(self, at: Cursors) -> pa.Array:
-        """The tags of all rows, then every part for its rows."""
+        """Read the tags of all rows, then every part for its rows."""
         rows = len(at)
         tags = read_numbers(at, "read_i8", np.uint8, f"the tag of a {self.flink_type}")
         unknown = np.flatnonzero(~np.isin(tags, self.tags))
@@ -332,7 +326,6 @@ class Choice:
         return struct_array(self.arrow_type(at.options), columns, rows)
 
     def sizes(self, column: pa.Array) -> Longs:
-        """The tag, and the part of every row."""
         sizes = np.ones(len(column), np.int64)
         for index, chosen in enumerate(self._chosen(column)):
             with naming(self.names[index]):
@@ -351,7 +344,7 @@ class Choice:
             at.update(chosen, cursors)
 
     def _chosen(self, column: pa.Array) -> list[Flags]:
-        """Per part the rows that it is set in. A part that is always null (Void) stands for a row without any."""
+        """Return, per part, the rows where it is set; a row without any set field is a part that is always null (Void)."""
         refuse_nulls(column, self.flink_type)
         chosen = [valid_rows(column.field(index)) for index in range(len(self.parts))]
         counts: Longs = np.add.reduce([rows.astype(np.int64) for rows in chosen])
@@ -370,5 +363,5 @@ class Choice:
 
 
 def struct_type(names: Sequence[str], parts: Sequence[Part], options: DecodeOptions) -> pa.DataType:
-    """A struct of named parts."""
+    """Return the struct type of named parts."""
     return pa.struct([pa.field(name, part.arrow_type(options)) for name, part in zip(names, parts, strict=True)])

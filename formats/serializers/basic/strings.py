@@ -1,11 +1,11 @@
-"""Strings and characters: UTF-16 code units in Flink, UTF-8 in columns.
+"""Serializers of strings and characters: UTF-16 code units in Flink, UTF-8 in columns.
 
-    StringSerializer       varint (units + 1), 0 is null   then one varint a unit
-    StringValueSerializer  varint units, no null           then one varint a unit
+    StringSerializer       varint (units + 1), 0 is null   then one varint per unit
+    StringValueSerializer  varint units, no null           then one varint per unit
     CharSerializer         u16 unit                        a STRING of one character
     CharValueSerializer    u16 unit
 
-A surrogate without its other half is a Java string, but has no UTF-8: reading one is an error that offers BINARY.
+Java strings may hold a surrogate without its other half, which has no UTF-8: an error that proposes BINARY.
 Flink: ``StringSerializer``, ``StringValueSerializer``, ``CharSerializer``, ``CharValueSerializer``, ``StringValue``.
 """
 
@@ -44,17 +44,17 @@ MAX_UTF8 = 2**31 - 1
 
 
 def refuse_surrogate(at: Cursors, row: int) -> NoReturn:
-    """A lone surrogate in a row."""
+    """Raise the error for a lone surrogate in a row."""
     at.out_of_range(row, "a string with half of a surrogate pair: Java can hold it, UTF-8 cannot", RAW)
 
 
 def refuse_size(at: Cursors, row: int) -> NoReturn:
-    """A column of a batch that outgrows Arrow's 32-bit offsets."""
+    """Raise the error for a column of a batch that exceeds Arrow's 32-bit offsets."""
     at.out_of_range(row, "more than 2 GiB of values in one column of one batch", "read fewer rows at once")
 
 
 def expect_utf8(column: pa.Array) -> None:
-    """Refuse what Spark lets into a STRING (a cast from BINARY) though it is not text."""
+    """Raise ValueRangeError for a string that is not UTF-8: Spark's cast from BINARY to STRING does not check it."""
     try:
         column.validate(full=True)
     except pa.ArrowInvalid as error:
@@ -65,13 +65,13 @@ def expect_utf8(column: pa.Array) -> None:
 
 @dataclass(frozen=True)
 class _TextSerializer(SimpleSerializer):
-    """What strings and characters share: a column of utf8, Java's hash of its UTF-16 units."""
+    """Base class of strings and characters: the utf8 column and Java's hash of the UTF-16 units."""
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.string()
 
     def java_hash(self, column: pa.Array) -> Ints:
-        """``String.hashCode``; of one character that is the character."""
+        """Return ``String.hashCode``, which for one character is the character."""
         from pyspark_savepoint.formats.kernels import strings
 
         hashes = np.zeros(len(column), np.int32)
@@ -83,7 +83,7 @@ class _TextSerializer(SimpleSerializer):
 @register(STRING, STRING_VALUE)
 @dataclass(frozen=True)
 class StringSerializer(_TextSerializer):
-    """STRING and STRING_VALUE, which differ by one in the length."""
+    """Serializer of STRING and STRING_VALUE, whose lengths differ by one: only STRING has a null."""
 
     @property
     def flink_type(self) -> str:
@@ -114,9 +114,9 @@ class StringSerializer(_TextSerializer):
         return binary_array(pa.string(), offsets, out[:size], valid)
 
     def _room(self, at: Cursors) -> int:
-        """Bytes that the UTF-8 of all rows fits into: two bytes of varint are at most three of UTF-8.
+        """Return a bound of the UTF-8 bytes of all rows: a varint of two bytes is at most three bytes of UTF-8.
 
-        Where ends are not the ends of values (rows of a heap table share one), the values are delimited first.
+        Where cursors do not end with their values (rows of a heap table share one end), the values are measured first.
         """
         most = int((at.end - at.position).sum())
         if most > 2 * len(at.buffer):
@@ -126,7 +126,7 @@ class StringSerializer(_TextSerializer):
         return min(most + (most >> 1), MAX_UTF8) + 8
 
     def _measure(self, column: pa.Array) -> tuple[Longs, Longs, Flags]:
-        """UTF-16 units, encoded bytes and validity of every row."""
+        """Return UTF-16 units, encoded bytes and validity of every row."""
         from pyspark_savepoint.formats.kernels import strings
 
         units = np.zeros(len(column), np.int64)
@@ -137,7 +137,7 @@ class StringSerializer(_TextSerializer):
         return units, sizes, valid
 
     def sizes(self, column: pa.Array) -> Longs:
-        """Varint of the length, varints of the units; a null is one byte."""
+        """Return the bytes of the varints of length and units; a null is one byte."""
         if not self._extra:
             refuse_nulls(column, self.flink_type)
         expect_utf8(column)
@@ -151,7 +151,7 @@ class StringSerializer(_TextSerializer):
 
 
 def characters(units: npt.NDArray[np.uint16]) -> tuple[pa.Array, int]:
-    """Code units as strings of one character, and the place of a surrogate among them or -1."""
+    """Return code units as strings of one character, and the position of the first surrogate or -1."""
     from pyspark_savepoint.formats.kernels import units as kernels
 
     offsets = np.zeros(len(units) + 1, np.int32)
@@ -161,7 +161,7 @@ def characters(units: npt.NDArray[np.uint16]) -> tuple[pa.Array, int]:
 
 
 def code_units(column: pa.Array) -> npt.NDArray[Any]:
-    """The code unit of every string of one character."""
+    """Return the code unit of every string of one character."""
     from pyspark_savepoint.formats.kernels import units as kernels
 
     expect_utf8(column)
@@ -179,7 +179,7 @@ def code_units(column: pa.Array) -> npt.NDArray[Any]:
 @register(CHAR, CHAR_VALUE)
 @dataclass(frozen=True)
 class CharSerializer(_TextSerializer):
-    """CHAR and CHAR_VALUE."""
+    """Serializer of CHAR and CHAR_VALUE."""
 
     @property
     def flink_type(self) -> str:

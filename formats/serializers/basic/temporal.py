@@ -1,12 +1,13 @@
-"""Points in time: java.util.Date, the three of java.sql, and Instant.
+"""Serializers of points in time: java.util.Date, java.sql.Date, Time and Timestamp, and Instant.
 
     Date, SqlDate, SqlTime   i64 milliseconds since 1970                              null 8000000000000000
     SqlTimestamp             i64 milliseconds, i32 nanoseconds of the second          null 8000000000000000 00000000:
-                             Flink writes that, and then reads the first eight bytes alone; so it is not written here
+                             Flink writes these 12 bytes but reads only the first 8, so nulls are not written here
     Instant                  i64 seconds,      i32 nanoseconds of the second          null 8000000000000000 80000000
 
-A SqlTimestamp has its milliseconds twice. SqlDate and SqlTime are moments in the time zone of the JVM that wrote
-them. Flink: ``DateSerializer``, ``SqlDateSerializer``, ``SqlTimeSerializer``, ``SqlTimestampSerializer``,
+A SqlTimestamp has its milliseconds twice: in the first number and in the nanoseconds. SqlDate and SqlTime depend on
+the time zone of the JVM that wrote them.
+Flink: ``DateSerializer``, ``SqlDateSerializer``, ``SqlTimeSerializer``, ``SqlTimestampSerializer``,
 ``InstantSerializer``.
 """
 
@@ -59,7 +60,7 @@ INSTANT = _snapshot("Instant")
 @register(*MILLIS)
 @dataclass(frozen=True)
 class DateSerializer(FixedWidthSerializer):
-    """DATE and SQL_DATE as timestamps; SQL_TIME as milliseconds, for Spark has no time of day."""
+    """Serializer of DATE and SQL_DATE, which become timestamps, and of SQL_TIME, which becomes milliseconds."""
 
     @property
     def flink_type(self) -> str:
@@ -71,7 +72,7 @@ class DateSerializer(FixedWidthSerializer):
         return 8
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """A timestamp, or milliseconds."""
+        """TIMESTAMP; BIGINT milliseconds for SQL_TIME and with ``timestamps=raw``."""
         plain = self.flink_type == "SQL_TIME" or options.timestamps == "raw"
         return pa.int64() if plain else TIMESTAMP
 
@@ -88,14 +89,14 @@ class DateSerializer(FixedWidthSerializer):
         write_numbers(np.where(valid, millis, NULL), at)
 
     def java_hash(self, column: pa.Array) -> Ints:
-        """``Date.hashCode``: that of the milliseconds."""
+        """Return ``Date.hashCode``: the hash of the milliseconds as a long."""
         return fold_long(millis_of(column, self.flink_type)[0])
 
 
 @register(SQL_TIMESTAMP, INSTANT)
 @dataclass(frozen=True)
 class MomentSerializer(FixedWidthSerializer):
-    """SQL_TIMESTAMP and INSTANT: nanoseconds, where Spark has microseconds."""
+    """Serializer of SQL_TIMESTAMP and INSTANT, which have nanoseconds where Spark has microseconds."""
 
     @property
     def flink_type(self) -> str:
@@ -107,7 +108,7 @@ class MomentSerializer(FixedWidthSerializer):
         return 12
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """A timestamp, or seconds and nanoseconds."""
+        """TIMESTAMP; with ``timestamps=raw`` a struct of seconds and nanoseconds."""
         return MOMENT if options.timestamps == "raw" else TIMESTAMP
 
     def decode(self, at: Cursors) -> pa.Array:
@@ -126,7 +127,7 @@ class MomentSerializer(FixedWidthSerializer):
         return timestamps(seconds_to_micros(start, seconds, nanos.astype(np.int64), valid), valid)
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """One moment a row; a null has its own nanoseconds, but for SQL_TIMESTAMP, whose null Flink cannot read."""
+        """Write one moment per row; nulls of SQL_TIMESTAMP are refused, because Flink cannot read them."""
         instant = self.snapshot_class == INSTANT
         if not instant:
             refuse_nulls(column, self.flink_type, "Flink's own null of it is four bytes longer than what Flink reads")
@@ -136,7 +137,7 @@ class MomentSerializer(FixedWidthSerializer):
         write_numbers(np.where(valid, nanos, -(2**31)).astype(np.int32), at)
 
     def java_hash(self, column: pa.Array) -> Ints:
-        """``Instant.hashCode``, or that of the milliseconds."""
+        """Return ``Instant.hashCode``; for SQL_TIMESTAMP the hash of the milliseconds."""
         seconds, nanos, valid = moments_of(column, self.flink_type)
         if self.snapshot_class == INSTANT:
             hashes = (
@@ -148,7 +149,7 @@ class MomentSerializer(FixedWidthSerializer):
 
 
 def moments_of(column: pa.Array, flink_type: str) -> tuple[Longs, Longs, Flags]:
-    """Seconds, nanoseconds of the second, and validity, of a column of timestamps or of structs; 0 where null."""
+    """Return seconds, nanoseconds of the second and validity of a column of timestamps or structs; 0 where null."""
     if pa.types.is_timestamp(column.type):
         micros, valid = micros_of(column)
         return micros // MICROS_PER_SECOND, micros % MICROS_PER_SECOND * 1000, valid

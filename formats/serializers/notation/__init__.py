@@ -1,1 +1,1 @@
-"""Types as text: parsed into serializers."""
+"""Text notation of Flink types, parsed into serializers."""
