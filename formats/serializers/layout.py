@@ -52,7 +52,7 @@ class Part(Protocol):
 
 
 class Layout:
-    """Table of layout nodes under construction. A node is its row number; UNKNOWN: the end of a value cannot be found."""
+    """Table of layout nodes under construction. A node is its row number; UNKNOWN: values have no findable end."""
 
     def __init__(self) -> None:
         self.nodes: list[tuple[int, int, int, int, int]] = []

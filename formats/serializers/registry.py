@@ -52,6 +52,7 @@ def register(*snapshot_classes: str) -> Callable[[S], S]:
             @register("org.apache.flink.api.common.typeutils.base.LongSerializer$LongSerializerSnapshot")
             @dataclass(frozen=True)
             class LongSerializer(TypeSerializer): ...
+
     """
 
     def enter(serializer: S) -> S:

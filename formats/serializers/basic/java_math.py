@@ -176,7 +176,7 @@ class Numbers:
         return int(self.scales[row])
 
     def texts(self) -> pa.Array:
-        """Return all numbers as strings; Arrow prints those of up to 38 digits and places, one scale after the other."""
+        """Return all numbers as strings; Arrow prints those of up to 38 digits and places, scale by scale."""
         plain = self.small & (np.abs(self.scales.astype(np.int64)) <= MAX_DIGITS)
         parts, order = [], []
         for rows, kind in self._by_scale(plain):

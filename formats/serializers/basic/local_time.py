@@ -175,7 +175,7 @@ class LocalTimeSerializer(FixedWidthSerializer):
         return 7
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """BIGINT, because not all versions of Spark have a type for the time of day; with the option ``times`` a time."""
+        """BIGINT, because not all versions of Spark have a time of day; time64 with the option ``times``."""
         return pa.time64("ns") if options.times else pa.int64()
 
     def decode(self, at: Cursors) -> pa.Array:

@@ -232,7 +232,7 @@ class MapEntries:
 
 @dataclass(frozen=True)
 class Flagged:
-    """A flag byte, then the part, or padding where null. ``null_flag`` is the byte of a null: it varies by serializer."""
+    """A flag byte, then the part, or padding where null. The ``null_flag`` of a null varies by serializer."""
 
     part: Part
     null_flag: int = 1
@@ -344,7 +344,7 @@ class Choice:
             at.update(chosen, cursors)
 
     def _chosen(self, column: pa.Array) -> list[Flags]:
-        """Return, per part, the rows where it is set; a row without any set field is a part that is always null (Void)."""
+        """Return, per part, the rows where it is set; a part that is always null (Void) takes rows with none."""
         refuse_nulls(column, self.flink_type)
         chosen = [valid_rows(column.field(index)) for index in range(len(self.parts))]
         counts: Longs = np.add.reduce([rows.astype(np.int64) for rows in chosen])

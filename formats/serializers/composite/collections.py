@@ -1,10 +1,10 @@
-"""Lists, maps, sets and object arrays: a count, then the elements.
+"""Serializers of lists, maps, sets and object arrays: a count, then the elements.
 
-    snapshot  := Composite 1, nothing outside, the element (or key and value) nested; but
-                 GenericArray: outside utf componentClass
-                 LinkedList:   outer version 3: outside bool hasNullMask; 2: it has one, 1: it has none
+    snapshot  := Composite 1, empty outer part, the element (or key and value) nested; but
+                 GenericArray: outer part utf componentClass
+                 LinkedList:   outer version 3: outer part bool hasNullMask; 2: has a mask, 1: has none
                  SortedMap:    version 3, not composite: JOS comparator, Nested
-                 ListView, MapView: nested is the serializer of the list or map itself
+                 ListView, MapView: the serializer of the list or map is nested
     List, ArrayList  := i32 n  element[n]
     Set              := i32 n  (u8 isNull  element unless null)[n]
     GenericArray     := i32 n  (u8 isPresent  element if present)[n]
@@ -64,26 +64,27 @@ DATA_VIEW = "org.apache.flink.table.dataview."
 
 
 def hash_list(element: TypeSerializer, column: pa.Array) -> Ints:
+    """Return ``List.hashCode``."""
     counts, items = list_parts(column)
     return mask_hashes(hash_in_order(element.java_hash(items), counts), column)
 
 
 def hash_entries(key: TypeSerializer, value: TypeSerializer, column: pa.Array) -> Ints:
-    """``Map.hashCode``: the sum over the entries of both hashes, exclusive or."""
+    """Return ``Map.hashCode``: the sum over the entries of key hash XOR value hash."""
     counts, keys, values = map_parts(column)
     entries = (key.java_hash(keys) ^ value.java_hash(values)).view(np.uint32)
     return mask_hashes(sum_per_row(entries, counts).view(np.int32), column)
 
 
 def mask_hashes(hashes: Ints, column: pa.Array) -> Ints:
-    """0 in rows that are null."""
+    """Set the hashes of null rows to 0."""
     return np.where(valid_rows(column), hashes, 0).astype(np.int32)
 
 
 @register(BASE + "ListSerializerSnapshot", "org.apache.flink.runtime.state.ArrayListSerializerSnapshot")
 @dataclass(frozen=True)
 class ListSerializer(ShapedSerializer):
-    """LIST<T>: no null flags, so an element is null only where its own serializer has bytes for that."""
+    """Serializer of LIST<T>: no null flags, so an element can be null only if its own serializer encodes null."""
 
     @property
     def element(self) -> TypeSerializer:
@@ -95,7 +96,6 @@ class ListSerializer(ShapedSerializer):
 
     @property
     def shape(self) -> Part:
-        """Elements back to back."""
         return Repeated(self.element)
 
     def java_hash(self, column: pa.Array) -> Ints:
@@ -103,14 +103,14 @@ class ListSerializer(ShapedSerializer):
 
     @classmethod
     def of(cls, element: TypeSerializer) -> ListSerializer:
-        """A list as this package writes it."""
+        """Return a list as this package writes it."""
         return cls(BASE + "ListSerializerSnapshot", 3, 1, (element,))
 
 
 @register(BASE + "SetSerializerSnapshot")
 @dataclass(frozen=True)
 class SetSerializer(ShapedSerializer):
-    """SET<T>, since Flink 2.0; a list in Spark."""
+    """Serializer of SET<T>, since Flink 2.0, which becomes ARRAY."""
 
     @property
     def element(self) -> TypeSerializer:
@@ -122,11 +122,10 @@ class SetSerializer(ShapedSerializer):
 
     @property
     def shape(self) -> Part:
-        """Elements with a flag that says null."""
         return Repeated(Flagged(self.element))
 
     def java_hash(self, column: pa.Array) -> Ints:
-        """``Set.hashCode``: the sum."""
+        """Return ``Set.hashCode``: the sum of the hashes of the elements."""
         counts, items = list_parts(column)
         return mask_hashes(sum_per_row(self.element.java_hash(items).view(np.uint32), counts).view(np.int32), column)
 
@@ -134,7 +133,7 @@ class SetSerializer(ShapedSerializer):
 @register(BASE + "MapSerializerSnapshot")
 @dataclass(frozen=True)
 class MapSerializer(ShapedSerializer):
-    """MAP<K, V>: values have a flag that says null, keys have none."""
+    """Serializer of MAP<K, V>: values have a null flag, keys have none."""
 
     arity: ClassVar[int | None] = 2
 
@@ -152,7 +151,6 @@ class MapSerializer(ShapedSerializer):
 
     @property
     def shape(self) -> Part:
-        """Keys and flagged values."""
         return MapEntries(self.key, Flagged(self.value))
 
     def java_hash(self, column: pa.Array) -> Ints:
@@ -160,14 +158,14 @@ class MapSerializer(ShapedSerializer):
 
     @classmethod
     def of(cls, key: TypeSerializer, value: TypeSerializer) -> MapSerializer:
-        """A map as this package writes it."""
+        """Return a map as this package writes it."""
         return cls(BASE + "MapSerializerSnapshot", 3, 1, (key, value))
 
 
 @register(TABLE + "SortedMapSerializerSnapshot")
 @dataclass(frozen=True)
 class SortedMapSerializer(MapSerializer):
-    """A map whose snapshot begins with its comparator, a Java object; it is kept as bytes."""
+    """Serializer of a map whose snapshot begins with its comparator, a Java object that is kept as bytes."""
 
     comparator: bytes = b""
 
@@ -177,7 +175,7 @@ class SortedMapSerializer(MapSerializer):
 
     @classmethod
     def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
-        """Comparator, then the nested serializers."""
+        """Read the comparator, then the nested serializers."""
         expect_version(name, version, (3,), reader)
         comparator = reader.once(skip_java_object)
         return cls(name, version, 0, reader.nested(cls.arity), comparator)
@@ -190,7 +188,7 @@ class SortedMapSerializer(MapSerializer):
 @register(DATA_VIEW + "NullAwareMapSerializerSnapshot")
 @dataclass(frozen=True)
 class NullAwareMapSerializer(ShapedSerializer):
-    """A map with a null key perhaps; a list of key and value in Spark, whose maps cannot have one."""
+    """Serializer of a map that may have a null key; it becomes an ARRAY of pairs, because Spark's MAP has none."""
 
     arity: ClassVar[int | None] = 2
 
@@ -200,7 +198,6 @@ class NullAwareMapSerializer(ShapedSerializer):
 
     @property
     def shape(self) -> Part:
-        """Flagged keys and flagged values."""
         key, value = self.nested
         return Repeated(Fields(("key", "value"), (Flagged(key), Flagged(value))))
 
@@ -208,7 +205,7 @@ class NullAwareMapSerializer(ShapedSerializer):
 @register(DATA_VIEW + "ListViewSerializerSnapshot", DATA_VIEW + "MapViewSerializerSnapshot")
 @dataclass(frozen=True)
 class DataViewSerializer(ShapedSerializer):
-    """The list or map of an aggregate function, written as that list or map."""
+    """Serializer of the list or map of an aggregate function, whose bytes are those of the list or map."""
 
     @property
     def flink_type(self) -> str:
@@ -218,20 +215,19 @@ class DataViewSerializer(ShapedSerializer):
 
     @property
     def shape(self) -> Part:
-        """The list or map itself."""
         return self.nested[0]
 
 
 @register(BASE + "GenericArraySerializerSnapshot")
 @dataclass(frozen=True)
 class GenericArraySerializer(ShapedSerializer):
-    """OBJECT_ARRAY<T>: a flag before every element says that it is present."""
+    """Serializer of OBJECT_ARRAY<T>: a flag before every element, 1 if it is present."""
 
     component_class: str = ""
 
     @classmethod
     def read_outer(cls, outer_version: int, reader: SnapshotReader) -> dict[str, Any]:
-        """The class of the elements."""
+        """Read the class of the elements."""
         return {"component_class": reader.view.read_utf("the component class of an array")}
 
     def write_outer(self, view: DataOutputView) -> None:
@@ -243,7 +239,7 @@ class GenericArraySerializer(ShapedSerializer):
 
     @property
     def flink_type(self) -> str:
-        """OBJECT_ARRAY<T>; OBJECT_ARRAY<com.shop.Order>(T) where the elements are of a class that T does not say."""
+        """OBJECT_ARRAY<T>, or OBJECT_ARRAY<com.shop.Order>(T) if T does not determine the class of the elements."""
         from pyspark_savepoint.formats.serializers.composite.java_classes import java_class
 
         element = self.element.flink_type
@@ -252,18 +248,17 @@ class GenericArraySerializer(ShapedSerializer):
 
     @classmethod
     def of(cls, element: TypeSerializer, component_class: str) -> GenericArraySerializer:
-        """An array of objects as this package writes it."""
+        """Return an array of objects as this package writes it."""
         return cls(BASE + "GenericArraySerializerSnapshot", 3, 1, (element,), component_class)
 
     @property
     def shape(self) -> Part:
-        """Elements with a flag that says present."""
         return Repeated(Flagged(self.element, null_flag=0))
 
 
 @dataclass(frozen=True)
 class MaskedElements:
-    """``i32 n``, a mask of n null bits, and the elements that are not null."""
+    """Shape of ``i32 n``, a mask of n null bits, and the elements that are not null."""
 
     part: Part
 
@@ -275,13 +270,12 @@ class MaskedElements:
         return Repeated(self.part).arrow_type(options)
 
     def layout(self, layout: Layout) -> int:
-        """A count, a mask, repetitions."""
         from pyspark_savepoint.formats.kernels import skip
 
         return layout.add(skip.MASKED_REPEAT, parts=[self.part.layout(layout)])
 
     def decode(self, at: Cursors) -> pa.Array:
-        """The masks of all rows, then the elements that are there."""
+        """Read the masks of all rows, then the elements that are not null."""
         counts = bounded_counts(self, self.part.flink_type, at, lambda room: room * 8)
         number = _numbers_within(counts)
         bits = at.buffer[np.repeat(at.position, counts) + (number >> 3)] >> (7 - (number & 7))
@@ -292,7 +286,7 @@ class MaskedElements:
         return list_array(self.arrow_type(at.options), counts, scatter(items, valid))
 
     def sizes(self, column: pa.Array) -> Longs:
-        """The count, the mask, and the elements that are there."""
+        """Return the bytes of the count, the mask and the elements that are not null."""
         refuse_nulls(column, self.flink_type)
         counts, items = list_parts(column)
         valid = valid_rows(items)
@@ -320,21 +314,21 @@ class MaskedElements:
 
 
 def _numbers_within(counts: Longs) -> Longs:
-    """0, 1, 2... within each group."""
+    """Return 0, 1, 2... within each group."""
     return np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
 @register(TABLE + "LinkedListSerializer$LinkedListSerializerSnapshot")
 @dataclass(frozen=True)
 class LinkedListSerializer(ShapedSerializer):
-    """LINKED_LIST<T> of SQL operators; since Flink 1.14 with a mask of nulls."""
+    """Serializer of LINKED_LIST<T> of SQL operators; since Flink 1.14 with a mask of nulls."""
 
     has_null_mask: bool = True
     outer_versions: ClassVar[tuple[int, ...]] = (1, 2, 3)
 
     @classmethod
     def read_outer(cls, outer_version: int, reader: SnapshotReader) -> dict[str, Any]:
-        """Whether there is a mask: said since version 3."""
+        """Read whether there is a mask; versions below 3 imply it."""
         known = outer_version == 2
         return {"has_null_mask": reader.view.read_bool("has a null mask") if outer_version == 3 else known}
 
@@ -352,7 +346,6 @@ class LinkedListSerializer(ShapedSerializer):
 
     @property
     def shape(self) -> Part:
-        """Elements behind a mask, or back to back."""
         return MaskedElements(self.element) if self.has_null_mask else Repeated(self.element)
 
     def java_hash(self, column: pa.Array) -> Ints:

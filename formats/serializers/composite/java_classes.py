@@ -1,4 +1,4 @@
-"""The Java class of a type's values, where the type says it: object arrays record that of their elements."""
+"""Java classes of the values of types: the snapshots of object arrays record the class of their elements."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pyspark_savepoint.formats.serializers.composite.row import RowSerializer
 from pyspark_savepoint.formats.serializers.composite.tuples import TupleSerializer
 from pyspark_savepoint.formats.serializers.composite.wrappers import EitherSerializer, NullableSerializer
 
-#: By type in Flink's words.
+#: Java classes by the notation of their type.
 CLASSES: Mapping[str, str] = {
     "BOOLEAN": "java.lang.Boolean",
     "BYTE": "java.lang.Byte",
@@ -55,7 +55,7 @@ CLASSES: Mapping[str, str] = {
 
 
 def java_class(serializer: TypeSerializer) -> str | None:
-    """The class by ``Class.getName``; None where the type does not say it.
+    """Return the class of the values, as ``Class.getName`` gives it; None where the type does not determine it.
 
     >>> from pyspark_savepoint.formats.serializers.notation.notation import parse_type
     >>> java_class(parse_type("OBJECT_ARRAY<LONG>"))

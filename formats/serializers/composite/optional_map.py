@@ -1,10 +1,11 @@
-"""LinkedOptionalMap: named entries whose keys and values stand in frames, so that nothing in them can end the parse.
+"""LinkedOptionalMap: named entries whose keys and values have a length before them, so that unknown ones are skipped.
 
     OptMap := i64 0x000004F2C69A3D70  i32 n  Entry[n]
     Entry  := utf name  bool hasKey [i32 size, key]  bool hasValue [i32 size, value]
 
-A key or value is absent where its class or field was gone when the snapshot was written. A serializer snapshot that
-cannot be read in its frame is kept as it is (:class:`OpaqueFrame`). Flink: ``LinkedOptionalMapSerializer``.
+A key or value is absent if its class or field no longer existed when the snapshot was written. The length and bytes of
+a key or value are its frame; a serializer snapshot that cannot be read is kept as bytes (:class:`OpaqueFrame`).
+Flink: ``LinkedOptionalMapSerializer``.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ SMALLEST_ENTRY = 4
 
 
 def read_optional_map(view: DataInputView) -> list[tuple[str, DataInputView | None, DataInputView | None]]:
-    """Name, key frame and value frame of every entry."""
+    """Return name, key frame and value frame of every entry."""
     magic = view.read_i64("the magic number of an optional map")
     if magic != OPTIONAL_MAP_MAGIC:
         view.position -= 8
@@ -35,7 +36,7 @@ def read_optional_map(view: DataInputView) -> list[tuple[str, DataInputView | No
 
 
 def _read_name(view: DataInputView) -> str:
-    """A name that a column can have: Java knows lone surrogates, UTF-8 does not."""
+    """Read a name that a column can have: Java strings may hold lone surrogates, UTF-8 may not."""
     at = view.position
     name = view.read_utf("a name")
     if any("\ud800" <= char <= "\udfff" for char in name):
@@ -51,7 +52,7 @@ def _read_frame(view: DataInputView, what: str) -> DataInputView | None:
 
 
 def write_optional_map(view: DataOutputView, entries: Sequence[tuple[str, bytes | None, bytes | None]]) -> None:
-    """The mirror of :func:`read_optional_map`."""
+    """Write entries as :func:`read_optional_map` returns them, with bytes for frames."""
     view.write_i64(OPTIONAL_MAP_MAGIC)
     view.write_i32(len(entries))
     for name, *frames in entries:
@@ -64,23 +65,23 @@ def write_optional_map(view: DataOutputView, entries: Sequence[tuple[str, bytes 
 
 @dataclass(frozen=True)
 class OpaqueFrame(TypeSerializer):
-    """A serializer snapshot that was not understood; ``payload`` is all of its frame, None where there is none."""
+    """Serializer whose snapshot could not be read; ``payload`` is its whole frame, None if there is no frame."""
 
     payload: bytes | None = None
     opaque: ClassVar[bool] = True
 
     @classmethod
     def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
-        """Everything that the reader's frame holds."""
+        """Keep all bytes of the reader's frame."""
         return cls(name, version, bytes(reader.view.data))
 
     def write_payload(self, view: DataOutputView) -> None:
-        """The bytes as they were."""
+        """Write the frame as it was read."""
         view.write(self.payload or b"")
 
     @property
     def flink_type(self) -> str:
-        """The snapshot class, where that much could be read."""
+        """UNKNOWN<class>, with the serializer class if it could be read."""
         return f"UNKNOWN<{self.snapshot_class.rsplit('$', 1)[0].removesuffix('Snapshot')}>"
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
@@ -93,7 +94,7 @@ class OpaqueFrame(TypeSerializer):
 
 @dataclass(frozen=True)
 class Member:
-    """An entry of an optional map of serializers: a field or a subclass. ``key`` is the key frame as it was."""
+    """Entry of an optional map of serializers: a field or a subclass. ``key`` is the key frame, kept as bytes."""
 
     name: str
     key: bytes | None
@@ -101,7 +102,7 @@ class Member:
 
 
 def read_members(reader: SnapshotReader) -> tuple[Member, ...]:
-    """An optional map whose values are serializer snapshots."""
+    """Read an optional map whose values are serializer snapshots."""
     return tuple(
         Member(name, None if key is None else bytes(key.data), _read_serializer(reader, value))
         for name, key, value in read_optional_map(reader.view)
@@ -109,7 +110,7 @@ def read_members(reader: SnapshotReader) -> tuple[Member, ...]:
 
 
 def write_members(members: Iterable[Member], view: DataOutputView) -> None:
-    """The mirror of :func:`read_members`."""
+    """Write members as :func:`read_members` returns them."""
     write_optional_map(view, [(member.name, member.key, _serializer_frame(member.serializer)) for member in members])
 
 

@@ -1,4 +1,4 @@
-"""POJOs and Java records: named fields, each with a null flag, and subclasses.
+"""Serializer of POJOs and Java records: named fields, each with a null flag, and subclasses.
 
     snapshot := version 2: utf class  OptMap fields  OptMap registeredSubclasses  OptMap otherSubclasses
                 key frame of a field: utf declaringClass  utf fieldName; of a subclass: empty, the name is its class
@@ -8,10 +8,11 @@
                 04 SUBCLASS: utf class, then the value of that other subclass
                 08 TAGGED_SUBCLASS: u8 index, then the value of that registered subclass
 
-A subclass is mostly a POJO itself, so its value begins with flags of its own. A POJO with subclasses becomes a struct
-of the fields of all classes, with ``__class`` last: see ``pojo_columns.py``. A subclass that is not registered stands
-in the snapshot only where the serializer met it before; the hashmap backend writes with copies of its serializers, so
-there it does not, and such a value cannot be read. Flink: ``PojoSerializer``, ``PojoSerializerSnapshot``.
+Most subclasses are POJOs too, so their values begin with flags of their own. A POJO with subclasses becomes a struct
+of the fields of all classes, with ``__class`` last: see ``pojo_columns.py``. The snapshot contains a subclass that is
+not registered only if the serializer wrote a value of it before the snapshot was taken. The hashmap backend writes
+with copies of its serializers, so its snapshots lack such subclasses, and their values cannot be read.
+Flink: ``PojoSerializer``, ``PojoSerializerSnapshot``.
 """
 
 from __future__ import annotations
@@ -40,14 +41,14 @@ from pyspark_savepoint.formats.serializers.registry import register
 
 POJO = "org.apache.flink.api.java.typeutils.runtime.PojoSerializerSnapshot"
 NULL, NO_SUBCLASS, SUBCLASS, TAGGED_SUBCLASS = 1, 2, 4, 8
-OWN = 0  # the branch of the POJO's own fields; subclasses follow, the registered ones first
+OWN = 0  # the branch of the POJO's own fields; those of subclasses follow, registered ones first
 ABSENT = -1  # the branch of a null
 
 
 @register(POJO)
 @dataclass(frozen=True)
 class PojoSerializer(TypeSerializer):
-    """A POJO class as its snapshot describes it."""
+    """Serializer of a POJO class: its fields, registered subclasses and other subclasses."""
 
     class_name: str
     fields: tuple[Member, ...]
@@ -56,7 +57,7 @@ class PojoSerializer(TypeSerializer):
 
     @classmethod
     def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
-        """The class and three optional maps."""
+        """Read the class and three optional maps."""
         expect_version(name, version, (2,), reader)
         class_name = reader.view.read_utf("a POJO class")
         return cls(name, version, class_name, read_members(reader), read_members(reader), read_members(reader))
@@ -78,7 +79,7 @@ class PojoSerializer(TypeSerializer):
 
     @property
     def flink_type(self) -> str:
-        """POJO<com.shop.Order>(id LONG, ...), and its subclasses where there are some."""
+        """POJO<com.shop.Order>(id LONG, ...), followed by its subclasses if it has any."""
         fields = flink_fields([field.name for field in self.fields], [field.serializer for field in self.fields])
         registered, others = _subclass_types("REGISTERED", self.registered), _subclass_types("SUBCLASSES", self.others)
         return f"POJO<{self.class_name}>({fields}){registered}{others}"
@@ -91,10 +92,10 @@ class PojoSerializer(TypeSerializer):
         registered: Mapping[str, TypeSerializer] | None = None,
         others: Mapping[str, TypeSerializer] | None = None,
     ) -> PojoSerializer:
-        """A POJO as this package writes it: its fields stand in the order of Java's strings.
+        """Return a POJO as this package writes it, with its fields in the order of Java's strings.
 
-        All fields are told to be declared by the class itself: Flink looks for them there and in its superclasses.
-        Subclasses are given by their names, the registered ones in the order of their tags.
+        The class itself is recorded as the declaring class of all fields: Flink looks for them there and in its
+        superclasses. Subclasses are keyed by class name, the registered ones in the order of their tags.
         """
         names = sorted(fields, key=lambda name: name.encode("utf-16-be"))
         members = tuple(Member(name, _field_key(class_name, name), fields[name]) for name in names)
@@ -106,7 +107,7 @@ class PojoSerializer(TypeSerializer):
 
     @cached_property
     def plan(self) -> Plan:
-        """Where the fields of every class stand in the struct."""
+        """The positions of the fields of every class in the struct."""
         plan = Plan()
         plan.add_class(self.class_name, [Column(f.name, _signature(f.serializer)) for f in self.fields])
         for member in self.subclasses:
@@ -116,7 +117,7 @@ class PojoSerializer(TypeSerializer):
         return plan
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """A struct of the fields; of all classes and ``__class``, where there are subclasses."""
+        """Return a struct of the fields; with subclasses, of the fields of all classes and ``__class``."""
         columns, branches = self.plan.columns, self.plan.branches
         types: dict[int, pa.DataType] = {}
         for place, field in zip(branches[OWN].columns, self.fields, strict=True):
@@ -129,7 +130,6 @@ class PojoSerializer(TypeSerializer):
         return pa.struct([pa.field(column.name, types.get(i, pa.string())) for i, column in enumerate(columns)])
 
     def layout(self, layout: Layout) -> int:
-        """Flags, then the fields or a subclass."""
         from pyspark_savepoint.formats.kernels import skip
 
         parts = [member.serializer.layout(layout) for member in self.fields + self.registered]
@@ -138,7 +138,7 @@ class PojoSerializer(TypeSerializer):
         return layout.add(skip.POJO, len(self.fields), len(self.registered), parts)
 
     def decode(self, at: Cursors) -> pa.Array:
-        """A struct a row, class by class."""
+        """Read one struct per row, class by class."""
         kind = self.arrow_type(at.options)
         chosen = self._read_branches(at)
         pieces: list[list[tuple[Any, pa.Array]]] = [[] for _ in kind]
@@ -206,7 +206,7 @@ class PojoSerializer(TypeSerializer):
         ).with_facts(**at.origin.facts(int(at.position[row])))
 
     def _read_branch(self, number: int, at: Cursors) -> list[pa.Array]:
-        """The columns of the rows of one class."""
+        """Read the columns of the rows of one class."""
         if number == OWN:
             return [_read_field(field, at) for field in self.fields]
         member = self.subclasses[number - 1]
@@ -220,7 +220,7 @@ class PojoSerializer(TypeSerializer):
         return columns[: len(self.plan.branches[number].columns)]
 
     def sizes(self, column: pa.Array) -> Longs:
-        """Flags, the class, and the fields of every row."""
+        """Return the bytes of flags, class and fields of every row."""
         sizes = np.ones(len(column), np.int64)
         for number, rows, parts in self._branches_of(column):
             sizes[rows] += len(self._header(number)) - 1
@@ -254,7 +254,7 @@ class PojoSerializer(TypeSerializer):
         return bytes([SUBCLASS]) + len(name).to_bytes(2, "big") + name
 
     def _branches_of(self, column: pa.Array) -> Iterator[tuple[int, Longs, list[pa.Array]]]:
-        """Per class that occurs: its number, its rows, and its columns for those rows."""
+        """Yield the number, the rows and the columns of every class that occurs."""
         columns, branches = self.plan.columns, self.plan.branches
         chosen = self._chosen(column)
         for number, branch in enumerate(branches):
@@ -287,7 +287,7 @@ class PojoSerializer(TypeSerializer):
         return np.where(valid, chosen, ABSENT)
 
     def _check_strangers(self, branch: Branch, picked: pa.Array, parts: list[pa.Array]) -> None:
-        """No field that the class does not have holds a value: it would be lost."""
+        """Raise ValueRangeError if a field that the class does not have holds a value, which would be lost."""
         if not self.subclasses:
             return
         for place, part in enumerate(parts[:-1]):
@@ -329,7 +329,7 @@ def _has_class_column(member: Member) -> bool:
 
 
 def _columns_of(member: Member) -> tuple[Column, ...]:
-    """What a subclass adds to the struct; its own ``__class`` is told by the outer one."""
+    """Return the columns that a subclass adds to the struct, without ``__class``: the outer ``__class`` covers it."""
     if not isinstance(member.serializer, PojoSerializer):
         return (Column(simple_name(member.name), _signature(member.serializer)),)
     columns = member.serializer.plan.columns
@@ -337,12 +337,12 @@ def _columns_of(member: Member) -> tuple[Column, ...]:
 
 
 def _signature(serializer: TypeSerializer) -> tuple[str, str]:
-    """Equal for fields that can share a column, whatever the options are."""
+    """Return a key that is equal for fields that can share a column under all options."""
     return serializer.flink_type, str(serializer.arrow_type(DecodeOptions()))
 
 
 def _gather(kind: pa.DataType, parts: list[tuple[Any, pa.Array]], rows: int) -> pa.Array:
-    """One column from the columns of several classes; null in rows of the others."""
+    """Combine the columns of several classes into one column; null in rows of all other classes."""
     if not parts:
         return pa.nulls(rows, kind)
     if len(parts) == 1:

@@ -1,8 +1,8 @@
-"""Which column holds which field: the struct of a POJO that has subclasses is the union of all their fields.
+"""Columns of a POJO with subclasses: the union of the fields of all classes.
 
-Fields stand in order of first appearance: the POJO's own, then those of the registered subclasses, then those of the
-others, then ``__class``. A field of a name that stands there already shares its column where the types are equal;
-else it is called ``name__Class``. A subclass that is no POJO is one field, called as the class.
+Fields are in order of first appearance: those of the POJO, of the registered subclasses, of the other subclasses, then
+``__class``. Fields of the same name share a column if their types are equal; else the later one is called
+``name__Class``. A subclass that is not a POJO is one field with the simple name of the class.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ CLASS_COLUMN = "__class"
 
 @dataclass(frozen=True)
 class Column:
-    """A field of the struct; ``signature`` tells whether a field of another class is the same."""
+    """Field of the struct; fields with equal name and ``signature`` share a column."""
 
     name: str
     signature: tuple[str, str]
@@ -23,14 +23,14 @@ class Column:
 
 @dataclass(frozen=True)
 class Branch:
-    """A class that a value can be of, and where its fields stand in the struct."""
+    """Possible class of a value, with the positions of its fields in the struct."""
 
     class_name: str
     columns: tuple[int, ...]
 
 
 class Plan:
-    """The struct's columns and the branches; grows class by class."""
+    """Columns and branches of the struct, built up class by class."""
 
     def __init__(self) -> None:
         self.columns: list[Column] = []
@@ -38,18 +38,18 @@ class Plan:
         self._places: dict[str, int] = {}
 
     def add_class(self, class_name: str, fields: Iterable[Column]) -> None:
-        """The fields of one more class."""
+        """Add the fields of a class."""
         places: dict[int, None] = {}
         for field in fields:
             places[self._place(field, f"{field.name}__{simple_name(class_name)}", places.keys())] = None
         self.branches.append(Branch(class_name, tuple(places)))
 
     def add_class_column(self) -> None:
-        """The name of the class, last."""
+        """Add the column of the class name, after all fields."""
         self._append(Column(self._unused(CLASS_COLUMN), ("", "")))
 
     def _place(self, field: Column, otherwise: str, taken: Collection[int]) -> int:
-        """A new place or a shared one, but none that this class has ``taken`` for another field."""
+        """Return the column of a field, new or shared, but none ``taken`` by another field of the same class."""
         for name in (field.name, otherwise):
             place = self._places.get(name)
             if place is None:
@@ -72,7 +72,7 @@ class Plan:
 
 
 def simple_name(class_name: str) -> str:
-    """The last part of a class name.
+    """Return the last part of a class name.
 
     >>> simple_name("com.shop.Model$Order")
     'Order'

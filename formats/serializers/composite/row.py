@@ -1,14 +1,14 @@
-"""Rows: a mask of nulls, then the fields that are not null.
+"""Serializer of rows: a mask of nulls, then the fields that are not null.
 
     snapshot := Composite, the fields nested
                 outer version 2 (to Flink 1.10)   no kind bits in values
                 outer version 3 (1.11 to 1.14)    kind bits
-                outer version 4 (since 1.15)      outside: bool supportsRowKind
+                outer version 4 (since 1.15)      outer part: bool supportsRowKind
     value    := mask  field unless null...
-    mask     := bits, most significant first: 2 kind bits (the low one first) if supported, then one bit a field
+    mask     := bits, most significant first: 2 kind bits (the low one first) if supported, then one bit per field
 
-Whether a row was built by names or by positions is not recorded; names neither: ``f0, f1...``.
-Flink: ``RowSerializer``.
+The snapshot holds no field names, so fields are called ``f0, f1...``; it does not record either whether rows were
+built by names or by positions. Flink: ``RowSerializer``.
 """
 
 from __future__ import annotations
@@ -67,24 +67,24 @@ from pyspark_savepoint.formats.serializers.registry import register
 ROW = RUNTIME + "RowSerializer$RowSerializerSnapshot"
 ROW_KIND = "__row_kind"
 STRING_ARRAY = BASE + "array.StringArraySerializer$StringArraySerializerSnapshot"
-#: By the number in the file.
+#: ``RowKind`` by its number in the file.
 ROW_KINDS = ("+I", "-U", "+U", "-D")
 
 
 @register(ROW)
 @dataclass(frozen=True)
 class RowSerializer(CompositeSerializer):
-    """ROW<A, B>; with the option ``rowKind`` the kind is the last field."""
+    """Serializer of ROW<A, B>; with the option ``row_kind`` the kind is the last field of the struct."""
 
     supports_row_kind: bool = True
-    #: Names that the user gave; no part of the snapshot.
+    #: Field names set by the user; not part of the snapshot.
     field_names: tuple[str, ...] = dataclasses.field(default=(), compare=False)
     arity: ClassVar[int | None] = None
     outer_versions: ClassVar[tuple[int, ...]] = (2, 3, 4)
 
     @classmethod
     def read_outer(cls, outer_version: int, reader: SnapshotReader) -> dict[str, Any]:
-        """Whether values have kind bits: said since version 4."""
+        """Read whether values have kind bits; versions below 4 imply it."""
         if outer_version < 4:
             return {"supports_row_kind": outer_version == 3}
         return {"supports_row_kind": reader.view.read_bool("supports row kinds")}
@@ -95,24 +95,24 @@ class RowSerializer(CompositeSerializer):
 
     @classmethod
     def of(cls, *fields: TypeSerializer, names: tuple[str, ...] = ()) -> RowSerializer:
-        """A row as this package writes it."""
+        """Return a row as this package writes it."""
         return cls(ROW, 3, 4, fields, field_names=names)
 
     @property
     def flink_type(self) -> str:
-        """ROW<A, B>, or ROW<id A, name B> where the user gave names."""
+        """ROW<A, B>, or ROW<id A, name B> if the user set names."""
         if self.field_names:
             return f"ROW<{flink_fields(self.field_names, self.nested)}>"
         return f"ROW<{flink_types(self.nested)}>"
 
     @property
     def names(self) -> tuple[str, ...]:
-        """f0, f1... unless the user gave names."""
+        """Field names: f0, f1... unless the user set others."""
         return self.field_names or tuple(f"f{index}" for index in range(len(self.nested)))
 
     @property
     def kind_bits(self) -> int:
-        """Bits of the mask before the fields'."""
+        """Bits of the mask before those of the fields."""
         return 2 if self.supports_row_kind else 0
 
     @property
@@ -125,13 +125,12 @@ class RowSerializer(CompositeSerializer):
         return pa.struct([*kind, pa.field(ROW_KIND, pa.string())]) if options.row_kind else kind
 
     def layout(self, layout: Layout) -> int:
-        """A mask, then what it leaves."""
         from pyspark_savepoint.formats.kernels import skip
 
         return layout.add(skip.MASKED, self.kind_bits, 0, [field.layout(layout) for field in self.nested])
 
     def decode(self, at: Cursors) -> pa.Array:
-        """The masks of all rows, then every field for the rows that have it."""
+        """Read the masks of all rows, then every field for the rows where it is not null."""
         rows = len(at)
         bits = self._read_mask(at)
         columns = [
@@ -160,7 +159,7 @@ class RowSerializer(CompositeSerializer):
             return scatter(column, valid)
 
     def sizes(self, column: pa.Array) -> Longs:
-        """The mask and the fields that are not null."""
+        """Return the bytes of the mask and of the fields that are not null."""
         refuse_nulls(column, self.flink_type)
         row_kinds(self, column)
         sizes = np.full(len(column), self.mask_bytes, np.int64)
@@ -189,7 +188,7 @@ class RowSerializer(CompositeSerializer):
         at.position[:] += self.mask_bytes
 
     def java_hash(self, column: pa.Array) -> Ints:
-        """``Row.hashCode`` of a row that was built by positions: the list law over the fields, and the kind."""
+        """Return ``Row.hashCode`` of rows built by positions: the hash of the fields as of a list, then the kind."""
         result = np.ones(len(column), np.uint32)
         for index, field in enumerate(self.nested):
             result = result * np.uint32(31) + deep_hash(field, column.field(index)).view(np.uint32)
@@ -198,7 +197,7 @@ class RowSerializer(CompositeSerializer):
 
 
 def row_kinds(row: RowSerializer, column: pa.Array) -> npt.NDArray[np.uint8]:
-    """The number of every row's kind; +I where the column does not say."""
+    """Return the number of every row's kind; +I if the column has no kinds."""
     if column.type.num_fields == len(row.nested):
         return np.zeros(len(column), np.uint8)
     names = column.field(len(row.nested))
@@ -217,7 +216,7 @@ def row_kinds(row: RowSerializer, column: pa.Array) -> npt.NDArray[np.uint8]:
 
 
 def deep_hash(field: TypeSerializer, column: pa.Array) -> Ints:
-    """What a field adds to the hash of its row: ``RowUtils`` looks into lists, object arrays and maps."""
+    """Return the hash of a field as part of its row: ``RowUtils`` hashes the content of lists, arrays and maps."""
     if isinstance(field, NullableSerializer):
         return deep_hash(field.nested[0], column)
     if isinstance(field, MapSerializer):
@@ -236,5 +235,5 @@ def deep_hash(field: TypeSerializer, column: pa.Array) -> Ints:
 
 
 def scalar_hash(field: TypeSerializer, column: pa.Array) -> Ints:
-    """``Arrays.deepHashCode`` of an array with this one element; 0 for null."""
+    """Return ``Arrays.deepHashCode`` of an array with one element; 0 for null."""
     return mask_hashes((field.java_hash(column).view(np.uint32) + np.uint32(31)).view(np.int32), column)

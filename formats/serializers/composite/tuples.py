@@ -1,10 +1,11 @@
-"""Tuples and Scala's case classes: the fields back to back, no null flags.
+"""Serializers of tuples and Scala's case classes: the fields back to back, without null flags.
 
-    snapshot := Composite 2, outside utf class, the fields nested; Tuple0 is of the simple family
+    snapshot := Composite 2, outer part utf class, the fields nested; Tuple0 has a simple snapshot
     value    := field...; of Tuple0 the byte 2A
 
-A field is null only where its own serializer has bytes for that. Neither file names the fields: ``f0, f1...`` as in
-Flink, ``_1, _2...`` as in Scala. Flink: ``TupleSerializer``, ``Tuple0Serializer``, ``ScalaCaseClassSerializer``.
+A field can be null only if its own serializer encodes null. Snapshots do not name the fields: they are called
+``f0, f1...`` as in Flink, ``_1, _2...`` as in Scala.
+Flink: ``TupleSerializer``, ``Tuple0Serializer``, ``ScalaCaseClassSerializer``.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ TUPLE0_BYTE = 42
 
 
 def tuple_class(arity: int) -> str:
-    """Flink's own class for that many fields.
+    """Return Flink's tuple class with that many fields.
 
     >>> tuple_class(2)
     'org.apache.flink.api.java.tuple.Tuple2'
@@ -40,7 +41,7 @@ def tuple_class(arity: int) -> str:
 
 @dataclass(frozen=True)
 class FieldsSerializer(ShapedSerializer):
-    """What tuples and case classes share."""
+    """Base class of tuples and case classes."""
 
     class_name: str = ""
     arity: ClassVar[int | None] = None
@@ -48,7 +49,7 @@ class FieldsSerializer(ShapedSerializer):
 
     @classmethod
     def read_outer(cls, outer_version: int, reader: SnapshotReader) -> dict[str, Any]:
-        """The class of the values. Flink does not check it, for the fields say how many there are."""
+        """Read the class of the values; Flink does not check it against the number of fields."""
         return {"class_name": reader.view.read_utf("the class of a tuple")}
 
     def write_outer(self, view: DataOutputView) -> None:
@@ -56,13 +57,12 @@ class FieldsSerializer(ShapedSerializer):
 
     @property
     def length(self) -> int:
-        """The sum, but -1 as soon as one field is not longer than 0."""
+        """The sum of the fields' lengths; -1 if one of them is 0 or variable."""
         lengths = [field.length for field in self.nested]
         return sum(lengths) if all(length > 0 for length in lengths) else -1
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the fields."""
         return tuple(f"f{index}" for index in range(len(self.nested)))
 
     @property
@@ -73,17 +73,17 @@ class FieldsSerializer(ShapedSerializer):
 @register(RUNTIME + "TupleSerializerSnapshot")
 @dataclass(frozen=True)
 class TupleSerializer(FieldsSerializer):
-    """TUPLE<A, B>: Tuple1 to Tuple25, or a subclass of the user's."""
+    """Serializer of TUPLE<A, B>: Tuple1 to Tuple25, or a user's subclass."""
 
     @property
     def flink_type(self) -> str:
-        """TUPLE<A, B>; of a subclass of the user's TUPLE<com.shop.Pair>(A, B)."""
+        """TUPLE<A, B>, or TUPLE<com.shop.Pair>(A, B) for a user's subclass."""
         arguments = flink_types(self.nested)
         own = self.class_name == tuple_class(len(self.nested))
         return f"TUPLE<{arguments}>" if own else f"TUPLE<{self.class_name}>({arguments})"
 
     def java_hash(self, column: pa.Array) -> Ints:
-        """``TupleN.hashCode``: from the first field's, 31 times and plus."""
+        """Return ``TupleN.hashCode``: start with 0, then 31 * hash + field, in order."""
         result = np.zeros(len(column), np.uint32)
         for index, field in enumerate(self.nested):
             result = result * np.uint32(31) + field.java_hash(column.field(index)).view(np.uint32)
@@ -91,14 +91,14 @@ class TupleSerializer(FieldsSerializer):
 
     @classmethod
     def of(cls, *fields: TypeSerializer, class_name: str | None = None) -> TupleSerializer:
-        """A tuple as this package writes it."""
+        """Return a tuple as this package writes it."""
         return cls(RUNTIME + "TupleSerializerSnapshot", 3, 2, fields, class_name or tuple_class(len(fields)))
 
 
 @register(*scala("ScalaCaseClassSerializerSnapshot", "Tuple2CaseClassSerializerSnapshot"))
 @dataclass(frozen=True)
 class CaseClassSerializer(FieldsSerializer):
-    """CASE_CLASS<cls>(_1 A, _2 B). The hash is Scala's, which depends on its version: unknown."""
+    """Serializer of CASE_CLASS<cls>(_1 A, _2 B). The hash is unknown: it depends on the version of Scala."""
 
     @property
     def flink_type(self) -> str:
@@ -107,14 +107,14 @@ class CaseClassSerializer(FieldsSerializer):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """As Scala's ``Product`` counts: the names in the source are not in the file."""
+        """Field names as in Scala's ``Product``, because those of the source are not in the file."""
         return tuple(f"_{index + 1}" for index in range(len(self.nested)))
 
 
 @register(TUPLE0)
 @dataclass(frozen=True)
 class Tuple0Serializer(SimpleSerializer):
-    """TUPLE<>: one value, one byte."""
+    """Serializer of TUPLE<>: one possible value, one byte."""
 
     @property
     def flink_type(self) -> str:
@@ -125,7 +125,6 @@ class Tuple0Serializer(SimpleSerializer):
         return 1
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """A struct without fields."""
         return pa.struct([])
 
     def layout(self, layout: Layout) -> int:
@@ -134,7 +133,7 @@ class Tuple0Serializer(SimpleSerializer):
         return layout.add(skip.FIXED, 1)
 
     def decode(self, at: Cursors) -> pa.Array:
-        """The byte must be there, and be the one."""
+        """Check that every value is the byte 2A."""
         start = at.position.copy()
         found = read_numbers(at, "read_i8", np.uint8, "the byte of a Tuple0")
         wrong = np.flatnonzero(found != TUPLE0_BYTE)

@@ -1,6 +1,6 @@
-"""Wrappers around other serializers: nullable, either, Scala's option, try and collections, tagged unions.
+"""Serializers that wrap others: nullable, either, Scala's Option, Try and collections, tagged unions.
 
-    snapshot := Composite, the wrapped serializers nested; outside: Nullable i32 padLen (version 2), Traversable
+    snapshot := Composite, the wrapped serializers nested; outer part: Nullable i32 padLen (version 2), Traversable
                 utf Scala source of its builder (version 2), the others nothing;
                 legacy EitherSerializerSnapshot: version 2, Nested
     Nullable     := 00 value | 01 and padLen zero bytes
@@ -33,21 +33,21 @@ from pyspark_savepoint.formats.serializers.layout import Part
 from pyspark_savepoint.formats.serializers.registry import register
 
 RUNTIME = "org.apache.flink.api.java.typeutils.runtime."
-#: The Scala API had one home up to Flink 1.20 and another in 2.0.
+#: Packages of the Scala API's serializers: up to Flink 1.20, and since 2.0.
 SCALA = ("org.apache.flink.api.scala.typeutils.", "org.apache.flink.table.api.typeutils.")
-# A null stands for a value of fixed length; no real one is longer than this.
+# A padded null is as long as a value of fixed length, and no real type is longer than this.
 MAX_PADDING = 1 << 20
 
 
 def scala(*names: str) -> list[str]:
-    """Snapshot classes in both homes of the Scala API."""
+    """Return snapshot classes in both packages of the Scala API."""
     return [home + name for home in SCALA for name in names]
 
 
 @register(RUNTIME + "NullableSerializer$NullableSerializerSnapshot")
 @dataclass(frozen=True)
 class NullableSerializer(ShapedSerializer):
-    """NULLABLE<T>; with ``padding`` a null is as long as a value."""
+    """Serializer of NULLABLE<T>; with ``padding`` a null is as long as a value."""
 
     padding: int = 0
     outer_versions: ClassVar[tuple[int, ...]] = (2,)
@@ -61,17 +61,16 @@ class NullableSerializer(ShapedSerializer):
 
     @property
     def flink_type(self) -> str:
-        """NULLABLE<T>; NULLABLE<T>(PADDED) where a null is as long as a value."""
+        """NULLABLE<T>, or NULLABLE<T>(PADDED) if a null is as long as a value."""
         return f"NULLABLE<{self.nested[0].flink_type}>" + ("(PADDED)" if self.padding else "")
 
     @property
     def length(self) -> int:
-        """Fixed where it is padded."""
+        """Fixed if nulls are padded, else -1."""
         return 1 + self.padding if self.padding else -1
 
     @property
     def shape(self) -> Part:
-        """A flag that says null."""
         return Flagged(self.nested[0], padding=self.padding)
 
     def java_hash(self, column: pa.Array) -> Ints:
@@ -79,7 +78,7 @@ class NullableSerializer(ShapedSerializer):
 
     @classmethod
     def of(cls, inner: TypeSerializer, padded: bool = False) -> NullableSerializer:
-        """A nullable as this package writes it."""
+        """Return a nullable as this package writes it."""
         padding = max(inner.length, 0) if padded else 0
         return cls(RUNTIME + "NullableSerializer$NullableSerializerSnapshot", 3, 2, (inner,), padding)
 
@@ -87,7 +86,7 @@ class NullableSerializer(ShapedSerializer):
 @register(*scala("ScalaOptionSerializerSnapshot"))
 @dataclass(frozen=True)
 class ScalaOptionSerializer(ShapedSerializer):
-    """OPTION<T>: the usual way of Scala's case classes to have a null."""
+    """Serializer of OPTION<T>, which becomes a nullable T."""
 
     outer_versions: ClassVar[tuple[int, ...]] = (2,)
 
@@ -97,14 +96,13 @@ class ScalaOptionSerializer(ShapedSerializer):
 
     @property
     def shape(self) -> Part:
-        """A flag that says present."""
         return Flagged(self.nested[0], null_flag=0)
 
 
 @register(RUNTIME + "JavaEitherSerializerSnapshot", *scala("ScalaEitherSerializerSnapshot"))
 @dataclass(frozen=True)
 class EitherSerializer(ShapedSerializer):
-    """EITHER<L, R>; a struct of which one field is set."""
+    """Serializer of EITHER<L, R>, which becomes a struct with exactly one field set."""
 
     arity: ClassVar[int | None] = 2
 
@@ -116,11 +114,10 @@ class EitherSerializer(ShapedSerializer):
 
     @property
     def shape(self) -> Part:
-        """A flag that says left."""
         return Choice(("left", "right"), self.nested, (1, 0))
 
     def java_hash(self, column: pa.Array) -> Ints:
-        """The value's. Scala's own Either hashes in a way of its own."""
+        """Return the hash of the value for Flink's Either; the hash of Scala's Either is not known."""
         if not self.snapshot_class.startswith(RUNTIME):
             return super().java_hash(column)
         return self.nested[0].java_hash(column.field(0)) ^ self.nested[1].java_hash(column.field(1))
@@ -129,7 +126,7 @@ class EitherSerializer(ShapedSerializer):
 @register(RUNTIME + "EitherSerializerSnapshot")
 @dataclass(frozen=True)
 class LegacyEitherSerializer(EitherSerializer):
-    """The same from a snapshot of Flink 1.6 and 1.7: no magic number before the nested serializers."""
+    """Serializer of EITHER<L, R> from a snapshot of Flink 1.6 or 1.7, which has no magic number before its parts."""
 
     outer_versions: ClassVar[tuple[int, ...]] = (2,)
 
@@ -137,7 +134,7 @@ class LegacyEitherSerializer(EitherSerializer):
 @register(*scala("ScalaTrySerializerSnapshot"))
 @dataclass(frozen=True)
 class ScalaTrySerializer(ShapedSerializer):
-    """TRY<T, E>; the throwable is Kryo's."""
+    """Serializer of TRY<T, E>; Kryo serializes the throwable."""
 
     arity: ClassVar[int | None] = 2
     outer_versions: ClassVar[tuple[int, ...]] = (2,)
@@ -148,14 +145,13 @@ class ScalaTrySerializer(ShapedSerializer):
 
     @property
     def shape(self) -> Part:
-        """A flag that says success."""
         return Choice(("success", "failure"), self.nested, (1, 0))
 
 
 @register(*scala("TraversableSerializerSnapshot"))
 @dataclass(frozen=True)
 class TraversableSerializer(ShapedSerializer):
-    """TRAVERSABLE<T>: any Scala collection. The source text of its builder is kept as text, and nothing else."""
+    """Serializer of TRAVERSABLE<T>: any Scala collection. The source of its builder is kept as text, and never run."""
 
     builder_code: str = ""
     outer_versions: ClassVar[tuple[int, ...]] = (2,)
@@ -173,14 +169,13 @@ class TraversableSerializer(ShapedSerializer):
 
     @property
     def shape(self) -> Part:
-        """Elements with a flag that says present."""
         return Repeated(Flagged(self.nested[0], null_flag=0))
 
 
 @register("org.apache.flink.streaming.api.datastream.CoGroupedStreams$UnionSerializerSnapshot")
 @dataclass(frozen=True)
 class UnionSerializer(ShapedSerializer):
-    """UNION<A, B>: the elements of a window over two streams."""
+    """Serializer of UNION<A, B>: the elements of a window over two streams."""
 
     arity: ClassVar[int | None] = 2
     outer_versions: ClassVar[tuple[int, ...]] = (2,)

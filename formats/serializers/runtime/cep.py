@@ -1,7 +1,7 @@
-"""State of complex event processing: the shared buffer of events and the states of the automaton.
+"""Serializers of complex event processing (CEP): the shared buffer of events and the states of the automaton (NFA).
 
-    snapshot   := Composite 1, nested as named below; EventId and Dewey are of the simple family;
-                  NFAState: outer version 2, outside: bool supportsPreviousTimestamp
+    snapshot   := Composite 1, nested as named below; EventId and Dewey have simple snapshots;
+                  NFAState: outer version 2, outer part: bool supportsPreviousTimestamp
     EventId    := i32 id  i64 timestamp
     Dewey      := i32 n  i32[n]
     NodeId     := u8 isPresent  EventId  STRING page
@@ -44,7 +44,7 @@ TEXT = StringSerializer.of(STRING)
 @register(NFA + "sharedbuffer.EventId$EventIdSerializer$EventIdSerializerSnapshot")
 @dataclass(frozen=True)
 class EventIdSerializer(Shaped, SimpleSerializer):
-    """EVENT_ID: the timestamp of an event, and its number among those of that time."""
+    """Serializer of EVENT_ID: the timestamp of an event, and its number among the events of that timestamp."""
 
     flink_type: ClassVar[str] = "EVENT_ID"
 
@@ -60,7 +60,7 @@ class EventIdSerializer(Shaped, SimpleSerializer):
 @register(NFA + "DeweyNumber$DeweyNumberSerializer$DeweyNumberSerializerSnapshot")
 @dataclass(frozen=True)
 class DeweyNumberSerializer(Shaped, SimpleSerializer):
-    """DEWEY_NUMBER: the version of a match, 1.0.2."""
+    """Serializer of DEWEY_NUMBER: the version of a match, such as 1.0.2."""
 
     flink_type: ClassVar[str] = "DEWEY_NUMBER"
 
@@ -72,34 +72,32 @@ class DeweyNumberSerializer(Shaped, SimpleSerializer):
 @register(NFA + "sharedbuffer.NodeId$NodeIdSerializer$NodeIdSerializerSnapshot")
 @dataclass(frozen=True)
 class NodeIdSerializer(ShapedSerializer):
-    """NODE_ID: an event in a stage of the pattern, or null."""
+    """Serializer of NODE_ID: an event in a stage of the pattern, or null."""
 
     flink_type: ClassVar[str] = "NODE_ID"
 
     @property
     def shape(self) -> Part:
-        """A flag, the event's id and the name of the page."""
         return Flagged(Fields(("event_id", "page_name"), (self.nested[0], TEXT)), null_flag=0)
 
 
 @register(NFA + "sharedbuffer.SharedBufferEdge$SharedBufferEdgeSerializer$SharedBufferEdgeSerializerSnapshot")
 @dataclass(frozen=True)
 class SharedBufferEdgeSerializer(ShapedSerializer):
-    """SHARED_BUFFER_EDGE: to the event before, and the version of the match."""
+    """Serializer of SHARED_BUFFER_EDGE: the node of the previous event, and the version of the match."""
 
     flink_type: ClassVar[str] = "SHARED_BUFFER_EDGE"
     arity: ClassVar[int | None] = 2
 
     @property
     def shape(self) -> Part:
-        """A node and a version."""
         return Fields(("target", "dewey_number"), self.nested)
 
 
 @register(NFA + "sharedbuffer.LockableTypeSerializerSnapshot")
 @dataclass(frozen=True)
 class LockableSerializer(ShapedSerializer):
-    """LOCKABLE<T>: an element and how many matches need it."""
+    """Serializer of LOCKABLE<T>: the number of matches that use an element, and the element."""
 
     @property
     def flink_type(self) -> str:
@@ -107,19 +105,18 @@ class LockableSerializer(ShapedSerializer):
 
     @property
     def shape(self) -> Part:
-        """A counter and the element."""
         return counted(self.nested[0])
 
 
 def counted(element: TypeSerializer) -> Part:
-    """An element behind the number of its references."""
+    """Return the shape of a reference count and an element."""
     return Fields(("ref_count", "element"), (INT, element))
 
 
 @register(NFA + "sharedbuffer.SharedBufferNodeSerializerSnapshotV2")
 @dataclass(frozen=True)
 class SharedBufferNodeSerializer(ShapedSerializer):
-    """SHARED_BUFFER_NODE: the edges of an event, each with its own counter."""
+    """Serializer of SHARED_BUFFER_NODE: the edges of an event, each with its own reference count."""
 
     flink_type: ClassVar[str] = "SHARED_BUFFER_NODE"
 
@@ -131,7 +128,7 @@ class SharedBufferNodeSerializer(ShapedSerializer):
 @register(NFA + "sharedbuffer.SharedBufferNode$SharedBufferNodeSerializer$SharedBufferNodeSerializerSnapshot")
 @dataclass(frozen=True)
 class LegacySharedBufferNodeSerializer(ShapedSerializer):
-    """SHARED_BUFFER_NODE up to Flink 1.13: a plain list of edges, which is what is nested."""
+    """Serializer of SHARED_BUFFER_NODE up to Flink 1.13: the nested serializer, a list of edges."""
 
     flink_type: ClassVar[str] = "SHARED_BUFFER_NODE"
 
@@ -143,7 +140,7 @@ class LegacySharedBufferNodeSerializer(ShapedSerializer):
 @register(NFA + "NFAStateSerializerSnapshot")
 @dataclass(frozen=True)
 class NfaStateSerializer(ShapedSerializer):
-    """NFA_STATE: how far the partial matches are, and the complete ones."""
+    """Serializer of NFA_STATE: the partial and the completed matches."""
 
     supports_previous_timestamp: bool = True
     flink_type: ClassVar[str] = "NFA_STATE"
@@ -152,7 +149,7 @@ class NfaStateSerializer(ShapedSerializer):
 
     @classmethod
     def read_outer(cls, outer_version: int, reader: SnapshotReader) -> dict[str, Any]:
-        """Whether there is a previous timestamp: said since version 2, before there was none."""
+        """Read whether there is a previous timestamp, which version 1 does not have."""
         known = outer_version > 1 and reader.view.read_bool("supports a previous timestamp")
         return {"supports_previous_timestamp": known}
 
@@ -162,7 +159,6 @@ class NfaStateSerializer(ShapedSerializer):
 
     @property
     def shape(self) -> Part:
-        """Two queues of computations."""
         version, node, event = self.nested
         parts: dict[str, Part] = {"state": TEXT, "previous_buffer_entry": node, "version": version}
         parts["start_timestamp"] = LONG

@@ -1,12 +1,11 @@
-"""Values that write themselves: the snapshot names a class, and its ``write`` decides the bytes.
+"""Serializers of classes with their own ``write`` method: the snapshot names the class, the method defines the bytes.
 
     snapshot := utf class                    GenericTypeSerializerSnapshot, version 2
-    value    := what Value.write, or Hadoop's Writable.write, emits
+    value    := the output of Value.write, or of Hadoop's Writable.write
     JavaSerializer: one Java object stream, AC ED 00 05 ..., no length
 
-The classes of Flink and Hadoop that are known are decoded; the others stay BINARY, for only the user's code knows
-where a value ends. Flink: ``ValueSerializer``, ``CopyableValueSerializer``, ``WritableSerializer``,
-``JavaSerializer``.
+Flink's and Hadoop's own classes are decoded; all others are BINARY, because only the user's code knows where a value
+ends. Flink: ``ValueSerializer``, ``CopyableValueSerializer``, ``WritableSerializer``, ``JavaSerializer``.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ def _number(stem: str) -> TypeSerializer:
     return NumberSerializer.of(f"{BASE}{stem}Serializer${stem}SerializerSnapshot")
 
 
-#: Who writes the same bytes as the class.
+#: Serializers that write the same bytes as the class.
 DELEGATES: Mapping[str, TypeSerializer] = {
     **{f"org.apache.flink.types.{stem}Value": _number(f"{stem}Value") for stem in NUMBERS},
     "org.apache.flink.types.CharValue": CharSerializer.of(CHAR_VALUE),
@@ -61,7 +60,7 @@ DELEGATES: Mapping[str, TypeSerializer] = {
 @register(f"{RUNTIME}ValueSerializer$ValueSerializerSnapshot", COPYABLE, WRITABLE)
 @dataclass(frozen=True)
 class GenericSerializer(TypeSerializer):
-    """VALUE<class> or WRITABLE<class>, of a class that is not known."""
+    """Serializer of VALUE<class> or WRITABLE<class> for an unknown class."""
 
     type_class: str
 
@@ -69,7 +68,7 @@ class GenericSerializer(TypeSerializer):
 
     @classmethod
     def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
-        """The class of the values decides who reads them."""
+        """Read the class of the values; known classes get a :class:`DelegatingSerializer`."""
         expect_version(name, version, (2,), reader)
         type_class = reader.view.read_utf("the class of values")
         kind = DelegatingSerializer if type_class in DELEGATES else GenericSerializer
@@ -93,7 +92,7 @@ class GenericSerializer(TypeSerializer):
 
 @dataclass(frozen=True)
 class DelegatingSerializer(GenericSerializer):
-    """A class whose bytes are those of another serializer."""
+    """Serializer of a class whose bytes are those of another serializer."""
 
     opaque: ClassVar[bool] = False
 
@@ -103,7 +102,7 @@ class DelegatingSerializer(GenericSerializer):
 
     @property
     def length(self) -> int:
-        """``CopyableValue#getBinaryLength``; the others do not tell."""
+        """``CopyableValue#getBinaryLength``; -1 for all other classes."""
         return self.inner.length if self.snapshot_class == COPYABLE else -1
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
@@ -122,14 +121,14 @@ class DelegatingSerializer(GenericSerializer):
         self.inner.encode(column, at)
 
     def java_hash(self, column: pa.Array) -> Ints:
-        """As the other's, for classes of Flink."""
+        """Return the hash of the other serializer, for Flink's classes; that of Hadoop's classes is unknown."""
         return super().java_hash(column) if self.snapshot_class == WRITABLE else self.inner.java_hash(column)
 
 
 @register("org.apache.flink.runtime.state.JavaSerializer$JavaSerializerSnapshot")
 @dataclass(frozen=True)
 class JavaSerializer(SimpleSerializer):
-    """JAVA: a Java object stream, kept as bytes; only its end is looked for."""
+    """Serializer of JAVA: Java object streams, which are kept as bytes and parsed only to find their end."""
 
     opaque: ClassVar[bool] = True
     flink_type: ClassVar[str] = "JAVA"
@@ -138,7 +137,7 @@ class JavaSerializer(SimpleSerializer):
         return pa.binary()
 
     def decode(self, at: Cursors) -> pa.Array:
-        """The bytes of one object a row."""
+        """Return the bytes of one object per row."""
         streams = []
         for row, (start, end) in enumerate(zip(at.position.tolist(), at.end.tolist(), strict=True)):
             view = DataInputView(at.buffer[start:end].data, at.origin.path, at.origin.base + start)
@@ -147,10 +146,8 @@ class JavaSerializer(SimpleSerializer):
         return pa.array(streams, pa.binary())
 
     def sizes(self, column: pa.Array) -> Longs:
-        """The bytes as they are."""
         refuse_nulls(column, self.flink_type)
         return block_sizes(column)
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """The bytes as they are."""
         write_blocks(column, at)

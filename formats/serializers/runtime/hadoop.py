@@ -1,7 +1,7 @@
-"""Hadoop's Text: a variable-length integer and as many bytes of UTF-8.
+"""Serializer of Hadoop's Text: a variable-length integer n, then n bytes of UTF-8.
 
-``kernels/hadoop.py`` has the integers. It stands in snapshots only as a class of a ``WritableSerializer``. Flink:
-``org.apache.hadoop.io.Text``.
+``kernels/hadoop.py`` reads the integers. Text occurs in snapshots only as the class of a ``WritableSerializer``.
+Hadoop: ``org.apache.hadoop.io.Text``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HADOOP = "org.apache.hadoop.io."
 
 @dataclass(frozen=True)
 class TextSerializer(SimpleSerializer):
-    """TEXT as STRING."""
+    """Serializer of TEXT, which becomes STRING."""
 
     flink_type: ClassVar[str] = "TEXT"
 

@@ -1,4 +1,4 @@
-"""Elements of a stream as state: what evicting windows keep, nearly always records.
+"""Serializer of stream elements as state, which windows with an evictor keep; nearly all are records.
 
     snapshot := Composite 2, the serializer of the records' values nested
     value := 00 i64 timestamp  value          a record
@@ -52,7 +52,7 @@ OPERATOR_ID_BYTES = 16
 
 @dataclass(frozen=True)
 class OperatorIdBytes:
-    """16 bytes as they are."""
+    """16 bytes of an operator id, as BINARY."""
 
     flink_type: ClassVar[str] = "OPERATOR_ID"
 
@@ -84,7 +84,7 @@ class OperatorIdBytes:
         fixed.write_bytes(at.buffer, at.position, *binary_parts(column))
 
 
-#: By tag: the kind and its fields, in the order of the bytes. Two tags of one kind differ in the timestamp.
+#: Kind and fields by tag, in the order of the bytes. The two tags of records differ in the timestamp.
 ELEMENTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("record", ("timestamp", "value")),
     ("record", ("value",)),
@@ -101,7 +101,7 @@ WITHOUT_TIMESTAMP = 1
 @register("org.apache.flink.streaming.runtime.streamrecord.StreamElementSerializer$StreamElementSerializerSnapshot")
 @dataclass(frozen=True)
 class StreamElementSerializer(CompositeSerializer):
-    """STREAM_ELEMENT<T>: in state it is nearly always a record. ``kind`` says which of the fields are set."""
+    """Serializer of STREAM_ELEMENT<T>, which becomes a struct whose ``kind`` determines which fields are set."""
 
     outer_versions: ClassVar[tuple[int, ...]] = (2,)
 
@@ -111,7 +111,7 @@ class StreamElementSerializer(CompositeSerializer):
 
     @property
     def parts(self) -> dict[str, Part]:
-        """The fields but the kind. ``index`` is of a subtask or of a subpartition."""
+        """The fields except the kind. ``index`` is that of a subtask or of a subpartition."""
         return {
             "timestamp": LONG,
             "value": self.nested[0],
@@ -126,7 +126,6 @@ class StreamElementSerializer(CompositeSerializer):
         return pa.struct([pa.field("kind", pa.string()), *struct_type(tuple(parts), tuple(parts.values()), options)])
 
     def layout(self, layout: Layout) -> int:
-        """A choice of sequences."""
         from pyspark_savepoint.formats.kernels import skip
 
         parts = {name: part.layout(layout) for name, part in self.parts.items()}
@@ -134,7 +133,7 @@ class StreamElementSerializer(CompositeSerializer):
         return layout.add(skip.CHOICE, 0, 1, variants)
 
     def decode(self, at: Cursors) -> pa.Array:
-        """The tags of all rows, then per tag its fields."""
+        """Read the tags of all rows, then the fields of every tag."""
         tags = read_numbers(at, "read_i8", np.uint8, f"the tag of a {self.flink_type}")
         unknown = np.flatnonzero(tags >= len(ELEMENTS))
         if len(unknown):
@@ -153,7 +152,7 @@ class StreamElementSerializer(CompositeSerializer):
         return struct_array(kind, [kinds, *columns], len(at))
 
     def sizes(self, column: pa.Array) -> Longs:
-        """The tag and the fields of every row."""
+        """Return the bytes of the tag and the fields of every row."""
         refuse_nulls(column, self.flink_type)
         tags = self._tags(column)
         sizes = np.ones(len(column), np.int64)
@@ -182,7 +181,7 @@ class StreamElementSerializer(CompositeSerializer):
         return tags
 
     def _by_tag(self, column: pa.Array, tags: npt.NDArray[np.int8]) -> Iterator[tuple[Flags, dict[str, pa.Array]]]:
-        """Per tag that occurs its rows and its fields; the others must be null."""
+        """Yield the rows and the fields of every tag that occurs; all other fields must be null."""
         for tag in np.unique(tags):
             rows: Flags = tags == tag
             kind, names = ELEMENTS[tag]

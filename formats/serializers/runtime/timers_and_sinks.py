@@ -1,15 +1,15 @@
-"""What Flink's own operators keep: timers, interval joins, two-phase commits.
+"""Serializers of the state of Flink's operators: timers, interval joins, two-phase commits.
 
     snapshot := Composite 2, the user's serializers nested;
-                TwoPhaseCommit: outer version 2 (to Flink 1.13), 3 (1.14), 4 (since 1.15, outside: bool supportsNull)
+                TwoPhaseCommit: outer version 2 (to Flink 1.13), 3 (1.14), 4 (since 1.15, outer: bool supportsNull)
     Timer          := i64 timestamp, the sign bit flipped  key  namespace
     BufferEntry    := u8 hasBeenJoined  element
     TwoPhaseCommit := [u8 isPresent, since version 3]  pending transaction unless absent
                       i32 n  transaction[n]  u8 isPresent  context unless absent
     transaction    := handle  i64 start
 
-Flink: ``TimerSerializer``, ``IntervalJoinOperator.BufferEntrySerializer``, ``TwoPhaseCommitSinkFunction
-.StateSerializer``.
+Flink: ``TimerSerializer``, ``IntervalJoinOperator.BufferEntrySerializer``,
+``TwoPhaseCommitSinkFunction.StateSerializer``.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ SIGN_BIT = np.int64(-(2**63))
 
 @dataclass(frozen=True)
 class SortableLong:
-    """A long whose bytes sort as the numbers do: the sign bit is flipped."""
+    """Long with a flipped sign bit, so that its bytes sort like the numbers."""
 
     flink_type: ClassVar[str] = "LONG"
 
@@ -70,24 +70,22 @@ class SortableLong:
 @register(STREAMING + "api.operators.TimerSerializerSnapshot")
 @dataclass(frozen=True)
 class TimerSerializer(ShapedSerializer):
-    """TIMER<K, N>."""
+    """Serializer of TIMER<K, N>."""
 
     arity: ClassVar[int | None] = 2
     outer_versions: ClassVar[tuple[int, ...]] = (2,)
 
     @classmethod
     def of(cls, key: TypeSerializer, namespace: TypeSerializer) -> TimerSerializer:
-        """A timer serializer as this package writes it."""
+        """Return a timer serializer as this package writes it."""
         return cls(STREAMING + "api.operators.TimerSerializerSnapshot", 3, 2, (key, namespace))
 
     @property
     def key(self) -> TypeSerializer:
-        """The serializer of the key."""
         return self.nested[0]
 
     @property
     def namespace(self) -> TypeSerializer:
-        """The serializer of the namespace."""
         return self.nested[1]
 
     @property
@@ -96,20 +94,19 @@ class TimerSerializer(ShapedSerializer):
 
     @property
     def length(self) -> int:
-        """The sum where both are fixed; 0 counts as fixed here."""
+        """The sum, if key and namespace have fixed lengths, which may be 0 here; else -1."""
         lengths = [part.length for part in self.nested]
         return 8 + sum(lengths) if min(lengths) >= 0 else -1
 
     @property
     def shape(self) -> Part:
-        """Timestamp, key, namespace."""
         return Fields(("timestamp", "key", "namespace"), (SortableLong(), *self.nested))
 
 
 @register(STREAMING + "api.operators.co.IntervalJoinOperator$BufferEntrySerializerSnapshot")
 @dataclass(frozen=True)
 class BufferEntrySerializer(ShapedSerializer):
-    """BUFFER_ENTRY<T>: an element that waits for its partners."""
+    """Serializer of BUFFER_ENTRY<T>: an element buffered by an interval join."""
 
     outer_versions: ClassVar[tuple[int, ...]] = (2,)
 
@@ -119,7 +116,6 @@ class BufferEntrySerializer(ShapedSerializer):
 
     @property
     def shape(self) -> Part:
-        """A boolean and the element."""
         return Fields(("has_been_joined", "element"), (BOOLEAN, self.nested[0]))
 
 
@@ -129,7 +125,7 @@ class BufferEntrySerializer(ShapedSerializer):
 )
 @dataclass(frozen=True)
 class TwoPhaseCommitSerializer(ShapedSerializer):
-    """TWO_PHASE_COMMIT<T, C>: a sink's transactions and its context."""
+    """Serializer of TWO_PHASE_COMMIT<T, C>: a sink's transactions and its context."""
 
     supports_null_transaction: bool = True
     arity: ClassVar[int | None] = 2
@@ -137,7 +133,7 @@ class TwoPhaseCommitSerializer(ShapedSerializer):
 
     @classmethod
     def read_outer(cls, outer_version: int, reader: SnapshotReader) -> dict[str, Any]:
-        """Whether the pending transaction can be null: said since version 4."""
+        """Read whether the pending transaction can be null; versions below 4 imply it."""
         if outer_version < 4:
             return {"supports_null_transaction": outer_version == 3}
         return {"supports_null_transaction": reader.view.read_bool("supports a null transaction")}
@@ -152,7 +148,7 @@ class TwoPhaseCommitSerializer(ShapedSerializer):
 
     @property
     def shape(self) -> Part:
-        """Two kinds of transactions and the context."""
+        """The pending transaction, the transactions to commit, and the context."""
         transaction, context = self.nested
         one = Fields(("handle", "transaction_start_time"), (transaction, LONG))
         return Fields(

@@ -1,12 +1,13 @@
-"""State with a time to live: the time of the last access before every value.
+"""Serializers of state with a time to live (TTL): the time of the last access, then the value.
 
-    TTL       snapshot := Composite 2, nested: LONG, the value's
+    TTL       snapshot := Composite 2, nested: LONG, the serializer of the value
               value    := i64 milliseconds since 1970  value
     TTL_AWARE snapshot := version 1: bool isTtl, Versioned (Flink 2.0 and later, normally in memory only)
-              value    := that of the serializer inside
+              value    := as the nested serializer writes it
 
-Readers see the value alone, or with the option ``ttl`` a struct of value and last access; writers may give either, and
-what has no last access was accessed now. Flink: ``TtlStateFactory.TtlSerializer``, ``TtlAwareSerializer``.
+Decoded columns hold the value alone, or with the option ``ttl`` a struct of value and last access. Both forms can be
+written; without a last access the current time is written.
+Flink: ``TtlStateFactory.TtlSerializer``, ``TtlAwareSerializer``.
 """
 
 from __future__ import annotations
@@ -43,14 +44,14 @@ TTL_FIELDS = ("value", "last_access")
 @register(TTL, ASYNC_TTL)
 @dataclass(frozen=True)
 class TtlSerializer(CompositeSerializer):
-    """TTL<T>."""
+    """Serializer of TTL<T>."""
 
     arity: ClassVar[int | None] = 2
     outer_versions: ClassVar[tuple[int, ...]] = (2,)
 
     @classmethod
     def of(cls, value: TypeSerializer) -> TtlSerializer:
-        """A TTL serializer as this package writes it."""
+        """Return a TTL serializer as this package writes it."""
         return cls(TTL, 3, 2, (LONG, value))
 
     @property
@@ -64,11 +65,11 @@ class TtlSerializer(CompositeSerializer):
 
     @property
     def length(self) -> int:
-        """8 more than the value's."""
+        """8 bytes more than the value."""
         return 8 + self.value.length if self.value.length >= 0 else -1
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """The value's, or a struct."""
+        """Return the type of the value; with the option ``ttl`` a struct of value and last access."""
         value = self.value.arrow_type(options)
         if not options.ttl:
             return value
@@ -76,13 +77,12 @@ class TtlSerializer(CompositeSerializer):
         return pa.struct([pa.field(name, kind) for name, kind in zip(TTL_FIELDS, (value, access), strict=True)])
 
     def layout(self, layout: Layout) -> int:
-        """Eight bytes, then the value."""
         from pyspark_savepoint.formats.kernels import skip
 
         return layout.add(skip.SEQUENCE, parts=[layout.add(skip.FIXED, 8), self.value.layout(layout)])
 
     def decode(self, at: Cursors) -> pa.Array:
-        """The value, and the last access where it is asked for."""
+        """Read the value, and the last access with the option ``ttl``."""
         start = at.at(at.position.copy(), at.end)
         millis = read_numbers(at, "read_i64", np.int64, "the last access of a value with a time to live")
         value = self.value.decode(at)
@@ -96,11 +96,10 @@ class TtlSerializer(CompositeSerializer):
         return struct_array(self.arrow_type(at.options), [value, access], len(at))
 
     def sizes(self, column: pa.Array) -> Longs:
-        """Eight bytes and the value."""
         return self.value.sizes(self._value_of(column)) + 8
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """The mirror of :meth:`decode`; without a last access that is now."""
+        """Write last access and value; the last access is the current time where the column has none."""
         now = time.time_ns() // 1_000_000
         millis = np.full(len(column), now, np.int64)
         if self._has_access(column.type):
@@ -117,7 +116,7 @@ class TtlSerializer(CompositeSerializer):
         return column.field(0)
 
     def _has_access(self, kind: pa.DataType) -> bool:
-        """Whether a column is the struct: the user's values may have fields of the same names themselves."""
+        """Whether a column is the struct with the last access: the user's values may have fields of the same names."""
         if not _is_ttl_struct(kind):
             return False
         inner = self.value.arrow_type(DecodeOptions())
@@ -131,14 +130,14 @@ def _is_ttl_struct(kind: pa.DataType) -> bool:
 @register("org.apache.flink.runtime.state.ttl.TtlAwareSerializerSnapshot")
 @dataclass(frozen=True)
 class TtlAwareSerializer(Shaped):
-    """The serializer inside, in all but the snapshot."""
+    """Serializer that delegates everything but its snapshot to a nested one."""
 
     is_ttl: bool
     inner: TypeSerializer
 
     @classmethod
     def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
-        """Whether it is a TTL serializer, and that serializer."""
+        """Read whether TTL is enabled, and the nested serializer."""
         expect_version(name, version, (1,), reader)
         return cls(name, version, reader.view.read_bool("time to live is enabled"), reader.versioned())
 

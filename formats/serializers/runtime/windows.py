@@ -1,6 +1,6 @@
-"""Windows, and the long that sorts by its bytes.
+"""Serializers of windows, and of longs whose bytes sort like the numbers.
 
-    TimeWindow (DataStream, SQL)   i64 start  i64 end     milliseconds; the end is not part of the window
+    TimeWindow (DataStream, SQL)   i64 start  i64 end     milliseconds; the end is exclusive
     CountWindow (SQL)              i64 id
     SortedLong (SQL, 2.3)          i64 with its sign bit flipped
 
@@ -44,7 +44,7 @@ SIGN = np.int64(-(2**63))
 
 
 def mix_bits(longs: Longs) -> Ints:
-    """``MathUtils.longToIntWithBitMixing``."""
+    """Return ``MathUtils.longToIntWithBitMixing``."""
     bits = longs.view(np.uint64)
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -52,7 +52,7 @@ def mix_bits(longs: Longs) -> Ints:
 
 
 def invert_odd(numbers: Longs) -> Longs:
-    """The inverse of odd numbers modulo 2^32, by Newton's steps: each doubles the bits that are right."""
+    """Return the inverse of odd numbers modulo 2^32, by Newton's method: each step doubles the correct bits."""
     odd = numbers.view(np.uint64)
     inverse = odd * odd * odd
     for _ in range(3):
@@ -63,7 +63,7 @@ def invert_odd(numbers: Longs) -> Longs:
 @register(STREAM_WINDOW, TABLE_WINDOW)
 @dataclass(frozen=True)
 class TimeWindowSerializer(FixedWidthSerializer):
-    """TIME_WINDOW as a struct of start and end; TABLE_TIME_WINDOW is that of SQL."""
+    """Serializer of TIME_WINDOW, and TABLE_TIME_WINDOW of SQL, which become a struct of start and end."""
 
     width: ClassVar[int] = 16
 
@@ -73,7 +73,7 @@ class TimeWindowSerializer(FixedWidthSerializer):
         return "TIME_WINDOW" if self.snapshot_class == STREAM_WINDOW else "TABLE_TIME_WINDOW"
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """Timestamps, or milliseconds."""
+        """Return a struct of timestamps; with ``timestamps=raw`` of milliseconds."""
         return RAW_WINDOW if options.timestamps == "raw" else WINDOW
 
     def decode(self, at: Cursors) -> pa.Array:
@@ -107,7 +107,7 @@ class TimeWindowSerializer(FixedWidthSerializer):
             write_numbers(millis, at)
 
     def java_hash(self, column: pa.Array) -> Ints:
-        """``TimeWindow.hashCode``, of which there are two."""
+        """Return ``TimeWindow.hashCode``, which differs between DataStream and SQL."""
         start, end = (millis_of(column.field(index), self.flink_type)[0] for index in (0, 1))
         if self.snapshot_class == STREAM_WINDOW:
             hashes = mix_bits(start + end)
@@ -119,7 +119,7 @@ class TimeWindowSerializer(FixedWidthSerializer):
 @register(COUNT_WINDOW, SORTED_LONG)
 @dataclass(frozen=True)
 class WindowLongSerializer(FixedWidthSerializer):
-    """COUNT_WINDOW, the number of a window; SORTED_LONG, in a form that sorts as unsigned bytes."""
+    """Serializer of COUNT_WINDOW, the number of a window, and of SORTED_LONG, whose bytes sort like the numbers."""
 
     width: ClassVar[int] = 8
 
@@ -146,7 +146,7 @@ class WindowLongSerializer(FixedWidthSerializer):
         write_numbers(fixed_values(column, np.int64) ^ self._flip, at)
 
     def java_hash(self, column: pa.Array) -> Ints:
-        """``CountWindow.hashCode``, or ``Long.hashCode``."""
+        """Return ``CountWindow.hashCode``, or ``Long.hashCode`` for SORTED_LONG."""
         values = np.ascontiguousarray(fixed_values(column, np.int64))
         hashes = fold_long(values) if self._flip else mix_bits(values)
         return np.where(valid_rows(column), hashes, 0).astype(np.int32)
