@@ -1,1 +1,1 @@
-"""What is known of states, keys and entries, whatever wrote them."""
+"""Model of states, keys and entries, independent of the backend that wrote them."""

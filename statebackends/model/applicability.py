@@ -1,7 +1,7 @@
-"""Which options of a read hold for which tables: one that is given is honoured, or refused with where it applies.
+"""Which read options apply to which tables; an option that does not apply is an error that names its tables.
 
-Options that are not listed hold for every table. ``read_keyed_state`` and ``read_window`` are user functions over keys.
-Options of ``Savepoint.load`` are for all of its tables, so each table takes of them what it can.
+Options that are not listed apply to every table. ``read_keyed_state`` and ``read_window`` are user functions over keys.
+Options of ``Savepoint.load`` apply to all of its tables, and each table uses those that it can.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ROWS_OF_KEYS = (KEYED_STATE, WINDOW_STATE)
 DECODED = (*ROWS_OF_KEYS, TIMERS, OPERATOR_STATE)
 VERIFICATION = "verification"
 SURVEYED = (SIZES, HEAVIEST_KEYS, TTL_AGES, VERIFICATION)
-#: Tables about the whole snapshot, or a folder of several.
+#: Tables of a whole snapshot, or of a folder of snapshots.
 OF_SNAPSHOT = frozenset({"snapshots", "master_state"})
 NAMES = ("uid", "uidHash", "operatorName", "node")
 
@@ -53,7 +53,7 @@ APPLIES_TO: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 
 def refuse_useless(table: str, given: Iterable[str], **facts: str | None) -> None:
-    """OptionError that names every option which cannot apply to a table, and where it does."""
+    """Raise OptionError that lists every option that does not apply to a table, and the tables where it does."""
     useless = [name for name in given if not applies(name, table)]
     if not useless:
         return
@@ -67,7 +67,7 @@ def refuse_useless(table: str, given: Iterable[str], **facts: str | None) -> Non
 
 
 def applies(option: str, table: str) -> bool:
-    """Whether a table honours an option, by its name in Spark."""
+    """Return whether a table supports an option, given by its name in Spark."""
     if option in NAMES:
         return table not in OF_SNAPSHOT
     if option in ("allowOutside", "checksums"):

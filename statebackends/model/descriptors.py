@@ -1,8 +1,8 @@
-"""What a writer is given: the states of an operator with their serializers, fixed on the driver before any task runs.
+"""Descriptors for writers: the states of an operator with their serializers, fixed on the driver before any task runs.
 
-A descriptor joins a column of the DataFrame with a registered state: its name, its kind, and its serializer as the
-snapshot will have it. Descriptors pickle, and tasks need nothing else to encode. ``describe.py`` makes them from a
-schema and options. Flink: ``StateDescriptor``, ``RegisteredKeyValueStateBackendMetaInfo``,
+A descriptor connects a column of the DataFrame with a registered state: its name, kind, and serializer as recorded in
+the snapshot. Descriptors pickle, and tasks need nothing else to encode. ``describe.py`` makes them from a schema and
+options. Flink: ``StateDescriptor``, ``RegisteredKeyValueStateBackendMetaInfo``,
 ``RegisteredPriorityQueueStateBackendMetaInfo``, ``RegisteredOperatorStateBackendMetaInfo``,
 ``RegisteredBroadcastStateBackendMetaInfo``.
 """
@@ -23,7 +23,7 @@ from pyspark_savepoint.formats.serializers.runtime.ttl import TtlSerializer
 NO_NAMESPACE = ConstantSerializer.of(
     "org.apache.flink.runtime.state.VoidNamespaceSerializer$VoidNamespaceSerializerSnapshot"
 )
-#: The column of a window state's namespace, and that of a timer's.
+#: Namespace columns of window state and of timers.
 WINDOW_COLUMN, NAMESPACE_COLUMN = "window", "namespace"
 #: The timer service of ``KeyedProcessFunction``; window operators have ``window-timers``.
 USER_TIMERS, WINDOW_TIMERS = "user-timers", "window-timers"
@@ -31,7 +31,7 @@ TIMER_DOMAINS = ("event", "processing")
 
 
 class StateKind(StrEnum):
-    """``StateDescriptor.Type``, and timers, which are states of a priority queue."""
+    """Kind of a state: ``StateDescriptor.Type``, or a timer, which is an entry of a priority queue state."""
 
     VALUE = "VALUE"
     LIST = "LIST"
@@ -42,7 +42,7 @@ class StateKind(StrEnum):
 
 
 class OperatorStateMode(StrEnum):
-    """How operator state is redistributed: ``OperatorStateHandle.Mode``."""
+    """Redistribution mode of operator state. Flink: ``OperatorStateHandle.Mode``."""
 
     SPLIT_DISTRIBUTE = "SPLIT_DISTRIBUTE"
     UNION = "UNION"
@@ -51,9 +51,11 @@ class OperatorStateMode(StrEnum):
 
 @dataclass(frozen=True)
 class StateDescriptor:
-    """One keyed state. ``serializer`` is what the snapshot records: LIST<E>, MAP<K, V>, TIMER<K, N>, TTL-wrapped where
-    values have a time to live. ``column`` is the DataFrame's; of timers it is empty, for a timer is a whole row.
-    ``last_access`` is the column with the times of last access of values with a time to live, where there is one.
+    """Descriptor of one keyed state.
+
+    ``serializer`` is recorded in the snapshot: LIST<E>, MAP<K, V> or TIMER<K, N>, TTL-wrapped if values have a time to
+    live. ``column`` is a column of the DataFrame, empty for timers because a timer is a whole row. ``last_access`` is
+    the column with the times of last access of values with a time to live, if there is one.
     """
 
     name: str
@@ -65,7 +67,7 @@ class StateDescriptor:
 
     @property
     def units(self) -> tuple[TypeSerializer, ...]:
-        """What one unit of the state is made of: the value; of a list the element; of a map the user key and value."""
+        """Return the serializers of one unit: the value; a list's element; a map's user key and value."""
         if self.kind is StateKind.LIST and isinstance(self.serializer, ListSerializer):
             return (self.serializer.element,)
         if self.kind is StateKind.MAP and isinstance(self.serializer, MapSerializer):
@@ -74,21 +76,21 @@ class StateDescriptor:
 
     @property
     def has_ttl(self) -> bool:
-        """Whether every unit carries the time of its last access."""
+        """Return whether every unit carries the time of its last access."""
         return isinstance(self.units[-1], TtlSerializer)
 
     @property
     def domain(self) -> str:
-        """Of timers: ``event`` or ``processing``."""
+        """Return the domain of timers: ``event`` or ``processing``."""
         return self.name.removeprefix("_timer_state/").partition("_")[0]
 
     @property
     def service(self) -> str:
-        """Of timers: the service's name."""
+        """Return the name of the timer service."""
         return self.name.removeprefix("_timer_state/").partition("_")[2]
 
     def meta_info(self) -> StateMetaInfoSnapshot:
-        """As Flink registers it: options and serializers in the order in which Java's hash maps give them."""
+        """Return the registration as Flink writes it, with maps in the order of Java's hash maps."""
         if self.kind is StateKind.TIMER:
             return StateMetaInfoSnapshot(
                 self.name, BackendStateType.PRIORITY_QUEUE, {}, {"VALUE_SERIALIZER": self.serializer}
@@ -100,12 +102,12 @@ class StateDescriptor:
 
 @dataclass(frozen=True)
 class KeyedDescriptor:
-    """The keyed state of one operator, or its timers, or its windows.
+    """Descriptor of the keyed state, timers or windows of one operator.
 
-    ``key_columns`` make the key: one column, or the fields of a composite in the order of the serializer's fields.
-    ``namespace`` is None for state without one; else it is in ``namespace_column``. ``key_group`` is the column that
-    says every row's key group, where only the user's code knows the key's hash. ``composite``: the key is a struct of
-    the columns, also where there is just one (a ``Tuple1``, as ``keyBy("id")`` makes it).
+    ``key_columns`` form the key: one column, or the fields of a composite in the order of the serializer's fields.
+    ``namespace`` is None for state without namespaces; otherwise its values are in ``namespace_column``. ``key_group``
+    is the column with every row's key group, required if only the user's code knows the key's hash. ``composite``: the
+    key is a struct of the columns, even of a single one (a ``Tuple1``, as ``keyBy("id")`` makes it).
     """
 
     key_columns: tuple[str, ...]
@@ -118,20 +120,21 @@ class KeyedDescriptor:
 
     @property
     def is_composite(self) -> bool:
-        """Whether the key is a struct of its columns, rather than a column."""
+        """Return whether the key is a struct of its columns, rather than a column."""
         return self.composite or len(self.key_columns) > 1
 
     def header(self, compressed: bool = False) -> KeyedBackendHeader:
-        """The head of a canonical state file; states have the numbers of their order."""
+        """Return the header of a canonical state file; states are numbered in their order."""
         metas = tuple(state.meta_info() for state in self.states)
         return KeyedBackendHeader(compressed, self.key_serializer, metas)
 
 
 @dataclass(frozen=True)
 class OperatorStateDescriptor:
-    """One list, union or broadcast state: ``element`` of list and union state, else ``key`` and ``element``.
+    """Descriptor of one list, union or broadcast state.
 
-    ``columns`` are the DataFrame's: the value, or key and value.
+    List and union state have an ``element``, broadcast state a ``key`` and an ``element``. ``columns`` are the columns
+    of the DataFrame: the value, or key and value.
     """
 
     name: str
@@ -141,7 +144,7 @@ class OperatorStateDescriptor:
     columns: tuple[str, ...] = ("value",)
 
     def meta_info(self) -> StateMetaInfoSnapshot:
-        """As Flink registers it."""
+        """Return the registration as Flink writes it."""
         options = {"OPERATOR_STATE_DISTRIBUTION_MODE": self.mode.value}
         serializers = {"VALUE_SERIALIZER": self.element}
         if self.key is None:
@@ -153,7 +156,7 @@ class OperatorStateDescriptor:
 def timer_states(
     key: TypeSerializer, namespace: TypeSerializer = NO_NAMESPACE, services: tuple[str, ...] = (USER_TIMERS,)
 ) -> tuple[StateDescriptor, ...]:
-    """Both queues of every service: Flink registers both, whatever timers there are."""
+    """Return both queues (event and processing time) of every service: Flink always registers both."""
     return tuple(
         StateDescriptor(
             f"_timer_state/{domain}_{service}", StateKind.TIMER, TimerSerializer.of(key, namespace), namespace

@@ -1,16 +1,16 @@
-"""Entries of keyed state as bytes of the canonical format, whatever format they were read from; no value is decoded.
+"""Keyed state entries as bytes of the canonical format, converted from any format without decoding values.
 
 ::
 
     RecordBatch of (state, key_group, key, value[, serialized_key])
 
     key            key [vlen] namespace [vlen] [userKey], or a timer: the composite key without its key-group prefix
-    value          as the canonical format has it; of a timer nothing
+    value          as in the canonical format; empty for a timer
     serialized_key the bytes of the key alone
 
-What is read from the canonical format, RocksDB or ForSt is this already. The heap format has whole lists and maps, and
-the namespace before the key: lists are joined by the delimiter, maps become an entry for each user key, without looking
-further into the bytes than their ends need. Flink: ``CompositeKeySerializationUtils``, ``ListDelimitedSerializer``,
+Entries of the canonical format, RocksDB and ForSt already have this form. The heap format has whole lists and maps, and
+the namespace before the key: lists are joined by the delimiter and maps become an entry per user key. Their bytes are
+parsed only to find where elements end. Flink: ``CompositeKeySerializationUtils``, ``ListDelimitedSerializer``,
 ``HeapKeyValueStateIterator``.
 """
 
@@ -58,9 +58,10 @@ NOTHING = pa.scalar(b"", pa.binary())
 
 @dataclass(frozen=True)
 class EntryReader:
-    """Turns blocks of one file into entries. ``numbers`` has the number of every state by its id; -1: not wanted.
+    """Converter from the blocks of one file to entries.
 
-    ``contiguous``: the parts of a key lie one behind the other in a block, as they do in files of the canonical format.
+    ``numbers`` has the number of every state by its id; -1: skip the state. ``contiguous``: the parts of a key are
+    adjacent in a block, as in files of the canonical format.
     """
 
     header: KeyedBackendHeader
@@ -71,7 +72,7 @@ class EntryReader:
     batch_rows: int
 
     def batches(self, block: KeyedBlock) -> Iterator[pa.RecordBatch]:
-        """The wanted entries of a block."""
+        """Yield the selected entries of a block."""
         if self.contiguous:
             for rows in self._pieces(np.flatnonzero(self.numbers[block.state] >= 0)):
                 yield self._full(block, rows)
@@ -117,10 +118,10 @@ class EntryReader:
         skip_rows(self.header.key_serializer, at)
         return start, at.position
 
-    # -- heap format, and what was put together in memory ----------------------------------------------------
+    # -- heap format, and blocks assembled in memory ----------------------------------------------------------
 
     def _in_parts(self, block: KeyedBlock, state: int, rows: Longs) -> pa.RecordBatch:
-        """Entries of one state, whose keys lie in parts; of the heap format, its values too."""
+        """Return the entries of one state whose key parts are not adjacent; in the heap format, convert values."""
         meta = self.header.states[state]
         key = binary_column(block.buffer, block.key_start[rows], block.key_end[rows])
         start, end = block.value_start[rows], block.value_end[rows]
@@ -193,12 +194,12 @@ class EntryReader:
 
 
 def is_timer(meta: StateMetaInfoSnapshot) -> bool:
-    """Whether the state is a queue of timers."""
+    """Return whether the state is a queue of timers."""
     return meta.kind is BackendStateType.PRIORITY_QUEUE
 
 
 def length_column(lengths: Longs) -> pa.Array:
-    r"""``vlen``: lengths in base 256, the lowest digit first, in as few bytes as it takes but at least one.
+    r"""Encode ``vlen``: lengths in base 256, lowest digit first, in as few bytes as possible but at least one.
 
     >>> length_column(np.array([0, 255, 256])).to_pylist()
     [b'\x00', b'\xff', b'\x00\x01']

@@ -1,4 +1,4 @@
-"""JSON to Arrow values of a known type, exactly: for keys given as an option; and the way back.
+"""Exact conversion between JSON and Arrow values of a known type, for keys given as an option.
 
 number, string, boolean   as they are; longs and decimals may also be strings
 timestamp, date           ISO 8601 text
@@ -26,13 +26,13 @@ def _refuse(value: Any, kind: pa.DataType, where: str) -> OptionError:
 
 
 def from_json(value: Any, kind: pa.DataType, where: str) -> Any:
-    """A Python value that ``pa.array`` takes for the type; OptionError where the JSON value is not one."""
+    """Convert a JSON value to a Python value for ``pa.array``; raise OptionError if it does not fit the type."""
     if value is None:
         return None
     try:
         return _convert(value, kind, where)
     except OptionError:
-        raise  # it is a ValueError too, and says more
+        raise  # it is a ValueError too, with a more specific message
     except (ValueError, TypeError, OverflowError, decimal.InvalidOperation):
         raise _refuse(value, kind, where) from None
 
@@ -89,7 +89,7 @@ def _struct(value: Any, kind: pa.StructType, where: str) -> dict[str, Any]:
 
 
 def to_json(value: Any) -> Any:
-    """What :func:`from_json` reads as this value of Arrow's ``to_pylist``.
+    """Convert a value of Arrow's ``to_pylist`` to the JSON that :func:`from_json` reads.
 
     >>> to_json({"at": dt.date(2026, 1, 2), "raw": b"flink"})
     {'at': '2026-01-02', 'raw': '666c696e6b'}

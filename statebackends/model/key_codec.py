@@ -1,11 +1,12 @@
-"""Keys as columns to serialized keys and key groups, and back to text for errors.
+"""Conversion of key columns to serialized keys and key groups, and back to text for errors.
 
     sort key := key [vlen] namespace [vlen]     keyed state and windows, as in composite keys of the canonical format
                 u16 stateId  compositeKey       raw entries and timers
-    vlen     := length of what stands before it, little-endian base 256; both or none: where both are variable
+    vlen     := length of the part before it, little-endian base 256; both are present if both parts have variable
+                length, else none
 
-Serialized values end where they say, so none is the beginning of another: rows in the order of these bytes are in
-the order of RocksDB's composite keys, whatever follows. Flink: ``CompositeKeySerializationUtils``,
+Serialized values are self-delimiting, so none is a prefix of another. Rows sorted by these bytes are therefore in the
+order of RocksDB's composite keys, whatever follows the key. Flink: ``CompositeKeySerializationUtils``,
 ``SerializedCompositeKeyBuilder``, ``KeyGroupRangeAssignment#assignToKeyGroup``.
 """
 
@@ -38,14 +39,17 @@ PLAIN = DecodeOptions(timestamps="raw")
 
 @dataclass(frozen=True, slots=True)
 class EncodedKeys:
-    """A key group (int32) and sort key (binary, no nulls) per row: what ``RowSorter.add`` takes."""
+    """Key group (int32) and sort key (binary, no nulls) per row, the input of ``RowSorter.add``."""
 
     key_group: Ints
     key: pa.BinaryArray
 
 
 class KeyCodec:
-    """Keys of one descriptor. Columns must be of the serializers' own Arrow types (``flink_types.conform_column``)."""
+    """Codec for the keys of one descriptor.
+
+    Columns must be of the serializers' own Arrow types (``flink_types.conform_column``).
+    """
 
     def __init__(self, descriptor: KeyedDescriptor, max_parallelism: int) -> None:
         self.descriptor = descriptor
@@ -55,7 +59,7 @@ class KeyCodec:
         self.variable = self.serializer.length < 0 and self.namespace.length < 0
 
     def encode(self, rows: pa.RecordBatch) -> EncodedKeys:
-        """Key groups and sort keys of rows that have the key columns, and the namespace column where there is one."""
+        """Return key groups and sort keys of rows with the key columns and, if there is one, the namespace column."""
         keys = self.key_column(rows)
         namespaces = None
         if self.descriptor.namespace_column is not None:
@@ -64,7 +68,7 @@ class KeyCodec:
         return EncodedKeys(self.key_groups(keys, rows), self.sort_keys(keys, namespaces))
 
     def key_column(self, rows: pa.RecordBatch) -> pa.Array:
-        """The key column, or a struct of several key columns."""
+        """Return the key column, or a struct of several key columns."""
         names = self.descriptor.key_columns
         columns = [rows.column(name) for name in names]
         if not self.descriptor.is_composite:
@@ -80,7 +84,7 @@ class KeyCodec:
         return struct_array(pa.struct(fields), columns, rows.num_rows)
 
     def key_groups(self, keys: pa.Array, rows: pa.RecordBatch | None = None) -> Ints:
-        """By the hash of the Java object; as the column says that the descriptor names, where only that knows it."""
+        """Return key groups from the keys' Java hashes, or from the key group column if they are not computable."""
         from pyspark_savepoint.formats.kernels import keys as kernels
 
         name = self.descriptor.key_group
@@ -90,7 +94,7 @@ class KeyCodec:
         except UndecodableStateError:
             if given is None:
                 raise
-            return given  # only the job's code knows better
+            return given  # only the job's code can compute the hash
         groups = np.empty(len(keys), np.int32)
         kernels.key_groups(np.ascontiguousarray(hashes), self.max_parallelism, groups)
         if given is not None:
@@ -98,7 +102,7 @@ class KeyCodec:
         return groups
 
     def _expect(self, computed: Ints, given: Ints, keys: pa.Array, name: str | None) -> None:
-        """Flink looks for a key where its hash leads: in any other key group it would be lost."""
+        """Raise an error if a given key group differs from the computed one: Flink would not find the key there."""
         wrong = np.flatnonzero(computed != given)
         if len(wrong):
             row = int(wrong[0])
@@ -125,7 +129,7 @@ class KeyCodec:
         return groups.astype(np.int32)
 
     def sort_keys(self, keys: pa.Array, namespaces: pa.Array | None) -> pa.BinaryArray:
-        """Keys and namespaces, serialized; ``namespaces`` is None where the namespace is a constant."""
+        """Serialize keys and namespaces; ``namespaces`` is None for a constant namespace."""
         from pyspark_savepoint.formats.kernels import keys as kernels
 
         count = len(keys)
@@ -155,7 +159,7 @@ class KeyCodec:
         return binary_array(pa.binary(), offsets, at.buffer)
 
     def describe(self, sort_key: bytes) -> str:
-        """The key (and namespace) of a sort key as text, for errors; its bytes where it cannot be decoded."""
+        """Return the key (and namespace) of a sort key as text for errors; its bytes if it cannot be decoded."""
         at = Cursors.over([sort_key], options=PLAIN)
         try:
             text = repr(self.serializer.decode(at)[0].as_py())
@@ -169,7 +173,7 @@ class KeyCodec:
 
 
 def entry_keys(state: Ints, composite: pa.BinaryArray) -> pa.BinaryArray:
-    """Sort keys of raw entries: the number of each entry's state before its composite key."""
+    """Return sort keys of raw entries: the state number of each entry before its composite key."""
     from pyspark_savepoint.formats.kernels import emit
 
     buffer, start, end = spans_of(composite)
@@ -183,7 +187,7 @@ def entry_keys(state: Ints, composite: pa.BinaryArray) -> pa.BinaryArray:
 
 
 def length_bytes(length: int) -> bytes:
-    """The little-endian length behind a variable part.
+    """Return the little-endian length that follows a part of variable length.
 
     >>> length_bytes(0).hex(), length_bytes(300).hex()
     ('00', '2c01')
@@ -192,7 +196,7 @@ def length_bytes(length: int) -> bytes:
 
 
 def refuse_null(column: pa.Array, name: str, what: str) -> None:
-    """Flink has no null key, namespace or key group."""
+    """Raise an error for NULLs: Flink has no null key, namespace or key group."""
     if column.null_count:
         raise ValueRangeError(
             f"column {name!r} is NULL in some rows, and a {what} cannot be",
@@ -202,7 +206,7 @@ def refuse_null(column: pa.Array, name: str, what: str) -> None:
 
 
 def _refuse_null_field(column: pa.Array, name: str, field: TypeSerializer) -> None:
-    """Tuples have no flags: a field may be null where its own serializer has bytes for that, as STRING has."""
+    """Raise an error for NULLs in a tuple field whose serializer cannot encode null, unlike STRING."""
     if column.null_count:
         try:
             encode_column(field, column.filter(column.is_null()).slice(0, 1))
@@ -211,7 +215,7 @@ def _refuse_null_field(column: pa.Array, name: str, field: TypeSerializer) -> No
 
 
 def spans_of(column: pa.Array) -> tuple[Bytes, Longs, Longs]:
-    """Bytes, starts and ends of a binary column, for kernels: the bytes are only read."""
+    """Return bytes, starts and ends of a binary column for kernels, which only read the bytes."""
     if not len(column):
         return np.zeros(0, np.uint8), np.zeros(0, np.int64), np.zeros(0, np.int64)
     _, places, data = column.buffers()

@@ -1,4 +1,4 @@
-"""What a reader asks for: the options of one query, without Spark."""
+"""Read requests: the options of one query, independent of Spark."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ FIRST_METADATA_OF_FLINK_2 = 5
 
 @dataclass(frozen=True, slots=True)
 class EntriesRequest:
-    """What table ``entries`` is asked for: states by name and whether they are timers; their numbers are their places.
-    None keeps a place free.
+    """Request for table ``entries``.
 
-    ``keys``: a column with the bytes of the key alone. ``max_parallelism``: key groups are those at this one.
-    ``raw_timers``: timers in raw keyed state are wanted too.
+    ``states`` are (name, is a timer); a state's number is its position, and None leaves a number unused. ``keys`` adds
+    a column with the bytes of the key alone. ``max_parallelism`` recomputes key groups for another max parallelism.
+    ``raw_timers`` includes timers in raw keyed state.
     """
 
     states: tuple[tuple[str, bool] | None, ...]
@@ -35,12 +35,12 @@ class EntriesRequest:
     raw_timers: bool = False
 
     def to_json(self) -> str:
-        """As the value of an option."""
+        """Return the request as the value of an option."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> EntriesRequest:
-        """The mirror of :meth:`to_json`; ValueError or TypeError for anything else."""
+        """Parse the result of :meth:`to_json`; raise ValueError or TypeError for anything else."""
         values = json.loads(text)
         states = tuple((str(state[0]), bool(state[1])) if state is not None else None for state in values.pop("states"))
         return cls(states, **values)
@@ -48,7 +48,7 @@ class EntriesRequest:
 
 @dataclass(frozen=True, slots=True)
 class TableRequest:
-    """One table of one snapshot. ``memory`` is the bytes of state that a task holds at a time, about."""
+    """Request for one table of one snapshot. ``memory`` is roughly the bytes of state that a task holds at a time."""
 
     path: str
     uid: str | None = None
@@ -71,28 +71,28 @@ class TableRequest:
     memory: int = DEFAULT_MEMORY
     entries: EntriesRequest | None = None
     top: int = DEFAULT_TOP
-    #: Names of options that the user gave for this table, with another value than the default.
+    #: Names of options that the user set for this table to a value other than the default.
     given: frozenset[str] = field(default=frozenset(), compare=False)
 
     @property
     def states(self) -> tuple[str, ...] | None:
-        """The states named by ``state``, or None for all."""
+        """Return the states named by ``state``, or None for all."""
         if self.state is None:
             return None
         return tuple(name.strip() for name in self.state.split(",") if name.strip())
 
     @property
     def block_bytes(self) -> int:
-        """Bytes of state in a block of entries: their spans, rows and columns take several times as much."""
+        """Return the bytes of state per block of entries; spans, rows and columns take several times as much."""
         return max(MIN_WINDOW, self.memory // 8)
 
     def of_version(self, metadata_version: int) -> TableRequest:
-        """The request for a snapshot, whose version tells which Kryo wrote, unless the user does."""
+        """Return the request with the Kryo version of the snapshot's metadata version, unless the user set it."""
         kryo = self.kryo or (5 if metadata_version >= FIRST_METADATA_OF_FLINK_2 else 2)
         return replace(self, decode=replace(self.decode, kryo=kryo))
 
     def check_key_groups(self, max_parallelism: int) -> None:
-        """OptionError for key groups that there are not: they are a mistake, and not just empty."""
+        """Raise OptionError for key groups that the operator does not have, instead of returning no rows."""
         last = max((high for _, high in self.key_groups or ()), default=0)
         if last >= max_parallelism:
             raise OptionError(
@@ -102,45 +102,45 @@ class TableRequest:
             )
 
     def wants(self, key_group: int) -> bool:
-        """Whether ``key_groups`` lets a key group pass."""
+        """Return whether ``key_groups`` includes a key group."""
         return self.key_groups is None or any(low <= key_group <= high for low, high in self.key_groups)
 
 
 class TablePartition(Protocol):
-    """What one task reads: frozen, picklable, holds nothing open."""
+    """Input of one task: frozen, picklable, without open files."""
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Record batches of the table's schema, of at most ``batch_rows`` rows."""
+        """Yield record batches of the table's schema, of at most ``batch_rows`` rows."""
 
 
 class Table(Protocol):
-    """A table as the driver sees it."""
+    """Table as the driver uses it."""
 
     @property
     def schema(self) -> pa.Schema:
-        """Arrow's schema of every batch; fields may carry a ``comment``."""
+        """Return the Arrow schema of every batch; fields may carry a ``comment``."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the user should know: states that are BINARY because nobody can decode them."""
+        """Return warnings for the user, such as states that are BINARY because they cannot be decoded."""
 
     @property
     def max_parallelism(self) -> int | None:
-        """The operator's, or None for a table of one partition."""
+        """Return the operator's max parallelism, or None for a table of one partition."""
 
     @property
     def state_bytes(self) -> int:
-        """Bytes of state behind the table, about: they choose the number of partitions where nobody does."""
+        """Return the approximate bytes of state, from which the default number of partitions is derived."""
 
     def select(self, columns: Sequence[str]) -> Table:
-        """The same table with some of its columns, in that order: what is left out is not decoded."""
+        """Return this table restricted to some columns, in that order; the others are not decoded."""
 
     def partitions(self, parallelism: int | None) -> list[TablePartition]:
-        """What the tasks read; ``parallelism`` is the number of execution vertices that restore the state."""
+        """Return the partitions; ``parallelism`` is the number of execution vertices that restore the state."""
 
 
 def choose_states(known: Sequence[str], wanted: tuple[str, ...] | None, what: str, operator: str) -> list[str]:
-    """The wanted among the known names; StateNotFoundError names the nearest."""
+    """Return the known names that are wanted; raise StateNotFoundError with the nearest name for an unknown one."""
     if wanted is None:
         return list(known)
     for name in wanted:
@@ -152,7 +152,7 @@ def choose_states(known: Sequence[str], wanted: tuple[str, ...] | None, what: st
 
 
 def choose_columns(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:
-    """The schema of some columns; OptionError names the nearest of one that is not there."""
+    """Return the schema of some columns; raise OptionError with the nearest name for an unknown one."""
     for name in columns:
         if schema.get_field_index(name) < 0:
             raise OptionError(f"there is no column {name!r}", remedy=did_you_mean(name, schema.names))

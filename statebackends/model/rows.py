@@ -1,7 +1,7 @@
-"""Rows out of entries: every key (or key and window) once, whichever states it has.
+"""Rows built from entries: every key (or key and window) once, whatever states it has.
 
-Within a key group, runs of entries (one per state) are joined by the bytes of their keys: side by side where all
-hold the same keys in the same order, by merging where all are sorted (RocksDB), else through a hash table (hashmap).
+Within a key group, runs of entries (one per state) are joined by the bytes of their keys: side by side if all have the
+same keys in the same order, by merging if all are sorted (RocksDB), else with a hash table (hashmap).
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from pyspark_savepoint.formats.keyed.keyed_block import KeyedBlock, SortedRows
 
 
 class RowsOfBlock(Protocol):
-    """Rows of a block: where the key, the namespace and each state's value of a row are."""
+    """Rows of a block: where the key, the namespace and the state values of each row are."""
 
     @property
     def block(self) -> KeyedBlock | SortedRows:
-        """The buffer and what it came from."""
+        """Return the block: the buffer and its origin."""
 
     def __len__(self) -> int: ...
 
     def keys(self, low: int, high: int) -> tuple[Longs, Longs]:
-        """Spans of the keys of rows [low, high)."""
+        """Return the spans of the keys of rows [low, high)."""
 
     def namespaces(self, low: int, high: int) -> tuple[Longs, Longs]:
-        """Spans of their namespaces."""
+        """Return the spans of the namespaces of rows [low, high)."""
 
     def key_groups(self, low: int, high: int) -> Ints:
-        """Their key groups."""
+        """Return the key groups of rows [low, high)."""
 
     def values(self, state: int, low: int, high: int) -> tuple[Longs, Longs]:
-        """Spans of a state's values, of states with one entry per row; -1 where a row has none."""
+        """Return the spans of a state's values, for states with one entry per row; -1 if a row has none."""
 
     def select(self, wanted: Flags) -> RowsOfBlock:
-        """Some of the rows."""
+        """Return the rows that a mask selects."""
 
 
 @dataclass(slots=True)
@@ -51,23 +51,20 @@ class MergedRows:
         return len(self.block)
 
     def keys(self, low: int, high: int) -> tuple[Longs, Longs]:
-        """Spans of the keys."""
         return self.block.key_start[low:high], self.block.key_end[low:high]
 
     def namespaces(self, low: int, high: int) -> tuple[Longs, Longs]:
-        """Spans of the namespaces, which stand behind the keys."""
+        """Return the spans of the namespaces, which follow the keys."""
         return self.block.key_end[low:high], self.block.namespace_end[low:high]
 
     def key_groups(self, low: int, high: int) -> Ints:
         return self.block.key_group[low:high]
 
     def values(self, state: int, low: int, high: int) -> tuple[Longs, Longs]:
-        """Spans of a state's values."""
         column = self.block.columns.index(state)
         return self.block.value_start[column, low:high], self.block.value_end[column, low:high]
 
     def select(self, wanted: Flags) -> MergedRows:
-        """Some of the rows."""
         block = self.block
         return MergedRows(
             replace(
@@ -95,12 +92,10 @@ class Rows:
         return len(self.first)
 
     def keys(self, low: int, high: int) -> tuple[Longs, Longs]:
-        """Spans of the keys."""
         entries = self.first[low:high]
         return self.block.key_start[entries], self.block.key_end[entries]
 
     def namespaces(self, low: int, high: int) -> tuple[Longs, Longs]:
-        """Spans of the namespaces."""
         entries = self.first[low:high]
         return self.block.namespace_start[entries], self.block.namespace_end[entries]
 
@@ -108,7 +103,6 @@ class Rows:
         return self.block.key_group[self.first[low:high]]
 
     def values(self, state: int, low: int, high: int) -> tuple[Longs, Longs]:
-        """Spans of a state's values."""
         if state not in self.places:
             self.places[state] = self.one_each(state)
         entries = self.places[state][low:high]
@@ -127,14 +121,13 @@ class Rows:
         return entries, rows
 
     def select(self, wanted: Flags) -> Rows:
-        """Some of the rows."""
         number = np.cumsum(wanted, dtype=np.int32) - 1
         kept = (self.row_of >= 0) & wanted[self.row_of]
         row_of = np.where(kept, number[self.row_of], np.int32(-1))
         return Rows(self.block, row_of, self.first[wanted])
 
     def one_each(self, state: int) -> Longs:
-        """The entry of every row in a state that has at most one; -1 where a row has none."""
+        """Return the entry of every row in a state with at most one per row; -1 if a row has none."""
         entries, rows = self._entries(state)
         place = np.full(len(self), -1, np.int64)
         place[rows] = entries
@@ -149,7 +142,7 @@ class Rows:
         return place
 
     def many_each(self, state: int) -> tuple[Longs, Longs]:
-        """The entries of a state in row order, and how many every row has."""
+        """Return the entries of a state in row order, and the number of entries of every row."""
         entries, rows = self._entries(state)
         counts = np.bincount(rows, minlength=len(self)).astype(np.int64)
         if np.any(rows[1:] < rows[:-1]):
@@ -158,7 +151,7 @@ class Rows:
 
 
 def rows_of(block: KeyedBlock | SortedRows) -> RowsOfBlock:
-    """The rows of a block."""
+    """Return the rows of a block."""
     return MergedRows(block) if isinstance(block, SortedRows) else join(block)
 
 

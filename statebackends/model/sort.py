@@ -1,7 +1,7 @@
-"""Rows sorted by key group and key bytes, in bounded memory: what every writer of keyed state begins with.
+"""External sort of rows by key group and key bytes in bounded memory, the first step of every writer of keyed state.
 
-    add(key groups, keys, rows)   collected; sorted and spilled as a run to local disk where they outgrow ``memory``
-    sorted()                      what is in memory, or the merge of all runs, in batches
+    add(key groups, keys, rows)   collects rows; beyond ``memory`` they are sorted and spilled to local disk as a run
+    sorted()                      yields the rows in memory, or the merge of all runs, in batches
 
 The order is RocksDB's: unsigned bytes. It is stable: equal keys stay in the order in which they arrived.
 """
@@ -28,18 +28,18 @@ from pyspark_savepoint.statebackends.model.sort_runs import (
 )
 
 BATCH_ROWS = 1 << 16
-#: Runs that are merged at a time: of each, two batches are in memory.
+#: Number of runs merged at a time; two batches of each are in memory.
 FAN_IN = 32
-#: Bytes that sorting takes per row besides the rows themselves, and of an Arrow column that 32 bits reach for sure.
+#: Bytes per row that sorting takes beside the rows, and the size up to which 32-bit offsets of a column surely suffice.
 SORTING, MAX_RUN = 40, 1 << 30
 MIN_BATCH, MAX_BATCH = 1 << 16, 1 << 23
 
 
 class RowSorter:
-    """Sorts rows of one schema by (key group, key bytes). A context manager, which removes its temporary files.
+    """Context manager that sorts rows of one schema by (key group, key bytes), and removes its temporary files on exit.
 
-    ``memory`` bounds, in bytes and about, everything that is held at a time. ``spill_directory`` is a local folder;
-    without one that of Spark's executor, else the system's temporary one. ``rows`` is how many rows were added.
+    ``memory`` approximately bounds everything held at a time, in bytes. ``spill_directory`` is a local folder; the
+    default is that of Spark's executor, or the system's temporary one. ``rows`` is the number of rows added.
     """
 
     def __init__(self, schema: pa.Schema, memory: int, spill_directory: str | None = None) -> None:
@@ -49,20 +49,20 @@ class RowSorter:
         self.rows = 0
         self._batches: list[SortedBatch] = []
         self._size = 0
-        #: By level: runs of rows, runs of merged runs ...
+        #: Runs by level: runs of rows, then merged runs, and so on.
         self._levels: list[list[Any]] = [[]]
 
     @property
     def spilled(self) -> bool:
-        """Whether rows are on disk."""
+        """Return whether rows are on disk."""
         return any(self._levels)
 
     def add(self, key_group: Ints, key: pa.BinaryArray, rows: pa.RecordBatch) -> None:
-        """Rows of the schema with their key groups (int32) and keys (binary, no nulls); the same number of each."""
+        """Add rows of the schema with their key groups (int32) and keys (binary, no nulls), all of the same length."""
         if not len(key):
             return
         size = key.nbytes + rows.nbytes + len(key) * (4 + SORTING // 2)
-        # Twice, for sorting makes a copy.
+        # Twice, because sorting makes a copy.
         if self._batches and 2 * (self._size + size) > min(self.memory, MAX_RUN):
             self._spill()
         self._batches.append(SortedBatch(key_group, key, rows))
@@ -70,7 +70,7 @@ class RowSorter:
         self.rows += len(key)
 
     def sorted(self, batch_rows: int = BATCH_ROWS) -> Iterator[SortedBatch]:
-        """All rows in order, in batches of at most so many rows; once, after the last :meth:`add`."""
+        """Yield all rows in order, in batches of at most ``batch_rows``; call once, after the last :meth:`add`."""
         if not self.spilled:
             yield from self._in_memory(batch_rows, MAX_BATCH)
             return
@@ -82,11 +82,11 @@ class RowSorter:
                 yield batch.slice(low, min(low + batch_rows, len(batch)))
 
     def write_run(self, sink: RunSink) -> RunInfo:
-        """All rows in order as one run, which ``sort_runs.read_run`` reads; the sink stays open."""
+        """Write all rows in order as one run, which ``sort_runs.read_run`` reads; the sink stays open."""
         return write_run(sink, self.schema, self.sorted())
 
     def _in_memory(self, batch_rows: int, batch_bytes: int) -> Iterator[SortedBatch]:
-        """The rows in memory in order, and none afterwards."""
+        """Yield the rows in memory in order, and drop them."""
         if not self._batches:
             return
         batches, self._batches = self._batches, []
@@ -99,7 +99,7 @@ class RowSorter:
             yield sorting.take(low, min(low + step, count))
 
     def _spill(self) -> None:
-        """Rows in memory to a run; many runs of a level to one of the next."""
+        """Write the rows in memory as a run; merge many runs of a level to one of the next."""
         batch_bytes = min(max(self.memory // (4 * FAN_IN), MIN_BATCH), MAX_BATCH)
         self._levels[0].append(self._run(self._in_memory(BATCH_ROWS, batch_bytes)))
         level = 0
@@ -114,7 +114,7 @@ class RowSorter:
             self._levels[level].append(merged)
 
     def _run(self, batches: Iterator[SortedBatch]) -> Any:
-        """Sorted batches as a temporary file without a name, at its beginning."""
+        """Write sorted batches to an anonymous temporary file, positioned at its beginning."""
         with spilling(self.spill_directory):
             file = temporary_file("sort", self.spill_directory)
             try:
@@ -126,7 +126,7 @@ class RowSorter:
         return file
 
     def close(self) -> None:
-        """Remove temporary files and forget all rows."""
+        """Remove temporary files and drop all rows."""
         for level in self._levels:
             for run in level:
                 discard(run)
@@ -141,7 +141,7 @@ class RowSorter:
 
 
 class _Sorting:
-    """Rows of some batches, their order, and parts of them in that order."""
+    """Rows of some batches, with their sort order."""
 
     def __init__(self, batches: Sequence[SortedBatch]) -> None:
         keys = [batch.key for batch in batches]
@@ -154,7 +154,7 @@ class _Sorting:
         return len(self.keys.rows)
 
     def take(self, low: int, high: int) -> SortedBatch:
-        """Rows [low, high) of the order."""
+        """Return rows [low, high) in sort order."""
         rows = self.empty
         if rows.num_columns:
             rows = self.rows.take(pa.array(self.keys.rows[low:high])).to_batches()[0]
@@ -162,6 +162,6 @@ class _Sorting:
 
 
 def sort_batches(batches: Sequence[SortedBatch]) -> SortedBatch:
-    """All rows of some batches in order, as one batch; the batches need not be sorted."""
+    """Return all rows of some unsorted batches in order, as one batch."""
     sorting = _Sorting(batches)
     return sorting.take(0, len(sorting))

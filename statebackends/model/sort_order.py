@@ -1,4 +1,4 @@
-"""The order of rows by group and bytes, and spans in that order: what the sort kernels need, allocated."""
+"""Order of rows by group and bytes, and spans in that order: allocates the buffers of the sort kernels."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALL
 
 @dataclass(slots=True)
 class SortedSpans:
-    """Spans of a buffer in the order of (group, unsigned bytes), stable.
+    """Spans of a buffer in the stable order of (group, unsigned bytes).
 
-    ``rows`` has the row numbers in that order, ``bounds`` where each group begins in it, and the end of the last.
+    ``rows`` has the row numbers in that order, ``bounds`` the start of each group in it, and the end of the last.
     """
 
     data: Bytes
@@ -30,14 +30,14 @@ class SortedSpans:
     _zero: int
 
     def groups(self, low: int, high: int) -> Ints:
-        """The groups of places [low, high) of the order."""
+        """Return the groups of positions [low, high) of the order."""
         first = int(np.searchsorted(self.bounds, low, "right")) - 1
         last = int(np.searchsorted(self.bounds, high, "left"))
         edges = np.clip(self.bounds[first : last + 1], low, high)
         return np.repeat(np.arange(first, last, dtype=np.int32), np.diff(edges))
 
     def take(self, low: int, high: int) -> pa.BinaryArray:
-        """The spans at places [low, high) of the order."""
+        """Return the spans at positions [low, high) of the order."""
         from pyspark_savepoint.formats.kernels import words as word_kernels
 
         words, rows = self._words[low:high], self.rows[low:high]
@@ -49,7 +49,7 @@ class SortedSpans:
 
 
 def sort_by_key_group(key_group: Ints, data: Bytes, start: Longs, end: Longs) -> SortedSpans:
-    """Spans sorted by their key groups and bytes."""
+    """Sort spans by their key groups and bytes."""
     from pyspark_savepoint.formats.kernels import sort
 
     most = int(key_group.max(initial=0))
@@ -61,7 +61,7 @@ def sort_by_key_group(key_group: Ints, data: Bytes, start: Longs, end: Longs) ->
 
 
 def order_within(bounds: Longs, data: Bytes, start: Longs, end: Longs) -> Ints:
-    """Row numbers, where the rows of each group [bounds[g], bounds[g + 1]) are in order of their spans, stable."""
+    """Return row numbers with the rows of each group [bounds[g], bounds[g + 1]) in the stable order of their spans."""
     group = np.repeat(np.arange(len(bounds) - 1, dtype=np.int32), np.diff(bounds))
     return _sorted(group, bounds, data, start, end).rows
 

@@ -1,4 +1,4 @@
-"""Runs: rows sorted by key group and key bytes, as files, and merged.
+"""Runs: files of rows sorted by key group and key bytes, and their merge.
 
     run := Arrow IPC stream of (key group, key, columns of the rows)        batches of bounded size
 
@@ -35,31 +35,31 @@ class SortedBatch:
         return len(self.key)
 
     def place(self, row: int) -> tuple[int, bytes]:
-        """Where a row stands in the order: its key group and key."""
+        """Return the position of a row in the order: its key group and key."""
         return int(self.key_group[row]), self.key[row].as_py()
 
     def slice(self, low: int, high: int) -> SortedBatch:
-        """Rows [low, high)."""
+        """Return rows [low, high)."""
         return SortedBatch(self.key_group[low:high], self.key.slice(low, high - low), self.rows.slice(low, high - low))
 
 
 @dataclass(frozen=True, slots=True)
 class RunInfo:
-    """What a run file holds: rows, and how many of them each key group has (only those with rows)."""
+    """Contents of a run file: the number of rows, in total and by key group (only those with rows)."""
 
     rows: int
     key_groups: dict[int, int]
 
 
 class RunSink(Protocol):
-    """What takes a run's bytes."""
+    """Target of a run's bytes."""
 
     def write(self, data: Any, /) -> object:
         """Append bytes."""
 
 
 class _Stream:
-    """A sink as pyarrow wants one."""
+    """Adapter from a sink to the file object that pyarrow expects."""
 
     closed = False
 
@@ -71,21 +71,21 @@ class _Stream:
         return len(data)
 
     def flush(self) -> None:
-        """The sink's owner does that."""
+        """Do nothing: the owner flushes the sink."""
 
     def close(self) -> None:
-        """The sink's owner does that."""
+        """Do nothing: the owner closes the sink."""
 
 
 def group_bounds(key_group: Ints) -> tuple[Ints, Longs]:
-    """The key groups of sorted rows, and where the rows of each begin, with the end of the last."""
+    """Return the key groups of sorted rows, and the start of each group's rows with the end of the last."""
     cuts = 1 + np.flatnonzero(key_group[1:] != key_group[:-1])
     bounds = np.concatenate([[0], cuts, [len(key_group)]]).astype(np.int64)
     return key_group[bounds[:-1]], bounds
 
 
 def run_schema(rows: pa.Schema) -> pa.Schema:
-    """The columns of a run file."""
+    """Return the columns of a run file."""
     return pa.schema([pa.field(KEY_GROUP, pa.int32()), pa.field(KEY, pa.binary()), *rows])
 
 
@@ -108,17 +108,17 @@ def write_run(sink: RunSink, schema: pa.Schema, batches: Iterable[SortedBatch]) 
 
 
 def read_run(file: Any) -> Iterator[SortedBatch]:
-    """The batches of a run, from a file's name, an open binary file, or pyarrow's."""
+    """Yield the batches of a run from a file name, an open binary file, or a pyarrow file."""
     with ipc.open_stream(pa.OSFile(file) if isinstance(file, str) else file) as reader:
         schema = pa.schema(list(reader.schema)[2:])
         for batch in reader:
             rows = pa.RecordBatch.from_arrays(batch.columns[2:], schema=schema)
-            # A copy, for kernels want arrays that can be written.
+            # A copy, because kernels require writable arrays.
             yield SortedBatch(np.array(batch.column(0), np.int32), batch.column(1), rows)
 
 
 class _Run:
-    """A run's batch at hand."""
+    """Cursor over a run with its current batch."""
 
     def __init__(self, batches: Iterator[SortedBatch]) -> None:
         self.batches = batches
@@ -131,19 +131,19 @@ class _Run:
         self.ahead = next((batch for batch in self.batches if len(batch)), None)
 
     def advance(self) -> None:
-        """Take the next batch, if there is one."""
+        """Move to the next batch, if there is one."""
         self.batch = self.ahead
         if self.batch is not None:
             self._next()
 
     @property
     def last(self) -> tuple[int, bytes]:
-        """Where the last row at hand stands."""
+        """Return the position of the last row of the current batch."""
         assert self.batch is not None
         return self.batch.place(len(self.batch) - 1)
 
     def take(self, boundary: tuple[int, bytes] | None, inclusive: bool) -> SortedBatch | None:
-        """Remove the rows before a boundary, and those on it where ``inclusive``; all where there is none."""
+        """Remove and return the rows before a boundary (up to it if ``inclusive``), or all without a boundary."""
         batch = self.batch
         if batch is None:
             return None
@@ -156,7 +156,7 @@ class _Run:
 
 
 def _bound(batch: SortedBatch, boundary: tuple[int, bytes], inclusive: bool) -> int:
-    """How many rows stand before a boundary, or on it where ``inclusive``."""
+    """Return the number of rows before a boundary, or up to it if ``inclusive``."""
     low = int(np.searchsorted(batch.key_group, boundary[0], "left"))
     high = int(np.searchsorted(batch.key_group, boundary[0], "right"))
     while low < high:
@@ -170,11 +170,11 @@ def _bound(batch: SortedBatch, boundary: tuple[int, bytes], inclusive: bool) -> 
 
 
 def merge_runs(runs: Sequence[Iterator[SortedBatch]]) -> Iterator[SortedBatch]:
-    """The rows of sorted runs in order; of equal keys those of an earlier run first.
+    """Yield the rows of sorted runs in order; of equal keys those of an earlier run first.
 
-    At most two batches of every run are in memory, whatever the keys are: of the runs that go on, the one whose last
-    key at hand is least decides how far the others can be taken. Runs before it are taken with that key, runs behind
-    it without, for it may have more of it.
+    At most two batches of every run are in memory. Of the runs that have more batches, the one whose current batch ends
+    with the smallest key sets the boundary up to which all runs are taken. Runs before it are taken including that key;
+    later runs excluding it, because the run itself may have more rows of that key.
     """
     from pyspark_savepoint.statebackends.model.sort import sort_batches
 

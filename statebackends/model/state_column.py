@@ -1,6 +1,6 @@
 """One registered keyed state as a column: from the entries of a block to an Arrow array.
 
-kind                       canonical format                              heap format
+kind                       canonical format                         heap format
 VALUE, REDUCING, ...       one entry, the value                     the same
 LIST                       one entry, elements joined by one ','    one entry, the whole list
 MAP                        one entry per user key: null flag value  one entry, the whole map
@@ -35,7 +35,7 @@ from pyspark_savepoint.statebackends.model.rows import Rows, RowsOfBlock
 from pyspark_savepoint.statebackends.model.unify_types import conform
 
 Block = KeyedBlock | SortedRows
-#: Between two elements of a list in the canonical format.
+#: Bytes between two elements of a list in the canonical format.
 DELIMITER = 1
 LAST_ACCESS = "__last_access"
 TTL_SNAPSHOT = "TtlStateFactory$TtlSerializerSnapshot"
@@ -43,14 +43,14 @@ TTL_AWARE_SNAPSHOT = "TtlAwareSerializerSnapshot"
 
 
 def unwrap(serializer: TypeSerializer) -> TypeSerializer:
-    """The serializer below TtlAwareSerializer, which adds nothing to the bytes."""
+    """Return the serializer inside TtlAwareSerializer, which adds nothing to the bytes."""
     while serializer.snapshot_class.endswith(TTL_AWARE_SNAPSHOT) and serializer.children:
         serializer = serializer.children[0]
     return serializer
 
 
 def unit_serializers(meta: StateMetaInfoSnapshot) -> tuple[TypeSerializer, ...]:
-    """What one unit of the state is made of: the value; of a list the element; of a map the user key and value."""
+    """Return the serializers of one unit of the state: the value; a list's element; a map's user key and value."""
     value = unwrap(meta.value_serializer)
     if meta.state_type == "LIST":
         if meta.kind is BackendStateType.KEY_VALUE_V2:
@@ -71,17 +71,17 @@ def unit_serializers(meta: StateMetaInfoSnapshot) -> tuple[TypeSerializer, ...]:
 
 
 def has_ttl(meta: StateMetaInfoSnapshot) -> bool:
-    """Whether every unit carries the time of its last access."""
+    """Return whether every unit carries the time of its last access."""
     return unit_serializers(meta)[-1].snapshot_class.endswith(TTL_SNAPSHOT)
 
 
 def binary_spans(block: Block, start: Longs, end: Longs) -> pa.Array:
-    """Spans of a block as BINARY."""
+    """Return spans of a block as BINARY."""
     return binary_column(block.buffer, start, end)
 
 
 def decode_whole(serializer: TypeSerializer, at: Cursors) -> pa.Array:
-    """Values that end where their cursors do: then Kryo passes on as bytes what only the user's code reads."""
+    """Decode values that fill their spans, so that Kryo can return opaque ones as bytes."""
     if isinstance(serializer, KryoSerializer):
         return serializer.decode(at, whole=True)
     return serializer.decode(at)
@@ -89,7 +89,10 @@ def decode_whole(serializer: TypeSerializer, at: Cursors) -> pa.Array:
 
 @dataclass(frozen=True)
 class StateColumn:
-    """A state of one file and how it is shown. ``raw``: as BINARY, because the user wants or nobody can do better."""
+    """State of one file and the way it is shown.
+
+    ``raw`` shows it as BINARY, because the user asked for it or it cannot be decoded.
+    """
 
     meta: StateMetaInfoSnapshot
     form: str
@@ -98,16 +101,16 @@ class StateColumn:
 
     @property
     def many(self) -> bool:
-        """Whether a row has many entries."""
+        """Return whether a row has many entries."""
         return self.meta.state_type == "MAP" and self.form == CANONICAL
 
     @property
     def opaque(self) -> list[TypeSerializer]:
-        """The serializers because of which (a part of) the column is BINARY."""
+        """Return the serializers that make (a part of) the column BINARY."""
         return [part for unit in unit_serializers(self.meta) for part in unit.opaque_parts()]
 
     def arrow_type(self) -> pa.DataType:
-        """The column's type; TTL values as structs where ``options.ttl``."""
+        """Return the column's type; TTL values are structs if ``options.ttl``."""
         units = unit_serializers(self.meta)
         types = [pa.binary() if self._as_bytes(unit) else unit.arrow_type(self.options) for unit in units]
         if self.meta.state_type == "MAP" and (self.many or self.raw):
@@ -122,12 +125,12 @@ class StateColumn:
         return self.raw or bool(unit.opaque_parts())
 
     def cursors(self, block: Block, start: Longs, end: Longs) -> Cursors:
-        """Cursors over spans of the block, which say in errors that they read this state."""
+        """Return cursors over spans of the block; their errors name this state."""
         origin = replace(block.origin, state=self.meta.name)
         return Cursors(block.buffer, start.astype(np.int64), end.astype(np.int64), origin, self.options)
 
     def decode_spans(self, serializer: TypeSerializer, block: Block, start: Longs, end: Longs) -> pa.Array:
-        """Values that fill their spans."""
+        """Decode values that fill their spans."""
         if self._as_bytes(serializer):
             return binary_spans(block, start, end)
         at = self.cursors(block, start, end)
@@ -136,7 +139,7 @@ class StateColumn:
         return column
 
     def decode_values(self, block: Block, start: Longs, end: Longs) -> pa.Array:
-        """The column of values that are one row each."""
+        """Decode values that are one row each."""
         units = unit_serializers(self.meta)
         if self.raw and self.meta.state_type == "MAP":
             return self._raw_maps(block, start, end)
@@ -150,7 +153,7 @@ class StateColumn:
         return column if column.type.equals(self.arrow_type()) else conform(column, self.arrow_type(), block.origin)
 
     def _raw_maps(self, block: Block, start: Longs, end: Longs) -> pa.Array:
-        """Whole maps as BINARY to BINARY, as the canonical format has them by its entries."""
+        """Return whole maps as BINARY to BINARY, as the entries of the canonical format give them."""
         key, value = unit_serializers(self.meta)
         at = self.cursors(block, start, end)
         counts = read_numbers(at, "read_i32", np.int32, "the number of a map's entries").astype(np.int64)
@@ -165,7 +168,7 @@ class StateColumn:
         return map_array(self.arrow_type(), counts, binary_spans(block, starts[0], stops[0]), values)
 
     def decode_list(self, block: Block, start: Longs, end: Longs) -> tuple[Longs, pa.Array]:
-        """Elements of lists in the canonical format, flat, and their number per list."""
+        """Decode lists in the canonical format: return the number of elements per list, and all elements."""
         at = self.cursors(block, start, end)
         (element,) = unit_serializers(self.meta)
         counts = count_until_end(element, at, DELIMITER)
@@ -180,18 +183,18 @@ class StateColumn:
             at.fail(int(empty[0]), "at least one element, for an empty list has no entry")
 
     def decode_map_entries(self, block: KeyedBlock, entries: Longs) -> tuple[pa.Array, pa.Array]:
-        """User keys and values of a map's entries in the canonical format."""
+        """Decode user keys and values of a map's entries in the canonical format."""
         key, value = unit_serializers(self.meta)
         keys = self.decode_spans(key, block, block.user_start[entries], block.user_end[entries])
         at = self.cursors(block, block.value_start[entries], block.value_end[entries])
-        # Behind the flag of a null, writers may leave the serializer's own form of null.
+        # After the flag of a null, writers may append the serializer's own form of null.
         null = read_numbers(at, "read_flags", np.bool_, "the null flag of a map value")
         there = np.flatnonzero(~null)
         values = self.decode_spans(value, block, at.position[there], at.end[there])
         return keys, scatter(values, ~null)
 
     def decode(self, rows: RowsOfBlock, state: int, plan: Any, low: int, high: int) -> pa.Array:
-        """The column of rows [low, high); ``plan`` is what :meth:`plan` said of the block."""
+        """Return the column of rows [low, high); ``plan`` is the result of :meth:`plan` for the block."""
         if plan is None:
             start, end = rows.values(state, low, high)
             there = start >= 0
@@ -216,7 +219,7 @@ class StateColumn:
             )
 
     def plan(self, rows: RowsOfBlock, state: int) -> Any:
-        """Which entries belong to which row, for the whole block; None where a row has at most one."""
+        """Map entries to rows for the whole block; None if a row has at most one entry."""
         if not self.many:
             return None
         assert isinstance(rows, Rows), "entries of maps are never merged while they are read"
@@ -225,7 +228,7 @@ class StateColumn:
 
 
 def split_ttl(column: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Value and last access of a column whose units are TTL structs: of lists and maps two columns of one shape."""
+    """Split TTL structs into values and last accesses; lists and maps become two columns of the same shape."""
     kind = column.type
     if pa.types.is_struct(kind):
         value, time = column.flatten()
@@ -245,7 +248,7 @@ def split_ttl(column: pa.Array) -> tuple[pa.Array, pa.Array]:
 
 
 def split_ttl_type(kind: pa.DataType) -> tuple[pa.DataType, pa.DataType]:
-    """The types of :func:`split_ttl`."""
+    """Return the types of :func:`split_ttl`."""
     if pa.types.is_struct(kind):
         return kind.field(0).type, kind.field(1).type
     if pa.types.is_map(kind):
@@ -256,7 +259,7 @@ def split_ttl_type(kind: pa.DataType) -> tuple[pa.DataType, pa.DataType]:
 
 
 def repeat_index(counts: Longs) -> pa.Array:
-    """0, 1, ... within every repetition: the list_index of flattened lists."""
+    """Return 0, 1, ... within every repetition: the list_index of flattened lists."""
     total = int(counts.sum())
     nth = np.arange(total, dtype=np.int64) - np.repeat(np.cumsum(counts) - counts, counts)
     return fixed_array(pa.int32(), nth.astype(np.int32))

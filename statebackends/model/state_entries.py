@@ -22,8 +22,8 @@ DELIMITER = ord(",")
 KeySpans = tuple[Bytes, Longs, Longs]
 
 
-class RefusedRow(Exception):  # noqa: N818  (who knows the keys adds that of the row, and raises the error)
-    """A row whose value cannot be written, and why."""
+class RefusedRow(Exception):  # noqa: N818  (callers that know the keys add the row's key and raise the error)
+    """Row whose value cannot be written, with the error."""
 
     def __init__(self, row: int, error: SavepointError) -> None:
         super().__init__(row, error)
@@ -32,7 +32,7 @@ class RefusedRow(Exception):  # noqa: N818  (who knows the keys adds that of the
 
 
 class RepeatedUserKey(RefusedRow):
-    """A map has a user key twice: the row, and the user key as text."""
+    """Map with a repeated user key: the row, and the user key as text."""
 
     def __init__(self, row: int, user_key: str) -> None:
         error = DuplicateKeyError(
@@ -47,14 +47,14 @@ class RepeatedUserKey(RefusedRow):
 
 @dataclass(frozen=True, slots=True)
 class StateEntries:
-    """Entries in the order of the rows; ``row`` is the row of each, None where every row has exactly one."""
+    """Entries in the order of the rows; ``row`` has the row of each, None if every row has exactly one."""
 
     entries: Entries
     row: Longs | None
 
 
 def state_entries(state: StateDescriptor, column: pa.Array, access: pa.Array | None, keys: KeySpans) -> StateEntries:
-    """Entries of a state's column; ``access`` has the last accesses of its values, or is None."""
+    """Return the entries of a state's column; ``access`` has the last accesses of its values, or is None."""
     if state.kind is StateKind.LIST:
         return _list_entries(state, column, access, keys)
     if state.kind is StateKind.MAP:
@@ -74,7 +74,7 @@ def state_entries(state: StateDescriptor, column: pa.Array, access: pa.Array | N
 def encode_column(
     serializer: TypeSerializer, column: pa.Array, before: int = 0, behind: int = 0
 ) -> tuple[Bytes, Longs, Longs]:
-    """Every row's value serialized, with room before and behind each: the buffer, and where the values are."""
+    """Serialize every row's value with room before and behind each; return the buffer and the spans of values."""
     sizes = serializer.sizes(column)
     ends = np.cumsum(sizes + (before + behind)) - behind
     start = ends - sizes
@@ -85,9 +85,9 @@ def encode_column(
 
 
 def with_access(values: pa.Array, access: pa.Array) -> pa.Array:
-    """Values with the times of their last access, as a TTL serializer takes them."""
+    """Combine values with their times of last access in the struct that a TTL serializer encodes."""
     fields = [pa.field(name, part.type) for name, part in zip(TTL_FIELDS, (values, access), strict=True)]
-    # An offset of a slice would count twice in the struct.
+    # The offset of a slice would be applied twice in the struct.
     children = [pa.concat_arrays([part]) if part.offset else part for part in (values, access)]
     return struct_array(pa.struct(fields), children, len(values))
 
@@ -99,7 +99,7 @@ def _list_entries(state: StateDescriptor, column: pa.Array, access: pa.Array | N
         lengths = np.asarray(pc.fill_null(pc.list_value_length(_present(access, there)), 0), np.int64)
         _refuse_unequal(np.flatnonzero(there), counts, lengths)
         items = with_access(items, list_parts(_present(access, there))[1])
-    # Behind every element is room for the comma; that of the last of a list is between two values.
+    # Every element has room for a comma behind it; the one after a list's last element is outside the list's span.
     buffer, start, end = encode_column(state.units[0], items, behind=1)
     buffer[end] = DELIMITER
     last = np.cumsum(counts) - 1
@@ -109,7 +109,7 @@ def _list_entries(state: StateDescriptor, column: pa.Array, access: pa.Array | N
 
 
 def _present(column: pa.Array, there: Flags) -> pa.Array:
-    """The lists or maps of some rows; a filter also drops what null rows may hide in their children."""
+    """Return the lists or maps of some rows; the filter also drops child values hidden under null rows."""
     return column if there.all() else column.filter(pa.array(there))
 
 
@@ -143,9 +143,9 @@ def _map_entries(state: StateDescriptor, column: pa.Array, access: pa.Array | No
 
 
 def _flagged(serializer: TypeSerializer, values: pa.Array, ttl: bool) -> tuple[Bytes, Longs, Longs]:
-    """Values behind a byte that says null; behind a null Flink has the serializer's own form of null, if it has one.
+    """Serialize values behind a null flag; as in Flink, a null is followed by the serializer's form of null, if any.
 
-    With a time to live no value is null: the serializer of the values inside must have a form for that.
+    With a time to live no value is null: the serializer of the values inside must be able to encode null.
     """
     if ttl or not values.null_count:
         buffer, start, end = encode_column(serializer, values, before=1)
@@ -161,7 +161,7 @@ def _flagged(serializer: TypeSerializer, values: pa.Array, ttl: bool) -> tuple[B
 
 
 def null_value(serializer: TypeSerializer, kind: pa.DataType) -> Bytes:
-    """A null in a map: the flag, and what the serializer writes where it can."""
+    """Return a null in a map: the flag, and the serializer's form of null if it has one."""
     try:
         return np.concatenate([np.ones(1, np.uint8), encode_column(serializer, pa.nulls(1, kind))[0]])
     except SavepointError:
@@ -169,7 +169,7 @@ def null_value(serializer: TypeSerializer, kind: pa.DataType) -> Bytes:
 
 
 def _refuse_unequal(rows: Longs, values: Longs, times: Longs) -> None:
-    """Each list has as many times of last access as elements; a NULL has none."""
+    """Raise an error if a list has more or fewer times of last access than elements; a NULL has none."""
     unequal = np.flatnonzero(values != times)
     if not len(unequal):
         return
@@ -184,7 +184,7 @@ def _refuse_unequal(rows: Longs, values: Longs, times: Longs) -> None:
 
 
 def _aligned(access: pa.Array, there: Flags, user_keys: pa.Array, counts: Longs) -> pa.Array:
-    """The times of a map of last accesses, which must have the same keys in the same order."""
+    """Return the times of a map of last accesses, which must have the same keys in the same order."""
     given = _present(access, there)
     rows = np.flatnonzero(there)
     lengths, keys, times = map_parts(given)

@@ -1,4 +1,4 @@
-"""The timers of one service, as a file describes them."""
+"""Timer queues: the timers of one service as a file registers them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DOMAINS = ("event", "processing")
 
 
 def service_of(name: str) -> tuple[str | None, str]:
-    """Domain and service of a timer state's name.
+    """Return domain and service of a timer state's name.
 
     >>> service_of("_timer_state/event_user-timers")
     ('event', 'user-timers')
@@ -27,7 +27,7 @@ def service_of(name: str) -> tuple[str | None, str]:
 
 @dataclass(frozen=True)
 class TimerQueue:
-    """The timers of one state in one file: what its rows have in common, and how a timer is laid out."""
+    """Timers of one state in one file: domain and service of its rows, and the serializers of a timer."""
 
     domain: str | None
     service: str
@@ -36,7 +36,7 @@ class TimerQueue:
 
 
 def timer_queues(header: KeyedBackendHeader) -> list[tuple[int, TimerQueue]]:
-    """The timer states of a file, by id."""
+    """Return the timer states of a file, by id."""
     found = []
     for i, meta in enumerate(header.states):
         if meta.kind is BackendStateType.PRIORITY_QUEUE:

@@ -1,4 +1,4 @@
-"""Spark's name of an Arrow type, as ``DESCRIBE`` prints it: without Spark, for the listing of states."""
+"""Spark's names of Arrow types, as ``DESCRIBE`` prints them, without Spark: for the listing of states."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SIMPLE: Mapping[pa.DataType, str] = MappingProxyType(
 
 
 def spark_type(kind: pa.DataType) -> str:
-    """The name of a type.
+    """Return Spark's name of a type.
 
     >>> spark_type(pa.map_(pa.string(), pa.list_(pa.int64())))
     'map<string,array<bigint>>'
@@ -50,7 +50,7 @@ def spark_type(kind: pa.DataType) -> str:
 
 
 def is_variant(kind: pa.DataType) -> bool:
-    """Whether a struct is how Arrow carries Spark's VARIANT."""
+    """Return whether a struct is Arrow's form of Spark's VARIANT."""
     if not pa.types.is_struct(kind) or kind.num_fields != 2:
         return False
     return [field.name for field in kind] == ["value", "metadata"] and (kind.field(1).metadata or {}).get(

@@ -1,8 +1,8 @@
-"""One type for a column whose files disagree a little.
+"""Common type for a column whose files have slightly different types.
 
-Subtasks write their own serializer snapshots, and a POJO's subclasses are recorded where they were met: so the same
-state may have more fields in one file than in another. The column's type is the union; each file's arrays are brought
-to it, with nulls for fields that the file does not know. Anything else that differs is an error, not a cast.
+Subtasks write their own serializer snapshots, and subclasses of a POJO are recorded only in subtasks that used them.
+The same state may thus have more fields in one file than in another. The column's type is the union; each file's arrays
+are converted to it, with nulls for missing fields. Any other difference is an error, not a cast.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, Unsu
 
 
 def unify(types: Sequence[pa.DataType], state: str) -> pa.DataType:
-    """The type that holds all of them."""
+    """Return the type that holds all of them."""
     result = types[0]
     for other in types[1:]:
         result = _unify(result, other, state)
@@ -29,7 +29,7 @@ def _unify(a: pa.DataType, b: pa.DataType, state: str) -> pa.DataType:
         return a
     if pa.types.is_struct(a) and pa.types.is_struct(b) and _distinct(a) and _distinct(b):
         names = list(dict.fromkeys([field.name for field in a] + [field.name for field in b]))
-        # The class of a POJO is the last field, also where one file adds fields.
+        # The class of a POJO is always the last field, even if one file adds fields.
         names.sort(key=lambda name: name == "__class")
         return pa.struct([_field(name, a, b, state) for name in names])
     if pa.types.is_map(a) and pa.types.is_map(b):
@@ -46,7 +46,7 @@ def _unify(a: pa.DataType, b: pa.DataType, state: str) -> pa.DataType:
 
 
 def _distinct(struct: pa.StructType) -> bool:
-    """Whether fields can be found by their names."""
+    """Return whether the field names are distinct."""
     names = [field.name for field in struct]
     return len(set(names)) == len(names)
 
@@ -59,9 +59,9 @@ def _field(name: str, a: pa.StructType, b: pa.StructType, state: str) -> pa.Fiel
 
 
 def conform(array: pa.Array, target: pa.DataType, origin: Origin) -> pa.Array:
-    """The array with the target's type: a union, made by :func:`unify`, of the array's type and others.
+    """Convert an array to a target type that is the union, made by :func:`unify`, of the array's type and others.
 
-    ``origin`` is where the array came from, for errors.
+    ``origin`` is the array's origin, for errors.
     """
     if array.type.equals(target):
         return array

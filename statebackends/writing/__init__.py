@@ -1,1 +1,1 @@
-"""From rows of a DataFrame to the state files of an operator: types, sort, encoding, commit."""
+"""Writing of rows of a DataFrame to an operator's state files: types, sort, encoding, commit."""

@@ -1,1 +1,1 @@
-"""The end of a write: tasks, assembly, checks and commit."""
+"""End of a write: tasks, assembly, checks and commit."""

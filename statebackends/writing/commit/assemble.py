@@ -1,10 +1,10 @@
-"""From what tasks have written to the state of an operator: the part of a commit that looks at rows.
+"""Assembly of an operator's state from the output of tasks: the part of a commit that processes rows.
 
     final file of a subtask, no rows elsewhere     stays as it is
     runs                                           are merged into the files of the subtasks
     final file, and rows elsewhere                 is read back into a run, and merged with the others
 
-So the layout of the DataFrame decides how long it takes, and nothing else.
+So the layout of the DataFrame affects only the time that a write takes.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from pyspark_savepoint.statebackends.writing.planning.planned_write import Write
 if TYPE_CHECKING:
     from pyspark_savepoint.statebackends.model.sort_runs import SortedBatch
 
-#: Bytes of rows that a subtask gets where nobody says how many there are.
+#: Bytes of rows per subtask if no parallelism was given.
 BYTES_PER_SUBTASK = 64 << 20
-#: Files that are written at a time: kernels let other threads run.
+#: Number of files written at a time; kernels release the GIL.
 MAX_LANES = 4
 
 
 def assemble_keyed(plan: WritePlan, outputs: Sequence[TaskOutput]) -> OperatorState:
-    """The operator with a state file for every subtask."""
+    """Return the operator with a state file for every subtask."""
     runs = [output.run for output in outputs if output.run is not None]
     finals = [output.file for output in outputs if output.file is not None]
     parallelism = plan.parallelism or fitting_parallelism(plan, runs)
@@ -46,7 +46,7 @@ def assemble_keyed(plan: WritePlan, outputs: Sequence[TaskOutput]) -> OperatorSt
 def _fill(
     plan: WritePlan, parallelism: int, files: dict[int, StateFile], runs: list[RunFile], others: Iterable[StateFile]
 ) -> None:
-    """Write the files that are missing, those of neighbouring subtasks one after another, some at a time."""
+    """Write the missing files: several lanes in parallel, each a range of adjacent subtasks in sequence."""
     from pyspark_savepoint.statebackends.writing.commit.reread import reread
     from pyspark_savepoint.statebackends.writing.files.run_files import reduced
 
@@ -61,7 +61,7 @@ def _fill(
 
 
 def _write_lane(plan: WritePlan, parallelism: int, names: Sequence[str], subtasks: Sequence[int]) -> list[StateFile]:
-    """The files of some subtasks, in one pass over the runs."""
+    """Write the files of adjacent subtasks in one pass over the runs."""
     from pyspark_savepoint.statebackends.writing.files.run_files import merged
     from pyspark_savepoint.statebackends.writing.files.state_file import write_state_file
 
@@ -78,7 +78,7 @@ def _subtask(plan: WritePlan, parallelism: int, file: StateFile) -> OperatorSubt
 
 
 def fitting_parallelism(plan: WritePlan, runs: Iterable[RunFile]) -> int:
-    """How many subtasks the rows fill."""
+    """Return the number of subtasks for the size of the rows."""
     size = sum(run.size for run in runs)
     return max(1, min(plan.max_parallelism, -(-size // BYTES_PER_SUBTASK)))
 
@@ -86,7 +86,7 @@ def fitting_parallelism(plan: WritePlan, runs: Iterable[RunFile]) -> int:
 def _settled(
     plan: WritePlan, parallelism: int, finals: Iterable[StateFile], runs: Iterable[RunFile]
 ) -> tuple[dict[int, StateFile], list[StateFile]]:
-    """Final files that have all rows of their subtasks, and those that have not."""
+    """Split final files into those with all rows of their subtask, and the others."""
     spread = np.zeros(plan.max_parallelism, bool)
     for run in runs:
         spread |= run.has(plan.max_parallelism)
@@ -112,7 +112,7 @@ class _Rows:
         self.rest: SortedBatch | None = None
 
     def up_to(self, key_group: int) -> Iterator[SortedBatch]:
-        """The rows up to a key group, with it, that were not taken before."""
+        """Yield the remaining rows up to and including a key group."""
         while True:
             batch = self.rest if self.rest is not None else next(self.batches, None)
             self.rest = None

@@ -1,8 +1,8 @@
-"""The end of a write: the operator's state, checked, becomes part of a savepoint, or nothing is left of it.
+"""Commit of a write: the operator's state is checked and published as part of a savepoint, or the write is rolled back.
 
-State files are moved into the savepoint first; ``_metadata`` is published last, if nobody else published meanwhile;
-then files that nothing refers to any more are let go. Whatever stops it before that leaves what was there, and whatever
-happens after it leaves what is published (``publication``).
+State files are moved into the savepoint first. Then ``_metadata`` is published, unless another writer published
+meanwhile; last, unreferenced files are released. A failure before publication leaves the previous savepoint, a failure
+after it the published one (``publication``).
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from pyspark_savepoint.statebackends.writing.commit.assemble import assemble_key
 from pyspark_savepoint.statebackends.writing.files.write_results import TaskOutput
 from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
 
-#: Seconds within which Spark ends the Python workers of tasks that it has called off (spark.python.task.killTimeout).
+#: Seconds within which Spark stops the Python workers of cancelled tasks (spark.python.task.killTimeout).
 STRAGGLING = 3.0
 
 
 def commit(plan: WritePlan, outputs: Sequence[TaskOutput]) -> None:
-    """Publish what the tasks have written; where it cannot be, leave what was there and raise why."""
+    """Publish the output of the tasks; if this fails, keep the previous savepoint and raise the error."""
     staging = plan.staging
     published = False
     try:
@@ -46,7 +46,7 @@ def commit(plan: WritePlan, outputs: Sequence[TaskOutput]) -> None:
     except SavepointError as error:
         raise error.with_facts(operator=plan.label) from None
     finally:
-        # Whatever stopped it: Spark calls off what raises, but nobody does where an interrupt comes.
+        # Spark aborts a write whose commit raises an error, but not one that is interrupted.
         if not published:
             roll_back(staging, plan.existed)
     if staging.part:
@@ -56,7 +56,7 @@ def commit(plan: WritePlan, outputs: Sequence[TaskOutput]) -> None:
 
 
 def abort(plan: WritePlan) -> None:
-    """Leave nothing of a write that failed: also not what tasks make that Spark has not stopped yet."""
+    """Remove all files of a failed write, including those of tasks that Spark has not stopped yet."""
     roll_back(plan.staging, plan.existed)
     filesystem, folder = plan.staging.filesystem, plan.staging.folder
     end = time.monotonic() + (STRAGGLING if filesystem.renames else 0)
@@ -67,7 +67,7 @@ def abort(plan: WritePlan) -> None:
 
 
 def _base(plan: WritePlan) -> CheckpointMetadata | None:
-    """What is to be changed, if it is still what it was when the write was planned."""
+    """Return the savepoint to change; raise an error if it changed since the write was planned."""
     if plan.seen is None:
         return None
     staging = plan.staging
@@ -82,7 +82,7 @@ def _base(plan: WritePlan) -> CheckpointMetadata | None:
 
 
 def _rewritten(plan: WritePlan, base: CheckpointMetadata | None) -> CheckpointMetadata | None:
-    """What is to be changed, with operator state written anew that the release asked for could not read."""
+    """Return the savepoint to change, with operator state rewritten if the target release cannot read it."""
     if base is None or not plan.rewritten:
         return base
     from pyspark_savepoint.statebackends.tables.operator_table import operator_sources
@@ -100,7 +100,7 @@ def _rewritten(plan: WritePlan, base: CheckpointMetadata | None) -> CheckpointMe
 
 
 def _operator(plan: WritePlan, base: CheckpointMetadata | None, outputs: Sequence[TaskOutput]) -> OperatorState:
-    """The operator with what was written, and with what else stays of it."""
+    """Return the operator with the written state, and the rest of its existing state."""
     there = next((found for found in base.operators if found.operator_id == plan.operator_id), None) if base else None
     if plan.request.is_keyed:
         written = assemble_keyed(plan, outputs)

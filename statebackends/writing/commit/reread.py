@@ -1,7 +1,7 @@
-"""A finished state file, back to the rows that it was made of.
+"""Conversion of a finished state file back to the rows that it was written from.
 
-A task that found all its rows in one subtask's range has written that subtask's file. Where other tasks had rows of the
-same subtask after all (two DataFrames that were laid out by key, and then united), these rows are merged with theirs.
+A task whose rows were all in one subtask's range has written that subtask's file. If other tasks had rows of the same
+subtask too (two DataFrames, each laid out by key, then united), all these rows are merged.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pyspark_savepoint.statebackends.writing.rows.row_forms import PLAIN, Column
 
 
 def reread(plan: WritePlan, parallelism: int, file: StateFile) -> RunFile:
-    """The rows of a file as a run; the file goes with the rest of what nobody refers to."""
+    """Return the rows of a file as a run, and delete the file."""
     savepoint, operator = _opened(plan, parallelism, file)
     form = row_form(plan)
     rows = (
@@ -49,7 +49,7 @@ def reread(plan: WritePlan, parallelism: int, file: StateFile) -> RunFile:
 
 
 def _opened(plan: WritePlan, parallelism: int, file: StateFile) -> tuple[Savepoint, OperatorState]:
-    """The file as a snapshot of one operator with one subtask."""
+    """Open the file as a snapshot of one operator with one subtask."""
     key_groups = range_for_operator_index(plan.max_parallelism, parallelism, file.subtask)
     state = OperatorSubtaskState(managed_keyed_state=file.handle(key_groups))
     operator = OperatorState(plan.operator_id, parallelism, plan.max_parallelism, subtasks={file.subtask: state})
@@ -65,7 +65,7 @@ def _batches(partitions: list[TablePartition]) -> Iterator[pa.RecordBatch]:
 
 
 def _columns(form: ColumnForm, savepoint: Savepoint, operator: OperatorState) -> Iterator[SortRows]:
-    """Rows as a user would read them, under the names that they were written by."""
+    """Yield rows as a user would read them, with the column names that they were written from."""
     descriptor = form.descriptor
     request = TableRequest(savepoint.path, include_ttl=True, include_key_group=True, decode=PLAIN)
     table = KeyedTable(savepoint, operator, request, namespaced=descriptor.namespace_column is not None)
@@ -90,7 +90,7 @@ def _renamed(batch: pa.RecordBatch, descriptor: KeyedDescriptor, names: dict[str
 
 
 def _entries(plan: WritePlan, schema: pa.Schema, savepoint: Savepoint, operator: OperatorState) -> Iterator[SortRows]:
-    """Entries of the states that are written; the states that are kept come from where they are."""
+    """Yield the entries of the written states; kept states are read from the existing savepoint."""
     metas = plan.header().states[: len(plan.header().states) - len(plan.kept)]
     wanted = EntriesRequest(tuple((meta.name, not is_key_value(meta)) for meta in metas))
     table = EntriesTable(savepoint, operator, TableRequest(savepoint.path, entries=wanted))

@@ -1,8 +1,8 @@
-"""What one task of a write does: rows to the final file of a subtask, or to a run that the commit merges.
+"""One task of a write: converts rows to the final file of a subtask, or to a run that the commit merges.
 
-Rows that all belong to the subtask of the task's own number, as ``key_by`` lays them out, need nobody else: they become
-the subtask's file. Any others are sorted into one file, from which the commit makes those of the subtasks. Files have
-names of their own, so what an attempt that failed or was not needed has left is nobody's, and goes with the folder.
+If all rows belong to the subtask with the task's own number, as laid out by ``key_by``, they become the subtask's file.
+Other rows are sorted into one run file, from which the commit makes the files of the subtasks. File names are unique,
+so files of failed or redundant attempts are unreferenced and are removed with the folder.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from pyspark_savepoint.statebackends.writing.files.write_results import RunFile,
 from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
 from pyspark_savepoint.statebackends.writing.rows.row_forms import row_form
 
-#: Fewer rows may lie in one subtask's range by chance: where nobody laid them out, they are cheap to merge.
+#: Fewer rows may lie in one subtask's range by chance; without ``key_by`` they become a run, which is cheap to merge.
 FEW_ROWS = 1 << 16
 
 
 def write_rows(plan: WritePlan, partition: int, batches: Iterable[pa.RecordBatch]) -> TaskOutput:
-    """Write the rows of one partition; SavepointError names the operator."""
+    """Write the rows of one partition; a SavepointError names the operator."""
     try:
         _refuse_late(plan)
         plan = replace(plan, staging=plan.staging.begin())
@@ -42,7 +42,7 @@ def write_rows(plan: WritePlan, partition: int, batches: Iterable[pa.RecordBatch
 
 
 def _refuse_late(plan: WritePlan) -> None:
-    """An attempt that nobody waits for any more makes nothing: its write is over, and published."""
+    """Raise an error in an attempt that started after its write was published."""
     staging = plan.staging
     if not staging.part and fingerprint(read_published(staging.filesystem, staging.directory)) != plan.seen:
         raise ConcurrentWriteError(
@@ -70,7 +70,7 @@ def _keyed(plan: WritePlan, partition: int, batches: Iterable[pa.RecordBatch]) -
 
 
 def _is_own(plan: WritePlan, partition: int, seen: np.ndarray, rows: int) -> bool:
-    """Whether these are rows of the subtask with the partition's number, and in all likelihood all of them."""
+    """Return whether the rows are those of the subtask with the partition's number, and very likely all of them."""
     if plan.parallelism is None or partition >= plan.parallelism or (rows < FEW_ROWS and not plan.clustered):
         return False
     own = range_for_operator_index(plan.max_parallelism, plan.parallelism, partition)
@@ -78,7 +78,7 @@ def _is_own(plan: WritePlan, partition: int, seen: np.ndarray, rows: int) -> boo
 
 
 def write_run_file(plan: WritePlan, sorter: RowSorter, seen: np.ndarray) -> RunFile:
-    """All rows of a sorter in one file; it leaves nothing where it fails."""
+    """Write all rows of a sorter to one file, which is removed on failure."""
     name = plan.staging.unique("run")
     with created_work(plan.staging, name) as file:
         sorter.write_run(file)

@@ -1,4 +1,4 @@
-"""Rows of operator state on their way from tasks to the commit: Arrow files in the pending folder, in order of rows."""
+"""Rows of operator state between tasks and commit: Arrow files in the pending folder, in row order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyspark_savepoint.formats.snapshot.publication import Staging
 
 
 class _Reader(io.RawIOBase):
-    """A file of any file system, read from the front."""
+    """Sequential reader of a file of any file system."""
 
     def __init__(self, file: InputFile) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class _Reader(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """As many bytes as are left, and fit."""
+        """Read as many bytes as are left and fit."""
         target = memoryview(buffer).cast("B")
         count = min(len(target), self._file.size - self._at)
         if count:
@@ -40,7 +40,7 @@ class _Reader(io.RawIOBase):
 
 
 class _Writer:
-    """A new file as pyarrow wants one."""
+    """Adapter from a new file to the file object that pyarrow expects."""
 
     closed = False
 
@@ -48,25 +48,25 @@ class _Writer:
         self._file = file
 
     def write(self, data: Any) -> int:
-        """All bytes."""
+        """Write all bytes."""
         self._file.write(data)
         return len(data)
 
     def flush(self) -> None:
-        """The file has no buffer."""
+        """Do nothing: the file has no buffer."""
 
     def close(self) -> None:
-        """Whoever opened the file closes it."""
+        """Do nothing: the opener closes the file."""
 
 
 def open_work(staging: Staging, name: str) -> io.BufferedReader:
-    """A file that a task of the write has left for the commit."""
+    """Open a file that a task of the write left for the commit."""
     return io.BufferedReader(_Reader(staging.filesystem.open_input(staging.work_path(name))), 1 << 20)
 
 
 @contextmanager
 def created_work(staging: Staging, name: str) -> Iterator[OutputFile]:
-    """A new file for the commit; nothing is left of it where what is done with it fails."""
+    """Create a file for the commit; it is removed if the caller's block fails."""
     file = staging.create_work(name)
     try:
         yield file
@@ -76,7 +76,7 @@ def created_work(staging: Staging, name: str) -> Iterator[OutputFile]:
 
 
 def write_elements(staging: Staging, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
-    """Rows of a schema as a file: how many there were."""
+    """Write rows of a schema to a file; return the number of rows."""
     count = 0
     with created_work(staging, name) as file, ipc.new_stream(pa.PythonFile(_Writer(file), mode="w"), schema) as writer:
         for batch in batches:
@@ -86,6 +86,6 @@ def write_elements(staging: Staging, name: str, schema: pa.Schema, batches: Iter
 
 
 def read_elements(staging: Staging, name: str) -> Iterator[pa.RecordBatch]:
-    """The rows of such a file."""
+    """Yield the rows of a file of :func:`write_elements`."""
     with open_work(staging, name) as file, ipc.open_stream(file) as reader:
         yield from reader

@@ -1,7 +1,7 @@
-"""Operator state put together anew: states of several streams in one, under the names that they shall have.
+"""Rewriting of operator state: states of several streams combined in one, with new names.
 
-No element is decoded: its bytes go from one offset to another. What was compressed is written as it is, for compressed
-elements have no offsets of their own in every release.
+Elements are copied as bytes, without decoding. Compressed state is written uncompressed, because not every release
+supports offsets of compressed elements.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pyspark_savepoint.formats.serializers.layout import locate
 from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.statebackends.tables.operator_table import OperatorSource
 
-#: The version of the head that every release from 1.8 on reads.
+#: The header version that every release since 1.8 reads.
 VERSION = 5
 WINDOW = 16 << 20
 MODES = {"LIST": Mode.SPLIT_DISTRIBUTE, "UNION": Mode.UNION, "BROADCAST": Mode.BROADCAST}
@@ -31,7 +31,7 @@ MODES = {"LIST": Mode.SPLIT_DISTRIBUTE, "UNION": Mode.UNION, "BROADCAST": Mode.B
 
 @dataclass(frozen=True)
 class OperatorPart:
-    """States of one stream: those that are wanted, by the name that they have there, with the name that they get."""
+    """Selected states of one stream: their names in it, mapped to new names."""
 
     source: OperatorSource
     names: Mapping[str, str]
@@ -40,7 +40,7 @@ class OperatorPart:
 def write_operator_streams(
     found: Iterable[OperatorPart], staging: Staging, prefix: str
 ) -> dict[int, OperatorStreamStateHandle | None]:
-    """Write the parts of each subtask in one file; ``prefix`` is what names of files begin with."""
+    """Write the parts of each subtask to one file; ``prefix`` begins the file names."""
     by_subtask: dict[int, list[OperatorPart]] = {}
     for part in found:
         by_subtask.setdefault(part.source.subtask, []).append(part)
@@ -58,13 +58,13 @@ def write_operator_streams(
 
 
 def whole_parts(sources: Iterable[OperatorSource]) -> Iterator[OperatorPart]:
-    """All states of some streams, under the names that they have."""
+    """Yield all states of some streams under their own names."""
     for source in sources:
         yield OperatorPart(source, {meta.name: meta.name for meta in source.header().states})
 
 
 def write_operator_state(parts: Sequence[OperatorPart], file: OutputFile) -> tuple[StateMetaInfo, ...]:
-    """All wanted states of the parts in one stream: what its handle says. The file stays open."""
+    """Write the selected states of the parts to one stream, which stays open; return their handle entries."""
     metas: dict[str, tuple[OperatorPart, StateMetaInfoSnapshot]] = {}
     for part in parts:
         for meta in part.source.header().states:
@@ -88,7 +88,7 @@ def write_operator_state(parts: Sequence[OperatorPart], file: OutputFile) -> tup
 
 
 def _copy(part: OperatorPart, meta: StateMetaInfoSnapshot, file: OutputFile) -> Iterator[int]:
-    """The elements of a state, appended: where each begins now."""
+    """Append the elements of a state, and yield their new offsets."""
     old = next(old for old, new in part.names.items() if new == meta.name)
     offsets = sorted(part.source.offsets(old))
     if not offsets:
@@ -109,7 +109,7 @@ def _copy(part: OperatorPart, meta: StateMetaInfoSnapshot, file: OutputFile) -> 
 
 
 def _no_ends(state: str, meta: StateMetaInfoSnapshot) -> UndecodableStateError:
-    """The elements of a stream that has one offset for all of them, and whose ends only the user's code knows."""
+    """Return the error for a stream with one offset for all elements, whose ends only the user's code knows."""
     return UndecodableStateError(
         f"this release of Flink compressed operator state without saying where its elements end, so {state!r} cannot "
         "be written to another file",
@@ -127,7 +127,7 @@ def _stream(opened: ByteSource, source: OperatorSource) -> OperatorStream:
 
 
 def names_of(sources: Iterable[OperatorSource]) -> dict[str, str]:
-    """The operator states of some streams with their kinds: LIST, UNION, BROADCAST."""
+    """Return the operator states of some streams with their kinds: LIST, UNION, BROADCAST."""
     found: dict[str, str] = {}
     for source in sources:
         for meta in source.header().states:

@@ -1,4 +1,4 @@
-"""The operator state of every subtask, from rows of tasks and from what the operator keeps beside them.
+"""Operator state files of every subtask, from the rows of tasks and the existing state to keep.
 
     list, union   elements in the order of the partitions, dealt out in runs of ``total // n``, the first
                   ``total % n`` subtasks one more
@@ -40,7 +40,7 @@ from pyspark_savepoint.statebackends.writing.planning.planned_write import Write
 
 
 def add_elements(descriptor: OperatorStateDescriptor, column: pa.Array, writer: OperatorStreamWriter) -> None:
-    """More elements of a list or union state, from a column of the element's Arrow type."""
+    """Append elements of a list or union state from a column of the element's Arrow type."""
     try:
         buffer, start, end = encode_column(descriptor.element, column)
     except SavepointError as error:
@@ -51,7 +51,7 @@ def add_elements(descriptor: OperatorStateDescriptor, column: pa.Array, writer: 
 def add_entries(
     descriptor: OperatorStateDescriptor, batches: Sequence[tuple[pa.Array, pa.Array]], writer: OperatorStreamWriter
 ) -> None:
-    """The whole of a broadcast state, from columns of its keys and values; equal keys are refused."""
+    """Write a whole broadcast state from columns of its keys and values; raise an error for equal keys."""
     if not sum(len(key) for key, _ in batches):
         writer.add_broadcast(descriptor.name, 0, np.zeros(0, np.uint8))
         return
@@ -82,7 +82,7 @@ def add_entries(
 
 
 def _repeated(buffer: Bytes, start: Longs, end: Longs) -> int | None:
-    """A row whose key has the bytes of another's."""
+    """Return a row whose key has the same bytes as another row's."""
     from pyspark_savepoint.formats.kernels import keys
 
     order = order_within(np.array([0, len(start)], np.int64), buffer, start, end)
@@ -91,7 +91,7 @@ def _repeated(buffer: Bytes, start: Longs, end: Longs) -> int | None:
 
 
 def write_element_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> tuple[str, int]:
-    """The rows of one partition as the commit wants them: the name of their file, and how many there are."""
+    """Write the rows of one partition for the commit; return the file name and the number of rows."""
     columns = _columns(plan)
     schema = pa.schema(
         [pa.field(name, form_of(plan.schema.field(name).type, kind, name)) for name, kind in columns.items()]
@@ -112,7 +112,7 @@ def _descriptor(plan: WritePlan) -> OperatorStateDescriptor:
 
 
 def _columns(plan: WritePlan) -> Mapping[str, TypeSerializer]:
-    """The columns of the state with their serializers."""
+    """Return the columns of the state with their serializers."""
     descriptor = _descriptor(plan)
     serializers = [descriptor.element] if descriptor.key is None else [descriptor.key, descriptor.element]
     return dict(zip(descriptor.columns, serializers, strict=True))
@@ -121,7 +121,7 @@ def _columns(plan: WritePlan) -> Mapping[str, TypeSerializer]:
 def assemble_operator_state(
     plan: WritePlan, base: Savepoint | None, there: OperatorState | None, elements: Sequence[tuple[str, int]]
 ) -> OperatorState:
-    """The operator with a file of operator state for every subtask, from files of the tasks in their order."""
+    """Return the operator with a file of operator state for every subtask, from the tasks' files in order."""
     assert plan.parallelism is not None
     total = sum(count for _, count in elements)
     rows = _Elements(itertools.chain.from_iterable(read_elements(plan.staging, name) for name, _ in elements))
@@ -144,7 +144,7 @@ class _Elements:
         self.rest: pa.RecordBatch | None = None
 
     def next(self, count: int) -> Iterator[pa.RecordBatch]:
-        """So many rows more."""
+        """Yield the next ``count`` rows."""
         while count:
             batch = self.rest if self.rest is not None else next(self.batches)
             taken = batch.slice(0, count)
@@ -156,7 +156,7 @@ class _Elements:
 def _write_subtask(
     plan: WritePlan, subtask: int, rows: Iterable[pa.RecordBatch], kept: OperatorSource | None
 ) -> OperatorStreamStateHandle:
-    """One subtask's file: the state that is written, and those that the subtask keeps."""
+    """Write one subtask's file: the new state, and the subtask's states to keep."""
     descriptor = _descriptor(plan)
     names = {meta.name for meta in kept.header().states} - {descriptor.name} if kept is not None else set()
     name = plan.staging.unique(f"{subtask}o")
@@ -191,7 +191,7 @@ def _write_state(
 def _with_kept(
     plan: WritePlan, subtask: int, written: OperatorStreamStateHandle, kept: OperatorPart
 ) -> OperatorStreamStateHandle:
-    """Both in one file; that of the written state alone is not needed any more."""
+    """Combine new and kept states in one file, and delete the file of the new state alone."""
     source = _source(plan, written, subtask)
     part = OperatorPart(source, {state.name: state.name for state in written.states})
     name = plan.staging.unique(f"{subtask}o")
@@ -207,7 +207,7 @@ def _with_kept(
 
 
 def _source(plan: WritePlan, handle: OperatorStreamStateHandle, subtask: int) -> OperatorSource:
-    """A file that was written, as a reader opens it."""
+    """Return a written file as a source to read."""
     assert isinstance(handle.delegate, RelativeFileStateHandle)
     path = plan.staging.state_path(handle.delegate.relative_path)
     location = FileLocation(plan.staging.filesystem, path, None, handle.delegate.size)
@@ -215,7 +215,7 @@ def _source(plan: WritePlan, handle: OperatorStreamStateHandle, subtask: int) ->
 
 
 def _read_back(plan: WritePlan, handle: OperatorStreamStateHandle) -> None:
-    """Read the head of a file, and see that all states are there, with their elements inside of it."""
+    """Read a file's header, and check that all states are present with their element offsets inside the file."""
     source = _source(plan, handle, 0)
     header = source.header()
     expected = sorted(state.name for state in handle.states)

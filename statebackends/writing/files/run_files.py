@@ -1,4 +1,4 @@
-"""Run files of tasks, opened wherever they lie, and merged a bounded number at a time."""
+"""Run files of tasks, opened on any file system, and merged a bounded number at a time."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pyspark_savepoint.statebackends.writing.files.write_results import RunFile
 from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
 from pyspark_savepoint.statebackends.writing.rows.row_forms import row_form
 
-#: Runs that are open at a time: of each, two batches are in memory.
+#: Number of runs open at a time; two batches of each are in memory.
 FAN_IN = 32
 
 
 def reduced(plan: WritePlan, runs: Sequence[RunFile]) -> list[str]:
-    """The files of the runs, many of them merged into fewer."""
+    """Merge runs until at most ``FAN_IN`` files are left; return their names."""
     names = [run.name for run in runs]
     while len(names) > FAN_IN:
         names = [*names[FAN_IN:], _merge_some(plan, names[:FAN_IN])]
@@ -27,7 +27,7 @@ def reduced(plan: WritePlan, runs: Sequence[RunFile]) -> list[str]:
 
 
 def merged(plan: WritePlan, names: Sequence[str], key_groups: KeyGroupRange, stack: ExitStack) -> Iterator[SortedBatch]:
-    """The rows of some key groups of all runs, in order; ``stack`` closes the files."""
+    """Yield the rows of some key groups of all runs, in order; ``stack`` closes the files."""
     return merge_runs([_within(_open(plan, name, stack), key_groups) for name in names])
 
 
@@ -41,7 +41,7 @@ def _within(batches: Iterator[SortedBatch], key_groups: KeyGroupRange) -> Iterat
 
 
 def _merge_some(plan: WritePlan, names: Sequence[str]) -> str:
-    """One run for several, which are deleted."""
+    """Merge several runs to one, and delete them."""
     name = plan.staging.unique("run")
     with created_work(plan.staging, name) as file, ExitStack() as stack:
         write_run(file, row_form(plan).schema, merge_runs([_open(plan, part, stack) for part in names]))

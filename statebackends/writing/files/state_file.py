@@ -1,8 +1,7 @@
-"""The state file of one subtask: written from sorted rows, and read back before anybody relies on it.
+"""State file of one subtask: written from sorted rows, and verified by reading it back.
 
-What the operator keeps beside the rows that are written goes into the same file: as entries, undecoded, key group by
-key group, from whatever format they are in to the canonical one. Flink: ``FullSnapshotAsyncWriter``,
-``KeyGroupsSavepointStateHandle``.
+States that the operator keeps go into the same file: as undecoded entries, key group by key group, converted from any
+format to the canonical one. Flink: ``FullSnapshotAsyncWriter``, ``KeyGroupsSavepointStateHandle``.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from pyspark_savepoint.statebackends.writing.rows.row_forms import EntryForm, ro
 def kept_entries(
     plan: WritePlan, writer: CanonicalKeyedStreamWriter, key_groups: KeyGroupRange
 ) -> Iterator[tuple[EntrySink, Iterator[SortedBatch]]]:
-    """A sink for the states that stay, whose numbers follow those that are written, and their entries, sorted."""
+    """Return a sink for the states to keep, numbered after the written ones, and their entries, sorted."""
     base = Savepoint.open(plan.request.path)
     wanted = EntriesRequest(plan.kept)
     operator = next(operator for operator in base.operators if operator.operator_id == plan.operator_id)
@@ -51,12 +50,12 @@ def kept_entries(
         yield form.sink(writer), sorter.sorted()
 
 
-#: Bytes of a file that are looked at together when it is read back.
+#: Block size in bytes when a file is read back.
 READ_BACK_WINDOW = 1 << 24
 
 
 def write_state_file(plan: WritePlan, parallelism: int, subtask: int, batches: Iterable[SortedBatch]) -> StateFile:
-    """The file of a subtask from all of its rows, sorted; it leaves nothing where it fails."""
+    """Write the file of a subtask from all of its rows, sorted; the file is removed on failure."""
     key_groups = range_for_operator_index(plan.max_parallelism, parallelism, subtask)
     name = plan.staging.unique(str(subtask))
     file = plan.staging.create_state(name)
@@ -108,7 +107,7 @@ def _place(step: tuple[int, Callable[[SortedBatch], None], SortedBatch]) -> int:
 
 
 def read_back(plan: WritePlan, written: StateFile, key_groups: KeyGroupRange) -> None:
-    """Read a file as everybody will: its head, every offset, every entry's frame and key group, and count."""
+    """Read a written file back, and check header, offsets, frames, key groups and numbers of entries."""
     staging = plan.staging
     location = FileLocation(staging.filesystem, staging.state_path(written.name), None, written.size)
     source = KeyedSource(location, written.handle(key_groups).offsets, True, plan.max_parallelism, plan.label)
@@ -134,7 +133,7 @@ def read_back(plan: WritePlan, written: StateFile, key_groups: KeyGroupRange) ->
 
 
 def _entries_of(stream: CanonicalKeyedStream, extent: Extent) -> int:
-    """Return the number of entries of a key group; damage is reported by the read that follows."""
+    """Return the number of entries of a key group; a damaged one is read again with full checks, which raise errors."""
     from pyspark_savepoint.formats.kernels import walk
 
     if extent.size <= READ_BACK_WINDOW:

@@ -1,4 +1,4 @@
-"""What the tasks of a write tell its commit."""
+"""Messages from the tasks of a write to its commit."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from pyspark_savepoint.formats.metadata.stream_handles import RelativeFileStateH
 
 @dataclass(frozen=True, slots=True)
 class StateFile:
-    """A finished file of a subtask; offsets and numbers of entries of its key groups are int64 arrays as bytes.
+    """Finished file of a subtask.
 
-    All files of a write have as many key groups together as the operator: messages stay small.
+    ``offsets`` and ``entries`` are int64 arrays as bytes, one value per key group of the subtask. All files of a write
+    together have as many key groups as the operator, so messages stay small.
     """
 
     name: str
@@ -26,27 +27,27 @@ class StateFile:
     entries: bytes
 
     def handle(self, key_groups: KeyGroupRange) -> KeyGroupsSavepointStateHandle:
-        """As ``_metadata`` names it."""
+        """Return the handle for ``_metadata``."""
         offsets = KeyGroupRangeOffsets(key_groups, tuple(np.frombuffer(self.offsets, np.int64).tolist()))
         return KeyGroupsSavepointStateHandle(offsets, RelativeFileStateHandle(self.name, self.size))
 
 
 @dataclass(frozen=True, slots=True)
 class RunFile:
-    """Sorted rows in a file that only this write needs; ``key_groups`` is a bit for every key group that has rows."""
+    """File of sorted rows, internal to a write; ``key_groups`` has one bit per key group, set if it has rows."""
 
     name: str
     size: int
     key_groups: bytes
 
     def has(self, max_parallelism: int) -> Flags:
-        """Whether every key group has rows."""
+        """Return whether each key group has rows."""
         return np.unpackbits(np.frombuffer(self.key_groups, np.uint8), count=max_parallelism).astype(bool)
 
 
 @dataclass(frozen=True, slots=True)
 class TaskOutput:
-    """What a task tells the commit: a few hundred bytes, and the places of key groups in a final file."""
+    """Result of a task for the commit: a few hundred bytes, plus the key-group offsets of a final file."""
 
     partition: int
     rows: int

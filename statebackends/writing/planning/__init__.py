@@ -1,1 +1,1 @@
-"""What is to be written: described, checked and planned."""
+"""Planning of a write: description, checks and decisions on the driver."""

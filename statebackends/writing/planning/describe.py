@@ -1,13 +1,14 @@
-"""From a DataFrame's schema and options to descriptors: every check of a write that needs no data.
+"""Descriptors from a DataFrame's schema and options: every check of a write that needs no data.
 
-    key            one column, or several: a TUPLE of them unless ``types`` says of ``key`` what they make
+    key            one column, or several: a TUPLE of them unless ``types`` has a type for ``key``
     states         every other column: an array is a LIST state, a map a MAP state, anything else a VALUE state,
                    unless option ``states`` or the type says otherwise
-    types          by column: option ``types``, else the state of that name that ``typesFrom`` has, else the default
-                   (``flink_types.py``). Of a list state the type of the list, or of its elements
+    types          by column: option ``types``, else the state of that name in ``typesFrom``, else the default
+                   (``flink_types.py``). For a list state, the type of the list or of its elements
     X__last_access the times of last access of state X, which has a time to live
 
-What fails here fails before any task, and names column and remedy. Flink: what a job says with state descriptors.
+A failure here comes before any task, and its error names column and remedy. In a Flink job, state descriptors have
+this role.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ TIMESTAMP, DOMAIN, SERVICE = "timestamp", "domain", "service"
 
 
 def describe_keyed(schema: pa.Schema, request: WriteRequest, base: OperatorHeaders | None) -> KeyedDescriptor:
-    """Keyed state, windows or timers; ``base`` are the headers of the operator that is at the path already."""
+    """Describe keyed state, windows or timers; ``base`` has the headers of the existing operator at the path."""
     return _Keyed(schema, request, base).describe()
 
 
@@ -75,7 +76,7 @@ class _Keyed:
         self.check_names()
 
     def check_names(self) -> None:
-        """Options name columns that there are."""
+        """Raise an error if options name columns that do not exist."""
         others = [KEY]
         others += [NAMESPACE_COLUMN] if self.request.table == TIMERS else []
         others += [WINDOW_COLUMN] if self.request.table == WINDOW_STATE else []
@@ -129,7 +130,7 @@ class _Keyed:
 
     @staticmethod
     def is_access(name: str, names: list[str]) -> bool:
-        """Whether a column has the times of last access of another one."""
+        """Return whether a column has the times of last access of another one."""
         return name.endswith(LAST_ACCESS) and name.removesuffix(LAST_ACCESS) in names
 
     def state(self, column: str, namespace: TypeSerializer) -> StateDescriptor:
@@ -156,7 +157,7 @@ class _Keyed:
         return self.with_access(state)
 
     def state_name(self, column: str) -> str:
-        """The column's name; the reader gives a state ``key`` the column ``state_key``, which is taken back here."""
+        """Return the state name of a column: a state read as ``state_key``, as ``key`` was taken, is ``key`` again."""
         if self.types is None or column in self.types.states:
             return column
         plain = column.removeprefix("state_")
@@ -177,7 +178,7 @@ class _Keyed:
     def chosen(
         self, column: str, kind_of_column: pa.DataType, wanted: StateKind | None
     ) -> tuple[StateKind, TypeSerializer]:
-        """Kind and serializer of the whole state, by the options and the column's type."""
+        """Return kind and serializer of the whole state, by the options and the column's type."""
         version = self.request.restoring_flink
         types, inference = self.request.types, self.inference
         serializer = default_serializer(kind_of_column, column, version, types, inference, container=True)
@@ -201,13 +202,13 @@ class _Keyed:
                 remedy="name the type in option 'types', the kind in option 'states'",
             )
         if inference is not None:
-            # A list or map that is a value is no container of the state's.
+            # A list or map that is a value is not the container of list or map state.
             serializer = default_serializer(kind_of_column, column, version, types, inference)
         form_of(kind_of_column, serializer, column)
         return (StateKind.VALUE if kind in (StateKind.LIST, StateKind.MAP) else kind), serializer
 
     def with_access(self, state: StateDescriptor) -> StateDescriptor:
-        """The state with the column of its times of last access, where there is one."""
+        """Return the state with the column of its times of last access, if there is one."""
         column = state.column + LAST_ACCESS
         if column not in self.schema.names:
             return state
@@ -224,7 +225,7 @@ class _Keyed:
     # -- namespaces and timers -------------------------------------------------------------------------------
 
     def namespace(self, column: str) -> TypeSerializer:
-        """The namespace's serializer, by options or the column's type."""
+        """Return the namespace's serializer, by options or the column's type."""
         there = column in self.schema.names
         kind = self.schema.field(column).type if there else pa.null()
         text = self.request.types.get(column)
@@ -252,7 +253,7 @@ class _Keyed:
         return serializer
 
     def known_namespace(self, column: str) -> TypeSerializer | None:
-        """What ``typesFrom`` says: of the states that are written, or of the timer services."""
+        """Return the namespace type in ``typesFrom``: that of the written states, or of the timer services."""
         if self.types is None:
             return None
         if column == WINDOW_COLUMN:
@@ -272,7 +273,7 @@ class _Keyed:
         return next(iter(found.values()), None)
 
     def services(self, namespace: TypeSerializer) -> tuple[str, ...]:
-        """The timer services: option ``state``, else those of ``typesFrom``, else Flink's own name for it."""
+        """Return the timer services: option ``state``, else those of ``typesFrom``, else Flink's default name."""
         if self.request.state is not None:
             return tuple(name.strip() for name in self.request.state.split(",") if name.strip())
         if self.types is not None and self.types.timers:

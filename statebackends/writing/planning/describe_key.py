@@ -1,8 +1,8 @@
-"""The key of a write: its columns, its serializer, and whether Flink would take it as a key.
+"""Description of the key of a write: its columns, its serializer, and whether Flink accepts it as a key.
 
-Java's hash of a key decides its key group. Where the data define that hash it is computed; where only the user's code
-does (POJOs, lists of enums, Kryo, Avro), the DataFrame must bring key groups in a column. Arrays and enums are refused
-by Flink itself. Flink: ``KeyedStream#validateKeyType``, ``KeyGroupRangeAssignment``.
+The Java hash of a key decides its key group. It is computed if the data define it; if only the user's code knows it
+(POJOs, lists of enums, Kryo, Avro), the DataFrame must have a column of key groups. Flink itself rejects arrays and
+enums as keys. Flink: ``KeyedStream#validateKeyType``, ``KeyGroupRangeAssignment``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ KEY = "key"
 
 @dataclass(frozen=True)
 class Key:
-    """``composite``: the key is a struct of the columns, even where there is one."""
+    """Key of a write. ``composite``: the key is a struct of the columns, even of a single one."""
 
     columns: tuple[str, ...]
     serializer: TypeSerializer
@@ -44,7 +44,7 @@ class Key:
 
 
 def key_columns(schema: pa.Schema, request: WriteRequest) -> tuple[str, ...]:
-    """The columns that option ``key`` names, else ``key``."""
+    """Return the columns of option ``key``, by default ``key``."""
     names = request.key or (KEY,)
     for name in names:
         if name not in schema.names:
@@ -62,7 +62,7 @@ def key_columns(schema: pa.Schema, request: WriteRequest) -> tuple[str, ...]:
 def describe_key(
     schema: pa.Schema, request: WriteRequest, bound: TypeSerializer | None, known: TypeSerializer | None
 ) -> Key:
-    """The key; ``bound`` is what the operator has already, ``known`` what is known of it from elsewhere."""
+    """Describe the key; ``bound`` is the operator's existing serializer, ``known`` one from another source."""
     columns = key_columns(schema, request)
     try:
         key = _Describer(schema, request, columns).key(bound or known)
@@ -108,11 +108,11 @@ class _Describer:
         return self.fitted(TupleSerializer.of(*map(self.default, self.whole)))
 
     def default(self, field: pa.Field) -> TypeSerializer:
-        """The type of one column, by its own entry in ``types`` or by the table."""
+        """Return the type of one column, from its own entry in ``types`` or the default."""
         return default_serializer(field.type, field.name, self.version, self.texts, self.inference)
 
     def fitted(self, serializer: TypeSerializer) -> Key:
-        """The columns in the order of the serializer's fields."""
+        """Return the key with its columns in the order of the serializer's fields."""
         if isinstance(serializer, RowDataSerializer):
             serializer = serializer.as_key()
         if len(self.columns) == 1:
@@ -121,7 +121,7 @@ class _Describer:
             if not (pa.types.is_struct(whole) and whole.num_fields == 1 and not fits(kind, serializer)):
                 check_writable(kind, serializer, self.columns[0])
                 return Key(self.columns, serializer, composite=False)
-            # One field, one column: whatever they are called.
+            # One field and one column match regardless of their names.
             check_writable(pa.struct([(whole.field(0).name, kind)]), serializer, self.columns[0])
             return Key(self.columns, serializer, composite=True)
         check_writable(self.whole, serializer, KEY)
@@ -130,7 +130,7 @@ class _Describer:
 
 
 def _check_hash(key: Key, schema: pa.Schema, request: WriteRequest) -> None:
-    """Key groups can be computed, or the DataFrame has them."""
+    """Raise an error if key groups can neither be computed nor read from a column."""
     column = request.key_group
     if column is not None:
         expect_column(schema, column, "the key group of every row, an integer")
@@ -155,13 +155,13 @@ def _check_hash(key: Key, schema: pa.Schema, request: WriteRequest) -> None:
 
 
 def key_struct(serializer: TypeSerializer, kinds: Sequence[pa.DataType]) -> pa.StructType:
-    """The struct of a composite key's columns, in the order of the serializer's fields and by their names."""
+    """Return the struct of a composite key's columns, with the order and names of the serializer's fields."""
     whole = serializer.arrow_type(DecodeOptions())
     return pa.struct([(whole.field(place).name, kind) for place, kind in enumerate(kinds)])
 
 
 def _refuse_no_key(serializer: TypeSerializer) -> None:
-    """OptionError for what Flink's ``keyBy`` refuses, whatever the key groups are."""
+    """Raise OptionError for types that Flink's ``keyBy`` rejects, even if key groups are given."""
     found = _refused_in(serializer)
     if found is None:
         return
@@ -176,7 +176,7 @@ def _refuse_no_key(serializer: TypeSerializer) -> None:
 
 
 def _refused_in(serializer: TypeSerializer, in_row: bool = False) -> TypeSerializer | None:
-    """The array or enum in a key at the places that Flink looks at: the key, and fields of tuples and rows."""
+    """Return the array or enum in a key where Flink checks for one: the key, and fields of tuples and rows."""
     if serializer.snapshot_class == BYTES:
         return None if in_row else serializer  # PyFlink's keys are rows of byte arrays
     if isinstance(serializer, PrimitiveArraySerializer | StringArraySerializer | GenericArraySerializer):

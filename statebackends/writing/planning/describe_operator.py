@@ -1,4 +1,4 @@
-"""From a DataFrame's schema and options to list, union and broadcast state: every check that needs no data."""
+"""Descriptors of list, union and broadcast state from a DataFrame's schema and options: all checks without data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KEY, VALUE = "key", "value"
 def describe_operator_state(
     schema: pa.Schema, request: WriteRequest, _base: OperatorHeaders | None = None
 ) -> OperatorStateDescriptor:
-    """List, union or broadcast state; the operator's keyed state says nothing about it."""
+    """Describe list, union or broadcast state; existing keyed state is irrelevant to it."""
     name = request.state
     if not name:
         raise OptionError(

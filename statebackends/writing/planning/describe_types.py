@@ -1,4 +1,4 @@
-"""Types of columns, checked on the driver: whether a column fits one, whether its values can be written at all."""
+"""Checks of column types on the driver: whether a column fits a type, and whether its values can be written."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from pyspark_savepoint.formats.serializers.sql.rowdata import SizedSerializer
 from pyspark_savepoint.statebackends.model.descriptors import StateDescriptor, StateKind
 from pyspark_savepoint.statebackends.writing.planning.exact_casts import conform_column, form_of
 
-#: Any moment: a TIMESTAMP, or a long of milliseconds.
+#: Type of any point in time: a TIMESTAMP, or a long of milliseconds.
 MOMENT = parse_type("DATE")
 TIMESTAMP = "timestamp"
 
 
 def fits(kind: pa.DataType, serializer: TypeSerializer) -> bool:
-    """Whether columns of a type may be written by a serializer."""
+    """Return whether a serializer can write columns of a type."""
     try:
         form_of(kind, serializer, "value")
     except OptionError:
@@ -36,7 +36,7 @@ def fits(kind: pa.DataType, serializer: TypeSerializer) -> bool:
 
 
 def check_writable(kind: pa.DataType, serializer: TypeSerializer, column: str) -> None:
-    """The column's type fits, and values of the serializer can be written at all: those of user code cannot."""
+    """Raise an error if the column's type does not fit, or only the user's code can write such values."""
     opaque = serializer.opaque_parts() or _unwritable(serializer, form_of(kind, serializer, column))
     if not opaque:
         return
@@ -50,7 +50,7 @@ def check_writable(kind: pa.DataType, serializer: TypeSerializer, column: str) -
 
 
 def _unwritable(serializer: TypeSerializer, form: pa.DataType) -> list[TypeSerializer]:
-    """The serializers in a tree that refuse to write even nothing."""
+    """Return the serializers in a tree that cannot write even an empty column."""
     if is_plain(serializer):
         return []
     at = Cursors(np.zeros(0, np.uint8), np.zeros(0, np.int64), np.zeros(0, np.int64))
@@ -60,32 +60,32 @@ def _unwritable(serializer: TypeSerializer, form: pa.DataType) -> list[TypeSeria
         serializer.encode(nothing, at)
     except UndecodableStateError:
         return [serializer]
-    # SQL's rows are written by their logical types, and their raw values are bytes whatever is inside.
+    # Rows of SQL are written by their logical types; their RAW values are opaque bytes.
     inner = () if isinstance(serializer, SizedSerializer) else serializer.children
     return [found for child in inner for found in _unwritable(child, child.arrow_type(DecodeOptions()))]
 
 
 def is_plain(serializer: TypeSerializer) -> bool:
-    """A number or text, or lists and maps of these: known to be writable without the time that kernels take to load."""
+    """Return whether a serializer is of numbers, text, or lists and maps of these: writable without loading kernels."""
     if type(serializer) in (NumberSerializer, StringSerializer):
         return True
     return type(serializer) in (ListSerializer, MapSerializer) and all(map(is_plain, serializer.children))
 
 
 def expect_column(schema: pa.Schema, column: str, what: str) -> None:
-    """A column that must be there."""
+    """Raise an error if a column is missing."""
     if column not in schema.names:
         raise OptionError(f"there is no column {column!r}", expected=what, remedy=did_you_mean(column, schema.names))
 
 
 def timer_millis(column: pa.Array) -> pa.Array:
-    """The times of timers as Flink has them, int64: a long as it is, a TIMESTAMP in milliseconds."""
+    """Return the times of timers as Flink has them, int64: a long unchanged, a TIMESTAMP in milliseconds."""
     with naming(TIMESTAMP):
         return fixed_array(pa.int64(), millis_of(conform_column(column, MOMENT, TIMESTAMP), "timer")[0])
 
 
 def expect_names(option: str, names: Iterable[str], known: Sequence[str], hint: str = "") -> None:
-    """What an option names is there."""
+    """Raise an error if an option names a column that does not exist."""
     for name in names:
         if name not in known:
             raise OptionError(
@@ -94,7 +94,7 @@ def expect_names(option: str, names: Iterable[str], known: Sequence[str], hint: 
 
 
 def with_ttl(kind: StateKind, serializer: TypeSerializer) -> TypeSerializer:
-    """The serializer of a state with a time to live: every unit is wrapped, once."""
+    """Return the serializer of a state with a time to live: every unit is wrapped, once."""
     if kind is StateKind.LIST and isinstance(serializer, ListSerializer):
         return ListSerializer.of(_timed(serializer.element))
     if kind is StateKind.MAP and isinstance(serializer, MapSerializer):
@@ -107,7 +107,7 @@ def _timed(serializer: TypeSerializer) -> TypeSerializer:
 
 
 def access_serializer(state: StateDescriptor) -> TypeSerializer:
-    """What the column of last accesses is conformed to: a moment for every unit of the state."""
+    """Return the type of the column of last accesses: a point in time for every unit of the state."""
     if state.kind is StateKind.LIST:
         return ListSerializer.of(MOMENT)
     return MapSerializer.of(state.units[0], MOMENT) if state.kind is StateKind.MAP else MOMENT

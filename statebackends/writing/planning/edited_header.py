@@ -1,8 +1,7 @@
-"""What an operator's keyed state is before it is edited: its states over all files, and one registration of each.
+"""Keyed state of an operator before it is edited: its states over all files, with one registration of each.
 
-An operator that is written anew has one head in all of its files. Subtasks of one job register the same states with the
-same serializers; where a POJO's snapshot lists subclasses that each subtask met by itself, all of them are
-listed.
+A rewritten operator has the same header in all of its files. Subtasks of one job register the same states with the same
+serializers. If subtasks met different subclasses of a POJO, the combined snapshot lists all of them.
 """
 
 from __future__ import annotations
@@ -28,7 +27,10 @@ StateId = tuple[str, bool]
 
 @dataclass(frozen=True)
 class KeyedStates:
-    """Keyed states and timers of an operator, by name and whether they are timers. ``raw_timers``: as raw state too."""
+    """Keyed states and timers of an operator, by name and whether they are timers.
+
+    ``raw_timers``: some timers are raw keyed state.
+    """
 
     headers: OperatorHeaders
     metas: dict[StateId, StateMetaInfoSnapshot]
@@ -38,7 +40,7 @@ class KeyedStates:
 
     @classmethod
     def read(cls, savepoint: Savepoint, operator: OperatorState) -> KeyedStates:
-        """From the headers of all files."""
+        """Read the headers of all files."""
         headers = OperatorHeaders.read(savepoint, operator)
         metas = {state: _one(found, operator) for state, found in headers.metas().items()}
         raw = raw_timer_sources(savepoint, operator)
@@ -51,7 +53,7 @@ class KeyedStates:
 
 
 def timer_meta(queue: TimerQueue) -> StateMetaInfoSnapshot:
-    """The registration that timers of raw keyed state have in a canonical savepoint."""
+    """Return the registration that timers of raw keyed state get in a canonical savepoint."""
     serializer = TimerSerializer.of(queue.key, queue.namespace)
     name = f"{PREFIX}{queue.domain}_{queue.service}"
     return StateMetaInfoSnapshot(name, BackendStateType.PRIORITY_QUEUE, {}, {"VALUE_SERIALIZER": serializer})
@@ -60,7 +62,7 @@ def timer_meta(queue: TimerQueue) -> StateMetaInfoSnapshot:
 def header_of_states(
     key: TypeSerializer, metas: Sequence[StateMetaInfoSnapshot], compressed: bool, operator: str
 ) -> KeyedBackendHeader:
-    """The head of files with these states; no two may have one name."""
+    """Return the header of files with these states; raise an error if two have the same name."""
     seen: set[StateId] = set()
     for meta in metas:
         state = (meta.name, is_timer(meta))
@@ -95,7 +97,7 @@ def _one_key(keys: Sequence[TypeSerializer], operator: OperatorState) -> TypeSer
 
 
 def _joined(one: TypeSerializer, other: TypeSerializer, state: str, operator: OperatorState) -> TypeSerializer:
-    """The serializer that reads what both have written."""
+    """Return the serializer that reads values of both."""
     if one == other:
         return one
     if isinstance(one, PojoSerializer) and isinstance(other, PojoSerializer):

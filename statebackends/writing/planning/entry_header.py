@@ -1,4 +1,4 @@
-"""The head of state files as the text of an option: how edited state tells the tasks that write it what it is."""
+"""Header of state files as the text of an option, which passes the header of edited state to the writing tasks."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 
 
 def header_text(header: KeyedBackendHeader) -> str:
-    """A head as base64."""
+    """Return a header as base64."""
     view = DataOutputView()
     header.write(view)
     return base64.b64encode(view.getvalue()).decode("ascii")
 
 
 def header_of(text: str) -> KeyedBackendHeader:
-    """The mirror of :func:`header_text`; also around snapshots of serializers that are the user's own."""
+    """Parse the result of :func:`header_text`; snapshots of serializers may be of the user's own classes."""
     try:
         data = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):

@@ -1,9 +1,9 @@
-"""DataFrame columns to exactly what a serializer encodes: lossless, or an error that names column and value.
+"""Lossless conversion of DataFrame columns to the types that a serializer encodes, or an error with column and value.
 
-Most serializers take a column in more than one form: times as timestamps or as the numbers that Flink stores, big
-numbers as decimals or as text, rows with their kind or without. These are the forms in which the reader gives them, so
-whatever was read can be written. The form is chosen by the column's type, on the driver (:func:`form_of`); what is left
-to check of the values is checked in the tasks (:func:`conform_column`).
+Most serializers accept a column in several forms: times as timestamps or as the numbers that Flink stores, big numbers
+as decimals or as text, rows with or without their kind. These are the forms that the reader returns, so everything that
+was read can be written. The form is chosen on the driver by the column's type (:func:`form_of`); values are checked in
+the tasks (:func:`conform_column`).
 
 =================================  ==============================================================================
 to a                               from
@@ -15,7 +15,7 @@ text, bytes, boolean               the same
 timestamp, date, interval          the same; a time zone is that of the session, and does not change the moment
 struct with names of its own       structs with the same names, in any order
 struct f0, f1, ... (or _1, _2 ..)  structs with these names; any other struct with as many fields, by position
-list, map                          lists and maps of what fits
+list, map                          lists and maps of types that fit
 =================================  ==============================================================================
 """
 
@@ -39,9 +39,9 @@ POSITIONAL = re.compile(r"f0|_1")
 
 
 def conform_column(column: pa.Array, serializer: TypeSerializer, name: str) -> pa.Array:
-    """The column in a form that the serializer encodes; ``name`` is the column's, for errors.
+    """Convert the column to a form that the serializer encodes; ``name`` is the column's, for errors.
 
-    OptionError where its type never fits, ValueRangeError where one of its values does not.
+    Raise OptionError if its type never fits, ValueRangeError if one of its values does not.
     """
     kind = form_of(column.type, serializer, name)
     return column if column.type == kind else _cast(column, kind, name)
@@ -49,12 +49,12 @@ def conform_column(column: pa.Array, serializer: TypeSerializer, name: str) -> p
 
 @lru_cache(maxsize=1024)
 def form_of(source: pa.DataType, serializer: TypeSerializer, name: str) -> pa.DataType:
-    """The form of the serializer's columns that a type is brought to; OptionError where there is none."""
+    """Return the form of the serializer's columns to convert a type to; raise OptionError if there is none."""
     return _Choice(serializer.flink_type).choose(source, forms(serializer, source), name)
 
 
 def forms(serializer: TypeSerializer, source: pa.DataType) -> list[pa.DataType]:
-    """Every type of a column that the serializer encodes, the reader's default first."""
+    """Return every column type that the serializer encodes, the reader's default first."""
     decimals = ["auto", "string", *(f"{kind.precision},{kind.scale}" for kind in _decimals(source))]
     found: dict[pa.DataType, None] = {}
     flags = (False, True)
@@ -64,7 +64,7 @@ def forms(serializer: TypeSerializer, source: pa.DataType) -> list[pa.DataType]:
 
 
 def _decimals(kind: pa.DataType) -> list[pa.DataType]:
-    """The decimal types inside of a type."""
+    """Return the decimal types inside a type."""
     if pa.types.is_decimal128(kind):
         return [kind]
     children = (kind.field(i).type for i in range(kind.num_fields))
@@ -72,13 +72,13 @@ def _decimals(kind: pa.DataType) -> list[pa.DataType]:
 
 
 class _Choice:
-    """Finds the form of a type among several, part by part."""
+    """Choice of a type's form among several, part by part."""
 
     def __init__(self, flink_type: str) -> None:
         self.flink_type = flink_type
 
     def choose(self, source: pa.DataType, among: list[pa.DataType], path: str) -> pa.DataType:
-        """The form of one part."""
+        """Return the form of one part."""
         if pa.types.is_dictionary(source):
             source = source.value_type
         if pa.types.is_null(source):
@@ -141,7 +141,7 @@ class _Choice:
 
 
 def places_of(source: pa.StructType, target: pa.StructType) -> list[int] | None:
-    """Where the fields of the target stand in the source: by name, else, where names say nothing, by position."""
+    """Return the source positions of the target's fields: by name, else by position if names are positional."""
     names = [field.name for field in source]
     wanted = [field.name for field in target]
     if len(names) != len(wanted):
@@ -154,7 +154,7 @@ def places_of(source: pa.StructType, target: pa.StructType) -> list[int] | None:
 
 
 def _is_positional(kind: pa.StructType) -> bool:
-    """Whether names are the numbers of fields: Flink does not know them either."""
+    """Return whether the names are field numbers, which Flink does not record either."""
     return kind.num_fields > 0 and POSITIONAL.fullmatch(kind.field(0).name) is not None
 
 
@@ -183,7 +183,7 @@ def _is_bytes(kind: pa.DataType) -> bool:
 
 
 def _fits(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether values of a type may fit into another."""
+    """Return whether values of a type may fit into another."""
     types = pa.types
     if types.is_integer(target):
         return bool(types.is_integer(source) or (types.is_decimal(source) and source.scale <= 0))
@@ -198,7 +198,7 @@ def _fits(source: pa.DataType, target: pa.DataType) -> bool:
 
 
 def _cast(column: pa.Array, kind: pa.DataType, path: str) -> pa.Array:
-    """The values in another type; ValueRangeError for one that would change."""
+    """Convert values to another type; raise ValueRangeError for a value that would change."""
     if column.type == kind:
         return column
     if pa.types.is_dictionary(column.type):
@@ -226,7 +226,7 @@ def _cast_elements(column: pa.Array, kind: pa.DataType, path: str) -> pa.Array:
     counts, low, high = np.diff(offsets), int(offsets[0]), int(offsets[-1])
     valid = valid_rows(column) if column.null_count else None
     if valid is not None and counts[~valid].any():
-        # What a null hides must not be looked at.
+        # Values hidden under nulls must not be checked.
         return _cast_elements(pa.concat_arrays([column.take(pa.array(np.arange(len(column))))]), kind, path)
     if pa.types.is_list(kind):
         return list_array(kind, counts, _cast(column.values[low:high], kind.value_type, f"{path}.element"), valid)
@@ -248,7 +248,7 @@ def _cast_leaf(column: pa.Array, kind: pa.DataType, path: str) -> pa.Array:
 
 
 def _first_refused(column: pa.Array, kind: pa.DataType) -> int:
-    """The first row whose value alone cannot be cast, by halves."""
+    """Return the first row whose value cannot be cast, by bisection."""
     low, high = 0, len(column)
     while high - low > 1:
         middle = (low + high) // 2

@@ -1,9 +1,9 @@
-"""Which Flink type a Spark type becomes where nobody says: by one documented table.
+"""Default Flink types of Spark types, from one documented table.
 
-Flink's serializers hold no null inside of lists, tuples and keys of maps but for types that have bytes for one (STRING,
-BIG_DECIMAL, times), and neither do the jobs that will restore: their types are the plain ones. So arrays become plain
-lists, whatever Spark says about their elements, for Spark says "may be null" about nearly everything. A null that is
-met is an error with its remedy, the type NULLABLE<T> in option ``types``.
+Flink's serializers allow no null inside lists, tuples and keys of maps, except for types with an encoding of null
+(STRING, BIG_DECIMAL, times). The jobs that restore the state have the plain types too. So arrays become plain lists
+even if Spark declares their elements nullable, which it does almost always. A null value is then an error, whose remedy
+is the type NULLABLE<T> in option ``types``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pyspark_savepoint.statebackends.type_extraction.words import TypeInference
 from pyspark_savepoint.statebackends.writing.planning.exact_casts import conform_column as conform_column
 from pyspark_savepoint.statebackends.writing.planning.exact_casts import form_of as form_of
 
-#: Spark's simple types by Arrow's, and Flink's.
+#: Flink types of Spark's simple types, by Arrow type.
 SIMPLE: Mapping[pa.DataType, str] = {
     pa.bool_(): "BOOLEAN",
     pa.int8(): "BYTE",
@@ -46,7 +46,7 @@ SIMPLE: Mapping[pa.DataType, str] = {
     pa.timestamp("us"): "LOCAL_DATE_TIME",
 }
 
-#: The table for people: Spark's type, Flink's, and what to know.
+#: The table for the documentation: Spark's type, Flink's, and a note.
 DEFAULTS: tuple[tuple[str, str, str], ...] = (
     ("BOOLEAN, BYTE, SHORT, INT, LONG, FLOAT, DOUBLE, STRING", "the same", ""),
     ("BINARY", "PRIMITIVE_ARRAY<BYTE>", "`byte[]`"),
@@ -71,7 +71,7 @@ REMEDIES: Mapping[str, str] = {
 
 
 def defaults_table() -> str:
-    """The table as Markdown."""
+    """Return the table as Markdown."""
     lines = ["| Spark | Flink, unless option `types` says another | |", "| --- | --- | --- |"]
     for spark, flink, note in DEFAULTS:
         lines.append(f"| {spark} | {flink if flink in ('the same', 'none') else f'`{flink}`'} | {note} |")
@@ -87,11 +87,11 @@ def default_serializer(
     *,
     container: bool = False,
 ) -> TypeSerializer:
-    """The serializer of a column's type; OptionError names the column where Flink has none for it.
+    """Return the serializer of a column's type; raise OptionError if Flink has none for it.
 
     ``types`` are types of parts, by path: a field of a struct is ``column.field``, elements are ``column.element``,
-    keys and values of maps ``column.key`` and ``column.value``. With ``inference`` they are what a release infers from
-    the classes that they stand for; ``container`` says that a list or map at the top is the state's own.
+    keys and values of maps ``column.key`` and ``column.value``. With ``inference`` they are the types that a release
+    infers from the named classes; ``container``: a list or map at the top is the container of list or map state.
 
     >>> default_serializer(pa.list_(pa.int64())).flink_type
     'LIST<LONG>'
@@ -109,7 +109,7 @@ def type_of(
     *,
     container: bool = False,
 ) -> TypeSerializer:
-    """The type that option ``types`` names for a column or a part of one."""
+    """Return the type that option ``types`` has for a column or a part of one."""
     try:
         if inference is None:
             return parse_type(text, version)
@@ -120,7 +120,7 @@ def type_of(
 
 
 def parts_of(kind: pa.DataType, path: str) -> Iterator[str]:
-    """The paths of a type's parts, its own first."""
+    """Yield the paths of a type's parts, its own first."""
     yield path
     if pa.types.is_struct(kind):
         for field in kind:
@@ -141,7 +141,7 @@ class _Defaults:
     inference: TypeInference | None
 
     def of(self, kind: pa.DataType, path: str, *, container: bool = False) -> TypeSerializer:
-        """The serializer of a type."""
+        """Return the serializer of a type."""
         if path in self.types:
             return type_of(self.types[path], path, self.version, self.inference, container=container)
         if kind in SIMPLE:
@@ -161,7 +161,7 @@ class _Defaults:
         raise _no_type(kind, path)
 
     def struct(self, kind: pa.StructType, path: str) -> TypeSerializer:
-        """A tuple or a row, by the names of the fields."""
+        """Return a tuple or a row, by the names of the fields."""
         names = tuple(field.name for field in kind if field.name != ROW_KIND)
         if not names:
             raise OptionError(

@@ -1,7 +1,8 @@
-"""The types of an operator that exists: what option ``typesFrom`` names, and what is at the path already.
+"""Types of an existing operator: of the one in option ``typesFrom``, or of the one at the path.
 
-Snapshots are taken exactly, so that what is written is what the job has. Subtasks write their own: where those of a
-state differ (a POJO's subclasses are recorded where they were met), the fullest counts.
+Serializer snapshots are copied exactly, so that the written state has the types of the job. Subtasks write their own
+snapshots; if those of a state differ (subclasses of a POJO are recorded only where they were used), the largest is
+used.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class OperatorTypes:
 
     @classmethod
     def named_by(cls, request: WriteRequest) -> OperatorTypes | None:
-        """What option ``typesFrom`` names: a path, or a path, ``#`` and a uid or uid hash; None without the option."""
+        """Read the operator of option ``typesFrom``: a path, or ``path#uid`` or ``path#hash``; None without it."""
         if request.types_from is None:
             return None
         path, _, name = request.types_from.partition("#")
@@ -60,7 +61,7 @@ class OperatorTypes:
 
     @classmethod
     def of(cls, headers: OperatorHeaders, metas: Iterable[StateMetaInfoSnapshot] = (), path: str = "") -> OperatorTypes:
-        """From headers of keyed state and registrations of operator state."""
+        """Build the types from headers of keyed state and registrations of operator state."""
         states = {name: found for (name, timer), found in headers.metas().items() if not timer}
         queues = [queue for header in headers.headers for _, queue in timer_queues(header)]
         operator_states: dict[str, list[StateMetaInfoSnapshot]] = {}
@@ -77,7 +78,7 @@ class OperatorTypes:
         )
 
     def keyed(self, name: str) -> StateMetaInfoSnapshot:
-        """A keyed state; StateNotFoundError names the nearest."""
+        """Return a keyed state; raise StateNotFoundError with the nearest name if there is none."""
         meta = self._find(name, self.states, "keyed state")
         if meta.kind is BackendStateType.KEY_VALUE_V2:
             raise UnsupportedStateError(
@@ -90,7 +91,7 @@ class OperatorTypes:
         return meta
 
     def operator_state(self, name: str) -> StateMetaInfoSnapshot:
-        """A list, union or broadcast state; StateNotFoundError names the nearest."""
+        """Return a list, union or broadcast state; raise StateNotFoundError with the nearest name."""
         return self._find(name, self.operator_states, "operator state")
 
     def _find(self, name: str, among: Mapping[str, StateMetaInfoSnapshot], what: str) -> StateMetaInfoSnapshot:
@@ -105,7 +106,7 @@ class OperatorTypes:
 
 
 def split_types_from(paths: Iterable[str], inferred: bool) -> tuple[str | None, tuple[str, ...]]:
-    """The savepoint that option ``typesFrom`` names, and jars and folders of class files, where types are inferred."""
+    """Split the paths of ``typesFrom`` into a savepoint and, if types are inferred, jars and folders of classes."""
     savepoints: list[str] = []
     classes: list[str] = []
     for path in paths:
@@ -120,7 +121,7 @@ def split_types_from(paths: Iterable[str], inferred: bool) -> tuple[str | None, 
 
 
 def _has_classes(path: str) -> bool:
-    """Whether a path is a jar, or a folder that is no snapshot."""
+    """Return whether a path is a jar, or a folder that is not a snapshot."""
     if path.endswith(".jar"):
         return True
     filesystem, root = locate(path)
@@ -129,7 +130,7 @@ def _has_classes(path: str) -> bool:
 
 
 def inference_of(request: WriteRequest) -> TypeInference | None:
-    """What infers types in words: the release that option ``inferredBy`` names; None where they are declared."""
+    """Return the type inference of the release in option ``inferredBy``; None if types are declared."""
     if request.inferred_by is None:
         return None
     return TypeInference(Release.parse(request.inferred_by), request.class_path)

@@ -1,6 +1,6 @@
-"""A write that has been decided: what tasks and the commit need to know, and nothing that takes long to import.
+"""Plan of a write for tasks and the commit; imports nothing that is slow to load.
 
-``write_plan`` decides it, on the driver.
+``write_plan`` makes it on the driver.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import KEYED
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """How ``key_by`` has laid out a DataFrame: partition i has the key groups of subtask i."""
+    """Layout of a DataFrame by ``key_by``: partition i has the key groups of subtask i."""
 
     max_parallelism: int
     parallelism: int
@@ -28,12 +28,12 @@ class Distribution:
 
 @dataclass(frozen=True)
 class WritePlan:
-    """One write. ``parallelism`` is None where the size of the state will decide it, in the commit.
+    """Plan of one write.
 
-    ``kept`` are the keyed states that the operator has beside what is written, as (name, is a timer), and
-    ``kept_metas`` their registrations. ``replaces_raw_timers``: timers in raw keyed state are replaced with the others.
-    ``clustered`` says that ``key_by`` laid the rows out for this very plan. ``rewritten`` are operators whose operator
-    state stays, in the form of an older release.
+    ``parallelism`` is None if the commit derives it from the size of the state. ``kept`` are the keyed states that the
+    operator keeps beside the written ones, as (name, is a timer), and ``kept_metas`` their registrations.
+    ``replaces_raw_timers``: timers in raw keyed state are replaced too. ``clustered``: ``key_by`` laid the rows out for
+    exactly this plan. ``rewritten`` are operators whose operator state stays, but in the form of an older release.
     """
 
     request: WriteRequest
@@ -54,27 +54,27 @@ class WritePlan:
 
     @property
     def keyed(self) -> KeyedDescriptor | None:
-        """What is written of keyed state; None for raw entries."""
+        """Return the descriptor of keyed state; None for raw entries."""
         assert not isinstance(self.descriptor, OperatorStateDescriptor)
         return self.descriptor
 
     @property
     def replaces_operator(self) -> bool:
-        """Whether nothing stays of the operator that is there."""
+        """Return whether the existing operator is replaced as a whole."""
         return self.request.overwrite and self.request.table == KEYED_STATE
 
     @property
     def label(self) -> str:
-        """How messages call the operator."""
+        """Return the operator's name for messages."""
         return f"{self.request.operator} ({self.operator_id})"
 
     def operator(self, parallelism: int, subtasks: Mapping[int, OperatorSubtaskState]) -> OperatorState:
-        """The operator, with nothing but this state of its subtasks."""
+        """Return the operator with only this state of its subtasks."""
         uid, name = self.request.uid, self.request.operator_name
         return OperatorState(self.operator_id, parallelism, self.max_parallelism, uid=uid, name=name, subtasks=subtasks)
 
     def header(self) -> KeyedBackendHeader:
-        """The head of every state file: what is written, then what is kept."""
+        """Return the header of every state file: first the written states, then the kept ones."""
         compressed = self.request.compression == "snappy"
         if self.request.header is not None:
             from pyspark_savepoint.statebackends.writing.planning.entry_header import header_of

@@ -1,9 +1,9 @@
-"""What a release of Flink could not read of an operator that stays as it is: which of its streams are written anew.
+"""Parts of a kept operator that a Flink release cannot read, and which of its streams must be rewritten.
 
-Streams whose form is too new are written anew, entry by entry as bytes: operator state of a newer version or
-compressed, files of a newer RocksDB, changelogs that register states in a newer form. What no other form helps is a
-problem, named by operator and state: serializers that the release does not have, values of another Kryo, state of the
-asynchronous API. The table of what each release reads is ``formats.flink_releases``.
+Streams in a form too new are rewritten, entry by entry as bytes: operator state of a newer version or compressed, files
+of a newer RocksDB, changelogs that register states in a newer form. If rewriting does not help, the part is reported as
+a problem with operator and state: serializers that the release does not have, values of another Kryo version, state of
+the asynchronous API. ``formats.flink_releases`` has the table of what each release reads.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from pyspark_savepoint.statebackends.sources.raw_timers import raw_timer_sources
 from pyspark_savepoint.statebackends.tables.operator_table import operator_sources
 from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
 
-#: The release since which state of the asynchronous API has a serializer of its own for the keys of maps.
+#: The first release in which map state of the asynchronous API has a separate serializer for user keys.
 USER_KEY, WITH_USER_KEY = "USER_KEY_SERIALIZER", (2, 1)
-#: Characters of a message for the places of one reason.
+#: Longest list of places per reason in a message, in characters.
 LISTED = 400
 
 
 class Misfit(NamedTuple):
-    """A part that a release cannot read: ``place`` is a state, the key, ... of the operator."""
+    """Part that a release cannot read: ``place`` is a state, the key, ... of the operator."""
 
     place: str
     why: str
@@ -47,9 +47,9 @@ class Misfit(NamedTuple):
 
 @dataclass(frozen=True)
 class OperatorFit:
-    """What must be written anew of an operator, and what cannot be written for the release at all.
+    """Result for one operator: streams to rewrite, and parts that cannot be written for the release at all.
 
-    ``keyed_state`` and ``operator_state`` say why the streams must be written anew; empty where they stay.
+    ``keyed_state`` and ``operator_state`` say why the streams must be rewritten; empty if they stay.
     """
 
     problems: tuple[Misfit, ...] = ()
@@ -58,12 +58,12 @@ class OperatorFit:
 
 
 def operator_fit(savepoint: Savepoint, operator: OperatorState, release: Release) -> OperatorFit:
-    """Return what a release makes of an operator of a snapshot, from its handles and the headers of its streams."""
+    """Check an operator of a snapshot against a release, from its handles and the headers of its streams."""
     written = last_with_metadata(savepoint.metadata.version)
     try:
         return _fit(savepoint, operator, written, release)
     except UndecodableStateError as error:
-        # Heads that nobody can parse stay as they are where the release is no older than what wrote them.
+        # Headers that cannot be parsed are kept if the release is not older than the one that wrote them.
         older = release.version < written.version
         why = f"its serializer snapshot cannot be read: {error.facts.get('found', error)}"
         return OperatorFit((Misfit("state", why),) if older else ())
@@ -89,9 +89,10 @@ def _fit(savepoint: Savepoint, operator: OperatorState, written: Release, releas
 
 
 def fitted(plan: WritePlan, base: Savepoint | None, release: Release) -> WritePlan:
-    """Return the plan of a write of one part, with the other parts that are written anew for a release.
+    """Return the plan of a single write, extended by the operators that must be rewritten for a release.
 
-    UnsupportedVersionError where keyed state of another operator would have to be: entries are for ``Savepoint.write``.
+    Raise UnsupportedVersionError if keyed state of another operator would have to be rewritten: only
+    ``Savepoint.write`` does that.
     """
     kryo = last_with_metadata(base.metadata.version).kryo if base is not None else release.kryo
     problems = [(plan.request.operator, problem) for problem in _written_problems(plan, release, kryo)]
@@ -105,7 +106,7 @@ def fitted(plan: WritePlan, base: Savepoint | None, release: Release) -> WritePl
         if fit.keyed_state:
             remedy = "Savepoint.load(spark, path).write(new_path, flink_version=...) writes them anew"
             problems.append((operator.label, Misfit("keyed state", f"{fit.keyed_state}; {remedy}")))
-        # The operator state of an operator that is given some is put together anew in any case.
+        # Operator state of the operator that is written is rewritten in any case.
         if fit.operator_state and (plan.request.is_keyed or not mine):
             rewritten.add(operator.operator_id)
     refuse_misfits(problems, release.version, plan.request.path)
@@ -156,7 +157,7 @@ def _serializer_problems(serializer: TypeSerializer, release: Release, kryo: int
 
 
 def refuse_misfits(problems: Iterable[tuple[str, Misfit]], version: Flink, path: str | None = None) -> None:
-    """Raise UnsupportedVersionError that names all parts that a release could not read, by reason and operator."""
+    """Raise UnsupportedVersionError that lists all parts that a release cannot read, by reason and operator."""
     by_reason: dict[str, dict[str, list[str]]] = {}
     for operator, problem in problems:
         by_reason.setdefault(problem.why, {}).setdefault(operator, []).append(problem.place)
@@ -174,7 +175,7 @@ def refuse_misfits(problems: Iterable[tuple[str, Misfit]], version: Flink, path:
 
 
 def _places(found: Mapping[str, Sequence[str]]) -> str:
-    """``accounts (total, names), audit (key)``, as far as there is room."""
+    """Return ``accounts (total, names), audit (key)``, cut at ``LISTED`` characters."""
     text = ", ".join(f"{operator} ({', '.join(dict.fromkeys(places))})" for operator, places in found.items())
     return text if len(text) <= LISTED else text[:LISTED] + " ..."
 
@@ -193,7 +194,7 @@ def _keyed_misfit(operator: OperatorState, written: Release, release: Release) -
 
 
 def _handle_misfit(handle: KeyedStateHandle, written: Release, release: Release) -> str:
-    """Return why a handle's files are too new, nothing where they are not."""
+    """Return why a handle's files are too new, or an empty string."""
     if isinstance(handle, IncrementalRemoteKeyedStateHandle) and written.rocksdb > release.rocksdb:
         return f"files of RocksDB {written.rocksdb}, and Flink {release.name} has RocksDB {release.rocksdb}"
     if not isinstance(handle, ChangelogStateBackendHandle):

@@ -1,7 +1,7 @@
-"""A write, decided on the driver: which operator, what of it stays, and how the bytes will be.
+"""Decision of a write on the driver: the operator, which of its state is kept, and the form of the bytes.
 
-Everything that can be refused is refused here, before a task runs: what is there already, an operator that cannot be
-changed so, types that Flink does not take. What is decided pickles; tasks and commit need nothing else.
+Everything that can be rejected is rejected here, before a task runs: existing state, an operator that does not allow
+the change, types that Flink does not accept. The plan pickles; tasks and commit need nothing else.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = ["Distribution", "WritePlan", "plan_write"]
 
 
 def plan_write(request: WriteRequest, schema: pa.Schema, layout: Distribution | None = None) -> WritePlan:
-    """Decide a write; ``layout`` is what ``key_by`` left. Raises whatever forbids it."""
+    """Plan a write; ``layout`` is the result of ``key_by``. Errors describe why the write is not possible."""
     token, _, part = (request.fragment or "").partition("/")
     staging = Staging.at(request.path, token or None, part)
     at = staging.filesystem.info(staging.directory)
@@ -89,7 +89,7 @@ def plan_write(request: WriteRequest, schema: pa.Schema, layout: Distribution | 
     if request.is_keyed:
         found.refuse_misfits(plan.header())
     check_parallelism(max_parallelism, parallelism or 1)
-    # Parts of the fluent API's writes are checked there, all of them at once.
+    # Fragments are checked by the fluent API, all of a write together.
     return plan if release is None or request.fragment else fitted(plan, base, release)
 
 
@@ -113,7 +113,7 @@ def _refuse_checkpoint(base: Savepoint) -> None:
 
 
 def _resolve(request: WriteRequest, base: Savepoint | None) -> tuple[WriteRequest, OperatorState | None]:
-    """The request with the operator's uid or hash, and the operator that is there."""
+    """Return the request with the operator's uid or hash, and the existing operator, if any."""
     if request.uid is None and request.uid_hash is None:
         if base is None:
             raise OptionError(
@@ -132,12 +132,12 @@ def _resolve(request: WriteRequest, base: Savepoint | None) -> tuple[WriteReques
 
 
 def _numbers(request: WriteRequest, found: _Existing, layout: Distribution | None) -> tuple[int, int | None]:
-    """Max parallelism and parallelism: asked for, laid out, there already, or by default."""
+    """Return max parallelism and parallelism: requested, laid out, existing, or the default."""
     max_parallelism, parallelism = request.max_parallelism, request.parallelism
     there = found.operator
     if found.binds and there is not None:
         found.check(max_parallelism, parallelism)
-        # Without keyed state, there are no key groups that would have to stay.
+        # Without keyed state, there are no key groups to preserve.
         chosen = there.max_parallelism if found.keyed or max_parallelism is None else max_parallelism
         return chosen, there.parallelism
     if layout is not None and request.is_keyed:
@@ -149,16 +149,16 @@ def _numbers(request: WriteRequest, found: _Existing, layout: Distribution | Non
     max_parallelism = max_parallelism or DEFAULT_MAX_PARALLELISM
     if parallelism is not None:
         check_parallelism(max_parallelism, parallelism)
-    # Operator state is dealt out anew at every other parallelism: one subtask is as good as any number.
+    # Operator state is redistributed at every other parallelism, so one subtask is enough.
     return max_parallelism, parallelism if request.is_keyed else parallelism or 1
 
 
-# -- what is there ------------------------------------------------------------------------------------------
+# -- existing state -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class _Existing:
-    """The operator that is there, if it is, and what of it stays."""
+    """The existing operator, if any, and which of its state is kept."""
 
     request: WriteRequest
     operator: OperatorState | None = None
@@ -183,12 +183,12 @@ class _Existing:
 
     @property
     def replaced_whole(self) -> bool:
-        """Whether nothing of the operator stays."""
+        """Return whether the operator is replaced as a whole."""
         return self.request.replaces_operator
 
     @property
     def of_the_table(self) -> tuple[tuple[str, bool], ...]:
-        """The keyed states that are in the table that is written."""
+        """Return the keyed states that belong to the table being written."""
         if self.headers is None:
             return ()
         metas = self.headers.metas()
@@ -201,25 +201,25 @@ class _Existing:
 
     @property
     def kept(self) -> tuple[tuple[str, bool], ...]:
-        """The keyed states that stay beside what is written."""
+        """Return the keyed states that are kept beside the written ones."""
         if self.replaced_whole or not self.request.is_keyed:
             return ()
         return tuple(state for state in self.keyed if state not in self.of_the_table)
 
     @property
     def kept_metas(self) -> tuple[StateMetaInfoSnapshot, ...]:
-        """The registrations of the states that stay."""
+        """Return the registrations of the kept states."""
         return tuple(self.headers.metas()[state][0] for state in self.kept) if self.headers is not None else ()
 
     @property
     def binds(self) -> bool:
-        """Whether something stays whose key groups or subtasks what is written must fit."""
+        """Return whether kept state fixes the key groups or subtasks of the written state."""
         if self.operator is None or self.replaced_whole:
             return False
         return any(True for subtask in self.operator.subtasks.values() for _ in subtask.handles)
 
     def refuse_what_is_there(self) -> None:
-        """StateExistsError where append would replace something."""
+        """Raise StateExistsError if append would replace state."""
         request = self.request
         if self.operator is None or request.overwrite:
             return
@@ -241,7 +241,7 @@ class _Existing:
             )
 
     def with_types_that_are_there(self) -> WriteRequest:
-        """States that are replaced by name keep their serializers, unless the user names types."""
+        """Return the request with existing serializers for replaced states, unless the user set types."""
         request, there = self.request, {name for name, _ in self.of_the_table}
         if request.types or request.types_from or set(request.named_states or ()) != there or not there:
             return request
@@ -252,7 +252,7 @@ class _Existing:
         return replace(request, types_from=f"{request.path}#{self.operator.operator_id}", ttl=ttl)
 
     def refuse_other_names(self, descriptor: KeyedDescriptor) -> None:
-        """Columns are the states that option ``state`` names, where it does."""
+        """Raise an error if option ``state`` is set and names other states than the columns."""
         named = self.request.named_states
         written = [state.name for state in descriptor.states]
         if named is not None and set(named) != set(written):
@@ -264,7 +264,7 @@ class _Existing:
             )
 
     def refuse_loss(self, base: Savepoint | None, descriptor: KeyedDescriptor) -> None:
-        """What an overwrite takes away without writing it anew is named by option ``drop``, or refused."""
+        """Raise an error if an overwrite drops state that is neither rewritten nor named in option ``drop``."""
         request = self.request
         if not request.overwrite:
             if request.drop:
@@ -302,7 +302,7 @@ class _Existing:
             )
 
     def check(self, max_parallelism: int | None, parallelism: int | None) -> None:
-        """OptionError where the user wants other numbers than the state that stays has."""
+        """Raise OptionError if the requested parallelisms differ from those of kept state."""
         assert self.operator is not None
         there = {"maxParallelism": self.operator.max_parallelism, "parallelism": self.operator.parallelism}
         wanted = {"maxParallelism": max_parallelism if self.keyed else None, "parallelism": parallelism}
@@ -319,7 +319,7 @@ class _Existing:
                 )
 
     def refuse_misfits(self, header: KeyedBackendHeader) -> None:
-        """What is written and what stays are in one file: their keys must be the same, and their names not."""
+        """Raise an error unless written and kept states, which share a file, have equal keys and distinct names."""
         if self.headers is None or not self.kept:
             return
         label = self.operator.label if self.operator is not None else None
@@ -337,7 +337,7 @@ class _Existing:
 
 
 def _parts(base: Savepoint, operator: OperatorState) -> list[str]:
-    """All that an operator has, by the names that option ``drop`` takes."""
+    """Return all parts of an operator's state, by the names that option ``drop`` takes."""
     found = [_shown_name(name, timer) for name, timer in OperatorHeaders.read(base, operator).metas()]
     raw_timers = raw_timer_sources(base, operator)
     found += [queue.service for source in raw_timers for queue in source.queues(DecodeOptions())]
@@ -353,7 +353,7 @@ def _parts(base: Savepoint, operator: OperatorState) -> list[str]:
 
 
 def _shown_name(name: str, timer: bool) -> str:
-    """A state's name; of timers their service."""
+    """Return a state's name; for timers that of their service."""
     return service_of(name)[1] if timer else name
 
 

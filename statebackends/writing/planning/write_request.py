@@ -1,8 +1,8 @@
-"""What a writer is asked for: the options of one write, without Spark.
+"""Write requests: the options of one write, independent of Spark.
 
-One write is one part of one operator: its keyed state (``keyed_state``), its windows (``window_state``), its timers
-(``timers``), or one of its operator states (``list``, ``union``, ``broadcast``). ``entries`` is the form in which edits
-of existing keyed state travel: raw entries, never decoded.
+One write is one part of one operator: its keyed state (``keyed_state``), windows (``window_state``), timers
+(``timers``), or one of its operator states (``list``, ``union``, ``broadcast``). Table ``entries`` carries edits of
+existing keyed state: raw entries, which are never decoded.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ KEYED_WRITES = (KEYED_STATE, WINDOW_STATE, TIMERS, ENTRIES)
 OPERATOR_WRITES = (LIST, UNION, BROADCAST)
 
 DEFAULT_SORT_MEMORY = 256 << 20
-#: Seconds that files which were replaced stay for queries that still read them.
+#: Seconds for which replaced files are kept for queries that still read them.
 DEFAULT_RETENTION = 3600
-#: The oldest Flink that can restore what is written, unless the user says another.
+#: The oldest Flink that can restore the written state, unless the user sets another.
 DEFAULT_FLINK_VERSION = (1, 16)
 #: Flink's own default, and that of its State Processor API.
 DEFAULT_MAX_PARALLELISM = 128
@@ -29,23 +29,23 @@ DEFAULT_MAX_PARALLELISM = 128
 
 @dataclass(frozen=True, slots=True)
 class WriteRequest:
-    """One part of one operator, written from one DataFrame.
+    """Request to write one part of one operator from one DataFrame.
 
-    ``types`` has types in the notation of ``formats.serializers.notation`` by column, the type of a composite key
-    as a whole by ``key``. ``states`` has kinds by column: ``value``, ``list``, ``map``, ``reducing``, ``aggregating``.
-    ``max_parallelism``, ``parallelism`` and ``flink_version`` (the oldest Flink that must restore) are None where the
-    user leaves them to the snapshot that is there, or to the defaults. ``sort_memory`` is bytes of rows that a task
-    holds; ``ttl`` wraps states as Flink does with a time to live (all, or those of the columns that it
-    names); ``key_group`` names a column that says the key group. ``drop`` names what an overwritten operator loses,
-    ``retention`` is the seconds that files stay which the write replaces.
+    ``types`` has types in the notation of ``formats.serializers.notation`` by column, and the type of a composite key
+    by ``key``. ``states`` has kinds by column: ``value``, ``list``, ``map``, ``reducing``, ``aggregating``.
+    ``max_parallelism``, ``parallelism`` and ``flink_version`` (the oldest Flink that must restore) are None for the
+    values of the existing snapshot, or the defaults. ``sort_memory`` is the bytes of rows that a task holds. ``ttl``
+    wraps states as Flink does with a time to live (all, or those of the given columns). ``key_group`` is the column
+    with key groups. ``drop`` names the states that an overwritten operator loses, ``retention`` is the seconds for
+    which replaced files are kept.
 
-    ``types_from`` is a savepoint, or a savepoint, ``#`` and an operator. ``inferred_by`` is the release of Flink that
-    infers ``types`` from classes, None where they are as declared; ``class_path`` are jars and folders of class
-    files.
+    ``types_from`` is ``savepoint`` or ``savepoint#operator``. ``inferred_by`` is the Flink release whose type inference
+    converts the classes in ``types``; with None, ``types`` are as declared. ``class_path`` are jars and folders of
+    class files.
 
-    What only the fluent API asks for: ``header`` is the head of the stream that ``entries`` go to: its states have
-    the numbers of the rows. ``fragment`` is ``token/name``: nothing is published, but ``_metadata`` of just this
-    operator is left as ``.pending-token/name`` below the path, with its files beside it.
+    Only the fluent API sets the following. ``header`` is the header of the stream that ``entries`` go to: its states
+    have the numbers in the rows. ``fragment`` is ``token/name``: instead of publishing, ``_metadata`` of only this
+    operator is written as ``.pending-token/name`` below the path, with its files beside it.
     """
 
     path: str
@@ -75,36 +75,36 @@ class WriteRequest:
 
     @property
     def replaces_operator(self) -> bool:
-        """Whether nothing stays of the operator that is there."""
+        """Return whether the existing operator is replaced as a whole."""
         return self.overwrite and self.table == KEYED_STATE and self.state is None
 
     @property
     def named_states(self) -> tuple[str, ...] | None:
-        """The only states of a table of columns that are written; None for all of it."""
+        """Return the only states to write of a table with state columns; None for all."""
         if self.state is None or self.table not in (KEYED_STATE, WINDOW_STATE):
             return None
         return tuple(name.strip() for name in self.state.split(",") if name.strip())
 
     @property
     def is_keyed(self) -> bool:
-        """Whether rows belong to key groups."""
+        """Return whether rows belong to key groups."""
         return self.table in KEYED_WRITES
 
     def has_ttl(self, column: str) -> bool:
-        """Whether the state of a column has a time to live."""
+        """Return whether the state of a column has a time to live."""
         return self.ttl if isinstance(self.ttl, bool) else column in self.ttl
 
     @property
     def operator_id(self) -> OperatorID:
-        """The operator's id: the hash of its uid, or the hash itself."""
+        """Return the operator's id: the hash of its uid, or the given hash."""
         return OperatorID.from_uid(self.uid) if self.uid is not None else OperatorID.from_hex(self.uid_hash or "")
 
     @property
     def operator(self) -> str:
-        """The operator for error messages."""
+        """Return the operator's name for error messages."""
         return self.uid if self.uid is not None else f"uid hash {self.uid_hash}"
 
     @property
     def restoring_flink(self) -> tuple[int, int]:
-        """The oldest Flink that must restore."""
+        """Return the oldest Flink that must restore."""
         return self.flink_version or DEFAULT_FLINK_VERSION

@@ -1,1 +1,1 @@
-"""Rows of a table as entries of state."""
+"""Conversion of table rows to state entries."""

@@ -1,7 +1,7 @@
-"""Rows of a DataFrame as entries: states that are put beside those that are there, and keys that are deleted.
+"""Encoding of DataFrame rows as entries, for states added to existing ones and for keys to delete.
 
-One row of keyed state becomes an entry for every state that it has (of a map, for every user key), a row of timers one
-entry. Rows come in any order: entries are sorted where they are written.
+A row of keyed state becomes an entry for every state that is not NULL (for a map, one per user key), a row of timers
+one entry. Rows may come in any order: entries are sorted when they are written.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ KEYS = pa.schema([pa.field(SERIALIZED_KEY, pa.binary())])
 
 @dataclass(frozen=True)
 class EntryEncoder:
-    """A function for ``mapInArrow``. ``numbers`` are those of the plan's states in the new head; -1: not wanted."""
+    """Function for ``mapInArrow``; ``numbers`` has the numbers of the plan's states in the new header; -1: skip."""
 
     plan: WritePlan
     numbers: tuple[int, ...]
     with_keys: bool
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The entries of all rows."""
+        """Yield the entries of all rows."""
         form = row_form(self.plan)
         numbers = np.array(self.numbers, np.int32)
         try:
@@ -77,7 +77,7 @@ class EntryEncoder:
     def _timers(self, form: TimerForm, batch: pa.RecordBatch, numbers: Ints) -> pa.RecordBatch:
         key_group, key, _ = form.rows(batch)
         buffer, start, end = spans_of(key)
-        # The number of its queue stands before every timer.
+        # Every timer follows the number of its queue.
         state = numbers[buffer[start].astype(np.int32) << 8 | buffer[start + 1]]
         columns = [
             fixed_array(pa.int32(), state),
@@ -100,7 +100,7 @@ class EntryEncoder:
 
 @dataclass(frozen=True)
 class KeyEncoder:
-    """A function for ``mapInArrow``: keys as their bytes, in column ``serialized_key``, and ``more`` columns."""
+    """Function for ``mapInArrow`` from keys to their bytes in column ``serialized_key``, beside ``more`` columns."""
 
     serializer: TypeSerializer
     columns: tuple[str, ...]
@@ -108,7 +108,7 @@ class KeyEncoder:
     operator: str
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The bytes of all keys."""
+        """Yield the bytes of all keys."""
         for batch in batches:
             try:
                 columns = [self._keys(batch), *(batch.column(name) for name in self.more)]
@@ -130,13 +130,13 @@ class KeyEncoder:
 
 @dataclass(frozen=True)
 class Regroup:
-    """A function for ``mapInArrow``: entries with a ``hash_code`` get the key group of that."""
+    """Function for ``mapInArrow`` that sets the key groups of entries from a column ``hash_code``."""
 
     max_parallelism: int
     operator: str
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The entries with other key groups."""
+        """Yield the entries with their new key groups."""
         for batch in batches:
             hashes = batch.column("hash_code")
             if hashes.null_count:
@@ -154,13 +154,13 @@ class Regroup:
 
 
 def serialized(serializer: TypeSerializer, column: pa.Array) -> pa.Array:
-    """Every row's bytes as a binary column."""
+    """Return every row's bytes as a binary column."""
     buffer, start, end = encode_column(serializer, column)
     return binary_array(pa.binary(), np.append(start, end[-1:] if len(end) else 0).astype(np.int64), buffer)
 
 
 def key_columns(serializer: TypeSerializer, given: pa.Schema, operator: str) -> tuple[str, ...]:
-    """Which columns of a table of keys are the key: ``key``, the only one, or the fields of a composite key."""
+    """Return the key columns of a table of keys: ``key``, the only column, or the fields of a composite key."""
     if KEY in given.names:
         return (KEY,)
     if len(given) == 1:

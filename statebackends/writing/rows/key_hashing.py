@@ -1,4 +1,4 @@
-"""Key groups of key columns alone: what lays rows out before they are written."""
+"""Key groups of key columns alone, for the layout of rows before they are written."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from pyspark_savepoint.statebackends.writing.rows.row_forms import keyed_columns
 
 @dataclass(frozen=True)
 class KeyHashing:
-    """Columns of a key to key groups; pickles."""
+    """Function from key columns to key groups; pickles."""
 
     descriptor: KeyedDescriptor
     max_parallelism: int
 
     @classmethod
     def of(cls, schema: pa.Schema, request: WriteRequest, max_parallelism: int) -> KeyHashing:
-        """For the key of a request for timers, which need nothing but a key and a timestamp."""
+        """Build the function from the key of a request for timers, which need only a key and a timestamp."""
         return cls(describe_keyed(schema, request, None), max_parallelism)
 
     @property
     def flink_type(self) -> str:
-        """The key's type in Flink's words."""
+        """Return the key's type in Flink's notation."""
         return self.descriptor.key_serializer.flink_type
 
     def key_groups(self, columns: Sequence[pa.Array]) -> pa.Array:
-        """The key group of every row, int32."""
+        """Return the key group of every row, int32."""
         batch = pa.record_batch(list(columns), names=list(self.descriptor.key_columns))
         keyed = keyed_columns(batch, self.descriptor)
         codec = KeyCodec(self.descriptor, self.max_parallelism)

@@ -1,4 +1,4 @@
-"""Sorted rows to entries of the canonical format: the last step before bytes.
+"""Conversion of sorted rows to entries of the canonical format, the last step before bytes.
 
     ColumnSink   one row per key (and namespace), a column per state
     EntrySink    raw entries: (state number, composite key) and value
@@ -7,7 +7,7 @@
     LIST                           one entry: elements with a comma between them; none where NULL or empty
     MAP                            an entry per user key, in the order of its bytes: bool isNull, value unless null
 
-Flink: ``RocksDBValueState``, ``RocksDBListState``, ``RocksDBMapState`` and what they put.
+Flink: ``RocksDBValueState``, ``RocksDBListState``, ``RocksDBMapState`` and the entries that they write.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ DUPLICATE = "one row per key: aggregate, or drop duplicates (df.dropDuplicates) 
 
 
 class _UniqueKeys:
-    """Refuses the second row of a key, in one batch or across two."""
+    """Detects repeated keys, within a batch and across batches."""
 
     def __init__(self) -> None:
         self._last: tuple[int, bytes] | None = None
 
     def repeated(self, batch: SortedBatch) -> int:
-        """The first row whose key is that of the row before it, or -1."""
+        """Return the first row whose key equals that of the row before it, or -1."""
         from pyspark_savepoint.formats.kernels import keys
 
         before, self._last = self._last, batch.place(len(batch) - 1)
@@ -53,7 +53,7 @@ class _UniqueKeys:
 
 
 class ColumnSink:
-    """Rows of a descriptor, sorted by ``KeyCodec``'s keys, to a writer whose states are the descriptor's."""
+    """Sink for rows of a descriptor, sorted by ``KeyCodec``'s keys; the writer's states are the descriptor's."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class ColumnSink:
         self._keys = _UniqueKeys()
 
     def add(self, batch: SortedBatch) -> None:
-        """Rows behind those before. DuplicateKeyError where a key comes a second time."""
+        """Add the next rows in order; raise DuplicateKeyError if a key repeats."""
         if not len(batch):
             return
         row = self._keys.repeated(batch)
@@ -111,9 +111,9 @@ class ColumnSink:
 
 
 class EntrySink:
-    """Raw entries, sorted by ``key_codec.entry_keys``, to a writer: their bytes pass through.
+    """Sink for raw entries, sorted by ``key_codec.entry_keys``: their bytes are written unchanged.
 
-    Rows have the values in a binary column ``value``; without that column values are empty, as those of timers are.
+    Rows have the values in a binary column ``value``; without that column values are empty, as for timers.
     """
 
     def __init__(self, writer: CanonicalKeyedStreamWriter, states: Sequence[str], operator: str | None = None) -> None:
@@ -123,7 +123,7 @@ class EntrySink:
         self._keys = _UniqueKeys()
 
     def add(self, batch: SortedBatch) -> None:
-        """Entries behind those before. DuplicateKeyError where a state has an entry a second time."""
+        """Add the next entries in order; raise DuplicateKeyError if a state's entry repeats."""
         if not len(batch):
             return
         row = self._keys.repeated(batch)

@@ -1,4 +1,4 @@
-"""Entries that are made already, as a part of an operator's entries: under the numbers that its head gives them."""
+"""Renumbering of encoded entries to the state ids of an operator's header."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from pyspark_savepoint.statebackends.model.key_codec import spans_of
 
 @dataclass(frozen=True)
 class RemapStateIds:
-    """A function for ``mapInArrow``: ``numbers`` are those that the descriptor's states get; -1: not wanted."""
+    """Function for ``mapInArrow``; ``numbers`` has the new numbers of the descriptor's states; -1: skip."""
 
     descriptor: KeyedDescriptor
     numbers: tuple[int, ...]
@@ -51,7 +51,7 @@ class RemapStateIds:
                 yield pa.RecordBatch.from_arrays(columns, schema=ENTRIES)
 
     def _keys(self, batch: pa.RecordBatch, state: Ints) -> pa.Array:
-        """The keys alone: what a composite key begins with; of a timer behind its timestamp."""
+        """Return the keys alone: the beginning of a composite key, for a timer after its timestamp."""
         timers = np.array([each.kind is StateKind.TIMER for each in self.descriptor.states])
         buffer, start, end = spans_of(batch.column(KEY))
         start = start + np.where(timers[state], TIMESTAMP_BYTES, 0)

@@ -1,10 +1,10 @@
-"""Rows of a DataFrame as rows that are sorted: a key group, a key of bytes, and the columns that go with it.
+"""Sortable form of DataFrame rows: a key group, a key of bytes, and the columns that belong to it.
 
     keyed_state, window_state   key [vlen] window [vlen]      the columns of states
     timers                      state number, timer           nothing: a timer is its key
     entries                     state number, composite key   the value
 
-And back: the sink that makes entries of them again. What is wrong with a value is said here, before it is sorted.
+Each form also has the sink that converts its sorted rows to entries. Values are checked here, before they are sorted.
 """
 
 from __future__ import annotations
@@ -44,28 +44,28 @@ SortRows = tuple[Ints, pa.BinaryArray, pa.RecordBatch]
 
 
 class StreamSink(Protocol):
-    """What takes sorted rows to a state file."""
+    """Sink that writes sorted rows to a state file."""
 
     def add(self, batch: SortedBatch) -> None:
-        """Rows behind those before."""
+        """Add the next rows in order."""
 
 
 class RowForm(Protocol):
-    """How the rows of one table are sorted and written."""
+    """Sort and write form of one table's rows."""
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns that go with a key."""
+        """Return the columns beside the key."""
 
     def rows(self, batch: pa.RecordBatch) -> SortRows:
-        """Key groups, keys and columns of some rows."""
+        """Return key groups, keys and columns of some rows."""
 
     def sink(self, writer: CanonicalKeyedStreamWriter) -> StreamSink:
-        """What writes sorted rows."""
+        """Return the sink for sorted rows."""
 
 
 def row_form(plan: WritePlan) -> RowForm:
-    """The form of a plan's rows."""
+    """Return the form of a plan's rows."""
     if plan.request.table == ENTRIES:
         return EntryForm(plan)
     return TimerForm(plan) if plan.request.table == TIMERS else ColumnForm(plan)
@@ -77,7 +77,7 @@ def _descriptor(plan: WritePlan) -> KeyedDescriptor:
 
 
 class ColumnForm:
-    """A row for every key (and window), a column for every state."""
+    """Form with a row for every key (and window), and a column for every state."""
 
     def __init__(self, plan: WritePlan) -> None:
         self.descriptor = _descriptor(plan)
@@ -96,7 +96,7 @@ class ColumnForm:
         return fields
 
     def rows(self, batch: pa.RecordBatch) -> SortRows:
-        """Columns as the serializers take them, and keys."""
+        """Return keys, and columns in the types that the serializers encode."""
         keys = self.codec.encode(keyed_columns(batch, self.descriptor))
         columns = []
         for state in self.descriptor.states:
@@ -107,12 +107,12 @@ class ColumnForm:
         return keys.key_group, keys.key, pa.record_batch(columns, schema=self.schema)
 
     def sink(self, writer: CanonicalKeyedStreamWriter) -> StreamSink:
-        """States have the numbers of their order."""
+        """Return the sink; states are numbered in their order."""
         return ColumnSink(self.descriptor, writer, self.codec, self.label)
 
 
 def keyed_columns(batch: pa.RecordBatch, descriptor: KeyedDescriptor) -> pa.RecordBatch:
-    """The columns of the key, of the namespace and of the key group, as the codec of keys takes them."""
+    """Return the columns of key, namespace and key group, in the types that ``KeyCodec`` encodes."""
     names = descriptor.key_columns
     serializer = descriptor.key_serializer
     if not descriptor.is_composite:
@@ -132,7 +132,7 @@ def keyed_columns(batch: pa.RecordBatch, descriptor: KeyedDescriptor) -> pa.Reco
 
 
 class TimerForm:
-    """A row for every timer: it belongs to the queue of its domain and service, and its key says all."""
+    """Form with a row for every timer, which is entirely in its key: the queue (domain and service) and the timer."""
 
     schema = NOTHING
 
@@ -144,7 +144,7 @@ class TimerForm:
         self.numbers = {(state.domain, state.service): i for i, state in enumerate(self.descriptor.states)}
 
     def rows(self, batch: pa.RecordBatch) -> SortRows:
-        """Timers as their queues have them."""
+        """Return timers as entries of their queues."""
         keyed = keyed_columns(batch, self.descriptor)
         keys = self.codec.key_column(keyed)
         key_group = self.codec.key_groups(keys, keyed)
@@ -164,7 +164,7 @@ class TimerForm:
         return key_group, entry_keys(self._numbers(batch), composite), none
 
     def _numbers(self, batch: pa.RecordBatch) -> Ints:
-        """The number of every row's queue."""
+        """Return the number of every row's queue."""
         domain = self._codes(batch, DOMAIN, list(TIMER_DOMAINS))
         service = self._codes(batch, SERVICE, self.services)
         table = np.array([[self.numbers[name, queue] for queue in self.services] for name in TIMER_DOMAINS], np.int32)
@@ -188,20 +188,20 @@ class TimerForm:
         return np.asarray(codes, np.int32)
 
     def sink(self, writer: CanonicalKeyedStreamWriter) -> StreamSink:
-        """Timers are entries without values."""
+        """Return the sink for timers, which are entries without values."""
         return EntrySink(writer, [state.name for state in self.descriptor.states], self.label)
 
 
 @dataclass(frozen=True)
 class EntryForm:
-    """Raw entries as they were read; ``first`` is added to the numbers of their states."""
+    """Form of raw entries as they were read; ``first`` is added to their state numbers."""
 
     plan: WritePlan
     first: int = 0
     schema: pa.Schema = VALUES
 
     def rows(self, batch: pa.RecordBatch) -> SortRows:
-        """The number of its state before each entry's key."""
+        """Return entries with their state number before the key."""
         state = np.asarray(batch.column(STATE), np.int32) + self.first
         key_group = np.asarray(batch.column(KEY_GROUP), np.int32)
         values = pa.record_batch([batch.column(VALUE)], schema=VALUES)
