@@ -1,4 +1,4 @@
-"""Which table a request means, and that table. The only door of this package for a reader."""
+"""Selection and opening of the table that a request names; the entry point of this package for readers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TABLES = (*KEYED_TABLES, OPERATOR_STATE, *SCHEMAS, *SURVEYS)
 
 
 def open_table(request: TableRequest) -> Table:
-    """The table of a request; errors name what is there instead of what was asked for."""
+    """Return the table of a request; errors name the existing tables, operators and states."""
     if request.table is not None and request.table not in TABLES:
         raise OptionError(f"there is no table {request.table!r}", remedy=did_you_mean(request.table, TABLES))
     if request.table is not None and request.entries is None:
@@ -50,7 +50,7 @@ def _without_operator(request: TableRequest) -> Table:
             path=request.path,
             remedy="name it with 'uid', 'uidHash' or 'operatorName'; the path without options lists all operators",
         )
-    # A folder of several snapshots is listed, instead of failing.
+    # For a folder of several snapshots, list them instead of raising an error.
     if len(find_snapshots(request.path, depth=0)) != 1 and len(find_snapshots(request.path)) > 1:
         refuse_useless("snapshots", sorted(request.given), path=request.path)
         return CatalogTable.of(request, "snapshots")
@@ -76,7 +76,7 @@ def _of_operator(savepoint: Savepoint, operator: OperatorState, request: TableRe
 
 
 def _check_raw(savepoint: Savepoint, operator: OperatorState, request: TableRequest, table: str) -> None:
-    """Names that are none of the operator's states would be ignored."""
+    """Raise an error for names in option ``raw`` that are not states of the operator, which would be ignored."""
     if table == OPERATOR_STATE:
         known = _operator_state_names(savepoint, operator)
     elif table == "timers":
@@ -109,7 +109,7 @@ def _default_table(savepoint: Savepoint, operator: OperatorState, request: Table
 
 
 def _default_keyed_table(savepoint: Savepoint, operator: OperatorState) -> str:
-    """Keyed state; windows where there is nothing else; timers where there are only those."""
+    """Return keyed state; windows if there is no keyed state; timers if there is neither."""
     metas = [meta for header in OperatorHeaders.read(savepoint, operator).headers for meta in header.states]
     namespaced = [is_namespaced(meta) for meta in metas if is_key_value(meta)]
     if not namespaced:

@@ -1,4 +1,4 @@
-"""State that only its owner can read, as bytes: coordinators', masters', and what operators wrote raw."""
+"""State that only its owner can read, as bytes: of coordinators and master hooks, and raw state of operators."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ RAW_KEYED_STATE = schema(**OPERATOR, subtask=INT, key_group=INT, value=BYTES)
 
 
 def coordinator_state(savepoint: Savepoint, request: TableRequest) -> Iterator[Row]:
-    """The state of each operator's coordinator."""
+    """Yield the state of each operator's coordinator."""
     for operator in operators(savepoint, request):
         if operator.coordinator_state is not None:
             yield {**identity(operator), "value": operator.coordinator_state.data}
 
 
 def master_state(savepoint: Savepoint, _request: TableRequest) -> Iterator[Row]:
-    """What master hooks gave."""
+    """Yield the state of master hooks."""
     for master in savepoint.metadata.master_states:
         yield {"name": master.name, "version": master.version, "value": master.data}
 
 
 def raw_operator_state(savepoint: Savepoint, request: TableRequest) -> Iterator[Row]:
-    """Each piece of an operator's raw streams, by the name of its list."""
+    """Yield each piece of an operator's raw streams, with the name of its list."""
     for operator in operators(savepoint, request):
         for source in operator_sources(savepoint, operator, raw=True):
             places = sorted((offset, state.name) for state in source.states for offset in state.offsets)
@@ -44,7 +44,7 @@ def raw_operator_state(savepoint: Savepoint, request: TableRequest) -> Iterator[
 
 
 def raw_keyed_state(savepoint: Savepoint, request: TableRequest) -> Iterator[Row]:
-    """Each key group that an operator wrote itself."""
+    """Yield each key group of an operator's raw keyed state."""
     for operator in operators(savepoint, request):
         for index in sorted(operator.subtasks):
             handle = operator.subtasks[index].raw_keyed_state

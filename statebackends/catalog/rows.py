@@ -1,4 +1,4 @@
-"""What the tables of the catalog share: their rows, the types of their columns, the operators that a request is for."""
+"""Shared parts of the catalog tables: rows, column types, and the operators of a request."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def schema(**fields: pa.DataType) -> pa.Schema:
 
 
 TEXT, LONG, INT, FLAG, BYTES = pa.string(), pa.int64(), pa.int32(), pa.bool_(), pa.binary()
-#: The first columns of tables with rows of operators: what :func:`identity` fills.
+#: The first columns of tables with rows of operators, filled by :func:`identity`.
 OPERATOR = {"operator_uid": TEXT, "operator_uid_hash": TEXT, "operator_name": TEXT}
 
 
 def identity(operator: OperatorState) -> Row:
-    """An operator, by all that names it."""
+    """Return the uid, uid hash and name of an operator."""
     return {
         "operator_uid": operator.uid,
         "operator_uid_hash": str(operator.operator_id),
@@ -33,7 +33,7 @@ def identity(operator: OperatorState) -> Row:
 
 
 def operators(savepoint: Savepoint, request: TableRequest) -> list[OperatorState]:
-    """The operator that is asked for, or all."""
+    """Return the operator that the request names, or all."""
     named = (request.uid, request.uid_hash, request.operator_name)
     if any(name is not None for name in named):
         return [savepoint.operator(uid=named[0], uid_hash=named[1], name=named[2])]
@@ -41,7 +41,7 @@ def operators(savepoint: Savepoint, request: TableRequest) -> list[OperatorState
 
 
 def channels(operator: OperatorState) -> tuple[list[AnyChannelStateHandle], list[AnyChannelStateHandle]]:
-    """Records in flight, which are no state: handles of input channels, and of results."""
+    """Return the handles of in-flight records, which are not state: of input channels, and of results."""
     subtasks = [operator.subtasks[index] for index in sorted(operator.subtasks)]
     inputs = [handle for subtask in subtasks for handle in subtask.input_channel_state]
     return inputs, [handle for subtask in subtasks for handle in subtask.result_subpartition_state]

@@ -1,4 +1,4 @@
-"""A snapshot as a database: the SQL that makes a namespace for every operator and a view for every table.
+"""SQL that makes a database of a snapshot: a namespace for every operator and a view for every table.
 
 ::
 
@@ -6,12 +6,12 @@
     CREATE TABLE accounts.keyed_state__src USING savepoint OPTIONS (paths '["..."]', uid 'accounts', ...)
     CREATE VIEW accounts.keyed_state AS SELECT * FROM accounts.keyed_state__src WITH (paths = '["..."]', ...)
 
-Spark keeps the schema of such a table, but forgets its options when it is queried: so each has a view that says them
-again, and only the views are for users. Names: a namespace is the operator's uid (else its name, else its hash); its
-tables are ``keyed_state``, ``window_state``, ``timers``, and every operator state by its own name. Spark's names are
-letters, digits and ``_``, in any case: whatever else is in a name becomes ``_``, and where two become one, the later
-gets a number (``a_b``, ``a_b_2``). The snapshot's own tables are in the namespace ``savepoint``; a prefix stands before
-all names of operators, and in place of that one.
+Spark keeps the schema of such a table, but loses its options when it is queried. Each table therefore has a view that
+repeats the options, and users query the views. Names: a namespace is the operator's uid (else its name, else its hash);
+its tables are ``keyed_state``, ``window_state``, ``timers``, and every operator state by its own name. Spark's names
+are case-insensitive and consist of letters, digits and ``_``: other characters become ``_``, and if two names become
+equal, the later one gets a number (``a_b``, ``a_b_2``). The snapshot's own tables are in namespace ``savepoint``. A
+prefix is put before all operator names, and replaces ``savepoint``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 SNAPSHOT_NAMESPACE = "savepoint"
-#: The tables about the whole snapshot, by the names that they get.
+#: The tables of the whole snapshot, by their names in the namespace.
 SNAPSHOT_TABLES = {
     "states": "states",
     "operators": "metadata",
@@ -40,7 +40,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class NamedTable:
-    """A table and the names that it gets; ``operator`` is None where it is about the whole snapshot."""
+    """A table and its names in SQL; ``operator`` is None for a table of the whole snapshot."""
 
     namespace: str
     name: str
@@ -53,7 +53,7 @@ class NamedTable:
 
 
 class Names:
-    """Names that SQL can hold, each given once.
+    """Allocator of distinct names that are valid in SQL.
 
     >>> names = Names()
     >>> names.take("orders-per-minute"), names.take("orders_per_minute"), names.take("7th")
@@ -64,7 +64,7 @@ class Names:
         self._taken = set(taken)
 
     def take(self, text: str) -> str:
-        """The name for a text."""
+        """Return the name for a text."""
         name = re.sub(r"[^A-Za-z0-9_]", "_", text) or "_"
         name = f"_{name}" if name[0].isdigit() else name
         number, found = 1, name
@@ -76,7 +76,7 @@ class Names:
 
 
 def name_tables(states: Iterable[Row], prefix: str | None = None) -> list[NamedTable]:
-    """The tables of the rows of table ``states``, in their order, with their names."""
+    """Return the tables of the rows of table ``states``, in their order, with their names."""
     namespaces = Names()
     root = namespaces.take(prefix or SNAPSHOT_NAMESPACE)
     found = [NamedTable(root, name, None, {"table": table}) for name, table in SNAPSHOT_TABLES.items()]
@@ -92,14 +92,14 @@ def name_tables(states: Iterable[Row], prefix: str | None = None) -> list[NamedT
 
 
 def _tables(rows: list[Row]) -> Iterator[tuple[str, dict[str, str]]]:
-    """Names and options of an operator's tables."""
+    """Yield names and options of an operator's tables."""
     names = Names(KEYED)
     reads = {key: value for key, value in dict(rows[0]["options"]).items() if key in ("uid", "uidHash")}
     for table in KEYED:
         mine = [row for row in rows if row["table"] == table]
         kinds = {row.get("namespace_type") for row in mine}
         if table == "window_state" and len(kinds) > 1:
-            # Windows of different kinds are not one table.
+            # Windows of different kinds cannot share a table.
             for row in mine:
                 yield names.take(f"window_state_{row['state']}"), {**reads, "table": table, "state": row["state"]}
         elif mine:
@@ -110,15 +110,15 @@ def _tables(rows: list[Row]) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def create_statements(tables: Iterable[NamedTable], path: str, options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Namespace and statement, in the order in which they run; ``options`` are added to those of every table."""
+    """Yield namespaces and statements in order of execution; ``options`` are added to those of every table."""
     made = set()
     comment = literal(MARK + path)
     for table in tables:
         if table.namespace not in made:
             made.add(table.namespace)
             yield table.namespace, f"CREATE SCHEMA {quoted(table.namespace)} COMMENT {comment}"
-        # By "path", Spark would take the snapshot for the table's own files: dropping one must never reach the other,
-        # and object stores are unknown to Spark where no Hadoop client is set up for them.
+        # With option "path", Spark would treat the snapshot as the table's own files: dropping the table must never
+        # delete them, and Spark cannot access object stores without a configured Hadoop client.
         held = {name: text for name, text in options.items() if name not in table.options}
         given = {"paths": json.dumps([path]), **held, **table.options}
         if held:
@@ -144,7 +144,7 @@ def drop_statements(tables: Iterable[NamedTable]) -> Iterator[tuple[str, str]]:
 
 
 def quoted(name: str) -> str:
-    """A name as SQL has it.
+    """Quote a name for SQL.
 
     >>> quoted("a`b")
     '`a``b`'
@@ -153,7 +153,7 @@ def quoted(name: str) -> str:
 
 
 def literal(text: str) -> str:
-    r"""A text as SQL has it; ``$`` is written otherwise, for Spark puts variables in place of ``${name}``.
+    r"""Quote a text for SQL; ``$`` is escaped, because Spark substitutes variables for ``${name}``.
 
     >>> print(literal("it's ${x}"))
     'it\'s \u0024{x}'

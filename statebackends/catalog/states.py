@@ -1,4 +1,4 @@
-"""Table ``states``: one row per state, with the options that read it; all that is found by headers, without a value."""
+"""Table ``states``: one row per state, with the options that read it, found from headers without reading values."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ STATES = schema(
 
 
 def states(savepoint: Savepoint, request: TableRequest) -> Iterator[Row]:
-    """All states, operator by operator, and those of masters."""
+    """Yield all states, operator by operator, and those of master hooks."""
     for operator in operators(savepoint, request):
         reads = {"uid": operator.uid} if operator.uid else {"uidHash": str(operator.operator_id)}
         for part in (_keyed, _timers_on_the_heap, _operator_states, _bytes_only):
@@ -58,7 +58,7 @@ def states(savepoint: Savepoint, request: TableRequest) -> Iterator[Row]:
                     row["options"] = {**reads, **row.get("options", {})}
                     yield {**identity(operator), **row}
             except SavepointError as error:
-                # One operator that cannot be read does not hide the others.
+                # An operator that cannot be read does not hide the others.
                 yield {**identity(operator), "note": str(error)}
     for master in savepoint.metadata.master_states:
         yield {"table": "master_state", "state": master.name, "kind": "MASTER", "options": {"table": "master_state"}}

@@ -1,4 +1,4 @@
-"""The tables of the catalog by name: their columns, and rows that are read in one partition."""
+"""Catalog tables by name: their columns, and rows that are read in one partition."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ READERS: Mapping[str, Callable[[Savepoint, TableRequest], Iterator[Row]]] = Mapp
 
 @dataclass(frozen=True)
 class CatalogTable:
-    """A table about a snapshot: one partition, read where it is needed."""
+    """Table about a snapshot, with one partition."""
 
     request: TableRequest
     name: str
@@ -101,7 +101,7 @@ class CatalogTable:
 
     @classmethod
     def of(cls, request: TableRequest, name: str) -> CatalogTable:
-        """The table of a name; the snapshot must be there."""
+        """Return the table of a name; raise an error if the snapshot does not exist."""
         if name != "snapshots":
             found = operators(opened(request), request)
             if request.key_groups is not None and found:
@@ -109,7 +109,7 @@ class CatalogTable:
         return cls(request, name, SCHEMAS[name])
 
     def select(self, columns: Sequence[str]) -> CatalogTable:
-        """The same table with some of its columns."""
+        """Return this table restricted to some columns."""
         return replace(self, schema=choose_columns(self.schema, columns))
 
     def partitions(self, parallelism: int | None) -> list[TablePartition]:
@@ -125,11 +125,11 @@ class CatalogPartition:
     schema: pa.Schema
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Rows, some at a time."""
+        """Yield the rows in batches."""
         rows: list[Row] = []
         for row in self._rows():
             rows.append(row)
-            # Bytes can be large: few at a time.
+            # Bytes can be large: use small batches.
             if len(rows) >= min(64 if "value" in row else self.request.batch_rows, self.request.batch_rows):
                 yield self._batch(rows)
                 rows = []
@@ -162,5 +162,5 @@ class CatalogPartition:
 
 
 def opened(request: TableRequest) -> Savepoint:
-    """The snapshot of a request."""
+    """Open the snapshot of a request."""
     return Savepoint.open(request.path, allow_outside=request.allow_outside, checksums=request.checksums)

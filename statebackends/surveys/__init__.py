@@ -1,1 +1,1 @@
-"""Tables about what is in the state of operators: sizes, heaviest keys, ages."""
+"""Tables that analyse the state of operators: sizes, heaviest keys, ages, verification."""

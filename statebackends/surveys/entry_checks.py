@@ -1,11 +1,11 @@
-"""What can be checked of entries of keyed state, block by block: nothing is kept, and nothing becomes a row.
+"""Checks of keyed state entries, block by block, without building rows.
 
-key          of its key group, where its hash is not the user's code; complete
+key          in its key group, unless only the user's code knows its hash; complete
 namespace    complete
 user key     complete
-value        decoded with all its digits; where no column can hold it, walked from end to end
+value        decoded at full precision; if no column can hold it, walked from end to end
 entry        no other of its state has the same key (and namespace, and user key)
-order        where a run is sorted but for a few entries, those are worth a look: a warning, for no format demands it
+order        a run that is sorted except for a few entries gives a warning, because no format requires the order
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from pyspark_savepoint.statebackends.model.timer_queue import TimerQueue
 from pyspark_savepoint.statebackends.sources.keyed_plan import is_key_value
 from pyspark_savepoint.statebackends.tables.key_check import check_key_groups
 
-#: Errors of values that are sound, but that no column holds or nobody else can read.
+#: Errors of valid values that no column can hold or only the user's code can read.
 NOT_SHOWN = (UndecodableStateError, UnsupportedStateError, ValueRangeError)
-#: Fewer entries are in order by chance.
+#: Runs of fewer entries may be in order by chance.
 MIN_SORTED = 16
-#: A run with fewer falls than one in so many entries was meant to be sorted: in random order every second falls.
+#: A run counts as sorted with fewer than one descent per this many entries; random order has one per two entries.
 SORTED_BUT_FOR = 8
 TIMESTAMP_BYTES = 8
 
 
 @dataclass(slots=True)
 class Tally:
-    """What was found of one state: how much, what was not checked (``notes``), and what looks wrong (``warnings``)."""
+    """Findings about one state: counts, parts that were not checked (``notes``), and suspicious ones (``warnings``)."""
 
     entries: int = 0
     bytes: int = 0
@@ -50,7 +50,7 @@ class Tally:
     warnings: dict[str, None] = field(default_factory=dict)
 
     def add(self, other: Tally) -> None:
-        """Take what was found elsewhere of the same state."""
+        """Add the findings of another part of the same state."""
         self.entries += other.entries
         self.bytes += other.bytes
         self.notes |= other.notes
@@ -59,14 +59,14 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class EntryChecks:
-    """The checks of one file, whose header says what is in it."""
+    """Checks of the entries of one file, described by its header."""
 
     header: KeyedBackendHeader
     max_parallelism: int
     options: DecodeOptions
 
     def check(self, block: KeyedBlock, state: int, entries: Longs, tally: Tally) -> None:
-        """Check the entries of a state in a block; CorruptStateError names the first that cannot be."""
+        """Check the entries of a state in a block; raise CorruptStateError for the first invalid one."""
         meta = self.header.states[state]
         if is_key_value(meta):
             self._keys(block, meta, entries, tally)
@@ -112,7 +112,7 @@ class EntryChecks:
         queue = TimerQueue(None, meta.name, *parts)
         TimerChecks(self.max_parallelism).check(at, queue, block.key_group[entries], 0, tally)
 
-    # -- entries among others ----------------------------------------------------------------------------------
+    # -- order and repetition of entries -----------------------------------------------------------------------
 
     def _order(self, block: KeyedBlock, meta: StateMetaInfoSnapshot, entries: Longs, tally: Tally) -> None:
         from pyspark_savepoint.formats.kernels import frames
@@ -143,7 +143,7 @@ class EntryChecks:
 
     @staticmethod
     def _whole_keys(block: KeyedBlock, entries: Longs) -> tuple[Longs, Longs] | None:
-        """Spans of key, namespace and user key together, where they lie side by side."""
+        """Return the spans of key, namespace and user key together, or None if they are not adjacent."""
         key, space, user = block.key_start[entries], block.namespace_start[entries], block.user_start[entries]
         key_end, space_end = block.key_end[entries], block.namespace_end[entries]
         user_end = block.user_end[entries]
@@ -153,7 +153,7 @@ class EntryChecks:
 
     @staticmethod
     def _repeats(block: KeyedBlock, start: Longs, end: Longs) -> int:
-        """How many spans are there already, in whatever order they are."""
+        """Return the number of spans that equal another one, in any order."""
         keys = binary_column(block.buffer, start, end)
         ordered = keys.take(pc.array_sort_indices(keys))
         return int(pc.sum(pc.equal(ordered[1:], ordered[:-1])).as_py() or 0)
@@ -164,12 +164,12 @@ class EntryChecks:
 
 @dataclass(frozen=True, slots=True)
 class TimerChecks:
-    """The checks of timers, wherever they lie."""
+    """Checks of timers of any source."""
 
     max_parallelism: int
 
     def check(self, at: Cursors, queue: TimerQueue, key_group: Ints, behind: int, tally: Tally) -> None:
-        """Check timers from their keys on; ``behind`` are the bytes behind their namespaces."""
+        """Check timers from their keys on; ``behind`` is the number of bytes after their namespaces."""
         namespace = at.at(at.position.copy(), at.end - behind)
         try:
             skip_rows(queue.key, namespace)
@@ -182,14 +182,14 @@ class TimerChecks:
 
 
 def check_keys(at: Cursors, serializer: TypeSerializer, key_group: Ints, max_parallelism: int, tally: Tally) -> None:
-    """Check that keys are complete, and of their key groups where their hash is known."""
+    """Check that keys are complete, and in their key groups if their hash is known."""
     if not check_key_groups(at, serializer, key_group, max_parallelism):
         tally.notes[f"key groups of keys of {serializer.flink_type}: only the user's code knows their hash"] = None
         check_complete(serializer, at, "keys", tally)
 
 
 def check_complete(serializer: TypeSerializer, at: Cursors, what: str, tally: Tally) -> None:
-    """Decode values that fill their spans, or, where no column can hold them, walk them."""
+    """Decode values that fill their spans; walk them if no column can hold them."""
     if serializer.opaque_parts():
         tally.notes[f"{what} of {serializer.flink_type}: only the user's code can read them"] = None
         return

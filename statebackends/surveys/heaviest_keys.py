@@ -1,8 +1,8 @@
-"""The table ``heaviest_keys``: of every state the keys (and windows) that take the most bytes.
+"""Table ``heaviest_keys``: the keys (and windows) of every state that take the most bytes.
 
-Entries of one key and window lie side by side in every format, so that one pass over their lengths finds them; only
-those that are shown are decoded, to JSON that option ``keys`` takes. Every part of the key groups has its own ``top``
-keys: the heaviest of all are the first by ``bytes``.
+Entries of one key and window are adjacent in every format, so one pass over their lengths finds them. Only the keys
+that are shown are decoded, to JSON that option ``keys`` accepts. Every partition of the key groups has its own ``top``
+keys: the heaviest of all are the first in the order of ``bytes``.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ SCHEMA = pa.schema(
 def plan_heaviest_keys(
     savepoint: Savepoint, operator: OperatorState, request: TableRequest, count: int
 ) -> Sequence[tuple[Surveyed, SurveyPart]]:
-    """The key groups of an operator in ``count`` parts."""
+    """Return the key groups of an operator in ``count`` parts."""
     parts = keyed_parts(savepoint, operator, request, count)
     return [(part.operator, HeaviestKeys(part.operator, part.split)) for part in parts if part.split.sources]
 
 
 @dataclass(frozen=True, order=True, slots=True)
 class _Heavy:
-    """A key and window, and what they take."""
+    """A key and window, with its size in bytes and number of entries."""
 
     size: int
     entries: int
@@ -72,21 +72,21 @@ class _Heavy:
 
 @dataclass(slots=True)
 class _Top:
-    """The heaviest of one state of one file, and the run of entries that may go on in the next block."""
+    """The heaviest keys of one state of one file, and the last run of entries, which may continue in the next block."""
 
     most: int
     kept: list[_Heavy] = field(default_factory=list)
     last: _Heavy | None = None
 
     def offer(self, heavy: _Heavy) -> None:
-        """Keep it if it is among the heaviest."""
+        """Keep a key if it is among the heaviest."""
         if len(self.kept) < self.most:
             heapq.heappush(self.kept, heavy)
         elif self.kept[0] < heavy:
             heapq.heapreplace(self.kept, heavy)
 
     def go_on(self, heavy: _Heavy) -> _Heavy:
-        """The first run of a block, with what the block before has of it."""
+        """Return the first run of a block, joined with the last run of the block before if it has the same key."""
         before, self.last = self.last, None
         if before is None:
             return heavy
@@ -96,7 +96,7 @@ class _Top:
         return replace(heavy, size=before.size + heavy.size, entries=before.entries + heavy.entries)
 
     def finish(self) -> list[_Heavy]:
-        """The heaviest, heaviest first."""
+        """Return the heaviest keys, heaviest first."""
         if self.last is not None:
             self.offer(self.last)
         return sorted(self.kept, reverse=True)
@@ -104,13 +104,13 @@ class _Top:
 
 @dataclass(frozen=True, slots=True)
 class HeaviestKeys:
-    """Some key groups of an operator."""
+    """Heaviest keys of some key groups of an operator."""
 
     operator: Surveyed
     split: KeyedSplit
 
     def rows(self, request: TableRequest) -> Iterator[Row]:
-        """The ``top`` heaviest rows of every state, of each file."""
+        """Yield the ``top`` heaviest rows of every state of each file."""
         for source in self.split.sources:
             with source.open(request.decode) as stream:
                 header = stream.header
@@ -137,7 +137,7 @@ class HeaviestKeys:
 
 
 def _weigh(block: KeyedBlock, entries: Longs, top: _Top) -> None:
-    """Offer the runs of entries that have one key and window."""
+    """Offer each run of entries with the same key and window."""
     if not len(entries):
         return
     first = _run_starts(block, entries)
@@ -166,7 +166,7 @@ def _weigh(block: KeyedBlock, entries: Longs, top: _Top) -> None:
 
 
 def _run_starts(block: KeyedBlock, entries: Longs) -> Longs:
-    """Where the entries of another key or window begin; only maps in the canonical format have several of one."""
+    """Return where each key or window begins; only maps in the canonical format have several entries of one."""
     state = int(block.state[entries[0]])
     if block.form != CANONICAL or block.states[state].state_type != "MAP" or len(entries) < 2:
         return np.arange(len(entries))
@@ -176,7 +176,7 @@ def _run_starts(block: KeyedBlock, entries: Longs) -> Longs:
 
 
 def _texts(serializer: TypeSerializer, values: list[bytes], options: DecodeOptions) -> list[str]:
-    """Serialized values as JSON; as hexadecimal digits where nobody can decode them, or Spark has no such value."""
+    """Return serialized values as JSON; as hexadecimal digits if they cannot be decoded or Spark has no such value."""
     if not serializer.opaque_parts():
         at = Cursors.over(values, options=options)
         try:

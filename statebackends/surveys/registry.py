@@ -1,4 +1,4 @@
-"""The tables over the state of operators, by name."""
+"""Registry of the tables that analyse operator state, by name."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ SURVEYS: Mapping[str, tuple[Plan, pa.Schema]] = MappingProxyType(
 
 
 def survey(request: TableRequest, name: str) -> SurveyTable:
-    """The table of a name, of the operator that the request names or of all."""
+    """Return the table of a name, for the operator that the request names or for all."""
     return SurveyTable.of(request, *SURVEYS[name])

@@ -1,13 +1,13 @@
-"""The table ``sizes``: entries and bytes of every state in every key group, without decoding a value.
+"""Table ``sizes``: entries and bytes of every state in every key group, without decoding values.
 
 table             entries                                      bytes
-keyed_state ...   values; of maps their entries, of lists 1    keys, namespaces, values, serialized as in that format
+keyed_state ...   values; entries of maps; lists count as 1    keys, namespaces, values, serialized as in that format
 timers            timers                                       timers, serialized
-operator_state    elements; of broadcast state its entries     elements, serialized (or, if it is so, compressed)
-raw and others    pieces                                       as they lie in the file
+operator_state    elements; entries of broadcast state         elements, serialized (compressed if the stream is)
+raw and others    pieces                                       as stored in the file
 
-``largest`` is the bytes of the largest entry. Entries of the canonical format and of RocksDB name their key each, so
-a map takes more bytes there than on the heap.
+``largest`` is the size of the largest entry in bytes. In the canonical format and in RocksDB every map entry contains
+the key, so a map takes more bytes there than in the heap format.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ SCHEMA = pa.schema(
 def plan_sizes(
     savepoint: Savepoint, operator: OperatorState, request: TableRequest, count: int
 ) -> Sequence[tuple[Surveyed, SurveyPart]]:
-    """The parts of an operator: its key groups in ``count`` parts, and what has none."""
+    """Return the parts of an operator: its key groups in ``count`` parts, and state without key groups."""
     surveyed = Surveyed.of(operator)
     parts: list[SurveyPart] = list(keyed_parts(savepoint, operator, request, count))
     if request.key_groups is None:
@@ -66,7 +66,7 @@ def plan_sizes(
 def keyed_parts(
     savepoint: Savepoint, operator: OperatorState, request: TableRequest, count: int
 ) -> Iterator[KeyedSizes]:
-    """Keyed state and timers of some key groups each."""
+    """Yield parts with the keyed state and timers of some key groups."""
     surveyed = Surveyed.of(operator)
     sources = keyed_sources(savepoint, operator)
     timers = raw_timer_sources(savepoint, operator)
@@ -78,19 +78,19 @@ def keyed_parts(
 
 
 def table_of(meta: StateMetaInfoSnapshot) -> str:
-    """The table that shows a state."""
+    """Return the table that shows a state."""
     if not is_key_value(meta):
         return "timers"
     return "window_state" if is_namespaced(meta) else "keyed_state"
 
 
 def wanted_states(stream: KeyedStream, request: TableRequest) -> set[int]:
-    """The states of a file that a request names, or all."""
+    """Return the states of a file that a request names, or all."""
     return {i for i, meta in enumerate(stream.header.states) if request.states is None or meta.name in request.states}
 
 
 def entry_counts(block: KeyedBlock, entries: Longs) -> Longs:
-    """What every entry counts: a map on the heap is one entry of the file, and as many as its number says."""
+    """Return the count of every entry: 1, or for a map in the heap format its number of map entries."""
     counts = np.ones(len(entries), np.int64)
     if block.form != HEAP:
         return counts
@@ -104,7 +104,7 @@ def entry_counts(block: KeyedBlock, entries: Longs) -> Longs:
 
 
 def entry_bytes(block: KeyedBlock, entries: Longs) -> Longs:
-    """The serialized bytes of every entry: without prefix, lengths and framing."""
+    """Return the serialized bytes of every entry, without prefix, lengths and framing."""
     total = np.zeros(len(entries), np.int64)
     for start, end in (
         (block.key_start, block.key_end),
@@ -125,7 +125,7 @@ class _Sums:
         self.found: dict[tuple[str, str, str], Longs] = {}
 
     def add(self, what: tuple[str, str, str], key_group: Longs, counts: Longs, sizes: Longs) -> None:
-        """Some entries of a state: (table, state, kind)."""
+        """Add some entries of a state, given as (table, state, kind)."""
         sums = self.found.setdefault(what, np.zeros((3, self.width), np.int64))
         at = key_group - self.first
         sums[0] += np.bincount(at, counts, self.width).astype(np.int64)
@@ -133,7 +133,7 @@ class _Sums:
         np.maximum.at(sums[2], at, sizes)
 
     def rows(self, operator: Surveyed) -> Iterator[Row]:
-        """One row per state and key group that has entries."""
+        """Yield one row per state and key group that has entries."""
         for (table, state, kind), (counts, sizes, largest) in self.found.items():
             for at in np.flatnonzero(counts).tolist():
                 group = self.first + at
@@ -144,14 +144,14 @@ class _Sums:
 
 @dataclass(frozen=True, slots=True)
 class KeyedSizes:
-    """Keyed state and timers of some key groups of an operator."""
+    """Sizes of keyed state and timers of some key groups of an operator."""
 
     operator: Surveyed
     split: KeyedSplit
     raw: tuple[RawTimerSource, ...]
 
     def rows(self, request: TableRequest) -> Iterator[Row]:
-        """One row per state and key group."""
+        """Yield one row per state and key group."""
         sums = _Sums(self.split.key_groups)
         for source in self.split.sources:
             with source.open(request.decode) as stream:
@@ -167,7 +167,7 @@ class KeyedSizes:
     def _add_stream(self, stream: KeyedStream, wanted: set[int], sums: _Sums, request: TableRequest) -> None:
         selected = wanted
         if isinstance(stream, CanonicalKeyedStream):
-            selected = set()  # all entries come, and none is split into its parts
+            selected = set()  # all entries are returned, without splitting their composite keys
         elif isinstance(stream, RocksDBKeyedStream):
             stream.split_keys = False
         if not wanted:
@@ -184,13 +184,13 @@ class KeyedSizes:
 
 @dataclass(frozen=True, slots=True)
 class OperatorStateSizes:
-    """The operator state that one subtask wrote."""
+    """Sizes of the operator state that one subtask wrote."""
 
     operator: Surveyed
     source: OperatorSource
 
     def rows(self, request: TableRequest) -> Iterator[Row]:
-        """One row per state, from offsets alone but for the number of broadcast entries."""
+        """Yield one row per state, computed from offsets; only broadcast state is read, for its number of entries."""
         boundaries = [offset for state in self.source.states for offset in state.offsets]
         with self.source.location.open() as opened:
             header = read_header(OperatorBackendHeader, opened, min(boundaries, default=opened.size))
@@ -207,7 +207,7 @@ class OperatorStateSizes:
 
     @staticmethod
     def _entries(stream: OperatorStream, offsets: Sequence[int]) -> int:
-        """The number at the head of a broadcast state."""
+        """Return the number of entries at the beginning of a broadcast state."""
         if not stream.header.compressed:
             return int.from_bytes(stream.source.read(offsets[0], 4), "big")
         buffer, pieces, _ = next(stream.windows(offsets, 1))
@@ -216,13 +216,13 @@ class OperatorStateSizes:
 
 @dataclass(frozen=True, slots=True)
 class OtherSizes:
-    """State that is only bytes, found on the driver: rows as they are."""
+    """Sizes of state that is only bytes, computed on the driver."""
 
     operator: Surveyed
     found: tuple[tuple[tuple[str, str | int | None], ...], ...]
 
     def rows(self, request: TableRequest) -> Iterator[Row]:
-        """One row per piece that has a name of its own."""
+        """Yield one row per piece of state."""
         if request.state is None:
             for values in self.found:
                 yield self.operator.row(**dict(values))

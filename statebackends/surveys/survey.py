@@ -1,8 +1,8 @@
-"""Tables about what is in the state of operators, over all of them or of one: sizes, heaviest keys, ages.
+"""Tables that analyse the state of one operator or of all: sizes, heaviest keys, ages, verification.
 
-A table is made of parts (some key groups of an operator, or its other state) that are read side by side; a part's rows
-do not depend on how many parts there are. Without an operator named, one that cannot be read does not hide the others:
-the rows of its parts have a ``note`` instead.
+A table consists of parts (some key groups of an operator, or its other state) that are read in parallel; the rows of a
+part do not depend on the number of parts. If the request names no operator, an operator that cannot be read does not
+hide the others: its parts have a row with a ``note`` instead.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from pyspark_savepoint.statebackends.model.request import TablePartition, TableR
 Row = dict[str, Any]
 IDENTITY = ("operator_uid", "operator_uid_hash", "operator_name")
 NOTE = "note"
-#: What every table says of the state that a row is about.
+#: Columns of every table that identify the state of a row.
 STATE_FIELDS = [pa.field(name, pa.string()) for name in (*IDENTITY, "table", "state")]
 
 
 @dataclass(frozen=True, slots=True)
 class Surveyed:
-    """The operator that a part belongs to."""
+    """Operator of a part."""
 
     uid: str | None
     uid_hash: str
@@ -39,45 +39,45 @@ class Surveyed:
 
     @classmethod
     def of(cls, operator: OperatorState) -> Surveyed:
-        """What parts need to know of an operator."""
+        """Return the facts about an operator that parts need."""
         numbers = operator.parallelism, operator.max_parallelism
         return cls(operator.uid, str(operator.operator_id), operator.name, operator.label, *numbers)
 
     def row(self, **values: Any) -> Row:
-        """A row of the operator."""
+        """Return a row of the operator."""
         return dict(zip(IDENTITY, (self.uid, self.uid_hash, self.name), strict=True)) | values
 
     def subtask(self, key_group: int) -> int:
-        """The subtask that owns a key group at the snapshot's own parallelism."""
+        """Return the subtask that owns a key group at the snapshot's own parallelism."""
         return key_group * self.parallelism // self.max_parallelism
 
 
 class SurveyPart(Protocol):
-    """What is read in one go: frozen, picklable, holds nothing open."""
+    """Unit of reading: frozen, picklable, without open files."""
 
     def rows(self, request: TableRequest) -> Iterator[Row]:
-        """Rows of the table; what is not given is NULL."""
+        """Yield rows of the table; missing values are NULL."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """An operator whose state cannot be read."""
+    """Operator whose state cannot be read."""
 
     operator: Surveyed
     why: str
 
     def rows(self, request: TableRequest) -> Iterator[Row]:
-        """One, which says why."""
+        """Yield one row with the reason."""
         yield self.operator.row(note=self.why)
 
 
-#: How the parts of an operator are found; ``count`` is in how many parts its key groups should be.
+#: Function that returns the parts of an operator; ``count`` is the number of parts for its key groups.
 Plan = Callable[[Savepoint, OperatorState, TableRequest, int], Sequence[tuple[Surveyed, SurveyPart]]]
 
 
 @dataclass(frozen=True)
 class SurveyTable:
-    """One row per finding."""
+    """Table with one row per finding."""
 
     savepoint: Savepoint
     operators: tuple[OperatorState, ...]
@@ -89,7 +89,7 @@ class SurveyTable:
 
     @classmethod
     def of(cls, request: TableRequest, plan: Plan, schema: pa.Schema) -> SurveyTable:
-        """Of the operator that the request names, or of all; errors name what is there."""
+        """Build the table for the operator that the request names, or for all; errors name the existing ones."""
         savepoint = Savepoint.open(request.path, allow_outside=request.allow_outside, checksums=request.checksums)
         request = request.of_version(savepoint.metadata.version)
         operators = savepoint.operators
@@ -101,15 +101,15 @@ class SurveyTable:
 
     @property
     def state_bytes(self) -> int:
-        """Bytes of the operators' state."""
+        """Return the bytes of the operators' state."""
         return sum(operator.state_size for operator in self.operators)
 
     def select(self, columns: Sequence[str]) -> SurveyTable:
-        """The same table with some of its columns."""
+        """Return this table restricted to some columns."""
         return replace(self, schema=choose_columns(self.schema, columns))
 
     def partitions(self, parallelism: int | None) -> list[TablePartition]:
-        """Parts of about the same size; operators with little state go together."""
+        """Return partitions of about the same size; operators with little state share one."""
         share = max(1, self.state_bytes // max(1, parallelism or 1))
         bundles: list[TablePartition] = []
         waiting: list[tuple[Surveyed, SurveyPart]] = []
@@ -136,7 +136,7 @@ class SurveyTable:
 
 
 def is_named(request: TableRequest) -> bool:
-    """Whether the request is about one operator."""
+    """Return whether the request names one operator."""
     return any(name is not None for name in (request.uid, request.uid_hash, request.operator_name))
 
 
@@ -149,10 +149,10 @@ class SurveyPartition:
     request: TableRequest
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows of all parts."""
+        """Yield the rows of all parts."""
         rows: list[Row] = []
         for operator, part in self.parts:
-            # A part that fails has no rows but its note: what it found before would not be the whole truth.
+            # A part that fails has only the row with its note: the rows before the error would be incomplete.
             rows += self._rows(operator, part)
             while len(rows) >= self.request.batch_rows:
                 yield to_batch(rows[: self.request.batch_rows], self.schema)

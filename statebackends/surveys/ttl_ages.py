@@ -1,8 +1,8 @@
-"""The table ``ttl_ages``: how long ago the units of states with a time to live were last accessed.
+"""Table ``ttl_ages``: ages of the units of states with a time to live, since their last access.
 
-A unit is a value, an element of a list, or an entry of a map: each has a time of its own. Its age is that at the time
-of the snapshot (``snapshot_time``: when its ``_metadata`` was written, as the file system has it). Flink does not
-record how long a state lives; whatever is older than that was kept only because nobody has cleaned it up.
+A unit is a value, an element of a list, or an entry of a map: each has its own time. Ages are relative to the time of
+the snapshot (``snapshot_time``: the modification time of ``_metadata`` in the file system). Flink does not record the
+time to live of a state; units older than it have expired and were not cleaned up yet.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pyspark_savepoint.statebackends.surveys.survey import STATE_FIELDS, Row, Su
 from pyspark_savepoint.statebackends.tables.keyed_table import KEY_GROUP, KeyedTable, column_names
 
 MINUTE, HOUR, DAY = 60, 3600, 86_400
-#: Bounds of the ages in seconds; what is younger than 0 has a time after that of the snapshot.
+#: Bounds of the ages in seconds; an age below 0 is an access after the snapshot.
 BOUNDS = (0, MINUTE, 10 * MINUTE, HOUR, 6 * HOUR, DAY, 7 * DAY, 30 * DAY, 90 * DAY, 365 * DAY)
 MICROS = 1_000_000
 
@@ -48,7 +48,7 @@ SCHEMA = pa.schema(
 def plan_ttl_ages(
     savepoint: Savepoint, operator: OperatorState, request: TableRequest, count: int
 ) -> Sequence[tuple[Surveyed, SurveyPart]]:
-    """The key groups of an operator in ``count`` parts, for each kind of namespace that its states have."""
+    """Return the key groups of an operator in ``count`` parts, for each kind of namespace of its states."""
     surveyed = Surveyed.of(operator)
     now = _snapshot_time(savepoint)
     found: list[tuple[Surveyed, SurveyPart]] = []
@@ -68,7 +68,7 @@ def plan_ttl_ages(
 def _states_with_ttl(
     savepoint: Savepoint, operator: OperatorState, request: TableRequest
 ) -> Iterator[tuple[str, list[str]]]:
-    """States that have times which can be told, by table; windows of different kinds apart."""
+    """Yield the states with readable access times by table; windows of different kinds separately."""
     groups: dict[str, list[str]] = {}
     for (name, timer), metas in OperatorHeaders.read(savepoint, operator).metas().items():
         if timer or not is_key_value(metas[0]) or (request.states is not None and name not in request.states):
@@ -82,7 +82,7 @@ def _states_with_ttl(
 
 
 def _snapshot_time(savepoint: Savepoint) -> int:
-    """Microseconds since 1970."""
+    """Return the time of the snapshot in microseconds since 1970."""
     info = savepoint.location.filesystem.info(savepoint.metadata_path)
     seconds = info.modified if info is not None and info.modified is not None else time.time()
     return int(seconds * MICROS)
@@ -90,7 +90,7 @@ def _snapshot_time(savepoint: Savepoint) -> int:
 
 @dataclass(frozen=True, slots=True)
 class TtlAges:
-    """Some key groups of an operator. ``columns`` are those of the times, and the states that they belong to."""
+    """Ages of some key groups of an operator; ``columns`` are the columns of times, with the states of each."""
 
     operator: Surveyed
     table: str
@@ -99,7 +99,7 @@ class TtlAges:
     now: int
 
     def rows(self, request: TableRequest) -> Iterator[Row]:
-        """One row per state, key group and range of ages that has units."""
+        """Yield one row per state, key group and range of ages that has units."""
         found: dict[tuple[str, int, int], tuple[int, int, int]] = {}
         for batch in self.partition.batches():
             groups = batch.column(KEY_GROUP).to_numpy()
@@ -119,7 +119,7 @@ class TtlAges:
             yield self.operator.row(**place, **bounds, units=count, **known)
 
     def _counts(self, groups: Longs, times: Longs) -> Iterator[tuple[int, int, int, int, int]]:
-        """Key group, range of ages, units, oldest and newest time."""
+        """Yield key group, range of ages, units, oldest and newest time."""
         buckets = np.searchsorted(np.array(BOUNDS) * MICROS, self.now - times, side="right")
         code = groups.astype(np.int64) * (len(BOUNDS) + 1) + buckets
         order = np.argsort(code, kind="stable")
@@ -134,7 +134,7 @@ class TtlAges:
 
 
 def _times(column: pa.Array) -> tuple[Longs, Longs]:
-    """The row of every unit, and its time in microseconds."""
+    """Return the row of every unit, and its time in microseconds."""
     rows = np.arange(len(column))
     if pa.types.is_list(column.type) or pa.types.is_map(column.type):
         offsets = np.asarray(column.offsets, np.int64)

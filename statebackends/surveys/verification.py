@@ -1,17 +1,17 @@
-"""The table ``verification``: is every byte of a snapshot what its format says? A row per operator, state and subtask.
+"""Table ``verification``: checks every byte of a snapshot against its format; rows per operator, state and subtask.
 
 table                 what is checked                                               entries         bytes
 keyed_state ...       every entry: see ``entry_checks``; framing, checksums         entries         of the entries
 timers                key groups, keys, namespaces                                  timers          of the timers
 operator_state        every element                                                 elements        in the file
-raw_..., channels     that the bytes are there: only their owner can read them      pieces          in the file
+raw_..., channels     that the bytes exist: only their owner can read them          pieces          in the file
 coordinator_state     nothing: it is in ``_metadata``                               1               its length
-files                 files that handles name are there, as long as they were;      files, parts    of the handles
-                      those that this package wrote are what it wrote
+files                 that the files of handles exist and have their length;        files, parts    of the handles
+                      for files of this package, their checksums
 
-``status`` is ok, warning (worth a look, but nothing that cannot be) or error; ``note`` says what was found and what
-nobody but the user's code can check. An error does not hide what else there is: key groups are halved until the
-damaged ones stand alone. Parts are key groups of one handle; they hold a window of bytes, whatever their size.
+``status`` is ok, warning (suspicious, but valid) or error; ``note`` has the findings, and the parts that only the
+user's code can check. An error does not hide the rest: key groups are bisected until the damaged ones are isolated.
+Parts are key groups of one handle; they hold one block of bytes in memory, whatever their size.
 """
 
 from __future__ import annotations
@@ -77,9 +77,9 @@ SCHEMA = pa.schema(
         pa.field("note", pa.string()),
     ]
 )
-#: Errors that a part names; more of them are counted.
+#: Number of errors that a part lists; further ones are counted.
 MAX_ERRORS = 100
-#: Files that one part looks for.
+#: Number of files that one part checks.
 FILES_AT_ONCE = 64
 ONLY_OWNER = "bytes that only their owner can read: that they are there was checked"
 
@@ -87,7 +87,7 @@ ONLY_OWNER = "bytes that only their owner can read: that they are there was chec
 def plan_verification(
     savepoint: Savepoint, operator: OperatorState, request: TableRequest, count: int
 ) -> Sequence[tuple[Surveyed, SurveyPart]]:
-    """The parts of an operator; what cannot even be planned is a part that says so."""
+    """Return the parts of an operator; if planning fails, a part that reports the error."""
     surveyed = Surveyed.of(operator)
     parts: list[SurveyPart] = []
     for plan in (_keyed, _elements, _raw, _files):
@@ -100,14 +100,14 @@ def plan_verification(
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Something of an operator that cannot be opened at all."""
+    """State of an operator that cannot be opened at all."""
 
     operator: Surveyed
     table: str
     why: str
 
     def rows(self, request: TableRequest) -> Iterator[Row]:
-        """One, which says why."""
+        """Yield one row with the reason."""
         yield self.operator.row(table=self.table, status=ERROR, note=self.why)
 
 
@@ -128,13 +128,13 @@ def _keyed(savepoint: Savepoint, operator: OperatorState, request: TableRequest,
                 yield RawTimerVerification(surveyed, raw, key_groups)
 
 
-#: Tallies by state id, and what was damaged: state, key group, why.
+#: Tallies by state id.
 Found = dict[int, Tally]
 
 
 @dataclass(slots=True)
 class _Errors:
-    """The errors of a part, as many as are worth naming."""
+    """Errors of a part, listed up to ``MAX_ERRORS``."""
 
     named: list[tuple[str | None, tuple[int, ...], str]] = field(default_factory=list)
     more: int = 0
@@ -155,14 +155,14 @@ class _Errors:
 
 @dataclass(frozen=True, slots=True)
 class KeyedVerification:
-    """Some key groups of one handle."""
+    """Verification of some key groups of one handle."""
 
     operator: Surveyed
     source: AnyKeyedSource
     key_groups: tuple[int, ...]
 
     def rows(self, request: TableRequest) -> Iterator[Row]:
-        """One row per state and subtask, and one per error."""
+        """Yield one row per state and subtask, and one per error."""
         options = exact_options(request.decode)
         for subtask, groups in groupby(self.key_groups, self.operator.subtask):
             mine = tuple(groups)
@@ -187,7 +187,7 @@ class KeyedVerification:
 
 
 def tallied(tally: Tally) -> Row:
-    """The columns of what was found."""
+    """Return the columns of a tally."""
     said = [*tally.warnings, *(f"not checked: {note}" for note in tally.notes)]
     return {
         "status": WARNING if tally.warnings else OK,
@@ -199,7 +199,7 @@ def tallied(tally: Tally) -> Row:
 
 @dataclass(frozen=True, slots=True)
 class _Walk:
-    """The entries of one open stream, walked; what is damaged is found by halving."""
+    """Walk over the entries of one open stream; damaged key groups are found by bisection."""
 
     stream: KeyedStream
     checks: EntryChecks
@@ -207,7 +207,7 @@ class _Walk:
     errors: _Errors
 
     def walk(self, key_groups: tuple[int, ...], states: set[int], found: Found) -> None:
-        """Add what some states have in some key groups."""
+        """Add the entries of some states in some key groups."""
         here: Found = {}
         try:
             for block in self.stream.blocks(set(key_groups), states, False, self.block_bytes):
@@ -235,7 +235,7 @@ class _Walk:
     def _hidden(
         self, key_groups: tuple[int, ...], states: set[int], found: Found, error: UndecodableStateError
     ) -> None:
-        """Walk states one by one where a state has values that only the user's code can delimit."""
+        """Walk the states one by one if the values of a state end where only the user's code knows."""
         if len(states) > 1:
             for state in sorted(states):
                 self.walk(key_groups, {state}, found)
@@ -246,14 +246,14 @@ class _Walk:
 
 @dataclass(frozen=True, slots=True)
 class RawTimerVerification:
-    """Timers in raw keyed state, of some key groups."""
+    """Verification of timers in raw keyed state, of some key groups."""
 
     operator: Surveyed
     source: RawTimerSource
     key_groups: tuple[int, ...]
 
     def rows(self, request: TableRequest) -> Iterator[Row]:
-        """One row per queue and subtask, and one per error."""
+        """Yield one row per queue and subtask, and one per error."""
         options = exact_options(request.decode)
         for subtask, groups in groupby(self.key_groups, self.operator.subtask):
             mine = [group for group in groups if group in self.source.offsets.key_group_range]
@@ -293,13 +293,13 @@ def _elements(
 
 @dataclass(frozen=True, slots=True)
 class OperatorStateVerification:
-    """The operator state that one subtask wrote."""
+    """Verification of the operator state that one subtask wrote."""
 
     operator: Surveyed
     source: OperatorSource
 
     def rows(self, request: TableRequest) -> Iterator[Row]:
-        """One row per state."""
+        """Yield one row per state."""
         request = replace(request, decode=exact_options(request.decode))
         place = {"table": "operator_state", "subtask": self.source.subtask}
         for state in self.source.states:
@@ -338,7 +338,7 @@ class OperatorStateVerification:
     def _count(
         self, meta: StateMetaInfoSnapshot | None, name: str, offsets: tuple[int, ...], request: TableRequest, raw: bool
     ) -> int:
-        """Read all elements: how many there are."""
+        """Read all elements; return their number."""
         mode = meta.state_type if meta is not None else ""
         fields = []
         for role, serializer in meta.serializers.items() if meta is not None else ():
@@ -349,7 +349,7 @@ class OperatorStateVerification:
         return sum(batch.num_rows for batch in partition.batches())
 
 
-# -- what is only bytes, and files --------------------------------------------------------------------------
+# -- opaque bytes, and files --------------------------------------------------------------------------------
 
 
 def _raw(savepoint: Savepoint, operator: OperatorState, request: TableRequest, _count: int) -> Iterator[SurveyPart]:
@@ -380,7 +380,7 @@ def _raw(savepoint: Savepoint, operator: OperatorState, request: TableRequest, _
 
 @dataclass(frozen=True, slots=True)
 class Bytes:
-    """Bytes that only their owner can read; ``size`` where it is known."""
+    """Bytes that only their owner can read; ``size`` if known."""
 
     operator: Surveyed
     table: str
@@ -416,7 +416,7 @@ def _files(savepoint: Savepoint, operator: OperatorState, request: TableRequest,
 
 
 def _checksums(savepoint: Savepoint, handles: Sequence[StreamStateHandle]) -> Manifest | None:
-    """The checksums of some files; None where the snapshot has none of any."""
+    """Return the checksums of some files; None if the snapshot has no checksums."""
     known = savepoint.metadata.checksums
     if known is None:
         return None
@@ -429,7 +429,7 @@ def _is_file(handle: StreamStateHandle) -> bool:
 
 
 def _changes(operator: OperatorState) -> set[StreamStateHandle]:
-    """The files of a changelog: their handles have the size of what is in them, not theirs."""
+    """Return the files of a changelog, whose handles have the size of the uncompressed content."""
     found: set[StreamStateHandle] = set()
     for subtask in operator.subtasks.values():
         handle = subtask.managed_keyed_state
@@ -441,7 +441,7 @@ def _changes(operator: OperatorState) -> set[StreamStateHandle]:
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Some of the files that an operator's handles name; the sizes of ``changes`` are not those of their files."""
+    """Check of some files of an operator's handles; the handle sizes of ``changes`` are not those of the files."""
 
     operator: Surveyed
     location: SnapshotLocation
@@ -449,7 +449,7 @@ class Files:
     changes: tuple[StreamStateHandle, ...]
 
     def rows(self, request: TableRequest) -> Iterator[Row]:
-        """One row for all that are as they should be, and one for each that is not."""
+        """Yield one row for all correct files, and one for each of the others."""
         count = size = 0
         buffer = bytearray(BLOCK)
         for handle in (*self.sized, *self.changes):
@@ -467,8 +467,9 @@ class Files:
             yield self.operator.row(table="files", kind="FILE", status=OK, entries=count, bytes=size, note=note)
 
     def _longer(self, handle: StreamStateHandle, buffer: bytearray) -> str | None:
-        """Open a file, which must be there and long enough, and read it whole where it has checksums; a text where it
-        is longer than it was.
+        """Check one file: it must exist, be long enough and, if it has checksums, match them.
+
+        Return a text if the file is longer than it was written.
         """
         location = self.location.resolve(handle, self.operator.label)
         if not isinstance(location, FileLocation):

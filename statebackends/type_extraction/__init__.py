@@ -1,4 +1,4 @@
-"""Types as a job infers them: what Flink's ``TypeExtractor`` of a release makes of a Java class."""
+"""Type inference as in a job: the types that the ``TypeExtractor`` of a Flink release infers from Java classes."""
 
 from __future__ import annotations
 

@@ -1,20 +1,20 @@
-"""The serializer that Flink infers for a Java type: its ``TypeExtractor`` over classes that are data.
+"""Serializers that Flink infers for Java types: its ``TypeExtractor``, applied to class files, not loaded classes.
 
-What decides, in Flink's order (of a class that is met while its own fields are looked at, Kryo decides):
+The rules in Flink's order (a class that is met again among its own fields goes to Kryo):
 
-    @TypeInfo             a factory, which is code: refused, but for ``Either``
+    @TypeInfo             a factory, which is code: an error, except for ``Either``
     arrays                primitive ones, ``String[]``, others by their components
-    Value, Writable       those of Flink's own; others are code and refused
+    Value, Writable       Flink's own ones; others are code: an error
     basic classes         strings, boxed and primitive types, big numbers, dates, ``Instant``
     tuples                subclasses too, unless they have more public fields: then POJOs
     enums                 their constants in order
-    List, Map, Set        since 2.0, where all arguments are classes without arguments; else Kryo
-    Avro's records        by the schema in their class
+    List, Map, Set        since 2.0, if all arguments are classes without arguments; else Kryo
+    Avro records          by the schema in their class
     POJOs and records     see :mod:`pojos`
     all others            Kryo
 
-The types around a type are kept as Flink keeps them, for they bind type variables and tell recursion: see
-``hierarchy``. Flink: ``TypeExtractor``, ``TypeExtractionUtils``, ``PojoTypeInfo``.
+The types around a type are kept as in Flink, because they bind type variables and detect recursion: see ``hierarchy``.
+Flink: ``TypeExtractor``, ``TypeExtractionUtils``, ``PojoTypeInfo``.
 """
 
 from __future__ import annotations
@@ -76,24 +76,27 @@ from pyspark_savepoint.statebackends.type_extraction.known_classes import (
 from pyspark_savepoint.statebackends.type_extraction.pojos import DuplicateFieldError, PojoField, pojo_fields
 from pyspark_savepoint.statebackends.type_extraction.releases import Release
 
-#: Deeper types, or more of them in one, are not a job's: a snapshot repeats every nested class wherever it stands.
+#: Limits that no real job reaches: a snapshot repeats every nested class wherever it is used.
 MAX_DEPTH, MAX_TYPES, MAX_SUPERCLASSES = 40, 20_000, 100
 
 
 class NoTypeError(Exception):
-    """Flink's ``InvalidTypesException``: there is no type here, and what is around it may be Kryo's."""
+    """Error for a type that cannot be inferred; the type around it may go to Kryo. Flink: ``InvalidTypesException``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
-    """A serializer, and the class that its values have for Flink: ``TypeInformation#getTypeClass``."""
+    """A serializer, and the class of its values. Flink: ``TypeInformation#getTypeClass``."""
 
     serializer: TypeSerializer
     class_name: str
 
 
 class TypeExtractor:
-    """Types of one release; ``classes`` are the job's, by name, ``declared`` types that stand for themselves."""
+    """Type inference of one release.
+
+    ``classes`` finds the job's classes by name; ``declared`` are names that stand for given types.
+    """
 
     def __init__(
         self,
@@ -109,7 +112,10 @@ class TypeExtractor:
         self._count = self._depth = 0
 
     def of(self, kind: JavaType) -> TypeSerializer:
-        """What ``TypeInformation.of`` gives; UnsupportedStateError where that depends on code, or is not known."""
+        """Return the serializer of ``TypeInformation.of``.
+
+        Raise UnsupportedStateError if the result depends on code or cannot be known.
+        """
         self._count = 0
         try:
             return self.top(kind).serializer
@@ -119,18 +125,18 @@ class TypeExtractor:
             ) from None
 
     def top(self, kind: JavaType) -> Extracted:
-        """A type that nothing is around."""
+        """Return a type without surrounding types."""
         return self.create((kind,), kind)
 
     # -- classes ---------------------------------------------------------------------------------------------
 
     def find(self, name: str) -> JavaClass | None:
-        """A class of the job's, or one that is known."""
+        """Return a class of the job, or a known class of the JDK or Flink."""
         found = self._find(name) if self._find is not None else None
         return found or known_class(name)
 
     def superclass(self, kind: ClassType) -> ClassType | None:
-        """The superclass of a class, with arguments; its variables are those of the class."""
+        """Return the superclass of a class, with arguments in the variables of the class."""
         found = self.find(kind.name)
         if found is None or found.superclass is None:
             return None
@@ -138,7 +144,7 @@ class TypeExtractor:
         return bound if isinstance(bound, ClassType) else None
 
     def superclasses(self, kind: ClassType) -> tuple[ClassType, ...]:
-        """A class and those above it, as far as they are known, without ``Object``."""
+        """Return a class and its superclasses, as far as they are known, without ``Object``."""
         known = self._above.get(kind)
         if known is not None:
             return known
@@ -157,11 +163,11 @@ class TypeExtractor:
         return self._above[kind]
 
     def is_below(self, kind: JavaType, name: str) -> bool:
-        """Whether a class has a superclass, or is that class."""
+        """Return whether a class is the named class or a subclass of it."""
         return isinstance(kind, ClassType) and any(above.name == name for above in self.superclasses(kind))
 
     def implements(self, kind: ClassType, interface: str) -> bool:
-        """Whether a class has an interface, as far as class files say."""
+        """Return whether a class implements an interface, as far as class files show."""
         waiting, seen = [above.name for above in self.superclasses(kind)], set()
         while waiting:
             name = waiting.pop()
@@ -176,7 +182,7 @@ class TypeExtractor:
     # -- types -----------------------------------------------------------------------------------------------
 
     def create(self, hierarchy: Hierarchy, kind: JavaType) -> Extracted:
-        """A type inside others: ``createTypeInfoWithTypeHierarchy``."""
+        """Return a type inside others. Flink: ``createTypeInfoWithTypeHierarchy``."""
         self._count += 1
         if self._count > MAX_TYPES or self._depth >= MAX_DEPTH:
             raise UnsupportedStateError(
@@ -210,7 +216,7 @@ class TypeExtractor:
         raise NoTypeError(f"{kind} is no type")
 
     def by_factory(self, hierarchy: Hierarchy, kind: ClassType) -> Extracted | None:
-        """What ``@TypeInfo`` of a class or of one above it decides."""
+        """Return the type if ``@TypeInfo`` of a class or superclass decides it, else None."""
         for above in self.superclasses(kind):
             if above.name == EITHER:
                 return self.either((*hierarchy, *self.superclasses(kind)), above)
@@ -220,7 +226,7 @@ class TypeExtractor:
         return None
 
     def refuse_factory(self, name: str, what: str) -> NoReturn:
-        """A factory is code."""
+        """Raise an error for a type factory, which is code."""
         raise UnsupportedStateError(
             f"@TypeInfo of {what} names a TypeInfoFactory, whose code decides the type",
             found=name,
@@ -228,7 +234,7 @@ class TypeExtractor:
         )
 
     def either(self, hierarchy: Hierarchy, kind: ClassType) -> Extracted:
-        """``Either<L, R>``; without arguments there is none."""
+        """Return ``Either<L, R>``; raise an error without type arguments."""
         if len(kind.arguments) != 2:
             raise NoTypeError("Either without the types of its sides")
         sides = tuple(self.part(hierarchy, argument).serializer for argument in kind.arguments)
@@ -236,14 +242,14 @@ class TypeExtractor:
         return Extracted(EitherSerializer(snapshot_class, 3, version, sides), EITHER)
 
     def part(self, hierarchy: Hierarchy, argument: JavaType) -> Extracted:
-        """A type argument of a tuple or Either: ``createSubTypesInfo``."""
+        """Return a type argument of a tuple or Either. Flink: ``createSubTypesInfo``."""
         bound = materialized(hierarchy, argument, self.find) if isinstance(argument, TypeVariable) else argument
         if isinstance(bound, TypeVariable):
             raise NoTypeError(f"type variable {bound.name.rpartition('#')[2]} is not bound")
         return self.create((*hierarchy, bound), bound)
 
     def tuple(self, hierarchy: Hierarchy, kind: ClassType) -> Extracted:
-        """A tuple, or a class below one; a POJO where that has more public fields."""
+        """Return a tuple or a subclass of one; a POJO if that has more public fields."""
         if kind.name == TUPLE:
             raise NoTypeError("Tuple itself is no type")
         below = self.superclasses(kind)
@@ -264,7 +270,7 @@ class TypeExtractor:
         return Extracted(TupleSerializer.of(*fields, class_name=kind.name), kind.name)
 
     def array(self, hierarchy: Hierarchy, kind: ArrayType) -> Extracted:
-        """Arrays of primitive types and of strings; others by their components."""
+        """Return an array of primitive types or strings; others by their components."""
         name = class_name(kind)
         if is_class(kind):
             if isinstance(kind.component, PrimitiveType):
@@ -284,7 +290,7 @@ class TypeExtractor:
         )
 
     def of_class(self, hierarchy: Hierarchy, kind: ClassType) -> Extracted:
-        """A class that is neither tuple nor array: ``privateGetForClass``."""
+        """Return the type of a class that is neither tuple nor array. Flink: ``privateGetForClass``."""
         name = kind.name
         if name in (JAVA_OBJECT, "java.lang.Class") or self.count(hierarchy, name) > 1:
             return kryo(name)
@@ -317,11 +323,11 @@ class TypeExtractor:
 
     @staticmethod
     def count(hierarchy: Hierarchy, name: str) -> int:
-        """How often a class stands in the types around, itself included."""
+        """Return how often a class occurs in the hierarchy, itself included."""
         return sum(not isinstance(kind, TypeVariable) and class_name(kind) == name for kind in hierarchy)
 
     def collection(self, kind: ClassType) -> Extracted | None:
-        """List, Map and Set as 2.0 and later have them."""
+        """Return List, Map and Set as 2.0 and later infer them."""
         arguments = kind.arguments
         if kind.name == MAP and len(arguments) == 2:
             key, value = (self.afresh(argument) for argument in arguments)
@@ -335,7 +341,7 @@ class TypeExtractor:
         return None
 
     def afresh(self, kind: JavaType) -> TypeSerializer:
-        """A type argument of a collection: Flink forgets what is around it, and so does not see recursion."""
+        """Return a type argument of a collection, without a hierarchy: Flink does not detect recursion there."""
         name = class_name(kind)
         if name in self._open:
             raise UnsupportedStateError(
@@ -350,12 +356,12 @@ class TypeExtractor:
             self._open.pop()
 
     def enum(self, kind: ClassType) -> Extracted:
-        """The constants of an enum."""
+        """Return an enum with its constants."""
         found = self.find(kind.name)
         return Extracted(EnumSerializer.of(kind.name, found.enum_constants if found else ()), kind.name)
 
     def avro(self, kind: ClassType) -> Extracted:
-        """A record that Avro generated: its schema stands in its class, in a text or in several."""
+        """Return a generated Avro record: its schema is in a string constant of its class, or in several."""
         found = self.find(kind.name)
         for text in found.strings if found else ():
             if text.startswith("{"):
@@ -371,7 +377,7 @@ class TypeExtractor:
         )
 
     def pojo(self, hierarchy: Hierarchy, kind: ClassType) -> Extracted | None:
-        """A POJO or record; None where Kryo decides: ``analyzePojo``."""
+        """Return a POJO or record; None if it goes to Kryo. Flink: ``analyzePojo``."""
         around = (*hierarchy, *self.superclasses(kind))
         try:
             fields = pojo_fields(self, kind, around)
@@ -384,7 +390,7 @@ class TypeExtractor:
         return Extracted(PojoSerializer(POJO, 2, kind.name, tuple(members)), kind.name)
 
     def field(self, around: Hierarchy, field: PojoField) -> TypeSerializer:
-        """The type of a field; Kryo's, where there is none."""
+        """Return the type of a field; Kryo's if none can be inferred."""
         if field.has_factory:
             self.refuse_factory(f"{field.owner}.{field.name}", f"field {field.name}")
         try:
@@ -393,10 +399,10 @@ class TypeExtractor:
             name = field.type.name if isinstance(field.type, ClassType) else JAVA_OBJECT
             return kryo(name).serializer
 
-    # -- what is not known -----------------------------------------------------------------------------------
+    # -- unknown classes and errors --------------------------------------------------------------------------
 
     def expect_superclasses(self, kind: ClassType) -> bool:
-        """Whether all superclasses are known; False where one of the JDK's has fields that nobody can set."""
+        """Return whether all superclasses are known; False if one in the JDK has fields without accessors."""
         top = self.superclasses(kind)[-1]
         if top.name in CLOSED:
             return False
@@ -405,14 +411,14 @@ class TypeExtractor:
         return True
 
     def refuse_code(self, name: str, interface: str) -> NoReturn:
-        """Values that write themselves."""
+        """Raise an error for classes whose own code writes their values."""
         raise UnsupportedStateError(
             f"{name} is {interface}: its own code writes its values",
             remedy="take its type from a savepoint that has it, option 'typesFrom'",
         )
 
     def refuse_unknown(self, name: str, where: str = "") -> NoReturn:
-        """A class that would have to be looked into."""
+        """Raise an error for a class whose class file is needed but missing."""
         raise UnsupportedStateError(
             f"the class {name}{where} is not in the class files, so what Flink {self.release} infers is not known",
             remedy="add its jar, or the folder of its .class files, to option 'typesFrom'",
@@ -420,10 +426,10 @@ class TypeExtractor:
 
 
 def kryo(name: str) -> Extracted:
-    """A class that Flink leaves to Kryo."""
+    """Return the type of a class that Flink leaves to Kryo."""
     return Extracted(KryoSerializer.of(name), name)
 
 
 def nullable(serializer: TypeSerializer) -> TypeSerializer:
-    """As ``NullableSerializer.wrap``: what is nullable already stays."""
+    """Wrap a serializer unless it is nullable already. Flink: ``NullableSerializer.wrap``."""
     return serializer if isinstance(serializer, NullableSerializer) else NullableSerializer.of(serializer)

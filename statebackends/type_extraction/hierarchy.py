@@ -1,4 +1,4 @@
-"""The types around a type, outermost first: they bind type variables. Flink's list of the same name."""
+"""Hierarchy of the types around a type, outermost first, which bind type variables; as in Flink's ``TypeExtractor``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Hierarchy: TypeAlias = tuple[JavaType, ...]
 
 
 def qualified(kind: JavaType, owner: JavaClass) -> JavaType:
-    """A type whose variables say which class declares them."""
+    """Return a type whose variables name the class that declares them."""
     if isinstance(kind, TypeVariable):
         return TypeVariable(f"{owner.name}#{kind.name}")
     if isinstance(kind, ArrayType):
@@ -22,7 +22,7 @@ def qualified(kind: JavaType, owner: JavaClass) -> JavaType:
 
 
 def materialized(hierarchy: Hierarchy, variable: TypeVariable, find: Callable[[str], JavaClass | None]) -> JavaType:
-    """What a variable stands for, from the types around it, the innermost first: ``materializeTypeVariable``."""
+    """Resolve a type variable from the types around it, innermost first. Flink: ``materializeTypeVariable``."""
     for kind in reversed(hierarchy):
         if not isinstance(kind, ClassType) or not kind.arguments:
             continue

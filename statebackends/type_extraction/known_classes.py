@@ -1,7 +1,7 @@
-"""Classes that no job brings: those of the JDK and of Flink, as far as Flink's type extraction looks into them.
+"""Classes of the JDK and of Flink that Flink's type extraction inspects; jobs do not contain their class files.
 
-Flink 2.3 was asked about every public class of the module ``java.base`` (17): beside the basic types only enums and
-``java.util.TimeZone`` are not left to Kryo. Of other modules (``java.awt.Point`` is a POJO) class files must be given.
+Flink 2.3 was run on every public class of the module ``java.base`` (17): apart from the basic types, only enums and
+``java.util.TimeZone`` are not left to Kryo. Class files are required for other modules (``java.awt.Point`` is a POJO).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ BOXES: Mapping[str, str] = {
     "short": "java.lang.Short",
     "void": "java.lang.Void",
 }
-#: What Flink has a serializer of its own for, by class: ``BasicTypeInfo``, ``SqlTimeTypeInfo``, ``ValueTypeInfo``.
+#: Classes with their own serializer in Flink: ``BasicTypeInfo``, ``SqlTimeTypeInfo``, ``ValueTypeInfo``.
 BASIC: Mapping[str, TypeSerializer] = {
     **{
         name: SIMPLE[kind]
@@ -71,7 +71,7 @@ BASIC: Mapping[str, TypeSerializer] = {
 LISTS = ("java.util.List", "java.util.Collection", "java.lang.Iterable")
 MAP, SET = "java.util.Map", "java.util.Set"
 
-#: Packages of ``java.base`` and ``java.sql`` that hold values.
+#: Packages of ``java.base`` and ``java.sql`` with classes of values.
 OF_JDK = (
     "java.io",
     "java.lang",
@@ -101,7 +101,7 @@ ENUMS: Mapping[str, tuple[str, ...]] = {
         ("java.util.concurrent.TimeUnit", "NANOSECONDS MICROSECONDS MILLISECONDS SECONDS MINUTES HOURS DAYS"),
     )
 }
-#: Enums of the JDK whose constants are not written down here.
+#: Enums of the JDK whose constants are not listed here.
 OTHER_ENUMS = frozenset(
     (
         "java.lang.Character$UnicodeScript",
@@ -121,7 +121,7 @@ OTHER_ENUMS = frozenset(
         "java.util.Locale$IsoCountryCode",
     )
 )
-#: Superclasses of the JDK's own and of Flink that have no fields that Flink sees.
+#: Superclasses in the JDK and Flink without fields that Flink considers.
 FIELDLESS = frozenset(
     (
         TUPLE,
@@ -137,7 +137,7 @@ FIELDLESS = frozenset(
         "java.util.EventObject",
     )
 )
-#: Such as have fields that nobody can set, or methods ``readObject``: what is below them is no POJO.
+#: Superclasses with fields without setters, or with ``readObject``: their subclasses are not POJOs.
 CLOSED = frozenset(
     (
         "java.io.IOException",
@@ -173,24 +173,24 @@ def made_up(
     parameters: tuple[str, ...] = (),
     flags: int = PUBLIC | ABSTRACT,
 ) -> JavaClass:
-    """A class without a file; an abstract one needs no constructor."""
+    """Return a class without a class file; an abstract one needs no constructor."""
     return JavaClass(name, flags, ClassSignature(parameters, superclass, ()), superclass.name, tuple(fields), ())
 
 
 def public_field(name: str, kind: JavaType) -> JavaField:
-    """A public field of a class without a file."""
+    """Return a public field of a class without a class file."""
     return JavaField(name, PUBLIC, kind, kind)
 
 
 def enum(name: str, constants: Iterable[str]) -> JavaClass:
-    """An enum without a file."""
+    """Return an enum without a class file."""
     kind = ClassType(name)
     fields = [JavaField(constant, PUBLIC | STATIC | FINAL | ENUM, kind, kind) for constant in constants]
     return made_up(name, fields, ClassType(JAVA_ENUM, (kind,)))
 
 
 def known_class(name: str) -> JavaClass | None:
-    """A class of the JDK or of Flink that the type extraction looks into."""
+    """Return a class of the JDK or of Flink that the type extraction inspects."""
     if name in ENUMS:
         return enum(name, ENUMS[name])
     if name == "java.util.TimeZone":
@@ -209,7 +209,7 @@ def known_class(name: str) -> JavaClass | None:
 
 
 def is_left_to_kryo(name: str) -> bool:
-    """Whether a class without a file is known to be no POJO, enum or tuple."""
+    """Return whether a class without a class file is known not to be a POJO, enum or tuple."""
     if name in OTHER_ENUMS:
         return False
     package = name.rpartition(".")[0]

@@ -1,10 +1,10 @@
-"""Which classes are POJOs to Flink, and which fields they have.
+"""Rules for POJOs in Flink: which classes are POJOs, and which fields they have.
 
 A POJO is public, has a public constructor without arguments (an abstract class needs none), no methods called
 ``readObject`` or ``writeObject``, and at least one field. Its fields are those of the class and its superclasses that
-are neither static nor transient, each name once; each is public, or has a public getter and a public setter: ``getX``,
-``isX`` or ``x`` of the field's type, ``setX`` or ``x_$eq`` that returns nothing or the class. Records need none of this
-but that they are public. Flink: ``TypeExtractor#analyzePojo``, ``#isValidPojoField``, ``#getAllDeclaredFields``.
+are neither static nor transient, with distinct names. Each is public, or has a public getter and a public setter:
+``getX``, ``isX`` or ``x`` of the field's type, and ``setX`` or ``x_$eq`` that returns nothing or the class. A record
+only has to be public. Flink: ``TypeExtractor#analyzePojo``, ``#isValidPojoField``, ``#getAllDeclaredFields``.
 """
 
 from __future__ import annotations
@@ -30,30 +30,30 @@ from pyspark_savepoint.statebackends.type_extraction.releases import Release
 
 
 class Classes(Protocol):
-    """What is asked of classes around the one that is looked into."""
+    """Lookup of the classes around the inspected one."""
 
     release: Release
 
     def find(self, name: str) -> JavaClass | None:
-        """A class by its name."""
+        """Return a class by its name."""
         ...
 
     def superclasses(self, kind: ClassType) -> tuple[ClassType, ...]:
-        """A class and those above it."""
+        """Return a class and its superclasses."""
         ...
 
     def expect_superclasses(self, kind: ClassType) -> bool:
-        """Whether a POJO may be below its superclasses."""
+        """Return whether the superclasses allow a POJO."""
         ...
 
 
 class DuplicateFieldError(Exception):
-    """Two classes of one hierarchy declare a field of the same name."""
+    """Error for two classes of one hierarchy that declare a field of the same name."""
 
 
 @dataclass(frozen=True, slots=True)
 class PojoField:
-    """A field, the class that declares it, and whether ``@TypeInfo`` stands at it."""
+    """A field, the class that declares it, and whether it has ``@TypeInfo``."""
 
     owner: str
     name: str
@@ -64,7 +64,7 @@ class PojoField:
 
     @property
     def key(self) -> bytes:
-        """What a snapshot says of the field: the class that declares it, and its name."""
+        """Return the field's identity in a snapshot: the class that declares it, and its name."""
         view = DataOutputView()
         view.write_utf(self.owner)
         view.write_utf(self.name)
@@ -73,7 +73,7 @@ class PojoField:
 
 @dataclass(frozen=True, slots=True)
 class _Method:
-    """A public method, with the types of its class and erased."""
+    """A public method, with its types qualified by the declaring class, and erased."""
 
     name: str
     arguments: tuple[JavaType, ...]
@@ -83,7 +83,7 @@ class _Method:
 
 
 def pojo_fields(extractor: Classes, kind: ClassType, around: Hierarchy) -> list[PojoField] | None:
-    """The fields of a class that is a POJO or a record; None where it is neither."""
+    """Return the fields of a class that is a POJO or a record; None if it is neither."""
     found = extractor.find(kind.name)
     if found is None or not found.is_public or not extractor.expect_superclasses(kind):
         return None
@@ -104,7 +104,7 @@ def pojo_fields(extractor: Classes, kind: ClassType, around: Hierarchy) -> list[
 
 
 def _has_constructor(found: JavaClass) -> bool:
-    """Whether values can be made; of an abstract class only subclasses are."""
+    """Return whether the class has a public constructor without arguments, or is abstract and has none."""
     for constructor in found.constructors:
         if not constructor.erased.arguments:
             return constructor.is_public
@@ -131,7 +131,7 @@ def _declared_fields(classes: list[JavaClass]) -> list[PojoField]:
 
 
 def _public_methods(extractor: Classes, classes: list[JavaClass]) -> dict[str, list[_Method]]:
-    """As ``Class.getMethods``, by name without case and underscores; what is overridden is left out."""
+    """Return methods as ``Class.getMethods`` does, by name without case and underscores; no overridden ones."""
     found: dict[str, list[_Method]] = {}
     seen: set[tuple[object, ...]] = set()
     for declaring in (*classes, *_interfaces(extractor, classes)):
@@ -147,7 +147,7 @@ def _public_methods(extractor: Classes, classes: list[JavaClass]) -> dict[str, l
 
 
 def _interfaces(extractor: Classes, classes: list[JavaClass]) -> Iterator[JavaClass]:
-    """The interfaces of classes, each once, as far as there are class files of them."""
+    """Yield the interfaces of classes, each once, as far as there are class files for them."""
     waiting, seen = [kind.name for each in classes for kind in each.interfaces], set()
     while waiting:
         name = waiting.pop(0)
@@ -173,7 +173,7 @@ def _plain(name: str) -> str:
 
 
 def _plain_method(name: str) -> str:
-    """As :func:`_plain`; a Scala setter keeps the ``_`` of ``x_$eq``."""
+    """Normalize a name as :func:`_plain` does; a Scala setter keeps the ``_`` of ``x_$eq``."""
     return re.sub(r"\$eq$", "_$eq", _plain(name)) if name.endswith("_$eq") else _plain(name)
 
 
@@ -184,7 +184,7 @@ def _has_accessors(
     methods: dict[str, list[_Method]],
     around: Hierarchy,
 ) -> bool:
-    """Whether a field that is not public has a getter and a setter."""
+    """Return whether a field that is not public has a getter and a setter."""
     variable = field.type if isinstance(field.type, TypeVariable) else None
     kind = materialized(around, variable, extractor.find) if variable is not None else field.type
     erased = field.erased

@@ -1,16 +1,16 @@
-"""What releases of Flink infer differently from the same class.
+"""Differences between Flink releases in the types that they infer from the same class.
 
 =======  ==========================================================================================
 since    change
 =======  ==========================================================================================
 1.19     Java records are POJOs; before, Kryo's
 2.0      fields of type List, Collection, Iterable, Map and Set whose arguments are classes without arguments have
-         serializers of their own; before, Kryo's
-2.1      ``Variant`` has a serializer of its own
+         their own serializers; before, Kryo's
+2.1      ``Variant`` has its own serializer
 2.3      so has ``Bitmap``
 =======  ==========================================================================================
 
-1.16 is the oldest that is reproduced, 2.3 the newest.
+1.16 is the oldest supported release, 2.3 the newest.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.serializers.notation.names import Flink
 
-#: What is no release: types are serializers, word by word.
+#: Value instead of a release: types are serializers as written.
 DECLARED = "declared"
 #: Every release whose inference is known, oldest first.
 RELEASES: tuple[Flink, ...] = ((1, 16), (1, 17), (1, 18), (1, 19), (1, 20), (2, 0), (2, 1), (2, 2), (2, 3))
@@ -29,13 +29,13 @@ RELEASES: tuple[Flink, ...] = ((1, 16), (1, 17), (1, 18), (1, 19), (1, 20), (2, 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """A release by its first two numbers."""
+    """Flink release, given by its first two numbers."""
 
     version: Flink
 
     @classmethod
     def parse(cls, text: str) -> Release:
-        """The release that a text names, such as 2.2 or 1.20.5; OptionError for one that is not known.
+        """Parse a release such as 2.2 or 1.20.5; raise OptionError for an unknown one.
 
         >>> str(Release.parse("1.20.5"))
         '1.20'
@@ -55,20 +55,20 @@ class Release:
 
     @property
     def has_records(self) -> bool:
-        """Whether Java records are POJOs."""
+        """Return whether Java records are POJOs."""
         return self.version >= (1, 19)
 
     @property
     def has_collections(self) -> bool:
-        """Whether lists, maps and sets of plain classes have serializers of their own."""
+        """Return whether lists, maps and sets of plain classes have their own serializers."""
         return self.version >= (2, 0)
 
     @property
     def has_variant(self) -> bool:
-        """Whether ``Variant`` is there."""
+        """Return whether ``Variant`` exists."""
         return self.version >= (2, 1)
 
     @property
     def has_bitmap(self) -> bool:
-        """Whether ``Bitmap`` is there."""
+        """Return whether ``Bitmap`` exists."""
         return self.version >= (2, 3)

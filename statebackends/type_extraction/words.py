@@ -1,9 +1,10 @@
-"""Types in words, as a release infers them from the classes that the words stand for.
+"""Type notation as classes: the types that a release infers from the classes that the notation describes.
 
-``POJO<com.shop.Order>(id LONG, lines LIST<STRING>)`` stands for a class with public fields ``Long id`` and
-``List<String> lines``; of that class Flink 2.2 infers ``lines NULLABLE<LIST<NULLABLE<STRING>>>``, and 1.20 Kryo. So
-words become Java types and classes, and the type extraction does the rest. What no class stands for (NULLABLE, Avro,
-SQL's data, Scala's) stays as it is, and so does a simple type by itself: LOCAL_DATE is ``Types.LOCAL_DATE``.
+``POJO<com.shop.Order>(id LONG, lines LIST<STRING>)`` describes a class with public fields ``Long id`` and
+``List<String> lines``. From that class Flink 2.2 infers ``lines NULLABLE<LIST<NULLABLE<STRING>>>``, and 1.20 Kryo. The
+notation is therefore converted to Java types and classes, to which the type extraction is applied. Types that no class
+describes (NULLABLE, Avro, SQL's data, Scala's) stay unchanged, and so does a simple type by itself: LOCAL_DATE is
+``Types.LOCAL_DATE``.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ COLLECTIONS: Mapping[type[TypeSerializer], str] = {
 
 
 class TypeInference:
-    """Types in words as a release infers them; ``class_path`` are jars and folders of the job's class files."""
+    """Inference of a release for types in notation; ``class_path`` are jars and folders of the job's class files."""
 
     def __init__(self, release: Release, class_path: tuple[str, ...] = ()) -> None:
         self.release = release
@@ -62,15 +63,15 @@ class TypeInference:
         self._extracted: set[TypeSerializer] = set()
 
     def parse(self, text: str, version: Flink = DEFAULT_VERSION, *, container: bool = False) -> TypeSerializer:
-        """The type of a text; names of classes are those of class files, with type arguments where they have some.
+        """Return the type of a text; class names refer to class files, with type arguments if they have some.
 
-        ``container`` says that a list or map at the top is the state's own, which no class decides.
+        ``container`` says that a list or map at the top is the container of list or map state, which is not inferred.
         """
         declared = parse_type(text, max(version, self.release.version), self._of_class)
         return self.infer(declared, container=container)
 
     def written(self, text: str, version: Flink, *, container: bool = False) -> TypeSerializer:
-        """The type of a text, for values that are written; TypeNotationError where Kryo would write some of them."""
+        """Return the type of a text for writing; raise TypeNotationError if Kryo would write some values."""
         found = self.parse(text, version, container=container)
         for path, part in _kryo_parts(found, ()):
             since = "" if self.release.has_collections else "; 2.0 and later have serializers for lists, maps and sets"
@@ -88,7 +89,7 @@ class TypeInference:
         return found
 
     def infer(self, declared: TypeSerializer, *, container: bool = False) -> TypeSerializer:
-        """What the release infers where a type in words stands for classes."""
+        """Return the types that the release infers where the notation describes classes."""
         if container and type(declared) in (ListSerializer, MapSerializer):
             nested = tuple(self.infer(part) for part in declared.children)
             return replace(declared, nested=nested)  # type: ignore[call-arg]
@@ -99,7 +100,7 @@ class TypeInference:
         return found
 
     def _explicit(self, declared: TypeSerializer) -> TypeSerializer:
-        """A type that no class decides, with what classes decide inside of it."""
+        """Return a type that is not inferred, with the inferred types inside it."""
         if declared in self._extracted or not isinstance(declared, NullableSerializer | RowSerializer):
             return declared
         return replace(declared, nested=tuple(self._inside(part) for part in declared.children))
@@ -112,7 +113,7 @@ class TypeInference:
         return self._explicit(part)
 
     def _compare(self, declared: TypeSerializer, found: TypeSerializer) -> None:
-        """Words that name the fields of a class whose file is there must be right."""
+        """Raise an error if the notation names other fields than the class file of the class."""
         if all(self.classes.find(pojo.class_name) is None for pojo in _pojos(declared)):
             return
         words = _Words(self, by_words=True).infer(declared)
@@ -126,7 +127,7 @@ class TypeInference:
 
 
 class _Words:
-    """One type in words: the classes that it stands for."""
+    """The classes that one type in notation describes."""
 
     def __init__(self, inference: TypeInference, by_words: bool = False) -> None:
         self.inference = inference
@@ -145,7 +146,7 @@ class _Words:
         return self.made.get(name, known) if self.by_words else known or self.made.get(name)
 
     def java_type(self, words: TypeSerializer) -> JavaType:
-        """The type of a field that the words stand for."""
+        """Return the Java type of a field that the notation describes."""
         if words in self.inference._extracted:
             return self.declare(words)
         if isinstance(words, PojoSerializer):
@@ -172,7 +173,7 @@ class _Words:
         return self.declare(self.inference._explicit(words))
 
     def pojo(self, words: PojoSerializer) -> JavaType:
-        """A class with public fields."""
+        """Return a class with public fields."""
         name = words.class_name
         if name not in self.made:
             self.made[name] = made_up(name)
@@ -184,13 +185,13 @@ class _Words:
         return ClassType(name)
 
     def declare(self, serializer: TypeSerializer) -> JavaType:
-        """A serializer that stays, where a Java type stands."""
+        """Return a Java type that stands for a given serializer."""
         name = f"{len(self.declared)}#"
         self.declared[name] = Extracted(serializer, java_class(serializer) or "java.lang.Object")
         return ClassType(name)
 
     def with_subclasses(self, found: TypeSerializer) -> TypeSerializer:
-        """The subclasses of a POJO are what the words say of them: no class names them."""
+        """Return a POJO with the subclasses of the notation, because no class file lists them."""
         words = self.subclasses.get(found.class_name) if isinstance(found, PojoSerializer) else None
         if not isinstance(found, PojoSerializer) or words is None or not words.subclasses:
             return found
@@ -214,14 +215,14 @@ def _class_type(java: JavaName) -> ClassType:
 
 
 def _is_class(words: TypeSerializer) -> bool:
-    """Whether Java's classes decide what the words stand for, and not the words alone."""
+    """Return whether the type is inferred from a class rather than given by the notation alone."""
     if isinstance(words, PojoSerializer | TupleSerializer | GenericArraySerializer):
         return True
     return type(words) in COLLECTIONS and "Scala" not in words.snapshot_class
 
 
 def _erasures(component: JavaType, words: GenericArraySerializer) -> tuple[str | None, ...]:
-    """What the class of an array's elements may be called."""
+    """Return the possible class names of an array's elements."""
     return class_name(component), java_class(words.nested[0])
 
 
