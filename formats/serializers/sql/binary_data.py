@@ -1,14 +1,13 @@
-"""Binary rows, arrays and maps: containers of slots, which nest.
+"""Binary rows, arrays and maps of SQL: containers of slots, which can be nested.
 
     row   := u8 kind, null bits (field i: bit i + 8), padded to 8    a slot of 8 bytes per field    variable part
     array := i32 n, null bits (element i: bit i) in words of 32    n slots, padded to 8    variable part
     map   := i32 bytes of keys    array of keys    array of values
 
-All little-endian, bits least significant first; slots of arrays are as wide as their type, entries of the variable
-part are padded to 8 bytes. A container
-inside another one is an entry of its variable part, its own offsets count from its own start. Rows that the
-containers are columns of are decoded together, field by field. Flink: ``BinaryRowData``, ``BinaryArrayData``,
-``BinaryMapData`` and their writers.
+All numbers are little-endian, bits least significant first. Slots of arrays are as wide as their type, entries of the
+variable part are padded to 8 bytes. A container inside another one is an entry of its variable part, and its own
+offsets count from its own start. All rows of a batch are decoded together, field by field. Flink: ``BinaryRowData``,
+``BinaryArrayData``, ``BinaryMapData`` and their writers.
 """
 
 from __future__ import annotations
@@ -42,17 +41,17 @@ COUNT = LogicalType("INTEGER", nullable=False)
 
 
 def row_header(fields: int) -> int:
-    """Bytes of the row kind and the null bits."""
+    """Return the bytes of the row kind and the null bits."""
     return (fields + 63 + 8) // 64 * 8
 
 
 def padded(sizes: Longs) -> Longs:
-    """Rounded up to whole words of 8 bytes."""
+    """Round up to words of 8 bytes."""
     return (sizes + 7) & ~np.int64(7)
 
 
 def read_fields(kinds: Sequence[LogicalType], names: Sequence[str], at: Cursors, valid: Flags) -> list[pa.Array]:
-    """The fields of the rows that the cursors span, as columns; the cursors stay."""
+    """Return the fields of the rows that the cursors span, as columns; the cursors do not move."""
     from pyspark_savepoint.formats.kernels import binaryrow
 
     header = row_header(len(kinds))
@@ -70,7 +69,7 @@ def read_fields(kinds: Sequence[LogicalType], names: Sequence[str], at: Cursors,
 
 
 def row_kinds(at: Cursors, valid: Flags) -> Longs:
-    """The kind of every row, 0 where there is none."""
+    """Return the kind of every row, 0 where not valid."""
     from pyspark_savepoint.formats.kernels import binaryrow
 
     kinds = np.empty(len(at), np.int64)
@@ -85,7 +84,7 @@ def row_sizes(
     present: Flags,
     generated: bool = False,
 ) -> Longs:
-    """Bytes of the rows that :func:`write_fields` writes."""
+    """Return the bytes of the rows that :func:`write_fields` writes."""
     total = np.full(len(present), row_header(len(kinds)) + 8 * len(kinds), np.int64)
     for kind, name, column in zip(kinds, names, columns, strict=True):
         with _naming(name):
@@ -94,9 +93,9 @@ def row_sizes(
 
 
 def variable_sizes(kind: LogicalType, column: pa.Array, present: Flags, generated: bool = False) -> Longs:
-    """Bytes of the variable part, padded; also where nulls are refused, for sizes are asked for before any byte."""
+    """Return the padded bytes of the variable part; raise ValueRangeError for a null of a type that is NOT NULL."""
     valid = present & valid_rows(column)
-    # Flink stores the processing time as null, whatever its type says: it is asked for when a row is read.
+    # Flink stores processing time as null, even in a type that is NOT NULL: it is computed when a row is read.
     if not kind.nullable and kind.kind != "PROCTIME" and (present & ~valid).any():
         row = int(np.flatnonzero(present & ~valid)[0])
         raise ValueRangeError(
@@ -115,9 +114,9 @@ def write_fields(
     present: Flags,
     generated: bool = False,
 ) -> None:
-    """The mirror of :func:`read_fields`, into zero bytes.
+    """Write rows, as :func:`read_fields` reads them, into zeroed bytes.
 
-    ``generated``: as code that Flink generates writes rows. Containers inside are written by serializers all the same.
+    ``generated``: write as Flink's generated code does. Nested containers are written by serializers in both cases.
     """
     from pyspark_savepoint.formats.kernels import binaryrow
 
@@ -132,7 +131,7 @@ def write_fields(
 
 
 def read_elements(kind: LogicalType, at: Cursors, valid: Flags) -> tuple[Longs, pa.Array]:
-    """Lengths and flat elements of the arrays that the cursors span."""
+    """Return lengths and flat elements of the arrays that the cursors span."""
     from pyspark_savepoint.formats.kernels import binaryrow
 
     room = at.end - at.position
@@ -154,12 +153,12 @@ def read_elements(kind: LogicalType, at: Cursors, valid: Flags) -> tuple[Longs, 
 
 
 def array_header(counts: Longs) -> Longs:
-    """Bytes of the count and the null bits."""
+    """Return the bytes of the count and the null bits."""
     return 4 + (counts + 31) // 32 * 4
 
 
 def array_sizes(kind: LogicalType, counts: Longs, items: pa.Array) -> Longs:
-    """Bytes of the arrays that :func:`write_elements` writes."""
+    """Return the bytes of the arrays that :func:`write_elements` writes."""
     with _naming("element"):
         extra = variable_sizes(kind, items, np.ones(len(items), np.bool_))
     return padded(array_header(counts) + CODECS[kind.root].width(kind) * counts) + _sums(extra, counts)
@@ -173,7 +172,7 @@ def write_elements(
     base: Longs,
     present: Flags,
 ) -> None:
-    """The mirror of :func:`read_elements`, into zero bytes."""
+    """Write arrays, as :func:`read_elements` reads them, into zeroed bytes."""
     from pyspark_savepoint.formats.kernels import binaryrow
 
     width = CODECS[kind.root].width(kind)
@@ -193,7 +192,7 @@ def write_elements(
 
 
 def _sums(values: Longs, counts: Longs) -> Longs:
-    """Sums over consecutive groups of the given lengths."""
+    """Sum consecutive groups of the given lengths."""
     running = np.concatenate(([0], np.cumsum(values)))
     ends = np.cumsum(counts)
     return np.asarray(running[ends] - running[ends - counts], np.int64)
@@ -205,7 +204,7 @@ def _check(at: Cursors, bad: Flags, expected: str) -> None:
 
 @contextmanager
 def _naming(name: str) -> Iterator[None]:
-    """Values that cannot be written are named by the path to them."""
+    """Add the name of a field to errors about values that cannot be written."""
     try:
         yield
     except ValueRangeError as error:
@@ -215,15 +214,14 @@ def _naming(name: str) -> Iterator[None]:
 
 
 class Container(Wide, ABC):
-    """A container in the variable part of another: its slot holds its length and offset."""
+    """Codec of containers in the variable part of others: the slot holds length and offset."""
 
     def read(self, kind: LogicalType, slots: Slots) -> pa.Array:
-        """The column of the containers that the slots point to."""
+        """Read the containers that the slots point to."""
         starts, stops = slots.extents()
         return self.read_column(kind, slots.at.at(starts, stops), slots.valid)
 
     def variable(self, kind: LogicalType, column: pa.Array, target: RowWriter) -> Longs:
-        """The bytes of the containers."""
         return self.sizes(kind, column, target.valid)
 
     def write(self, kind: LogicalType, column: pa.Array, target: Target) -> None:
@@ -232,26 +230,25 @@ class Container(Wide, ABC):
 
     @abstractmethod
     def read_column(self, kind: LogicalType, at: Cursors, valid: Flags) -> pa.Array:
-        """The containers that the cursors span."""
+        """Read the containers that the cursors span."""
 
     @abstractmethod
     def sizes(self, kind: LogicalType, column: pa.Array, valid: Flags) -> Longs:
-        """Bytes of the containers, 0 where not valid."""
+        """Return the bytes of the containers, 0 where not valid."""
 
     @abstractmethod
     def write_column(self, kind: LogicalType, column: pa.Array, buffer: Bytes, base: Longs, valid: Flags) -> None:
-        """The containers at the places, into zero bytes."""
+        """Write the containers into zeroed bytes that start at ``base``."""
 
 
 class RowCodec(Container):
-    """Rows and structured types."""
+    """Codec of rows and structured types."""
 
     def read_column(self, kind: LogicalType, at: Cursors, valid: Flags) -> pa.Array:
         columns = read_fields(kind.children, kind.names, at, valid)
         return struct_array(arrow_type(kind, at.options), columns, len(at), valid)
 
     def sizes(self, kind: LogicalType, column: pa.Array, valid: Flags) -> Longs:
-        """Header, slots and variable part."""
         return row_sizes(kind.children, kind.names, column.flatten(), valid)
 
     def write_column(self, kind: LogicalType, column: pa.Array, buffer: Bytes, base: Longs, valid: Flags) -> None:
@@ -264,7 +261,6 @@ class ArrayCodec(Container):
         return list_array(arrow_type(kind, at.options), counts, items, valid)
 
     def sizes(self, kind: LogicalType, column: pa.Array, valid: Flags) -> Longs:
-        """Header, slots and variable part."""
         counts, items = list_parts(column)
         return np.where(valid, array_sizes(kind.children[0], counts, items), 0)
 
@@ -274,13 +270,13 @@ class ArrayCodec(Container):
 
 
 class MapCodec(Container):
-    """Maps, and multisets as maps of element to count."""
+    """Codec of maps, and of multisets as maps from element to count."""
 
     def _parts(self, kind: LogicalType) -> tuple[LogicalType, LogicalType]:
         return kind.children[0], kind.children[1] if kind.root == "MAP" else COUNT
 
     def read_column(self, kind: LogicalType, at: Cursors, valid: Flags) -> pa.Array:
-        """A map; a null key, which Spark cannot have, is refused."""
+        """Read maps; a null key is an error, because Spark's maps cannot have one."""
         from pyspark_savepoint.formats.kernels import binaryrow
 
         room = at.end - at.position
@@ -319,10 +315,9 @@ class MapCodec(Container):
 
 
 class DistinctCodec:
-    """A user's name for another type."""
+    """Codec of distinct types: a user's name for another type, whose codec is used."""
 
     def width(self, kind: LogicalType) -> int:
-        """Of the other type."""
         return self._source(kind).width(kind.children[0])
 
     def read(self, kind: LogicalType, slots: Slots) -> pa.Array:
@@ -339,19 +334,19 @@ class DistinctCodec:
 
 
 def list_parts(column: pa.Array) -> tuple[Longs, pa.Array]:
-    """Lengths (0 where null) and flat elements of a list column."""
+    """Return lengths (0 where null) and flat elements of a list column."""
     counts, first, kept = _entries(column)
     return counts, _pick(column.values, first, kept)
 
 
 def map_parts(column: pa.Array) -> tuple[Longs, pa.Array, pa.Array]:
-    """Lengths (0 where null), flat keys and flat values of a map column."""
+    """Return lengths (0 where null), flat keys and flat values of a map column."""
     counts, first, kept = _entries(column)
     return counts, _pick(column.keys, first, kept), _pick(column.items, first, kept)
 
 
 def _entries(column: pa.Array) -> tuple[Longs, int, Flags]:
-    """Lengths, the first entry, and which entries from there on belong to a row that is not null."""
+    """Return lengths, the first entry, and a mask of the entries from there on in rows that are not null."""
     if not len(column):
         return np.zeros(0, np.int64), 0, np.zeros(0, np.bool_)
     offsets = np.asarray(column.offsets.to_numpy(), np.int64)

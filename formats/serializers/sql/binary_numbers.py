@@ -1,4 +1,4 @@
-"""Numbers of SQL: as they are, or decimals as unscaled integers.
+"""Slots of SQL's numbers; decimals are unscaled integers.
 
     BOOLEAN .. DOUBLE, DATE, TIME, INTERVAL YEAR TO MONTH   slot: 1, 2, 4 or 8 bytes, little-endian
     DECIMAL(p)    slot: p <= 18: i64 unscaled; else u32 length, u32 offset of 16 bytes: the big-endian number first
@@ -22,7 +22,7 @@ from pyspark_savepoint.formats.serializers.sql.slots import InSlot, RowWriter, S
 
 @dataclass(frozen=True)
 class NumberCodec(InSlot):
-    """Numbers and what is stored as a number, of one numpy type."""
+    """Codec of numbers, and of types stored as numbers, of one NumPy type."""
 
     dtype: Any
 
@@ -30,7 +30,7 @@ class NumberCodec(InSlot):
         return int(np.dtype(self.dtype).itemsize)
 
     def read(self, kind: LogicalType, slots: Slots) -> pa.Array:
-        """The bits of every slot."""
+        """Read the bits of every slot."""
         width = self.width(kind)
         values = slots.numbers(width).astype(f"i{width}").view(self.dtype)
         return fixed_array(arrow_type(kind, slots.at.options), values, slots.valid)
@@ -41,13 +41,12 @@ class NumberCodec(InSlot):
 
 
 class BooleanCodec(InSlot):
-    """One byte; like Java, anything but 0 is true."""
+    """Codec of booleans: one byte; as in Java, all values except 0 are true."""
 
     def width(self, kind: LogicalType) -> int:
         return 1
 
     def read(self, kind: LogicalType, slots: Slots) -> pa.Array:
-        """A bit a row."""
         return bool_array(slots.numbers(1) != 0, slots.valid)
 
     def write(self, kind: LogicalType, column: pa.Array, target: Target) -> None:
@@ -59,19 +58,19 @@ class NullCodec(Wide, InSlot):
         return pa.nulls(len(slots.place))
 
     def write(self, kind: LogicalType, column: pa.Array, target: Target) -> None:
-        """Nothing: the bit says it."""
+        """Write nothing: the null bit is set already."""
 
 
 class DecimalCodec(Wide):
     def read(self, kind: LogicalType, slots: Slots) -> pa.Array:
-        """128 bits a row; a number of more digits than the type has is not what Flink writes."""
+        """Read one decimal per row; a number with more digits than the type allows is corrupt."""
         if kind.compact:
             return compact_decimals(kind, slots.numbers(8), slots.valid, slots.at)
         starts, stops = slots.extents()
         return wide_decimals(kind, slots.at.at(starts, stops), slots.valid)
 
     def variable(self, kind: LogicalType, column: pa.Array, target: RowWriter) -> Longs:
-        """Always 16 bytes; generated code reserves them for null as well."""
+        """Return 16 bytes for every value; generated code reserves them for nulls too."""
         if kind.compact:
             return np.zeros(len(column), np.int64)
         return np.where(target.present if target.generated else target.valid, 16, 0).astype(np.int64)
@@ -91,7 +90,7 @@ class DecimalCodec(Wide):
 
 
 def compact_decimals(kind: LogicalType, values: Longs, valid: Flags, at: Cursors) -> pa.Array:
-    """A column of decimals from longs."""
+    """Return a column of decimals from longs."""
     most = 10**kind.precision - 1
     at.check(first_row(valid & ((values > most) | (values < -most))), f"an unscaled number of {kind}")
     halves = np.stack([values, values >> 63], axis=1)
@@ -99,7 +98,7 @@ def compact_decimals(kind: LogicalType, values: Longs, valid: Flags, at: Cursors
 
 
 def wide_decimals(kind: LogicalType, spans: Cursors, valid: Flags) -> pa.Array:
-    """A column of decimals from spans of big-endian two's complement."""
+    """Return a column of decimals from spans of big-endian two's complement."""
     from pyspark_savepoint.formats.kernels import binaryrow
 
     most = 10**kind.precision - 1
@@ -112,7 +111,7 @@ def wide_decimals(kind: LogicalType, spans: Cursors, valid: Flags) -> pa.Array:
 
 
 def fixed_array_of_halves(kind: LogicalType, halves: npt.NDArray[Any], valid: Flags) -> pa.Array:
-    """Decimals from (rows, 2) halves, the low one first."""
+    """Return decimals from their 64-bit halves, of shape (rows, 2), the low half first."""
     return fixed_array(pa.decimal128(kind.precision, kind.scale), halves.view("V16").reshape(-1), valid)
 
 

@@ -1,10 +1,10 @@
-"""Texts and bytes of SQL.
+"""Slots of SQL's strings, bytes and variants.
 
     CHAR, VARCHAR, BINARY, VARBINARY   up to 7 bytes: in the slot, byte 7 is 80 + length; else u32 length, u32 offset
     RAW, BITMAP                        u32 length, u32 offset
     VARIANT                            u32 length, u32 offset of: i32 (big-endian) length of metadata, metadata, value
 
-Text is UTF-8. Flink: ``BinarySegmentUtils``, ``AbstractBinaryWriter``.
+Strings are UTF-8. Flink: ``BinarySegmentUtils``, ``AbstractBinaryWriter``.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from pyspark_savepoint.formats.serializers.sql.slots import RowWriter, Slots, Ta
 
 @dataclass(frozen=True)
 class BytesCodec(Wide):
-    """Texts and bytes; short ones may stand in the slot."""
+    """Codec of strings and bytes; with ``in_place`` short ones are in the slot itself."""
 
     in_place: bool = True
     text: bool = False
 
     def read(self, kind: LogicalType, slots: Slots) -> pa.Array:
-        """Bytes out of the buffer; text must be UTF-8."""
+        """Copy the bytes out of the buffer; strings must be UTF-8."""
         starts, stops = slots.extents(self.in_place)
         column = copy_spans(self._type, slots.at.at(starts, stops), slots.valid)
         if self.text:
@@ -41,7 +41,7 @@ class BytesCodec(Wide):
         return pa.string() if self.text else pa.binary()
 
     def variable(self, kind: LogicalType, column: pa.Array, target: RowWriter) -> Longs:
-        """The bytes, unless they fit the slot."""
+        """Return the number of bytes that do not fit the slot."""
         sizes = np.diff(binary_parts(column)[0])
         if self.in_place:
             sizes = np.where(sizes > 7, sizes, 0)
@@ -62,7 +62,7 @@ class BytesCodec(Wide):
 
 
 def copy_spans(kind: pa.DataType, spans: Cursors, valid: Flags) -> pa.Array:
-    """A column of the bytes between the cursors and their ends."""
+    """Return a column of the bytes between the cursors and their ends."""
     from pyspark_savepoint.formats.kernels import fixed
 
     offsets = np.zeros(len(spans) + 1, np.int64)
@@ -76,7 +76,7 @@ def copy_spans(kind: pa.DataType, spans: Cursors, valid: Flags) -> pa.Array:
 
 
 def check_utf8(column: pa.Array, at: Cursors) -> None:
-    """CorruptStateError for the first text that is not UTF-8."""
+    """Raise CorruptStateError for the first string that is not UTF-8."""
     try:
         column.validate(full=True)
     except pa.ArrowInvalid:
@@ -91,10 +91,10 @@ def check_utf8(column: pa.Array, at: Cursors) -> None:
 
 
 class VariantCodec(Wide):
-    """A variant: the length of its metadata (big-endian), metadata, value."""
+    """Codec of variants: length of the metadata (big-endian), metadata, value."""
 
     def read(self, kind: LogicalType, slots: Slots) -> pa.Array:
-        """A struct of both parts."""
+        """Read structs of value and metadata."""
         starts, stops = slots.extents()
         spans = slots.at.at(starts, stops)
         inner = spans.select(slots.valid)
@@ -108,7 +108,6 @@ class VariantCodec(Wide):
         return struct_array(arrow_type(kind, slots.at.options), [value, metadata], len(spans), slots.valid)
 
     def variable(self, kind: LogicalType, column: pa.Array, target: RowWriter) -> Longs:
-        """The length and both parts."""
         sizes = sum(np.diff(binary_parts(part)[0]) for part in column.flatten())
         return np.where(target.valid, sizes + np.int64(4), 0)
 

@@ -1,10 +1,9 @@
-"""Timestamps and intervals of SQL: milliseconds, which columns show as microseconds.
+"""Slots of SQL's timestamps and intervals: milliseconds, which become microseconds in columns.
 
     TIMESTAMP(p), TIMESTAMP_LTZ(p)   slot: p <= 3: i64 millis; else u32 nanos of the milli, u32 offset of i64 millis
     INTERVAL DAY TO SECOND           slot: i64 millis
 
-The reader's option ``timestamps`` says what becomes of values that microseconds, or Spark's years, cannot hold.
-Flink: ``TimestampData``.
+The option ``timestamps`` controls values that microseconds or Spark's years cannot hold. Flink: ``TimestampData``.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ RAW = 'read what Flink stores: option("timestamps", "raw")'
 
 
 class DayTimeIntervalCodec(Wide, InSlot):
-    """Milliseconds."""
+    """Codec of INTERVAL DAY TO SECOND: milliseconds."""
 
     def read(self, kind: LogicalType, slots: Slots) -> pa.Array:
-        """Microseconds, or what is stored."""
+        """Return microseconds; with ``timestamps=raw`` the stored numbers."""
         millis = slots.numbers(8)
         if slots.at.options.timestamps == "raw":
             return fixed_array(pa.int64(), millis, slots.valid)
@@ -46,10 +45,10 @@ class DayTimeIntervalCodec(Wide, InSlot):
 
 
 class TimestampCodec(Wide):
-    """Milliseconds, and nanoseconds of the millisecond where the precision is above 3."""
+    """Codec of timestamps: milliseconds, and nanoseconds of the millisecond if the precision is above 3."""
 
     def read(self, kind: LogicalType, slots: Slots) -> pa.Array:
-        """Microseconds, or what is stored."""
+        """Return microseconds; with ``timestamps=raw`` the stored numbers."""
         from pyspark_savepoint.formats.kernels import binaryrow
 
         at = slots.at
@@ -61,7 +60,7 @@ class TimestampCodec(Wide):
         return timestamps(kind, millis, nanos, slots.valid, at)
 
     def variable(self, kind: LogicalType, column: pa.Array, target: RowWriter) -> Longs:
-        """The milliseconds; generated code reserves them for null as well."""
+        """Return the bytes of the milliseconds; generated code reserves them for nulls too."""
         if kind.compact:
             return np.zeros(len(column), np.int64)
         return np.where(target.present if target.generated else target.valid, 8, 0).astype(np.int64)
@@ -76,7 +75,7 @@ class TimestampCodec(Wide):
 
 
 def timestamps(kind: LogicalType, millis: Longs, nanos: Longs | None, valid: Flags, at: Cursors) -> pa.Array:
-    """A column of timestamps as the reader's option says; ``nanos`` of the millisecond."""
+    """Return a column of timestamps by the option ``timestamps``; ``nanos`` are those of the millisecond."""
     mode = at.options.timestamps
     if nanos is not None:
         at.check(first_row(valid & ((nanos < 0) | (nanos > 999_999))), "nanoseconds of a millisecond: 0 to 999999")
@@ -99,7 +98,7 @@ def timestamps(kind: LogicalType, millis: Longs, nanos: Longs | None, valid: Fla
 
 
 def timestamp_parts(kind: LogicalType, column: pa.Array, valid: Flags) -> tuple[Longs, Longs]:
-    """Milliseconds and nanoseconds of the millisecond of a column of timestamps or of what Flink stores."""
+    """Return milliseconds and nanoseconds of the millisecond of a column of timestamps, or of raw numbers."""
     if pa.types.is_struct(column.type):
         millis, nanos = column.field("millis"), column.field("nanos")
         return fixed_values(millis, np.int64), fixed_values(nanos, np.int32).astype(np.int64)

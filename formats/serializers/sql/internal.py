@@ -1,9 +1,9 @@
-"""Serializers of SQL's own data, made from logical types: for state that is created from nothing.
+"""Serializers of SQL's internal data, created from logical types: for new state, without an existing snapshot.
 
-Snapshots of arrays, maps and multisets hold the serializers of their elements as Java objects. Those without parts are
-a class and a few numbers, the same in all releases; objects of rows, arrays and maps inside of arrays and maps hold
-compiled lambdas, and are left out, as are RAW and structured types, whose snapshots hold user classes.
-Flink: ``InternalSerializers.create``.
+Snapshots of arrays, maps and multisets hold the serializers of their elements as Java objects. Serializers without
+parts are a class and a few numbers, the same in all releases of Flink, and can be created. Not supported are rows,
+arrays and maps inside arrays and maps, whose objects hold compiled lambdas, and RAW and structured types, whose
+snapshots hold user classes. Flink: ``InternalSerializers.create``.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from pyspark_savepoint.formats.serializers.sql.table_data import (
 
 BYTES = f"{BASE}array.BytePrimitiveArraySerializer$BytePrimitiveArraySerializerSnapshot"
 
-#: Serializers without parameters.
+#: Snapshot classes of serializers without parameters, by type root.
 SIMPLE: Mapping[str, str] = {
     **dict.fromkeys(STRINGS, STRING_DATA),
     **dict.fromkeys(BINARIES, BYTES),
@@ -77,7 +77,7 @@ SINGLETON_UID = 8766687317209282373
 
 
 def internal_serializer(kind: LogicalType) -> TypeSerializer:
-    """The serializer of values of a logical type."""
+    """Return the serializer of values of a logical type."""
     if kind.root in SIMPLE:
         return _simple(SIMPLE[kind.root])
     if kind.root == "DECIMAL":
@@ -95,14 +95,14 @@ def internal_serializer(kind: LogicalType) -> TypeSerializer:
 
 
 def row_serializer(kinds: Sequence[LogicalType], names: tuple[str, ...] = ()) -> RowDataSerializer:
-    """The serializer of rows with fields of these types."""
+    """Return the serializer of rows with fields of these types."""
     nested = tuple(internal_serializer(kind) for kind in kinds)
     fields = tuple(EmbeddedType(kind, logical_stream(kind)) for kind in kinds)
     return RowDataSerializer(ROW_DATA, 3, fields, nested, field_names=names)
 
 
 def collection_serializer(kind: LogicalType) -> CollectionDataSerializer:
-    """The serializer of an array, a map, or a multiset, which is a map to the number of each element."""
+    """Return the serializer of an array, a map, or a multiset, which is a map from element to count."""
     parts = (*kind.children, LogicalType("INTEGER", nullable=False)) if kind.root == "MULTISET" else kind.children
     objects = tuple(_java_object(internal_serializer(part), kind) for part in parts)
     embedded = tuple(EmbeddedType(part, logical_stream(part)) for part in parts)
@@ -110,7 +110,7 @@ def collection_serializer(kind: LogicalType) -> CollectionDataSerializer:
 
 
 def _java_object(serializer: TypeSerializer, whole: LogicalType) -> bytes:
-    """A serializer without parts as ``java.io.ObjectOutputStream`` writes it."""
+    """Return a serializer without parts as ``java.io.ObjectOutputStream`` writes it."""
     class_name = serializer.snapshot_class.partition("$")[0]
     numbers: dict[str, int] = {}
     if isinstance(serializer, DecimalDataSerializer):
@@ -137,7 +137,7 @@ def _java_object(serializer: TypeSerializer, whole: LogicalType) -> bytes:
 
 
 def _class(view: DataOutputView, name: str, uid: int, numbers: tuple[str, ...] = ()) -> None:
-    """A class description; its superclass follows."""
+    """Write a class description; that of its superclass follows."""
     view.write_u8(CLASSDESC)
     view.write_utf(name)
     view.write_i64(uid)
@@ -150,7 +150,7 @@ def _class(view: DataOutputView, name: str, uid: int, numbers: tuple[str, ...] =
 
 
 def _simple(snapshot_class: str) -> TypeSerializer:
-    """A serializer without parameters: its snapshot is a name."""
+    """Return a serializer without parameters: its snapshot has only a class name."""
     view = DataOutputView()
     view.write_utf(snapshot_class)
     view.write_i32(3)

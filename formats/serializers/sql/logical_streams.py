@@ -1,8 +1,8 @@
-"""New Java object streams of logical types, as Flink itself would write them.
+"""Writer of new Java object streams of logical types, as Flink itself would write them.
 
-Needed where SQL state is created from nothing: a snapshot that was read keeps its own streams. The classes and their
-serialVersionUIDs are Flink's and the JDK's; an object that occurs twice is written twice, which reads alike. Types
-that hold user classes (RAW, STRUCTURED, DISTINCT) are not made up. Java: ``java.io.ObjectOutputStream``.
+Used for new SQL state; a snapshot that was read keeps its own streams. Classes and serialVersionUIDs are those of
+Flink and the JDK. An object that occurs twice is written twice, which Java reads as equal values. Types that hold user
+classes (RAW, STRUCTURED, DISTINCT) are not supported. Java: ``java.io.ObjectOutputStream``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ JAVA_ENUM = "java.lang.Enum"
 
 @dataclass(frozen=True)
 class Described:
-    """A class: what its description in a stream says."""
+    """Class description of a stream."""
 
     uid: int
     flags: int
@@ -52,7 +52,7 @@ def _reference(name: str, class_name: str) -> JavaField:
 
 
 def _type_class(simple_name: str) -> Described:
-    """A logical type whose own fields are numbers and one enum, in Java's order: numbers first, each by name."""
+    """Describe a logical type whose fields are numbers and one enum, in Java's order: numbers first, sorted by name."""
     root, attributes = KINDS[simple_name]
     numbers = [JavaField("I", name) for name, ours in sorted(attributes.items()) if ours != "kind"]
     enums = [_reference(name, ENUMS[root]) for name, ours in attributes.items() if ours == "kind"]
@@ -106,7 +106,7 @@ BY_ROOT: Mapping[str, str] = {root: PACKAGE + name for name, (root, _) in KINDS.
 
 @dataclass(frozen=True)
 class Constant:
-    """A constant of an enum class."""
+    """Constant of an enum class."""
 
     class_name: str
     name: str
@@ -114,7 +114,7 @@ class Constant:
 
 @dataclass(frozen=True, eq=False)
 class Instance:
-    """An object to write: fields of its class and superclasses; elements, where it is a list."""
+    """Object to write: the fields of its class and superclasses, and the elements of a list."""
 
     class_name: str
     fields: dict[str, Any]
@@ -122,7 +122,7 @@ class Instance:
 
 
 def logical_stream(kind: LogicalType) -> bytes:
-    """The stream of a logical type."""
+    """Return the stream of a logical type."""
     stream = _Stream()
     stream.value(_instance(kind))
     return stream.view.getvalue()
@@ -155,7 +155,7 @@ def _instance(kind: LogicalType) -> Instance:
 
 
 class _Stream:
-    """A stream and its handles: of classes and signatures by name, of objects by identity."""
+    """Stream under construction, with handles of classes and signatures by name and of objects by identity."""
 
     def __init__(self) -> None:
         self.view = DataOutputView()
@@ -164,7 +164,7 @@ class _Stream:
         self.count = 0
 
     def seen(self, key: Any) -> bool:
-        """Write a reference where there is a handle, else give out the next one with :meth:`reserve`."""
+        """Write a reference and return True if ``key`` has a handle; :meth:`reserve` assigns the next one."""
         if key not in self.handles:
             return False
         self.view.write_u8(REFERENCE)
@@ -176,7 +176,7 @@ class _Stream:
         self.count += 1
 
     def value(self, value: Any) -> None:
-        """Null, text, constant or object."""
+        """Write null, a string, a constant or an object."""
         if value is None:
             self.view.write_u8(NULL)
         elif isinstance(value, str):
@@ -249,7 +249,7 @@ class _Stream:
 
 
 def _lineage(class_name: str) -> list[Described]:
-    """The superclasses, topmost first, and the class."""
+    """Return the superclasses, topmost first, then the class."""
     found: list[Described] = []
     name: str | None = class_name
     while name is not None:

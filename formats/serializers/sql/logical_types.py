@@ -1,11 +1,11 @@
-"""Logical types of SQL state: the tree that a snapshot embeds as a Java object stream.
+"""Logical types of SQL state: trees that snapshots embed as Java object streams.
 
     LogicalType := object of org.apache.flink.table.types.logical.XType
                    {Z isNullable, enum typeRoot, own fields (KINDS below), children}
 
-A ``RowDataSerializer`` holds one stream per field. The type decides the slot of a value in a binary row, its Arrow
+A ``RowDataSerializer`` holds one stream per field. The type determines the slot of a value in a binary row, its Arrow
 type, and how Flink prints it. Streams are kept as bytes for writing (:class:`EmbeddedType`); ``logical_streams``
-makes new ones. Flink: ``LogicalType`` and its subclasses.
+writes new ones. Flink: ``LogicalType`` and its subclasses.
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ from pyspark_savepoint.formats.java_stream import (
 PACKAGE = "org.apache.flink.table.types.logical."
 MAX_LENGTH = 2147483647
 MAX_DEPTH = 32
-#: Types in one stream, and no more than a few and one for each of its bytes. A shared object counts wherever it is
-#: used, and a name for every so many characters, so that sharing cannot blow up the tree, or the text of the type.
+#: Limit of the types in one stream: at most MAX_TYPES, and at most FEW_TYPES plus one per byte. A shared object counts
+#: wherever it is used, and names count as one type per CHARACTERS characters, so that sharing cannot inflate the tree
+#: or its text.
 MAX_TYPES = 20_000
 FEW_TYPES = 256
 CHARACTERS = 16
 
-#: Class: type root, and attribute of ours by field of theirs.
+#: By Java class: the type root, and the attribute of :class:`LogicalType` for each field of the class.
 KINDS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "CharType": ("CHAR", {"length": "length"}),
     "VarCharType": ("VARCHAR", {"length": "length"}),
@@ -104,10 +105,10 @@ RAW_TIMESTAMP = pa.struct([("millis", pa.int64()), ("nanos", pa.int32())])
 
 @dataclass(frozen=True)
 class LogicalType:
-    """A node of the tree: ``root`` is Flink's ``LogicalTypeRoot``.
+    """Node of the tree; ``root`` is Flink's ``LogicalTypeRoot``.
 
     ``precision`` and ``scale`` also hold the two precisions of an interval, ``kind`` a ``TimestampKind`` or the
-    resolution of an interval, ``names`` the fields of rows, ``class_name`` the class or the catalog's name of a type.
+    resolution of an interval, ``names`` the fields of rows, ``class_name`` the class or catalog name of a user's type.
     """
 
     root: str
@@ -125,12 +126,12 @@ class LogicalType:
 
     @property
     def stored(self) -> bool:
-        """Whether a binary row of this type can be read: False for types of newer releases."""
+        """Whether a binary row can hold this type and can be read: False for types of newer releases of Flink."""
         return self.root in STORED and all(child.stored for child in self.children)
 
     @property
     def compact(self) -> bool:
-        """Decimals of at most 18 digits and timestamps of at most milliseconds are one long."""
+        """Whether a decimal (at most 18 digits) or timestamp (at most milliseconds) is stored as one long."""
         return self.precision <= (18 if self.root == "DECIMAL" else 3)
 
 
@@ -139,7 +140,7 @@ KIND_NOTES = {"ROWTIME": " *ROWTIME*", "PROCTIME": " *PROCTIME*"}
 
 
 def arrow_type(kind: LogicalType, options: DecodeOptions) -> pa.DataType:
-    """The Arrow type of values of a logical type."""
+    """Return the Arrow type of values of a logical type."""
     root = kind.root
     if root in ARROW:
         return ARROW[root]
@@ -167,14 +168,14 @@ def arrow_type(kind: LogicalType, options: DecodeOptions) -> pa.DataType:
 
 @dataclass(frozen=True)
 class EmbeddedType:
-    """A logical type and the stream that it came from, which is written back as it was."""
+    """Logical type with the stream that it was read from, which is written back unchanged."""
 
     kind: LogicalType
     stream: bytes
 
     @classmethod
     def read(cls, view: DataInputView) -> EmbeddedType:
-        """One stream with one logical type."""
+        """Read one stream with one logical type."""
         start = view.position
         value = parse_java_object(view)
         reader = _Reader(view, start)
@@ -183,7 +184,7 @@ class EmbeddedType:
 
 
 class _Reader:
-    """From inert Java objects to logical types; failures point at the start of the stream."""
+    """Converter of parsed Java objects to logical types; errors point at the start of the stream."""
 
     def __init__(self, view: DataInputView, start: int) -> None:
         self.view = view
@@ -203,7 +204,7 @@ class _Reader:
         nullable = self.field(value, "isNullable", bool)
         known, attributes = KINDS.get(value.class_name.removeprefix(PACKAGE), ("", {}))
         if not known:
-            # A class that is not known may call itself by the root of one that is (LegacyTypeInformationType).
+            # An unknown class may have the root of a known one (LegacyTypeInformationType).
             name = value.class_name.removeprefix(PACKAGE)
             return self.counted(
                 LogicalType(name if root in STORED else root, nullable, class_name=value.class_name), depth
@@ -217,32 +218,32 @@ class _Reader:
         return self.counted(kind, depth)
 
     def counted(self, kind: LogicalType, depth: int) -> LogicalType:
-        """The type, its texts counted."""
+        """Count the texts of a type and return it."""
         self.add(depth, sum(map(len, (*kind.names, kind.class_name, kind.kind, kind.root))) // CHARACTERS)
         return kind
 
     def add(self, depth: int, types: int) -> None:
-        """Count types, or names that are as long."""
+        """Add to the number of types and check it against the limit."""
         self.count += types
         if depth > MAX_DEPTH or self.count > self.most:
             self.fail(f"a logical type of at most {self.most} types, {MAX_DEPTH} deep")
 
     def field(self, value: JavaObject, name: str, kind: type[Any]) -> Any:
-        """A field of an object, of the Java type that it must have."""
+        """Return a field of an object, which must have the given type."""
         found = value.fields.get(name)
         if not isinstance(found, kind):
             self.fail(f"{value.class_name}.{name}", type(found).__name__)
         return found
 
     def attribute(self, value: JavaObject, name: str) -> int | str:
-        """A number or the name of an enum constant."""
+        """Return a field that is a number, or the name of an enum constant."""
         found = value.fields.get(name)
         if isinstance(found, JavaEnum):
             return found.constant
         return int(self.field(value, name, int))
 
     def check(self, kind: LogicalType) -> None:
-        """The numbers are those that Flink allows."""
+        """Check that lengths, precisions and scales are within Flink's limits."""
         good = kind.length >= 0
         if kind.root == "DECIMAL":
             good = 1 <= kind.precision <= 38 and 0 <= kind.scale <= kind.precision
@@ -252,7 +253,7 @@ class _Reader:
             self.fail("a logical type with the numbers that Flink allows", str(kind))
 
     def parts(self, root: str, value: JavaObject, depth: int) -> dict[str, Any]:
-        """Children, names and the class of composite types."""
+        """Return children, names and class of a composite type, as arguments of :class:`LogicalType`."""
         children: list[Any] = []
         found: dict[str, Any] = {}
         if root in ("ARRAY", "MULTISET"):
@@ -274,7 +275,7 @@ class _Reader:
         return found
 
     def row_fields(self, value: JavaObject, depth: int) -> list[JavaObject]:
-        """Fields of a row, attributes of a structured type: inherited ones first."""
+        """Return the fields of a row, or the attributes of a structured type, inherited ones first."""
         fields: list[JavaObject] = []
         while True:
             members = self.elements(value.fields.get("fields", value.fields.get("attributes")))
@@ -289,7 +290,7 @@ class _Reader:
                 self.fail(f"a structured type below at most {MAX_DEPTH} others")
 
     def elements(self, value: Any) -> list[Any]:
-        """The elements of a ``java.util.List``, whatever its class."""
+        """Return the elements of a ``java.util.List`` of any of the JDK's classes."""
         for _ in range(4):
             if isinstance(value, JavaArray):
                 return value.elements
@@ -311,7 +312,7 @@ class _Reader:
         return self.fail("a list", getattr(value, "class_name", type(value).__name__))
 
     def identifier(self, value: JavaObject) -> str:
-        """The catalog's name of a user's type, or its class."""
+        """Return the catalog name of a user's type, or its class."""
         name = value.fields.get("objectIdentifier")
         if isinstance(name, JavaObject):
             parts = (self.field(name, part, str) for part in ("catalogName", "databaseName", "objectName"))
@@ -339,7 +340,7 @@ NAMES: Mapping[str, str] = {
 
 
 def _notation(kind: LogicalType) -> str:
-    """The type as Flink prints it, without nullability."""
+    """Return the type as Flink prints it, without nullability."""
     root = kind.root
     if root in ("VARCHAR", "VARBINARY") and kind.length == MAX_LENGTH:
         return "STRING" if root == "VARCHAR" else "BYTES"
@@ -362,7 +363,7 @@ def _notation(kind: LogicalType) -> str:
 
 
 def _interval(kind: LogicalType) -> str:
-    """INTERVAL and its fields, each with its precision where it has one."""
+    """Return INTERVAL and its fields, with their precisions."""
     precisions = {"YEAR": kind.precision, "DAY": kind.precision, "SECOND": kind.scale}
     parts = kind.kind.split("_TO_")
     return "INTERVAL " + " TO ".join(f"{part}({precisions[part]})" if part in precisions else part for part in parts)

@@ -1,12 +1,13 @@
-"""Rows of SQL state: binary rows, arrays and maps behind their sizes.
+"""Serializers of SQL state: binary rows, arrays and maps with their size before them.
 
+    serializer and version      snapshot                                             value
     RowDataSerializer 3         i32 n, logical type stream[n], nested serializers    i32 size, row
     BinaryRowDataSerializer 3   i32 fields                                           i32 size, row
     ArrayDataSerializer 3       streams: element type, element serializer            i32 size, array
     MapDataSerializer 3         streams: key type, value type, key and value serializer   i32 size, map
 
-The sizes are big-endian, what follows is in ``binary_data``. Types come from the logical types; the nested
-serializers and the Java objects repeat them and are only kept. Top-level fields have no names: f0, f1, ...
+Sizes are big-endian; ``binary_data`` has the layout of rows, arrays and maps. Types come from the logical types; the
+nested serializers and the Java objects repeat them and are only kept. Top-level fields have no names: f0, f1, ...
 Flink: the classes of these names in ``org.apache.flink.table.runtime.typeutils``.
 """
 
@@ -61,7 +62,7 @@ ROW_KIND = "__row_kind"
 
 @dataclass(frozen=True)
 class SizedSerializer(TypeSerializer):
-    """Values behind their size: a big-endian int."""
+    """Serializer of values with their size before them, a big-endian int."""
 
     def layout(self, layout: Layout) -> int:
         from pyspark_savepoint.formats.kernels import skip
@@ -69,7 +70,7 @@ class SizedSerializer(TypeSerializer):
         return layout.add(skip.BLOCK, 1)
 
     def spans(self, at: Cursors) -> Cursors:
-        """Cursors over the bytes behind the size; ``at`` moves behind them."""
+        """Return cursors over the bytes behind the size; ``at`` moves behind them."""
         sizes = read_numbers(at, "read_i32", np.int32, f"the size of a {self.flink_type}").astype(np.int64)
         beyond = np.flatnonzero((sizes < 0) | (sizes > at.end - at.position))
         if len(beyond):
@@ -80,7 +81,7 @@ class SizedSerializer(TypeSerializer):
 
 
 def start_values(sizes: Longs, at: Cursors) -> Longs:
-    """Write the sizes and zeros in place of the values, whose places are returned; the cursors move behind them."""
+    """Write the sizes, and zeros for the values; return the starts of the values. The cursors move behind them."""
     from pyspark_savepoint.formats.kernels import binaryrow
 
     write_numbers(sizes.astype(np.int32), at)
@@ -91,7 +92,7 @@ def start_values(sizes: Longs, at: Cursors) -> Longs:
 
 
 def murmur_hash(spans: Cursors) -> Ints:
-    """The hash of the bytes that the cursors span."""
+    """Return Flink's Murmur hash of the bytes that the cursors span."""
     from pyspark_savepoint.formats.kernels import binaryrow
 
     hashes = np.empty(len(spans), np.int32)
@@ -100,28 +101,28 @@ def murmur_hash(spans: Cursors) -> Ints:
 
 
 def everything(column: pa.Array) -> Flags:
-    """A mask of all rows."""
+    """Return a mask of all rows."""
     return np.ones(len(column), np.bool_)
 
 
 @register(ROW_DATA)
 @dataclass(frozen=True)
 class RowDataSerializer(SizedSerializer):
-    """ROWDATA<...>: rows of SQL.
+    """Serializer of ROWDATA<...>: rows of SQL.
 
-    ``generated`` says how rows with nulls are written: as by code that Flink generates, which makes all keys, or as by
-    the serializer itself. It is no part of the snapshot; both forms are read alike, but hash differently.
+    ``generated`` selects how rows with nulls are written: as by Flink's generated code, which writes all keys, or as by
+    the serializer itself. It is not part of the snapshot. Both forms are read the same way, but their hashes differ.
     """
 
     fields: tuple[EmbeddedType, ...]
     nested: tuple[TypeSerializer, ...]
     generated: bool = field(default=False, compare=False)
-    #: Names that the user gave; no part of the snapshot.
+    #: Field names set by the user; not part of the snapshot.
     field_names: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod
     def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
-        """Streams, then nested serializers."""
+        """Read the streams of the types, then the nested serializers."""
         expect_version(name, version, (3,), reader)
         count = reader.view.read_count("fields of a row", each=5)
         fields = tuple(reader.once(EmbeddedType.read) for _ in range(count))
@@ -134,22 +135,21 @@ class RowDataSerializer(SizedSerializer):
         write_nested(self.nested, view)
 
     def as_key(self) -> RowDataSerializer:
-        """The serializer that writes rows as keys are written."""
+        """Return the serializer that writes rows as keys, in the form of generated code."""
         return replace(self, generated=True)
 
     @property
     def kinds(self) -> tuple[LogicalType, ...]:
-        """The types of the fields."""
         return tuple(embedded.kind for embedded in self.fields)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """f0, f1, ... unless the user gave names."""
+        """Field names: f0, f1, ... unless the user set others."""
         return self.field_names or tuple(f"f{index}" for index in range(len(self.fields)))
 
     @property
     def flink_type(self) -> str:
-        """ROWDATA<STRING, INT NOT NULL>, or ROWDATA<name STRING, age INT NOT NULL> where the user gave names."""
+        """ROWDATA<STRING, INT NOT NULL>, or ROWDATA<name STRING, age INT NOT NULL> if the user set names."""
         kinds = [str(kind) for kind in self.kinds]
         if self.field_names:
             kinds = [f"{quoted(name)} {kind}" for name, kind in zip(self.field_names, kinds, strict=True)]
@@ -157,21 +157,19 @@ class RowDataSerializer(SizedSerializer):
 
     @property
     def children(self) -> tuple[TypeSerializer, ...]:
-        """The serializers of the fields."""
         return self.nested
 
     def opaque_parts(self) -> list[TypeSerializer]:
-        """The row, where a field has a type that is not known; a RAW field is BINARY whatever is in it."""
+        """Return the row if a field has an unknown type; a RAW field is always BINARY."""
         return [] if all(kind.stored for kind in self.kinds) else [self]
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """A struct of f0, f1, ..."""
         types = [arrow_type(kind, options) for kind in self.kinds]
         kind = [(ROW_KIND, pa.string())] if options.row_kind else []
         return pa.struct([*zip(self.names, types, strict=True), *kind])
 
     def decode(self, at: Cursors) -> pa.Array:
-        """Field by field, each for all rows."""
+        """Read field by field, each for all rows."""
         if self.opaque_parts():
             raise self._refuse("decoded").with_facts(**at.origin.facts())
         rows = self.spans(at)
@@ -183,7 +181,7 @@ class RowDataSerializer(SizedSerializer):
         return struct_array(self.arrow_type(at.options), columns, len(rows))
 
     def _parts(self, column: pa.Array) -> tuple[list[pa.Array], Ints]:
-        """The fields and the kinds of rows to write."""
+        """Return the fields and the kinds of rows to write."""
         refuse_nulls(column, self.flink_type)
         parts = column.flatten()
         if len(parts) == len(self.fields):
@@ -193,7 +191,6 @@ class RowDataSerializer(SizedSerializer):
         return parts[:-1], kinds.astype(np.int32)
 
     def sizes(self, column: pa.Array) -> Longs:
-        """The size and the row."""
         parts, _ = self._parts(column)
         return 4 + row_sizes(self.kinds, self.names, parts, everything(column), self.generated)
 
@@ -204,7 +201,7 @@ class RowDataSerializer(SizedSerializer):
         write_fields(self.kinds, parts, at.buffer, start, everything(column), self.generated)
 
     def java_hash(self, column: pa.Array) -> Ints:
-        """``BinaryRowData.hashCode``: of the bytes, in the form that keys have."""
+        """Return ``BinaryRowData.hashCode``: the hash of the bytes of the row as a key."""
         valid = valid_rows(column)
         rows = column.filter(pa.array(valid))
         key = self.as_key()
@@ -221,13 +218,13 @@ class RowDataSerializer(SizedSerializer):
 @register(TYPEUTILS + "BinaryRowDataSerializer$BinaryRowDataSerializerSnapshot")
 @dataclass(frozen=True)
 class BinaryRowDataSerializer(SizedSerializer):
-    """BINARY_ROWDATA: the number of fields is known, their types are not. The bytes of the row are a BINARY."""
+    """Serializer of BINARY_ROWDATA, which becomes BINARY: the snapshot has the number of fields but no types."""
 
     fields: int
 
     @classmethod
     def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
-        """The number of fields."""
+        """Read the number of fields."""
         expect_version(name, version, (3,), reader)
         return cls(name, version, reader.view.read_i32("the number of fields"))
 
@@ -257,7 +254,7 @@ class BinaryRowDataSerializer(SizedSerializer):
 
 
 def write_blobs(column: pa.Array, at: Cursors) -> None:
-    """Size and bytes of a utf8 or binary column."""
+    """Write size and bytes of every row of a utf8 or binary column."""
     from pyspark_savepoint.formats.kernels import fixed
 
     offsets, data = binary_parts(column)
@@ -266,7 +263,7 @@ def write_blobs(column: pa.Array, at: Cursors) -> None:
 
 
 def hash_blobs(column: pa.Array) -> Ints:
-    """Flink's hash of the bytes of a utf8 or binary column, 0 where null."""
+    """Return Flink's hash of the bytes of a utf8 or binary column, 0 where null."""
     offsets, data = binary_parts(column)
     hashes = murmur_hash(Cursors(data, offsets[:-1], offsets[1:]))
     hashes[~valid_rows(column)] = 0
@@ -276,14 +273,14 @@ def hash_blobs(column: pa.Array) -> Ints:
 @register(ARRAY_DATA, MAP_DATA)
 @dataclass(frozen=True)
 class CollectionDataSerializer(SizedSerializer):
-    """An array or a map of SQL: its types, and Java objects that are kept as they are."""
+    """Serializer of an array or a map of SQL; the Java objects in its snapshot are kept as bytes."""
 
     kinds: tuple[EmbeddedType, ...]
     objects: tuple[bytes, ...]
 
     @classmethod
     def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
-        """Types, then serializers, all of them streams."""
+        """Read types, then serializers, all of them Java object streams."""
         expect_version(name, version, (3,), reader)
         count = 2 if name == MAP_DATA else 1
         kinds = tuple(reader.once(EmbeddedType.read) for _ in range(count))
@@ -297,7 +294,7 @@ class CollectionDataSerializer(SizedSerializer):
 
     @property
     def kind(self) -> LogicalType:
-        """The type of the whole value."""
+        """The logical type of the whole value."""
         root = "MAP" if self.snapshot_class == MAP_DATA else "ARRAY"
         return LogicalType(root, children=tuple(embedded.kind for embedded in self.kinds))
 
@@ -307,14 +304,14 @@ class CollectionDataSerializer(SizedSerializer):
         return f"{self.kind.root}DATA<{', '.join(map(str, self.kind.children))}>"
 
     def opaque_parts(self) -> list[TypeSerializer]:
-        """The value, where a type is not known."""
+        """Return the serializer itself if a type is unknown."""
         return [] if self.kind.stored else [self]
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return arrow_type(self.kind, options)
 
     def decode(self, at: Cursors) -> pa.Array:
-        """All elements of all rows together."""
+        """Read the elements of all rows together."""
         if self.opaque_parts():
             raise self._refuse("decoded").with_facts(**at.origin.facts())
         spans = self.spans(at)

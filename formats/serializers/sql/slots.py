@@ -1,7 +1,7 @@
-"""Slots: where the values of binary rows and arrays stand, and what every codec of them does.
+"""Slots of binary rows and arrays, and the protocol of the codecs that read and write them.
 
-A slot lies in a container, a row or an array, at whose start its offsets count and to whose variable part they point.
-Lengths and offsets are checked against the container. Slots of null values are neither read nor trusted.
+A slot lies in a container, which is a row or an array. Offsets in slots count from the start of the container and
+point to its variable part; lengths and offsets are checked against the container. Slots of nulls are not read.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType
 
 @dataclass(slots=True)
 class Slots:
-    """Slots to read: one per row, in containers that ``at`` spans. ``place`` lies within the container.
+    """Slots to read: one per row at ``place``, in containers that ``at`` spans.
 
-    ``budget[owner]`` is what is left of the bytes that all slots of one container may point to.
+    ``budget[owner]`` is the number of bytes that the slots of container ``owner`` may still point to.
     """
 
     at: Cursors
@@ -31,7 +31,7 @@ class Slots:
     budget: Longs
 
     def extents(self, in_place: bool = False) -> tuple[Longs, Longs]:
-        """Where the bytes of every value start and stop; empty where not valid."""
+        """Return start and end of the bytes of every value; empty where not valid."""
         from pyspark_savepoint.formats.kernels import binaryrow
 
         at = self.at
@@ -52,7 +52,7 @@ class Slots:
         return starts, stops
 
     def numbers(self, width: int) -> Longs:
-        """Signed numbers; 0 where not valid."""
+        """Return the slots as signed numbers; 0 where not valid."""
         from pyspark_savepoint.formats.kernels import binaryrow
 
         out = np.empty(len(self.place), np.int64)
@@ -60,15 +60,15 @@ class Slots:
         return out
 
     def first(self, bad: Flags) -> int:
-        """The first valid row that is bad, or -1."""
+        """Return the first row that is valid and marked, or -1."""
         return first_row(bad & self.valid)
 
 
 @dataclass(slots=True)
 class Target:
-    """Slots to write: ``free`` is the next byte of each container's variable part, ``present`` whether there is one.
+    """Slots to write: ``free`` is the next byte of each container's variable part, ``present`` whether it exists.
 
-    ``generated``: as code that Flink generates writes rows (all keys), which reserves the bytes of null values.
+    ``generated``: write as Flink's generated code does (all keys), which reserves the bytes of null values.
     """
 
     buffer: Bytes
@@ -80,38 +80,38 @@ class Target:
     generated: bool = False
 
     def put(self, values: npt.NDArray[Any], width: int = 8, place: Longs | None = None) -> None:
-        """Little-endian numbers in the slots, or elsewhere."""
+        """Write little-endian numbers into the slots, or at ``place``."""
         from pyspark_savepoint.formats.kernels import binaryrow
 
         where = self.place if place is None else place
         binaryrow.put_le(self.buffer, where, values.astype(np.int64), width, self.valid)
 
     def put_extent(self, low: npt.NDArray[Any], rows: Flags) -> None:
-        """``low`` and the offset of the variable part."""
+        """Write ``low`` and the offset of the variable part into the slots."""
         from pyspark_savepoint.formats.kernels import binaryrow
 
         binaryrow.put_le(self.buffer, self.place, low | (self.free - self.base) << 32, 8, rows)
 
 
 class SlotCodec(Protocol):
-    """How values of a few type roots stand in slots. ``width`` is that of a slot in an array; in a row it is 8."""
+    """Codec of the slots of some type roots. ``width`` applies to arrays; in a row all slots have 8 bytes."""
 
     def width(self, kind: LogicalType) -> int:
-        """Bytes of a slot in an array."""
+        """Return the bytes of a slot in an array."""
 
     def read(self, kind: LogicalType, slots: Slots) -> pa.Array:
-        """A column."""
+        """Read a column."""
 
     def variable(self, kind: LogicalType, column: pa.Array, target: RowWriter) -> Longs:
-        """Bytes of the variable part, before padding."""
+        """Return the bytes of the variable part, before padding."""
 
     def write(self, kind: LogicalType, column: pa.Array, target: Target) -> None:
-        """The mirror of :meth:`read`."""
+        """Write a column."""
 
 
 @dataclass(slots=True)
 class RowWriter:
-    """Which rows of a column to write stand in a container, and which of those have a value."""
+    """Rows of a column to write: those that are in a container, and those of them that are not null."""
 
     present: Flags
     valid: Flags
@@ -119,20 +119,20 @@ class RowWriter:
 
 
 class Wide:
-    """A slot of eight bytes."""
+    """Mixin of codecs whose slots have eight bytes in arrays too."""
 
     def width(self, kind: LogicalType) -> int:
         return 8
 
 
 class InSlot:
-    """Values that fit their slots."""
+    """Mixin of codecs whose values fit their slots."""
 
     def variable(self, kind: LogicalType, column: pa.Array, target: RowWriter) -> Longs:
         return np.zeros(len(column), np.int64)
 
 
 def first_row(bad: Flags) -> int:
-    """The first marked row, or -1."""
+    """Return the first marked row, or -1."""
     rows = np.flatnonzero(bad)
     return int(rows[0]) if len(rows) else -1

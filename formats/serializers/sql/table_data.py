@@ -1,8 +1,9 @@
-"""Values of SQL outside of rows: texts, decimals, timestamps, raw values.
+"""Serializers of SQL values outside rows: strings, decimals, timestamps, raw values.
 
+    serializer and version    snapshot                  value
     StringDataSerializer      -                         i32 n, UTF-8
     DecimalDataSerializer 3   i32 precision, i32 scale  precision <= 18: i64 unscaled; else i32 n, big-endian number
-    TimestampDataSerializer 1 i32 precision             precision <= 3: i64 millis; else also i32 nanos of it
+    TimestampDataSerializer 1 i32 precision             precision <= 3: i64 millis; else also i32 nanos of the milli
     RawValueDataSerializer    composite 0, one nested   i32 n, bytes of the nested serializer
 
 Flink: the classes of these names in ``org.apache.flink.table.runtime``.
@@ -67,7 +68,7 @@ def _blob_sizes(column: pa.Array, flink_type: str) -> Longs:
 @register(STRING_DATA)
 @dataclass(frozen=True)
 class StringDataSerializer(SizedSerializer, SimpleSerializer):
-    """STRINGDATA: a text."""
+    """Serializer of STRINGDATA, which becomes STRING."""
 
     @property
     def flink_type(self) -> str:
@@ -77,7 +78,7 @@ class StringDataSerializer(SizedSerializer, SimpleSerializer):
         return pa.string()
 
     def decode(self, at: Cursors) -> pa.Array:
-        """Bytes behind the size that must be UTF-8."""
+        """Read the bytes behind the size, which must be UTF-8."""
         spans = self.spans(at)
         column = copy_spans(pa.string(), spans, np.ones(len(spans), np.bool_))
         check_utf8(column, spans)
@@ -91,14 +92,14 @@ class StringDataSerializer(SizedSerializer, SimpleSerializer):
         write_blobs(column, at)
 
     def java_hash(self, column: pa.Array) -> Ints:
-        """``BinaryStringData.hashCode``: of the bytes."""
+        """Return ``BinaryStringData.hashCode``, the hash of the bytes."""
         return hash_blobs(column)
 
 
 @register(DECIMAL_DATA)
 @dataclass(frozen=True)
 class DecimalDataSerializer(SizedSerializer):
-    """DECIMAL(p, s), outside of a row. Its length is never fixed, not even where it is eight bytes."""
+    """Serializer of DECIMAL(p, s) outside a row. Its ``getLength`` is -1 even if all values have eight bytes."""
 
     precision: int
     scale: int
@@ -127,7 +128,6 @@ class DecimalDataSerializer(SizedSerializer):
         return arrow_type(self.kind, options)
 
     def layout(self, layout: Layout) -> int:
-        """A long, or a block."""
         from pyspark_savepoint.formats.kernels import skip
 
         return layout.add(skip.FIXED, 8) if self.kind.compact else super().layout(layout)
@@ -141,7 +141,7 @@ class DecimalDataSerializer(SizedSerializer):
         return compact_decimals(self.kind, values, valid, at.at(start, at.end))
 
     def sizes(self, column: pa.Array) -> Longs:
-        """Eight, or the size and the shortest form."""
+        """Return eight, or the bytes of the size and of the shortest two's complement."""
         from pyspark_savepoint.formats.kernels import binaryrow
 
         refuse_nulls(column, self.flink_type)
@@ -166,7 +166,7 @@ class DecimalDataSerializer(SizedSerializer):
 @register(TIMESTAMP_DATA)
 @dataclass(frozen=True)
 class TimestampDataSerializer(TypeSerializer):
-    """TIMESTAMP(p), outside of a row; whether it is one of a time zone is not said."""
+    """Serializer of TIMESTAMP(p) outside a row; the snapshot does not record whether it has a time zone."""
 
     precision: int
 
@@ -190,7 +190,7 @@ class TimestampDataSerializer(TypeSerializer):
         return str(self.kind)
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """A timestamp without zone, or what is stored."""
+        """TIMESTAMP_NTZ; with ``timestamps=raw`` the stored numbers."""
         return arrow_type(self.kind, options)
 
     @property
@@ -203,7 +203,7 @@ class TimestampDataSerializer(TypeSerializer):
         return layout.add(skip.FIXED, self.length)
 
     def decode(self, at: Cursors) -> pa.Array:
-        """Milliseconds, then nanoseconds where there are any."""
+        """Read milliseconds, then nanoseconds if the precision is above 3."""
         start = at.at(at.position.copy(), at.end)
         millis = read_numbers(at, "read_i64", np.int64, self.flink_type)
         nanos = None
@@ -223,7 +223,7 @@ class TimestampDataSerializer(TypeSerializer):
             write_numbers(nanos.astype(np.int32), at)
 
     def java_hash(self, column: pa.Array) -> Ints:
-        """``TimestampData.hashCode``: 31 times the hash of the milliseconds, plus the nanoseconds."""
+        """Return ``TimestampData.hashCode``: 31 times the hash of the milliseconds, plus the nanoseconds."""
         valid: Flags = valid_rows(column)
         millis, nanos = timestamp_parts(self.kind, column, valid)
         hashes = fold_long(millis).astype(np.int64) * 31 + nanos
@@ -233,7 +233,7 @@ class TimestampDataSerializer(TypeSerializer):
 @register(TYPEUTILS + "RawValueDataSerializer$RawValueDataSerializerSnapshot")
 @dataclass(frozen=True)
 class RawValueDataSerializer(SizedSerializer, CompositeSerializer):
-    """RAW: bytes of a serializer that SQL does not look into, and neither do columns."""
+    """Serializer of RAW, which becomes BINARY: the bytes of a nested serializer, which are not decoded."""
 
     outer_versions: ClassVar[tuple[int, ...]] = (0,)
 
@@ -242,7 +242,7 @@ class RawValueDataSerializer(SizedSerializer, CompositeSerializer):
         return f"RAW<{self.nested[0].flink_type}>"
 
     def opaque_parts(self) -> list[TypeSerializer]:
-        """None: the column is BINARY whatever is inside."""
+        """Return nothing: the column is BINARY for every nested serializer."""
         return []
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:

@@ -1,5 +1,6 @@
-"""Wrappers around rows of SQL state.
+"""Serializers that wrap rows of SQL state.
 
+    serializer                snapshot                  value
     WindowKeySerializer       composite 1, key          i64 window, key
     ExternalSerializer        composite 1, data type stream, bool; nested internal serializer    as that serializer
     NodeSerializer ..         composite 0, parts        the parts in order
@@ -39,7 +40,7 @@ LONG: TypeSerializer = NumberSerializer(f"{BASE}LongSerializer$LongSerializerSna
 @register(TYPEUTILS + "WindowKeySerializer$WindowKeySerializerSnapshot")
 @dataclass(frozen=True)
 class WindowKeySerializer(ShapedSerializer):
-    """WINDOW_KEY: a window (its end or its start, in milliseconds) and the key of a row."""
+    """Serializer of WINDOW_KEY: a window (its start or end, in milliseconds) and the key of a row."""
 
     @property
     def flink_type(self) -> str:
@@ -47,11 +48,10 @@ class WindowKeySerializer(ShapedSerializer):
 
     @property
     def shape(self) -> Part:
-        """A long and the key."""
         return Fields(("window", "key"), (LONG, self.nested[0]))
 
 
-#: Type and fields of the composites of a sequenced multiset, by snapshot class.
+#: Type and fields of the composite serializers of a sequenced multiset, by snapshot class.
 LINKED_PARTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     f"{LINKED}NodeSerializer$NodeSerializerSnapshot": (
         "NODE",
@@ -65,14 +65,14 @@ LINKED_PARTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 @register(*LINKED_PARTS)
 @dataclass(frozen=True)
 class LinkedPartSerializer(ShapedSerializer):
-    """NODE, ROW_SQN_INFO, META_SQN_INFO: how 2.2 keeps rows in order for upserts."""
+    """Serializer of NODE, ROW_SQN_INFO, META_SQN_INFO: the ordered rows of upserts, since Flink 2.2."""
 
     outer_versions: ClassVar[tuple[int, ...]] = (0,)
     arity: ClassVar[int | None] = None
 
     @classmethod
     def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
-        """As many parts as the class has."""
+        """Read the snapshot and check its number of parts."""
         serializer = super().read_snapshot(name, version, reader)
         count = len(LINKED_PARTS[name][1])
         if len(serializer.children) != count:
@@ -81,26 +81,25 @@ class LinkedPartSerializer(ShapedSerializer):
 
     @property
     def flink_type(self) -> str:
-        """The class and its parts."""
+        """NODE<row ..., sqn LONG, ...>: the class and its parts."""
         title, names = LINKED_PARTS[self.snapshot_class]
         fields = (f"{name} {part.flink_type}" for name, part in zip(names, self.nested, strict=True))
         return f"{title}<{', '.join(fields)}>"
 
     @property
     def length(self) -> int:
-        """The sum, where all parts have one."""
+        """The sum of the lengths of the parts; -1 if one of them is variable."""
         lengths = [part.length for part in self.nested]
         return -1 if min(lengths) < 0 else sum(lengths)
 
     @property
     def shape(self) -> Part:
-        """The parts in order."""
         return Fields(LINKED_PARTS[self.snapshot_class][1], self.nested)
 
 
 @dataclass(frozen=True)
 class WrappingSerializer(TypeSerializer):
-    """A serializer around another one, whose bytes are the other's."""
+    """Serializer with the same values as the serializer that it wraps."""
 
     @property
     def inner(self) -> TypeSerializer:
@@ -133,14 +132,14 @@ class WrappingSerializer(TypeSerializer):
 @register(TYPEUTILS + "ExternalSerializer$ExternalSerializerSnapshot")
 @dataclass(frozen=True)
 class ExternalSerializer(WrappingSerializer, CompositeSerializer):
-    """Objects of a user's class that are stored as SQL's own data, which the nested serializer describes."""
+    """Serializer of objects of a user's class that are stored as SQL's internal data, by the nested serializer."""
 
     data_type: bytes = b""
     internal_input: bool = False
 
     @classmethod
     def read_outer(cls, outer_version: int, reader: SnapshotReader) -> dict[str, Any]:
-        """The data type, kept as a stream, and whether the input is internal already."""
+        """Read the data type, kept as a stream, and whether the input is internal data already."""
         stream = reader.once(skip_java_object)
         return {"data_type": stream, "internal_input": reader.view.read_bool("isInternalInput")}
 
@@ -152,7 +151,7 @@ class ExternalSerializer(WrappingSerializer, CompositeSerializer):
 @register(LINKED + "RowDataKeySerializerSnapshot")
 @dataclass(frozen=True)
 class RowDataKeySerializer(WrappingSerializer):
-    """A row as key of a map, with generated code for its equality and hash, which is kept and never run."""
+    """Serializer of a row as map key; the generated code for equality and hash is kept as bytes and never run."""
 
     equaliser: bytes
     hash_function: bytes
@@ -160,7 +159,7 @@ class RowDataKeySerializer(WrappingSerializer):
 
     @classmethod
     def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
-        """Two objects behind their lengths, and the serializer of the row."""
+        """Read two objects with their lengths, and the serializer of the row."""
         expect_version(name, version, (0,), reader)
         view = reader.view
         return cls(name, version, view.read_blob("an equaliser"), view.read_blob("a hash"), reader.versioned())
@@ -172,5 +171,4 @@ class RowDataKeySerializer(WrappingSerializer):
 
     @property
     def children(self) -> tuple[TypeSerializer, ...]:
-        """The serializer of the row."""
         return (self.row,)
