@@ -1,7 +1,7 @@
 """Apache Flink savepoints and checkpoints as Spark tables.
 
-``spark.read.format("savepoint")`` finds :class:`DefaultSource` here by itself. Importing this package imports neither
-Spark nor the codecs: names are imported when they are first used (PEP 562), and type checkers see them all.
+``spark.read.format("savepoint")`` finds :class:`DefaultSource` in this package. Importing the package imports neither
+Spark nor the codecs: each name is imported on first use (PEP 562), while type checkers see all of them.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ __all__ = [
 ]
 
 _FUNCTIONS = "pyspark_savepoint.statebackends.processing.api"
-#: By module, so that importing this package imports none of them.
+#: Exported names by module, so that importing this package imports none of these modules.
 _OF_FUNCTIONS = {
     "evictors": ("CountEvictor", "DeltaEvictor", "Evictor", "TimeEvictor"),
     "functions": (

@@ -1,6 +1,6 @@
-"""The errors of this package. All derive from :class:`SavepointError`, and from the built-in error that fits.
+"""The exceptions of this package, each derived from :class:`SavepointError` and from the built-in exception that fits.
 
-``except StateNotFoundError`` and ``except KeyError`` both catch that an operator has no such state.
+``except StateNotFoundError`` and ``except KeyError``, for example, both catch that an operator has no such state.
 """
 
 from __future__ import annotations

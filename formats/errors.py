@@ -1,8 +1,8 @@
-"""Everything that this package raises.
+"""The exceptions of this package.
 
-One root, :class:`SavepointError`; every leaf also derives from the builtin that a caller would expect. Errors
-carry facts (file, offset, operator, state, what was expected, what to do) and print them one to a line, without secrets
-and in at most :data:`MAX_TEXT` bytes. They cross process borders, so they pickle with all their facts.
+All derive from :class:`SavepointError`, and each also from the built-in exception that callers would expect. An error
+has facts (file, offset, operator, state, expected, found, remedy) and prints one per line, without secrets and in at
+most :data:`MAX_TEXT` bytes. Errors are pickled with all their facts, as they are raised in other processes.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any, Self
 
 from pyspark_savepoint.formats.redaction import elide, printable, redact
 
-#: Bytes of an error's text, and of each of its parts.
+#: Largest size in bytes of the text of an error, and of each of its parts.
 MAX_TEXT = 2048
-#: What to do where bytes are not what the format says, and where a checksum says that they are not those written.
+#: Remedies: of bytes that do not match the format, and of bytes that do not match their checksum.
 UNREADABLE = (
     "the bytes are cut off, not those that were written, or of a form that is not read: take the file from its origin "
     "again, or a canonical savepoint of the job"
@@ -23,7 +23,7 @@ UNREADABLE = (
 DAMAGED = "the file is damaged: take it from its origin again"
 
 FACTS = ("path", "offset", "operator", "state", "function", "key", "expected", "found", "remedy", "traceback")
-#: Names that a snapshot may choose: a line more would look like a fact.
+#: Facts with names from the snapshot: printed on one line, since a line break could forge another fact.
 ONE_LINE = frozenset({"path", "operator", "state", "function", "key"})
 LABELS = {
     "path": "file",
@@ -40,7 +40,24 @@ LABELS = {
 
 
 class SavepointError(Exception):
-    """Root of all errors of this package: a message and the facts that locate the problem."""
+    """Base class of all errors of this package: a message, and facts that locate the problem.
+
+    Args:
+        message: The problem, in one sentence.
+        **facts: Any of :data:`FACTS`, such as ``path``, ``operator``, ``expected``, ``found``, ``remedy``; None is
+        ignored.
+
+    Raises:
+        TypeError: If the name of a fact is unknown.
+
+    Example::
+
+        try:
+            savepoint.keyed_state("acounts")
+        except SavepointError as error:
+            print(error.message, error.facts.get("remedy"))
+
+    """
 
     def __init__(self, message: str, **facts: object) -> None:
         unknown = facts.keys() - set(FACTS)
@@ -51,7 +68,15 @@ class SavepointError(Exception):
         super().__init__(self.message)
 
     def with_facts(self, **facts: object) -> Self:
-        """The error with more facts; those that it has already stay, for they were nearer to the problem."""
+        """Add facts and return the error; existing facts are kept, as they come from closer to the problem.
+
+        Args:
+            **facts: Any of :data:`FACTS`; None is ignored.
+
+        Returns:
+            The same error.
+
+        """
         for name, value in facts.items():
             if value is not None:
                 self.facts.setdefault(name, _clean(value))
@@ -70,7 +95,7 @@ class SavepointError(Exception):
         if name in ONE_LINE:
             return text.replace("\n", "\\n")
         if name == "remedy" and "state" in self.facts:
-            # A remedy that names an option for the state is written where the state is not known yet.
+            # The remedy was written before the state was known.
             return text.replace("<state>", str(self.facts["state"]).partition(".")[0])
         return text
 
@@ -79,7 +104,7 @@ class SavepointError(Exception):
         return super().__repr__()
 
     def _clean_again(self) -> None:
-        """Before it is shown: the environment may hold other secrets than when the error was made."""
+        """Redact secrets again before the error is shown: the environment may contain new ones by then."""
         self.message = _clean(self.message, look=True)
         self.facts = {name: _clean(value) for name, value in self.facts.items()}
         self.args = (self.message,)
@@ -94,47 +119,47 @@ def _rebuild(kind: type[SavepointError], message: str, facts: dict[str, Any]) ->
 
 
 class CorruptStateError(SavepointError, ValueError):
-    """Bytes are not what the format says: cut off, damaged, hostile, or of a form that is not read."""
+    """Bytes do not match the format: truncated, damaged, forged, or of an unknown form."""
 
 
 class UnsupportedVersionError(SavepointError, NotImplementedError):
-    """A version of a format that is not read (too old, or newer than this release)."""
+    """The version of a format is not supported: too old, or newer than this release."""
 
 
 class UnsupportedStateError(SavepointError, NotImplementedError):
-    """A kind of state that is recognised, but cannot be read by what was asked."""
+    """The kind of state is known, but the requested operation does not support it."""
 
 
 class UndecodableStateError(SavepointError, TypeError):
-    """State whose serializer is user code, where BINARY cannot stand in for it or was declined."""
+    """State has a serializer of the job's own code, and BINARY was refused or is not possible."""
 
 
 class ValueRangeError(SavepointError, OverflowError):
-    """A value that the column's Spark type cannot hold exactly."""
+    """A value cannot be represented exactly in the column's Spark type."""
 
 
 class DuplicateKeyError(SavepointError, ValueError):
-    """One key has more than one row, where state has room for one."""
+    """A key has several rows, but the state holds one value per key."""
 
 
 class SpillError(SavepointError, OSError):
-    """Sorted rows that do not fit into memory cannot be kept on local disk: it is full, or not writable."""
+    """Sorted rows that exceed memory cannot be written to local disk: it is full, or not writable."""
 
 
 class OptionError(SavepointError, ValueError):
-    """An option, a combination of options, or a user's schema that cannot be."""
+    """An option, a combination of options, an argument, or a user's schema is invalid."""
 
 
 class TypeNotationError(OptionError):
-    """A text that is no type; the message points at the place."""
+    """A text is not a type in Flink's notation; the message points at the position."""
 
 
 class OperatorNotFoundError(SavepointError, KeyError):
-    """No operator of that uid, hash or name."""
+    """The snapshot has no operator of this uid, uid hash or name."""
 
 
 class StateNotFoundError(SavepointError, KeyError):
-    """The operator has no state or table of that name."""
+    """The operator has no state or table of this name."""
 
 
 class SnapshotNotFoundError(SavepointError, FileNotFoundError):
@@ -146,47 +171,47 @@ class StateFileNotFoundError(SavepointError, FileNotFoundError):
 
 
 class StorageError(SavepointError, OSError):
-    """A file system or object store that cannot be reached, or answers with errors."""
+    """A file system or object store cannot be reached, or answers with an error."""
 
 
 class FileReplacedError(StorageError):
-    """A file was replaced while it was read: what was read is neither the old one nor the new."""
+    """A file was replaced while it was read, so that the bytes read belong to neither version."""
 
 
 class AccessDeniedError(StorageError, PermissionError):
-    """A file system or object store that does not let this process read."""
+    """A file system or object store denies this process read access."""
 
 
 class UnsafePathError(SavepointError, PermissionError):
-    """A handle points outside the snapshot, and nobody allowed that."""
+    """A handle points to a file outside the snapshot, and option ``allowOutside`` is not set."""
 
 
 class OutputError(SavepointError, OSError):
-    """A file cannot be written: the disk is full, or the user may not."""
+    """A file cannot be written: the disk is full, or permissions are missing."""
 
 
 class StoreBusyError(OutputError):
-    """A store answered that it cannot write now."""
+    """An object store answered that it cannot write now."""
 
 
 class UncertainOutcomeError(OutputError):
-    """A store did not answer whether it published what was written: it may be there, now or soon."""
+    """An object store did not answer whether it published a file: the file may exist, now or later."""
 
 
 class StateExistsError(SavepointError, FileExistsError):
-    """What is to be added is there already."""
+    """The operator, state, table or savepoint to add exists already."""
 
 
 class ConcurrentWriteError(SavepointError, FileExistsError):
-    """Another writer was faster, or the snapshot changed while this one worked."""
+    """Another writer published first, or the snapshot changed during the operation."""
 
 
 class UserFunctionError(SavepointError, RuntimeError):
-    """A user's function raised, or cannot be sent to the tasks."""
+    """A user function raised an exception, or cannot be sent to the tasks."""
 
 
 def _clean(value: Any, look: bool = False) -> Any:
-    """A part of an error, fit to be shown; what is no text and has no secret stays what it is."""
+    """Return a part of an error without secrets and in bounded length; numbers and clean values stay unchanged."""
     if isinstance(value, int | float):
         return value
     text = str(value)
@@ -212,11 +237,11 @@ def fitted(parts: Sequence[str], limit: int) -> list[str]:
 
 
 class SavepointWarning(UserWarning):
-    """Something that went well, but for what the user should know: files that stayed, a store without conditions."""
+    """A successful operation has a consequence that the user should know, such as files that remain."""
 
 
 def nearest(wanted: str, known: Iterable[str]) -> list[str]:
-    """At most three names like the wanted one, best first: by case, by part, then by edit distance."""
+    """Return at most three similar names, best first: equal except for case, contained, then by edit distance."""
     names = list(dict.fromkeys(known))
     folded = wanted.casefold()
     same = [name for name in names if name.casefold() == folded]
@@ -226,7 +251,7 @@ def nearest(wanted: str, known: Iterable[str]) -> list[str]:
 
 
 def did_you_mean(wanted: str, known: Iterable[str]) -> str:
-    """A sentence with the nearest names, or with some of those that there are.
+    """Return a sentence with the nearest names, or else with some of the known names.
 
     >>> did_you_mean("uidd", ["uid", "state"])
     "did you mean 'uid'?"

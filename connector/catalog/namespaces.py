@@ -1,7 +1,7 @@
-"""A snapshot as a database in Spark's catalog: made and dropped by statements that run one by one.
+"""A snapshot as databases in Spark's catalog, created and dropped by SQL statements that run one by one.
 
-Works on classic sessions and on Connect, for all it needs are ``spark.sql`` and ``spark.catalog``. A namespace belongs
-to one snapshot, and says so in its comment: others are neither used nor dropped.
+Works on classic sessions and on Connect, as only ``spark.sql`` and ``spark.catalog`` are used. A namespace belongs to
+one snapshot, recorded in its comment: namespaces of other snapshots are neither used nor dropped.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 def create_tables(
     spark: SparkSession, states: DataFrame, path: str, options: Mapping[str, str], prefix: str | None
 ) -> list[str]:
-    """Namespaces and views for the tables that ``states`` lists: the views' names, as SQL has them.
+    """Create namespaces and views for the tables that ``states`` lists, and return the views' names as SQL takes them.
 
-    What was made of the same snapshot before is made anew. StateExistsError where a namespace is somebody else's.
+    Those created from the same snapshot before are replaced. Raises StateExistsError if a namespace exists that was not
+    created from this snapshot.
     """
     if prefix is not None and not prefix.replace("_", "a").isalnum():
         raise OptionError("a prefix is letters, digits and _", found=prefix)
@@ -43,12 +44,12 @@ def create_tables(
 
 
 def namespaces(spark: SparkSession) -> dict[str, str]:
-    """The comments of the namespaces of the current catalog, by name in lower case."""
+    """Return the comments of the namespaces of the current catalog, by name in lower case."""
     return {database.name.strip("`").lower(): database.description or "" for database in spark.catalog.listDatabases()}
 
 
 def refuse_others(spark: SparkSession, tables: Iterable[NamedTable], path: str) -> None:
-    """Check that every namespace is free, or this snapshot's."""
+    """Raise StateExistsError if a namespace exists that was not created from this snapshot."""
     known = namespaces(spark)
     wanted = dict.fromkeys(table.namespace for table in tables)
     others = [name for name in wanted if name.lower() in known and known[name.lower()] != MARK + path]
@@ -62,9 +63,9 @@ def refuse_others(spark: SparkSession, tables: Iterable[NamedTable], path: str) 
 
 
 def drop_tables(spark: SparkSession, path: str, only: Iterable[str] | None = None) -> list[str]:
-    """Drop what :func:`create_tables` made of a snapshot: the names of the namespaces that are gone.
+    """Drop the views and namespaces that :func:`create_tables` created, and return the names of the dropped namespaces.
 
-    Tables that somebody else has put into such a namespace stay, and so does then the namespace.
+    A namespace that contains other tables remains, with these tables.
     """
     mark = MARK + absolute(path)
     wanted = None if only is None else {name.lower() for name in only}

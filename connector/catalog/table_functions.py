@@ -1,14 +1,14 @@
 """Table functions for SQL: ``SELECT * FROM savepoint_states('/savepoints/savepoint-2f1a3c')``.
 
 ==============================  ======================================================================================
-``savepoint_states(path)``      one row per state: where it is, what it is, and the options that read it
+``savepoint_states(path)``      one row per state: its operator, its types, and the options that read it
 ``savepoint_metadata(path)``    one row per operator (FLIP-512)
 ``savepoint_snapshots(path)``   one row per snapshot below a folder
-``savepoint_statements(path)``  the SQL that makes a database of the snapshot, and that which drops it
+``savepoint_statements(path)``  the SQL statements that create a database of the snapshot, and those that drop it
 ==============================  ======================================================================================
 
-``pyspark_savepoint.register(spark)`` registers them for a session, and the format too where a platform does not find it
-by itself. They run on an executor, which needs the package as for every read.
+``pyspark_savepoint.register(spark)`` registers them in a session, and the format too on platforms that do not find it.
+They run on an executor, which needs the package as for every read.
 """
 
 from __future__ import annotations
@@ -31,7 +31,22 @@ FUNCTIONS = {
 
 
 def register(spark: SparkSession) -> list[str]:
-    """Register the format and the table functions: the names of the functions."""
+    """Register the data source and the table functions in a session.
+
+    The data source needs this only on platforms that do not find it by themselves.
+
+    Args:
+        spark: The session, classic or Connect.
+
+    Returns:
+        The names of the table functions.
+
+    Example::
+
+        pyspark_savepoint.register(spark)
+        spark.sql("SELECT * FROM savepoint_states('/savepoints/savepoint-2f1a3c')").show()
+
+    """
     from pyspark.errors import AnalysisException
     from pyspark.sql.functions import udtf
 
@@ -41,7 +56,7 @@ def register(spark: SparkSession) -> list[str]:
     try:
         spark.dataSource.register(SavepointDataSource)
     except AnalysisException as error:
-        # Spark 4.0 has found the format by itself, and takes no other of its name.
+        # Spark 4.0 has found the format already, and refuses a second one of that name.
         if "DATA_SOURCE_ALREADY_EXISTS" not in str(error):
             raise
     for name, table in FUNCTIONS.items():
@@ -51,10 +66,10 @@ def register(spark: SparkSession) -> list[str]:
 
 
 def handler(table: str) -> type:
-    """The class that Spark makes an object of for every call."""
+    """Return a handler class of a table function; Spark creates an object of it for each call."""
 
     class CatalogFunction:
-        """The rows of one table about a snapshot."""
+        """Handler of one table about a snapshot."""
 
         def eval(self, path: str) -> Iterator[tuple[Any, ...]]:
             return rows_of(path, table)
@@ -63,7 +78,7 @@ def handler(table: str) -> type:
 
 
 def rows_of(path: str, table: str) -> Iterator[tuple[Any, ...]]:
-    """The rows of a table about a snapshot, as Spark's functions give them."""
+    """Yield the rows of a table about a snapshot as tuples."""
     from pyspark_savepoint.formats.errors import SavepointError
     from pyspark_savepoint.statebackends.model.request import TableRequest
     from pyspark_savepoint.statebackends.open_table import open_table

@@ -1,1 +1,1 @@
-"""User functions in Spark's tasks: bootstrapping state and reading it."""
+"""User functions in Spark's tasks: bootstrap and read state."""

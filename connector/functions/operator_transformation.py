@@ -1,4 +1,4 @@
-"""State from records by user functions (FLIP-43): what ``Savepoint.with_operator`` takes besides DataFrames of state.
+"""Transformations that create operator or keyed state from records by user functions (FLIP-43).
 
 ::
 
@@ -6,8 +6,9 @@
                 .transform(AccountBootstrapper()))
     Savepoint.create(spark, max_parallelism=128).with_operator("accounts", accounts).write(path)
 
-Every step is immutable and runs nothing. Flink: ``OperatorTransformation``, ``OneInputStateTransformation``,
-``KeyedStateTransformation``, ``WindowedStateTransformation``, ``StateBootstrapTransformation``.
+Every step is immutable and runs nothing; ``Savepoint.with_operator`` takes the result. Flink:
+``OperatorTransformation``, ``OneInputStateTransformation``, ``KeyedStateTransformation``,
+``WindowedStateTransformation``, ``StateBootstrapTransformation``.
 """
 
 from __future__ import annotations
@@ -37,16 +38,36 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 TIMESTAMP, KEY = "__savepoint_timestamp", "__savepoint_key"
-#: A column by its name, as an expression, or as a function of the DataFrame: ``lambda account: account.id``.
+#: A column: its name, an expression, or a function of the DataFrame such as ``lambda account: account.id``.
 Selector = str | Column | Callable[[Any], Column]
 
 
 class OperatorTransformation:
-    """``OperatorTransformation``: where a bootstrapped operator begins."""
+    """Entry point of transformations that create the state of an operator from records.
+
+    Flink: ``OperatorTransformation``.
+
+    Example::
+
+        accounts = (OperatorTransformation.bootstrap_with(df).assign_timestamps("ts").key_by("id")
+                    .transform(AccountBootstrapper()))
+        Savepoint.create(spark, max_parallelism=128).with_operator("accounts", accounts).write("/savepoints/new")
+    """
 
     @staticmethod
     def bootstrap_with(df: DataFrame) -> OneInputTransformation:
-        """Records; every row is one, and functions are given it as a Row with the DataFrame's columns."""
+        """Start a transformation of the rows of a DataFrame.
+
+        Args:
+            df: The records; functions get each row as a Row with the DataFrame's columns.
+
+        Returns:
+            The transformation, without key.
+
+        Raises:
+            OptionError: If ``df`` is not a DataFrame.
+
+        """
         if not isinstance(df, DataFrame):
             raise OptionError(
                 "records are the rows of a DataFrame",
@@ -58,7 +79,10 @@ class OperatorTransformation:
 
 @dataclass(frozen=True)
 class OneInputTransformation:
-    """Records without key. ``columns`` are those of the rows that functions see."""
+    """Transformation of records without key; ``columns`` are those of the rows that functions get.
+
+    Flink: ``OneInputStateTransformation``.
+    """
 
     frame: DataFrame
     columns: tuple[str, ...]
@@ -66,9 +90,21 @@ class OneInputTransformation:
     texts: Mapping[str, str] = field(default_factory=dict)
 
     def assign_timestamps(self, timestamps: Selector) -> OneInputTransformation:
-        """Every record's timestamp: a TIMESTAMP, or a whole number of milliseconds; never NULL.
+        """Set the timestamps of the records: contexts and windows use them, and a key's records are sorted by them.
 
-        Contexts, windows and timers see it, and the records of a key come in its order.
+        Args:
+            timestamps: A column: TIMESTAMP, TIMESTAMP_NTZ, or a whole number of milliseconds since 1970; never NULL.
+
+        Returns:
+            The transformation with timestamps.
+
+        Raises:
+            OptionError: If the column does not exist, or is of another type.
+
+        Example::
+
+            transformation.assign_timestamps(lambda record: record.ts.cast("timestamp"))
+
         """
         frame, name = self._selected(timestamps, TIMESTAMP)
         kind = frame.schema[name].dataType
@@ -82,20 +118,58 @@ class OneInputTransformation:
         return replace(self, frame=frame, timestamp=name)
 
     def select(self, *columns: str) -> OneInputTransformation:
-        """Which columns the rows have that functions are given; key and timestamp may be others."""
+        """Choose the columns of the rows that functions get; key and timestamp may be other columns.
+
+        Args:
+            *columns: Names of columns.
+
+        Returns:
+            The transformation with these columns.
+
+        Raises:
+            OptionError: If the records have no such column.
+
+        """
         for name in columns:
             if name not in self.frame.columns:
                 raise OptionError(f"the records have no column {name!r}", remedy=did_you_mean(name, self.columns))
         return replace(self, columns=columns)
 
     def options(self, **options: Any) -> OneInputTransformation:
-        """How records are processed: ``sorted``, ``state_backend``, ``object_reuse``, ``sort_memory`` ..."""
+        """Set options of the processing.
+
+        Args:
+            **options: ``sorted``, ``presorted``, ``state_backend``, ``object_reuse``, ``sort_memory``, ``parallelism``.
+
+        Returns:
+            The transformation with these options.
+
+        Raises:
+            OptionError: If an option is unknown or invalid.
+
+        Example::
+
+            transformation.options(state_backend="rocksdb", sort_memory="512m")
+
+        """
         texts = merged(self.texts, to_options(options))
         ProcessingOptions.parse(texts)
         return replace(self, texts=texts)
 
     def option(self, name: str, value: Any) -> OneInputTransformation:
-        """One of the options, by its name."""
+        """Set one option of the processing.
+
+        Args:
+            name: The name of the option.
+            value: Its value.
+
+        Returns:
+            The transformation with the option.
+
+        Raises:
+            OptionError: If the option is unknown or invalid.
+
+        """
         return self.options(**{name: value})
 
     def key_by(
@@ -104,10 +178,26 @@ class OneInputTransformation:
         key_type: str | None = None,
         key_group: str | None = None,
     ) -> KeyedTransformation:
-        """By one column, or several, which make a tuple.
+        """Group the records by key: one column, or several, which form a tuple.
 
-        ``key_type`` is the key's type in Flink's words, such as ``LONG`` or ``POJO<...>``; else that of the columns.
-        ``key_group`` names a column with every key's key group, where only the job's code knows the hash of its keys.
+        Flink: ``OneInputStateTransformation#keyBy``.
+
+        Args:
+            *keys: Columns: a name, an expression, or a function of the DataFrame that returns one.
+            key_type: The key's type in Flink's notation, such as ``LONG`` or ``POJO<...>``; by default that of the
+                columns.
+            key_group: The column with the key group of each row, for keys whose hash only the job's code can compute.
+
+        Returns:
+            The transformation with a key.
+
+        Raises:
+            OptionError: If there is no key, or the records have no such column.
+
+        Example::
+
+            transformation.key_by(lambda account: account.id)
+
         """
         if not keys:
             raise OptionError("key_by needs the key", remedy="key_by('id')")
@@ -119,7 +209,18 @@ class OneInputTransformation:
         return KeyedTransformation(replace(self, frame=frame), tuple(names), key_type, key_group)
 
     def transform(self, function: StateBootstrapFunction | BroadcastStateBootstrapFunction) -> OperatorStateRows:
-        """Operator state: list and union state of a StateBootstrapFunction, broadcast state of the other one."""
+        """Create operator state from all records.
+
+        Args:
+            function: A StateBootstrapFunction for list and union list state, or a BroadcastStateBootstrapFunction.
+
+        Returns:
+            The states, for :meth:`Savepoint.with_operator`.
+
+        Raises:
+            OptionError: If ``function`` is of another class.
+
+        """
         given: object = function
         if not isinstance(given, StateBootstrapFunction | BroadcastStateBootstrapFunction):
             remedy = "key_by(...) comes before it" if isinstance(given, KeyedStateBootstrapFunction) else None
@@ -138,7 +239,7 @@ class OneInputTransformation:
         return ProcessingOptions.parse(self.texts)
 
     def _selected(self, selector: Selector, own: str) -> tuple[DataFrame, str]:
-        """The DataFrame with what a selector selects, and the name of its column."""
+        """Return the DataFrame with the selected column, and the name of that column."""
         if isinstance(selector, str):
             if selector not in self.frame.columns:
                 remedy = did_you_mean(selector, self.columns)
@@ -157,7 +258,10 @@ class OneInputTransformation:
 
 @dataclass(frozen=True)
 class KeyedTransformation:
-    """Records with a key."""
+    """Transformation of records with a key.
+
+    Flink: ``KeyedStateTransformation``.
+    """
 
     source: OneInputTransformation
     keys: tuple[str, ...]
@@ -165,28 +269,82 @@ class KeyedTransformation:
     key_group: str | None = None
 
     def options(self, **options: Any) -> KeyedTransformation:
-        """As :meth:`OneInputTransformation.options`."""
+        """Set options of the processing, as :meth:`OneInputTransformation.options` does.
+
+        Args:
+            **options: Names and values.
+
+        Returns:
+            The transformation with these options.
+
+        """
         return replace(self, source=self.source.options(**options))
 
     def option(self, name: str, value: Any) -> KeyedTransformation:
-        """One of the options, by its name."""
+        """Set one option of the processing.
+
+        Args:
+            name: The name of the option.
+            value: Its value.
+
+        Returns:
+            The transformation with the option.
+
+        """
         return self.options(**{name: value})
 
     def transform(self, function: KeyedStateBootstrapFunction) -> KeyedRows:
-        """State of every key, and timers, by a function of its records."""
+        """Create the keyed state and timers of each key from its records.
+
+        Args:
+            function: The bootstrap function, pickled to the tasks.
+
+        Returns:
+            The states and timers, for :meth:`Savepoint.with_operator`.
+
+        Raises:
+            OptionError: If ``function`` is of another class.
+
+        """
         expect_function(function, KeyedStateBootstrapFunction)
         return KeyedRows(self._keyed(), function)
 
     def window(self, assigner: WindowAssigner) -> WindowedTransformation:
-        """Windows of the records of every key."""
+        """Assign the records of each key to windows.
+
+        Args:
+            assigner: The window assigner, such as ``TumblingEventTimeWindows.of(timedelta(minutes=1))``.
+
+        Returns:
+            The transformation with windows.
+
+        Raises:
+            OptionError: If ``assigner`` is not a WindowAssigner.
+
+        """
         if not isinstance(assigner, WindowAssigner):
             raise OptionError("window() needs a WindowAssigner", found=type(assigner).__name__)
         return WindowedTransformation(self, assigner)
 
     def process(self, function: KeyedProcessFunction, schema: str | StructType) -> DataFrame:
-        """No state, but the rows that a function yields: bounded execution of a KeyedProcessFunction (FLIP-140).
+        """Return the rows that a KeyedProcessFunction yields over the records (FLIP-140); no state is kept.
 
-        Timers fire at the end of their key, event time first, then processing time.
+        Timers fire at the end of their key: event time first, then processing time.
+
+        Args:
+            function: The function, pickled to the tasks.
+            schema: The schema of the rows, such as ``id long, total long``.
+
+        Returns:
+            The rows; running the query calls the function.
+
+        Raises:
+            OptionError: If ``function`` is of another class, or option ``sorted`` is false.
+
+        Example::
+
+            OperatorTransformation.bootstrap_with(df).key_by("id").process(Sum(), "id long, total long").show()
+
         """
         return self._keyed().process(function, schema)
 

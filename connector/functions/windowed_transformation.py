@@ -1,4 +1,4 @@
-"""Windows of bootstrapped records: their trigger, their evictor, and what is kept of their elements.
+"""Transformation of windowed records: trigger, evictor, lateness, and the function over the elements of a window.
 
 Flink: ``WindowedStateTransformation``.
 """
@@ -26,7 +26,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WindowedTransformation:
-    """Records with a key, in windows."""
+    """Transformation of keyed records in windows; it ends with :meth:`reduce`, :meth:`aggregate` or :meth:`process`.
+
+    Flink: ``WindowedStateTransformation``.
+
+    Example::
+
+        windows = (OperatorTransformation.bootstrap_with(orders).assign_timestamps("ts").key_by("customer")
+                   .window(TumblingEventTimeWindows.of(timedelta(minutes=1))).process())
+        savepoint.with_operator("orders-per-minute", windows)
+    """
 
     keyed: KeyedTransformation
     assigner: WindowAssigner
@@ -36,40 +45,99 @@ class WindowedTransformation:
     element_type: str | None = None
 
     def options(self, **options: Any) -> WindowedTransformation:
-        """As :meth:`OneInputTransformation.options`."""
+        """Set options of the processing, as :meth:`OneInputTransformation.options` does.
+
+        Args:
+            **options: Names and values.
+
+        Returns:
+            The transformation with these options.
+
+        """
         return replace(self, keyed=self.keyed.options(**options))
 
     def option(self, name: str, value: Any) -> WindowedTransformation:
-        """One of the options, by its name."""
+        """Set one option of the processing.
+
+        Args:
+            name: The name of the option.
+            value: Its value.
+
+        Returns:
+            The transformation with the option.
+
+        """
         return self.options(**{name: value})
 
     def trigger(self, trigger: Trigger) -> WindowedTransformation:
-        """Another trigger than the assigner's own."""
+        """Set a trigger instead of the assigner's default one.
+
+        Args:
+            trigger: The trigger, as in the job.
+
+        Returns:
+            The transformation with the trigger.
+
+        """
         expect_function(trigger, Trigger)
         return replace(self, given_trigger=trigger)
 
     def evictor(self, evictor: Evictor) -> WindowedTransformation:
-        """With an evictor windows keep all their elements, with timestamps."""
+        """Set an evictor; windows then store all their elements with timestamps.
+
+        Args:
+            evictor: The evictor, as in the job.
+
+        Returns:
+            The transformation with the evictor.
+
+        """
         expect_function(evictor, Evictor)
         return replace(self, given_evictor=evictor)
 
     def allowed_lateness(self, lateness: Duration) -> WindowedTransformation:
-        """How long windows are kept after their end: decides their clean-up timers."""
+        """Set how long windows are kept after their end, which determines their clean-up timers.
+
+        Args:
+            lateness: Milliseconds, or a timedelta of whole milliseconds.
+
+        Returns:
+            The transformation with the lateness.
+
+        """
         return replace(self, lateness=millis(lateness))
 
     def element(self, element_type: str) -> WindowedTransformation:
-        """The type of the elements in Flink's words, such as ``POJO<com.shop.Order>(id LONG, ...)`` or ``LONG``.
+        """Set the type of the elements.
 
-        Without it that of the DataFrame's columns. A type that is not composite needs a DataFrame of one column, whose
-        values the functions are given.
+        By default it is that of the DataFrame's columns. A type that is not composite requires a DataFrame of one
+        column, whose values the functions get instead of rows.
+
+        Args:
+            element_type: The type in Flink's notation, such as ``POJO<com.shop.Order>(id LONG, ...)`` or ``LONG``.
+
+        Returns:
+            The transformation with the type.
+
         """
         return replace(self, element_type=element_type)
 
     def reduce(self, reduce: Callable[[Any, Any], Any], function: ProcessWindowFunction | None = None) -> KeyedRows:
-        """Two elements to one, of the same type.
+        """Keep one element per window, to which the elements are reduced.
 
-        What it returns comes back as its first argument: rows go on having names where it changes the first row and
-        returns that (``left.amount += right.amount``), which is its own.
+        The result of ``reduce`` is passed back as its first argument. To keep the names of a row's fields, change the
+        first row and return it (``left.amount += right.amount``), which is safe as the row belongs to the function.
+
+        Args:
+            reduce: A function of two elements that returns one of the same type.
+            function: A function that is called when a trigger fires, for its state only.
+
+        Returns:
+            The state and timers, for :meth:`Savepoint.with_operator`.
+
+        Raises:
+            OptionError: If ``reduce`` is not callable.
+
         """
         if not callable(reduce):
             raise OptionError(
@@ -85,12 +153,34 @@ class WindowedTransformation:
         accumulator_type: str,
         function: ProcessWindowFunction | None = None,
     ) -> KeyedRows:
-        """Elements into an accumulator, whose type in Flink's words is given."""
+        """Keep one accumulator per window, to which the elements are added.
+
+        Args:
+            aggregate: The aggregate function.
+            accumulator_type: The type of the accumulator in Flink's notation.
+            function: A function that is called when a trigger fires, for its state only.
+
+        Returns:
+            The state and timers, for :meth:`Savepoint.with_operator`.
+
+        Example::
+
+            windowed.aggregate(Average(), "TUPLE<LONG, LONG>")
+
+        """
         expect_function(aggregate, AggregateFunction)
         return self._rows(function, aggregate=aggregate, accumulator_type=accumulator_type)
 
     def process(self, function: ProcessWindowFunction | None = None) -> KeyedRows:
-        """All elements are kept; the function is called where a trigger fires, for the state that it may have."""
+        """Keep all elements of each window.
+
+        Args:
+            function: A function that is called when a trigger fires, for its state only.
+
+        Returns:
+            The state and timers, for :meth:`Savepoint.with_operator`.
+
+        """
         return self._rows(function)
 
     apply = process

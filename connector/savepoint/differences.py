@@ -1,4 +1,4 @@
-"""What has changed between two snapshots, as DataFrames.
+"""Differences between two snapshots as DataFrames.
 
 ==================  =================================================================================================
 all operators       one row per operator, table and state: entries before and after; added, removed, changed
@@ -8,8 +8,8 @@ list, union         change, value, count: how many more of that value there are 
 broadcast           key, change, value_before, value_after
 ==================  =================================================================================================
 
-Keyed state is compared by the bytes of its entries, whatever backends wrote the two: equal ones are never decoded, and
-what nobody can decode compares like everything else.
+Keyed state is compared by the bytes of its entries, whatever state backends wrote the snapshots: equal entries are
+never decoded, and values that only the job's code can decode are compared too.
 """
 
 from __future__ import annotations
@@ -53,10 +53,33 @@ def diff(
     table: str | None = None,
     state: str | None = None,
 ) -> DataFrame:
-    """What has changed from one snapshot to another: of all operators in numbers, or of one row by row.
+    """Return the differences between two snapshots: counts of all operators, or the rows of one operator that differ.
 
-    ``table`` is keyed_state, window_state, timers or operator_state (with its ``state``); without it, what the operator
-    has. OperatorNotFoundError and StateNotFoundError name what is there.
+    Args:
+        old: The older snapshot.
+        new: The newer snapshot, or the path of one, which is loaded with the options of ``old``.
+        uid: The operator to compare row by row; None to count the differences of all operators.
+        table: ``keyed_state``, ``window_state``, ``timers`` or ``operator_state``; by default the first of these that
+            the operator has.
+        state: The state to compare; all keyed states by default, required if the operator has several operator states.
+
+    Returns:
+        Without ``uid`` one row per operator, table and state: entries before and after; added, removed, changed. With
+        ``uid`` one row per difference: ``change`` (``added``, ``removed``, ``changed``), the key or element, and the
+        state before and after.
+
+    Raises:
+        OperatorNotFoundError: If neither snapshot has the operator; the error names the nearest.
+        StateNotFoundError: If neither operator has the state; the error names the nearest.
+        UnsupportedStateError: If the type of the keys differs.
+        OptionError: If ``table`` cannot be compared, or ``state`` is required.
+
+    Example::
+
+        old, new = Savepoint.load(spark, "/savepoints/a"), Savepoint.load(spark, "/savepoints/b")
+        pyspark_savepoint.diff(old, new).show()
+        pyspark_savepoint.diff(old, new, "accounts", state="total").show()
+
     """
     if isinstance(new, str | PathLike):
         new = type(old).load(old.spark, new, **old.options)
@@ -83,7 +106,7 @@ def diff(
 
 
 class _Operator:
-    """An operator of one side; ``hash`` is None where that has none."""
+    """The operator in one of the two snapshots; ``hash`` is None if that snapshot does not contain it."""
 
     def __init__(self, savepoint: Savepoint, uid: str) -> None:
         plan = savepoint.plan.find(uid)
@@ -100,11 +123,11 @@ class _Operator:
         return self.savepoint.table(uidHash=self.hash, **options)
 
     def names(self, table: str) -> list[str]:
-        """The states of a table."""
+        """Return the names of the states of a table."""
         return [row["state"] for row in self.states if row["table"] == table]
 
     def opened(self, table: str, states: list[str]) -> KeyedTable | None:
-        """The table of keyed state, as far as there is one."""
+        """Return the table of keyed state with these states; None if this side has none of them."""
         mine = [name for name in self.names(table) if name in states]
         if self.hash is None or not mine:
             return None
@@ -165,14 +188,14 @@ def _refuse_other_keys(tables: list[KeyedTable | None]) -> None:
 
 
 class DiffTask:
-    """What Spark's tasks run: entries of both sides in, differing rows with Spark's schema out."""
+    """Function of Spark's tasks: takes the entries of both sides, yields the rows that differ."""
 
     def __init__(self, compared: EntryDiff, schema: StructType) -> None:
         self.compared = compared
         self.schema = schema
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows that differ."""
+        """Yield the rows that differ, with the types that Spark expects."""
         schema = arrow_schema(self.schema)
         for batch in self.compared(batches):
             yield relabel(batch, schema)
@@ -214,14 +237,14 @@ def _operator_state(sides: tuple[_Operator, _Operator], state: str | None) -> Da
 
 
 def as_text(column: str) -> Column:
-    """A value as text that is equal only for equal values, for Spark does not compare maps."""
+    """Return a value as JSON text that is equal only for equal values, since Spark cannot compare maps."""
     from pyspark.sql import functions as F  # noqa: N812
 
     return F.to_json(F.struct(column), LOSSLESS)
 
 
 def on_side(number: int, value: Column) -> Column:
-    """The value where the row is of a side."""
+    """Return the value in rows of one side, NULL in the others."""
     from pyspark.sql import functions as F  # noqa: N812
 
     return F.when(F.col(SIDE) == number, value)

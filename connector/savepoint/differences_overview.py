@@ -31,7 +31,7 @@ COUNTS = ("before", "after", "added", "removed", "changed")
 
 
 def overview(old: Savepoint, new: Savepoint) -> DataFrame:
-    """One row per operator, table and state."""
+    """Return one row per operator, table and state, with the numbers of entries and differences."""
     states = {side: savepoint.states().collect() for side, savepoint in zip(SIDES, (old, new), strict=True)}
     hashes = {side: {plan.identifier.operator_id.hex for plan in savepoint.plan.operators}
               for side, savepoint in zip(SIDES, (old, new), strict=True)}  # fmt: skip

@@ -1,8 +1,4 @@
-"""How a savepoint shows itself: one line per operator as text, a tree of operators and states in notebooks.
-
-What is shown comes from files of others, so it is escaped; it is bounded; and it never raises: where states cannot be
-listed, the operators still are.
-"""
+"""Representations of a savepoint: one line per operator as text, a tree of operators and states in notebooks."""
 
 from __future__ import annotations
 

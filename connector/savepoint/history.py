@@ -1,4 +1,4 @@
-"""Retained checkpoints of a job as one table: a table of every snapshot below a folder, with the snapshot it is of."""
+"""One table from all snapshots below a folder, such as the retained checkpoints of a job."""
 
 from __future__ import annotations
 
@@ -21,11 +21,31 @@ CHECKPOINT_ID, SNAPSHOT = "checkpoint_id", "snapshot"
 def history(
     spark: SparkSession, folder: str, uid: str | None = None, *, last: int | None = None, **options: Any
 ) -> DataFrame:
-    """One table of every snapshot below a folder, one below the other, with columns ``checkpoint_id`` and ``snapshot``.
+    """Return the union of one table over all snapshots below a folder, with columns ``checkpoint_id`` and ``snapshot``.
 
-    Of an operator (``uid``, and the options of the data source: ``table``, ``state``, ...), or about all of them
-    (``table`` states, metadata, sizes, ...; without it, metadata). Snapshots that have no such operator, or cannot be
-    read, are left out; ``last`` takes the newest only. A state that only some snapshots have is NULL in the others.
+    Snapshots that do not have the operator, or cannot be read, are skipped. A state that only some snapshots have is
+    NULL in the rows of the others.
+
+    Args:
+        spark: The session, classic or Connect.
+        folder: A folder of savepoints or retained checkpoints, such as that of a job's checkpoints.
+        uid: The operator; None for a table about all operators.
+        last: The number of newest snapshots to read; all by default.
+        **options: Options of a read, such as ``table``, ``state``. Without ``uid``, ``table`` is ``metadata`` by
+        default.
+
+    Returns:
+        ``checkpoint_id``, ``snapshot`` (its path), and the columns of the table; oldest snapshots first.
+
+    Raises:
+        SnapshotNotFoundError: If no snapshot below the folder can be read.
+        OperatorNotFoundError: If none of them has the operator.
+        OptionError: If ``last`` is below 1, or an option is invalid.
+
+    Example::
+
+        pyspark_savepoint.history(spark, "/checkpoints/7d2e", "accounts").groupBy("checkpoint_id").sum("total").show()
+
     """
     if last is not None and last < 1:
         raise OptionError("'last' is how many snapshots, at least 1", found=last)
@@ -52,7 +72,7 @@ def history(
 
 
 def _snapshots(spark: SparkSession, folder: str, storage: Mapping[str, str]) -> list[tuple[int, str]]:
-    """Checkpoint id and path of the snapshots that can be read, oldest first."""
+    """Return checkpoint id and path of the readable snapshots, oldest first."""
     rows = spark.read.format("savepoint").options(table="snapshots", **storage).load(folder).collect()
     found = [(row["checkpoint_id"], row["path"]) for row in rows if row["problem"] is None]
     if not found:
@@ -66,5 +86,5 @@ def _of_snapshot(savepoint: Savepoint, number: int, uid: str | None, options: di
     named = {} if uid is None else {"uidHash": savepoint.plan.operator(uid).identifier.operator_id.hex}
     table = savepoint.table(**named, **options)
     values = {CHECKPOINT_ID: F.lit(number).cast("bigint"), SNAPSHOT: F.lit(savepoint.path)}
-    # Table metadata says the id itself.
+    # Table "metadata" has the column already.
     return table.select(*(value.alias(name) for name, value in values.items() if name not in table.columns), "*")

@@ -1,13 +1,13 @@
-"""How far Spark is with what runs in a block: a line that moves, in notebooks and on terminals.
+"""Progress of the Spark jobs of a block of code, as one line that is updated in notebooks and on terminals.
 
 ::
 
     with show_progress(spark, "writing"):
         savepoint.write("/savepoints/new")
 
-Shows tasks that are done, of those that are known so far: Spark plans stages as it goes, so there may come more. When
-the block ends, one line stays: how many tasks there were, and how long it took. Other outputs than notebooks and
-terminals, such as logs, are given that line alone.
+The line shows the completed tasks and the tasks known so far; Spark plans stages as it goes, so their number may grow.
+When the block ends, a last line shows the number of tasks and the duration. Other outputs than notebooks and terminals,
+such as logs, get only that line.
 """
 
 from __future__ import annotations
@@ -25,15 +25,29 @@ if TYPE_CHECKING:
 
 GROUP, DESCRIPTION = "spark.jobGroup.id", "spark.job.description"
 WIDTH = 24
-#: Tasks: done, and known so far.
+#: Numbers of tasks: completed, and known so far.
 Tasks = tuple[int, int]
 
 
 @contextmanager
 def show_progress(spark: SparkSession, what: str, *, interval: float = 0.2) -> Iterator[None]:
-    """Show how far the jobs of a block are, on a classic session or on Connect.
+    """Show the progress of the Spark jobs that a ``with`` block runs.
 
-    ``interval`` is in seconds. Jobs that threads of the block start count if the threads inherit Spark's properties.
+    Jobs that other threads start are counted if these threads inherit Spark's local properties.
+
+    Args:
+        spark: The session, classic or Connect.
+        what: The text that precedes the progress.
+        interval: Seconds between two updates.
+
+    Returns:
+        A context manager.
+
+    Example::
+
+        with show_progress(spark, "writing"):
+            savepoint.write("/savepoints/new")
+
     """
     with _tasks_of(spark) as tasks:
         started, over = time.monotonic(), threading.Event()
@@ -56,7 +70,7 @@ def show_progress(spark: SparkSession, what: str, *, interval: float = 0.2) -> I
 
 
 def moving(what: str, tasks: Tasks, seconds: float) -> str:
-    """The line while jobs run.
+    """Return the line that is shown while jobs run.
 
     >>> moving("writing", (3, 4), 2)
     'writing ██████████████████       3 of 4 tasks, 2 s'
@@ -70,12 +84,12 @@ def _counted(tasks: int) -> str:
     return f"{tasks} task" + ("" if tasks == 1 else "s")
 
 
-# -- what Spark tells ----------------------------------------------------------------------------------------
+# -- task counts --------------------------------------------------------------------------------------------
 
 
 @contextmanager
 def _tasks_of(spark: SparkSession) -> Iterator[Callable[[], Tasks]]:
-    """What tells of the tasks that the block has started."""
+    """Provide a function that counts the tasks that the block has started."""
     counted = _classic(spark) if hasattr(spark, "_jsparkSession") else _connect(spark)
     with counted as tasks:
         yield tasks
@@ -83,8 +97,8 @@ def _tasks_of(spark: SparkSession) -> Iterator[Callable[[], Tasks]]:
 
 @contextmanager
 def _classic(spark: SparkSession) -> Iterator[Callable[[], Tasks]]:
-    """By a job group, which the block has for itself; that of before is back after it."""
-    # Any, for None removes a property, which the annotation does not say.
+    """Count the tasks of a job group that is set for the block, then restore the previous group."""
+    # Any: None removes a property, which the annotation does not allow.
     context: Any = spark.sparkContext
     tracker, group = context.statusTracker(), f"progress-{uuid.uuid4().hex}"
     before = {name: context.getLocalProperty(name) for name in (GROUP, DESCRIPTION)}
@@ -109,7 +123,7 @@ def _classic(spark: SparkSession) -> Iterator[Callable[[], Tasks]]:
 
 @contextmanager
 def _connect(spark: Any) -> Iterator[Callable[[], Tasks]]:
-    """By what the server reports of each operation."""
+    """Count the tasks that the server reports for each operation."""
     known: dict[str, Tasks] = {}
 
     def report(stages: Iterable[Any] | None, operation_id: str | None, **_: Any) -> None:
@@ -131,23 +145,23 @@ def _sum(all_tasks: Iterable[Tasks]) -> Tasks:
     return done, known
 
 
-# -- where it is shown ---------------------------------------------------------------------------------------
+# -- output -------------------------------------------------------------------------------------------------
 
 
 class _Line:
-    """One line of output, written over and over: of a notebook's cell, or of a terminal."""
+    """One line of output that is overwritten, in the cell of a notebook or on a terminal."""
 
     def __init__(self) -> None:
         self.handle: Any = None
         self.length = 0
         ipython: Any = sys.modules.get("IPython")
-        # Only what a kernel shows can be changed later.
+        # Only the output of a kernel can be updated later.
         if ipython is not None and hasattr(ipython.get_ipython(), "kernel"):
             self.handle = ipython.display.display(_Plain(""), display_id=True)
         self.moves = self.handle is not None or sys.stderr.isatty()
 
     def show(self, text: str) -> None:
-        """In place of what is shown."""
+        """Replace the line."""
         if self.handle is not None:
             self.handle.update(_Plain(text))
         else:
@@ -156,7 +170,7 @@ class _Line:
         self.length = len(text)
 
     def end(self, text: str) -> None:
-        """The last of it."""
+        """Replace the line for the last time, or print it where lines cannot be replaced."""
         if self.handle is not None:
             self.handle.update(_Plain(text))
         elif self.moves:
@@ -167,7 +181,7 @@ class _Line:
 
 
 class _Plain:
-    """Text that notebooks show as it is, without quotes."""
+    """Text that notebooks show without quotes."""
 
     def __init__(self, text: str) -> None:
         self.text = text

@@ -1,6 +1,6 @@
-"""What :class:`Savepoint` answers about a job: would it restore, and which operator is which.
+"""Checks of a :class:`Savepoint` against a job: whether it can be restored, and which operator is which.
 
-The logic is in ``statebackends``; here it meets Spark.
+The logic is in ``statebackends.jobs``; this module converts arguments and results for Spark.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def hasher_of(name: str) -> StreamGraphHasher:
-    """``v2`` or ``v3``."""
+    """Return the stream graph hasher ``v2`` or ``v3``; raise OptionError for another name."""
     known = [hasher.value for hasher in StreamGraphHasher]
     if name.casefold() not in known:
         raise OptionError("no such version of the hasher", found=name, remedy=did_you_mean(name, known))
@@ -37,7 +37,7 @@ def hasher_of(name: str) -> StreamGraphHasher:
 
 
 def snapshot_of(savepoint: Savepoint) -> Snapshot:
-    """The snapshot, which must be written."""
+    """Return the snapshot of a savepoint; raise OptionError if it is not written yet."""
     if savepoint.path is None:
         raise OptionError(
             "this savepoint is not written yet, so there is nothing to restore",
@@ -55,20 +55,20 @@ def restore_table(
     stream_graph_hasher: str,
     **settings: Any,
 ) -> DataFrame:
-    """The verdicts as a DataFrame, the worst first."""
+    """Return the verdicts of the restore check as a DataFrame, the worst first."""
     described = _described(job, stream_graph_hasher, **settings)
     check = check_restore(snapshot_of(savepoint), described, allow_non_restored_state=allow_non_restored_state)
     return savepoint.spark.createDataFrame(check.to_arrow())
 
 
 def plan_table(savepoint: Savepoint, job: Job | Savepoint, stream_graph_hasher: str) -> DataFrame:
-    """What goes to which subtask, as a DataFrame."""
+    """Return the assignment of state to subtasks as a DataFrame."""
     table = restore_plan_table(snapshot_of(savepoint), _described(job, stream_graph_hasher))
     return savepoint.spark.createDataFrame(table)
 
 
 def _described(job: Job | Savepoint, stream_graph_hasher: str, **settings: Any) -> JobDescription:
-    """The job; what its description takes for granted is warned of."""
+    """Return the description of a job, and warn of each of its assumptions."""
     from pyspark_savepoint.savepoint.savepoint import Savepoint
 
     plain = snapshot_of(job) if isinstance(job, Savepoint) else job
@@ -79,12 +79,12 @@ def _described(job: Job | Savepoint, stream_graph_hasher: str, **settings: Any) 
 
 
 def identifier_at(savepoint: Savepoint, graph: StreamGraph, name: str, stream_graph_hasher: str) -> OperatorIdentifier:
-    """The operator at a place in the graph, as the other methods take it."""
+    """Return the identifier of the operator with a name in the graph."""
     return OperatorIdentifier(operator_at(snapshot_of(savepoint), graph, name, hasher_of(stream_graph_hasher)))
 
 
 def with_uids(savepoint: Savepoint, uids: Mapping[str, str] | StreamGraph) -> Savepoint:
-    """New uids by what operators are called now; by a graph those that the job has set since."""
+    """Return the savepoint with new uids: by old identifier, or as a stream graph sets them."""
     if isinstance(uids, StreamGraph):
         changes = identifiers_to_change(snapshot_of(savepoint), uids)
         given = {OperatorIdentifier(operator_id): new for operator_id, new in changes.items()}

@@ -1,1 +1,1 @@
-"""The data source that Spark sees: reading in tasks, writing in tasks, commit."""
+"""The data source of Spark: read in tasks, write in tasks, commit."""

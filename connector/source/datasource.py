@@ -1,6 +1,6 @@
-"""``spark.read.format("savepoint")``: the face that Spark sees. No logic.
+"""The entry point of ``spark.read.format("savepoint")``, without logic.
 
-Spark imports this in a process of its own to find its sources, so nothing but PySpark is imported before it is needed.
+Spark imports this module in a separate process to find data sources, so everything but PySpark is imported on use.
 """
 
 from __future__ import annotations
@@ -14,18 +14,34 @@ if TYPE_CHECKING:
 
 
 class SavepointDataSource(DataSource):
-    """Savepoints and checkpoints of Apache Flink as tables."""
+    """Spark data source ``savepoint``: the tables of Flink savepoints and checkpoints, read and written.
+
+    Spark finds it without registration; ``pyspark_savepoint.register(spark)`` registers it on platforms that do not.
+
+    Example::
+
+        spark.read.format("savepoint").option("uid", "accounts").load("/savepoints/savepoint-2f1a3c")
+        df.write.format("savepoint").option("uid", "totals").option("key", "id").mode("append").save("/savepoints/new")
+    """
 
     #: Warnings that :meth:`schema` has shown; Spark pickles them along to the process that makes the reader.
     shown_warnings: tuple[str, ...] = ()
 
     @classmethod
     def name(cls) -> str:
-        """The name of the format."""
+        """Return the name of the format, ``savepoint``."""
         return "savepoint"
 
     def schema(self) -> StructType:
-        """The schema of the table that the options name."""
+        """Return the schema of the table that the options select.
+
+        Returns:
+            The schema, without reading any state.
+
+        Raises:
+            SavepointError: If an option is invalid, or the snapshot, operator or state does not exist.
+
+        """
         from pyspark_savepoint.formats.errors import SavepointError
         from pyspark_savepoint.options.options import SavepointReadOptions
         from pyspark_savepoint.options.schema import spark_schema
@@ -42,7 +58,18 @@ class SavepointDataSource(DataSource):
         return spark_schema(table.schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A reader of the columns of the schema, which may be a user's."""
+        """Return a reader of the columns of a schema.
+
+        Args:
+            schema: That of :meth:`schema`, or one that the user gave with ``.schema(...)``.
+
+        Returns:
+            The reader.
+
+        Raises:
+            SavepointError: If an option is invalid.
+
+        """
         from pyspark_savepoint.formats.errors import SavepointError
         from pyspark_savepoint.options.options import SavepointReadOptions
         from pyspark_savepoint.source.reader import SavepointDataSourceReader
@@ -54,7 +81,7 @@ class SavepointDataSource(DataSource):
         return SavepointDataSourceReader(options, schema, self.shown_warnings)
 
     def simpleStreamReader(self, schema: StructType) -> NoReturn:  # noqa: N802
-        """A snapshot does not go on."""
+        """Raise OptionError: a snapshot is finite and cannot be streamed."""
         from pyspark_savepoint.formats.errors import OptionError
 
         raise OptionError(
@@ -63,15 +90,27 @@ class SavepointDataSource(DataSource):
         )
 
     def streamReader(self, schema: StructType) -> NoReturn:  # noqa: N802
-        """A snapshot does not go on."""
+        """Raise OptionError: a snapshot is finite and cannot be streamed."""
         self.simpleStreamReader(schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: N802
-        """Nothing is added to a snapshot while it is there."""
+        """Raise OptionError: a snapshot is published once and cannot be appended to continuously."""
         self.simpleStreamReader(schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """A writer of one part of one operator; everything that can be refused is refused here."""
+        """Return a writer of one table of one operator, after all checks that need no rows.
+
+        Args:
+            schema: The schema of the rows.
+            overwrite: Whether the mode is ``overwrite``.
+
+        Returns:
+            The writer.
+
+        Raises:
+            SavepointError: If an option is invalid, or the rows cannot be written to the savepoint at the path.
+
+        """
         from pyspark_savepoint.formats.errors import SavepointError
         from pyspark_savepoint.options.write_options import SavepointWriteOptions
         from pyspark_savepoint.source.writer import SavepointDataSourceWriter

@@ -1,8 +1,9 @@
-"""Rows laid out as Flink will own them: partition i of a DataFrame has the key groups of subtask i.
+"""Distribution of rows by key group: partition i of a DataFrame contains the keys of subtask i.
 
-A sink cannot ask Spark for a distribution, so the user (or the fluent API) does: after :func:`key_by` every task writes
-the state file of one subtask, and the commit only names the files. Without it any DataFrame is written correctly too,
-but the commit merges the rows of all tasks by itself. Flink: ``DataStream#keyBy``, ``KeyGroupRangeAssignment``.
+A Spark data source in Python cannot request a distribution of the rows it writes, so :func:`key_by` creates it before
+the write: then each task writes the state file of one subtask, and the commit only collects the files. Without it, the
+result is the same, but the commit merges the rows of all tasks in one process. Flink: ``DataStream#keyBy``,
+``KeyGroupRangeAssignment``.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ if TYPE_CHECKING:
 
     from pyspark_savepoint.statebackends.writing.rows.key_hashing import KeyHashing
 
-#: Where a key column says how :func:`key_by` laid the rows out.
+#: Field metadata of a key column: the distribution that :func:`key_by` created.
 LAYOUT = "savepoint.keyBy"
 KEY_GROUP, SUBTASK = "__savepoint_key_group", "__savepoint_subtask"
-#: Types of Flink whose hash Spark's own expressions compute.
+#: Flink types whose hash Spark expressions compute.
 NATIVE = ("LONG", "INT", "SHORT", "BYTE", "BOOLEAN")
 LOW_32 = 0xFFFFFFFF
 
@@ -43,12 +44,33 @@ def key_by(
     parallelism: int | None = None,
     **options: Any,
 ) -> DataFrame:
-    """The same rows, partition i having those whose keys belong to subtask i of ``parallelism``.
+    """Return the rows with partition i containing those whose keys belong to subtask i of ``parallelism``.
 
-    ``keys`` are the columns of the key, ``max_parallelism`` is the job's. ``parallelism`` is as many as the session has
-    cores unless it is given. ``options`` are those of the write that say the key's type: ``types``, ``types_from``,
-    ``inferred_by``, ``key_group``. Write the result as it is: filters keep the layout, another shuffle loses it (and
-    costs only time).
+    Write the result as it is: filters keep the distribution, another shuffle loses it, and only the speed of the write
+    depends on it. Flink: ``DataStream#keyBy``, ``KeyGroupRangeAssignment``.
+
+    Args:
+        df: The rows.
+        *keys: The columns of the key; several form a composite key.
+        max_parallelism: The job's max parallelism, the number of key groups: 1 to 32768.
+        parallelism: The number of partitions, so of subtasks; by default the number of tasks that the session runs at a
+            time.
+        **options: Options of the write that determine the key's type: ``types``, ``types_from``, ``inferred_by``,
+            ``key_group``.
+
+    Returns:
+        The same rows and columns, repartitioned.
+
+    Raises:
+        OptionError: If there is no such column, a number is out of range, or an option is invalid.
+        UndecodableStateError: If only the job's code can compute the hash of a key; ``key_group`` names a column with
+            it.
+
+    Example::
+
+        large = key_by(df, "account_id", max_parallelism=128)
+        large.write.format("savepoint").option("uid", "accounts").option("key", "account_id").mode("append").save(path)
+
     """
     wanted = parallelism or min(max_parallelism, cores(df))
     check_parallelism(max_parallelism, wanted)
@@ -62,7 +84,7 @@ def key_by(
 
 
 def by_key_group(df: DataFrame, key_group: str, key: str, max_parallelism: int, parallelism: int) -> DataFrame:
-    """The same by a column of key groups; column ``key`` tells the writer of it."""
+    """Distribute rows by a column of key groups, and record that in the metadata of column ``key`` for the writer."""
     subtask = F.floor(F.col(key_group).cast("long") * parallelism / F.lit(max_parallelism)).cast("int")
     laid_out = _partitioned(df.withColumn(SUBTASK, subtask), parallelism).drop(SUBTASK)
     layout = {LAYOUT: {"maxParallelism": max_parallelism, "parallelism": parallelism}}
@@ -70,7 +92,7 @@ def by_key_group(df: DataFrame, key_group: str, key: str, max_parallelism: int, 
 
 
 def layout_of(schema: StructType) -> Distribution | None:
-    """What :func:`key_by` left in a schema; None where it was not used."""
+    """Return the distribution that :func:`key_by` recorded in a schema; None if it was not used."""
     for field in schema:
         layout = field.metadata.get(LAYOUT)
         if isinstance(layout, dict):
@@ -79,7 +101,7 @@ def layout_of(schema: StructType) -> Distribution | None:
 
 
 def cores(df: DataFrame) -> int:
-    """As many tasks as run at a time; where nobody says (Spark Connect), as many as a shuffle has."""
+    """Return the number of tasks that run at a time; on Spark Connect, which does not know it, that of a shuffle."""
     session = df.sparkSession
     if hasattr(session, "_jsparkSession"):
         return int(session.sparkContext.defaultParallelism)
@@ -87,7 +109,7 @@ def cores(df: DataFrame) -> int:
 
 
 def _partitioned(df: DataFrame, parallelism: int) -> DataFrame:
-    """Every row in the partition that its column says."""
+    """Move each row into the partition whose number is in column SUBTASK."""
     if hasattr(df, "repartitionById"):
         return df.repartitionById(parallelism, F.col(SUBTASK))
     # PySpark 4.0 only hashes: pick an int that hashes to each partition, as the column that is hashed.
@@ -100,7 +122,7 @@ def _partitioned(df: DataFrame, parallelism: int) -> DataFrame:
 
 
 def _with_key_group(df: DataFrame, keys: Sequence[str], max_parallelism: int, options: dict[str, Any]) -> DataFrame:
-    """The DataFrame with a column of key groups: by Spark's own expressions where they can, else by Arrow."""
+    """Add a column of key groups, computed by Spark's expressions if these can, else in Python over Arrow."""
     from pyspark_savepoint.options.write_options import SavepointWriteOptions
     from pyspark_savepoint.statebackends.writing.rows.key_hashing import KeyHashing
 
@@ -127,7 +149,7 @@ def _with_key_group(df: DataFrame, keys: Sequence[str], max_parallelism: int, op
 
 
 def _native(df: DataFrame, key: Column, flink_type: str, max_parallelism: int) -> DataFrame:
-    """Murmur of an integral key's ``hashCode``, in steps, for every value that is used again has a column."""
+    """Compute the key group of an integral key: Murmur of its ``hashCode``, one column for each value used twice."""
     if flink_type == "LONG":
         whole = key.cast("long")
         code = whole.bitwiseXOR(F.shiftrightunsigned(whole, 32))
@@ -156,7 +178,7 @@ def _native(df: DataFrame, key: Column, flink_type: str, max_parallelism: int) -
 
 
 def _times(value: Column, constant: int) -> Column:
-    """Low 32 bits of a product of two unsigned ints, in longs that must not overflow."""
+    """Return the low 32 bits of the product of two unsigned ints, in longs that must not overflow."""
     low = value * F.lit(constant & 0xFFFF)
     high = (value * F.lit(constant >> 16)).bitwiseAND(F.lit(0xFFFF))
     return (low + F.shiftleft(high, 16)).bitwiseAND(F.lit(LOW_32))
@@ -168,7 +190,7 @@ def _rotated(value: Column, bits: int) -> Column:
 
 def _by_arrow(df: DataFrame, keys: Sequence[str], hashing: KeyHashing) -> DataFrame:
     if hasattr(F, "arrow_udf"):
-        # One argument: Spark has no word for any number of arrays.
+        # One struct argument: type hints of Arrow UDFs have no form for a variable number of arrays.
         def key_groups(key: pa.Array) -> pa.Array:
             return hashing.key_groups(key.flatten())
 
@@ -185,7 +207,7 @@ def _by_arrow(df: DataFrame, keys: Sequence[str], hashing: KeyHashing) -> DataFr
 
 
 def hashed_to(partitions: int) -> list[int]:
-    """For every partition an int that Spark's hash partitioning puts there.
+    """Return for each partition an int that Spark's hash partitioning assigns to it.
 
     >>> hashed_to(4)
     [12, 6, 2, 0]
@@ -199,7 +221,7 @@ def hashed_to(partitions: int) -> list[int]:
 
 
 def spark_hash(value: int) -> int:
-    """Spark's ``hash`` of an int: Murmur3 with seed 42, as a signed int.
+    """Return Spark's ``hash`` of an int: Murmur3 with seed 42, as a signed int.
 
     >>> spark_hash(1)
     -559580957

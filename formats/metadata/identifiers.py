@@ -1,4 +1,4 @@
-"""Who an operator is: sixteen bytes, printed as 32 hex digits.
+"""Identifiers of operators: 16 bytes, printed as 32 hex digits.
 
 ::
 
@@ -22,7 +22,9 @@ OPERATOR_ID_BYTES = 16
 
 @dataclass(frozen=True, slots=True, order=True)
 class OperatorID:
-    """The id of an operator in a snapshot.
+    """The id of an operator in a snapshot: 16 bytes.
+
+    Flink: ``OperatorID``.
 
     >>> str(OperatorID.from_uid("my-uid"))
     '8409efe6adc6d20787611f16017c808f'
@@ -36,12 +38,12 @@ class OperatorID:
 
     @classmethod
     def from_uid(cls, uid: str) -> OperatorID:
-        """The id that Flink gives to an operator with this uid."""
+        """Return the id that Flink derives from an operator's uid."""
         return cls(mmh3.hash_bytes(_java_utf8(uid), 0, True))
 
     @classmethod
     def from_hex(cls, text: str) -> OperatorID:
-        """The id that 32 hex digits stand for; OptionError for any other text."""
+        """Return the id written as 32 hex digits; raise OptionError for any other text."""
         digits = text.strip()
         try:
             return cls(bytes.fromhex(digits) if digits.isalnum() else b"")
@@ -54,16 +56,16 @@ class OperatorID:
 
     @classmethod
     def read(cls, view: DataInputView) -> OperatorID:
-        """Sixteen bytes."""
+        """Read an id, 16 bytes."""
         return cls(view.read(OPERATOR_ID_BYTES, "an operator id"))
 
     def write(self, out: DataOutputView) -> None:
-        """Sixteen bytes."""
+        """Write the id, 16 bytes."""
         out.write(self.data)
 
     @property
     def hex(self) -> str:
-        """32 lower-case hex digits."""
+        """The id as 32 lower-case hex digits."""
         return self.data.hex()
 
     def __str__(self) -> str:
@@ -75,19 +77,49 @@ class OperatorID:
 
 @dataclass(frozen=True, slots=True)
 class OperatorIdentifier:
-    """An operator as a user names it: by uid, or by the hash when there is no uid."""
+    """Identifier of an operator in the API: its uid, or the uid hash of an operator without uid.
+
+    Flink: ``OperatorIdentifier``.
+
+    Example::
+
+        savepoint.keyed_state(OperatorIdentifier.for_uid_hash("8409efe6adc6d20787611f16017c808f"))
+    """
 
     operator_id: OperatorID
     uid: str | None = None
 
     @classmethod
     def for_uid(cls, uid: str) -> OperatorIdentifier:
-        """By the uid of the job's code."""
+        """Return the identifier of an operator with a uid.
+
+        Flink: ``OperatorIdentifier#forUid``.
+
+        Args:
+            uid: The uid that the job's code sets.
+
+        Returns:
+            The identifier, which contains the uid and its hash.
+
+        """
         return cls(OperatorID.from_uid(uid), uid)
 
     @classmethod
     def for_uid_hash(cls, uid_hash: str) -> OperatorIdentifier:
-        """By 32 hex digits."""
+        """Return the identifier of an operator whose uid is unknown or not set.
+
+        Flink: ``OperatorIdentifier#forUidHash``.
+
+        Args:
+            uid_hash: The id of the operator, 32 hex digits.
+
+        Returns:
+            The identifier.
+
+        Raises:
+            OptionError: If ``uid_hash`` is not 32 hex digits.
+
+        """
         return cls(OperatorID.from_hex(uid_hash))
 
     def __str__(self) -> str:
@@ -95,6 +127,6 @@ class OperatorIdentifier:
 
 
 def _java_utf8(text: str) -> bytes:
-    """UTF-8 as ``String.getBytes``: surrogate pairs are one character, an unpaired surrogate is ``?``."""
+    """Encode as ``String.getBytes`` does: a surrogate pair is one character, an unpaired surrogate becomes ``?``."""
     joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
     return joined.encode("utf-8", "replace")

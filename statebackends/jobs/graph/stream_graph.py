@@ -1,6 +1,6 @@
-"""A job's stream graph, described: what Flink needs to know of it to give its operators their ids.
+"""The stream graph of a job, from which Flink generates the ids of operators without uid.
 
-It is built as the job's code builds it, in the same order, with the words of the DataStream API::
+It is built in the order of the job's code, with the operations of the DataStream API::
 
     graph = StreamGraph(parallelism=4)
     orders = graph.source("orders", uid="orders")
@@ -34,10 +34,21 @@ from pyspark_savepoint.statebackends.jobs.graph.stream_nodes import (
 class StreamGraph:
     """Nodes and edges of a job, in the order in which the job adds them.
 
-    ``parallelism`` and ``max_parallelism`` are those of the environment, for operators that set none of their own.
-    ``chaining`` is the setting ``pipeline.operator-chaining.enabled``, ``chain_different_max_parallelism`` that of
-    ``pipeline.operator-chaining.chain-operators-with-different-max-parallelism``. ``assumptions`` says what a graph
-    that was read from a plan had to take for granted.
+    ``assumptions`` lists what a graph built from an execution plan had to assume. Flink: ``StreamGraph``.
+
+    Args:
+        parallelism: The environment's parallelism, for operators that set none.
+        max_parallelism: The environment's max parallelism, for operators that set none.
+        chaining: Setting ``pipeline.operator-chaining.enabled``.
+        chain_different_max_parallelism: Setting
+            ``pipeline.operator-chaining.chain-operators-with-different-max-parallelism``.
+
+    Example::
+
+        graph = StreamGraph(parallelism=4)
+        orders = graph.source("orders", uid="orders")
+        graph.sink("print", graph.operator("count", orders.key_by()))
+
     """
 
     def __init__(
@@ -57,11 +68,22 @@ class StreamGraph:
 
     @property
     def sources(self) -> list[StreamNode]:
-        """Nodes that read from outside, by id: the order in which ids are generated."""
+        """The sources, in the order in which ids are generated: by node number."""
         return sorted((node for node in self.nodes.values() if node.source), key=lambda node: node.id)
 
     def node(self, name: str) -> StreamNode:
-        """The node of a uid, or else of a name; OptionError when there is none or several."""
+        """Return the node with a uid, or else with a name.
+
+        Args:
+            name: The uid or name.
+
+        Returns:
+            The node.
+
+        Raises:
+            OptionError: If there is no such node, or several.
+
+        """
         found = [node for node in self.nodes.values() if node.uid == name]
         found = found or [node for node in self.nodes.values() if node.name == name]
         if len(found) == 1:
@@ -89,7 +111,25 @@ class StreamGraph:
         slot_sharing_group: str | None = None,
         chaining: ChainingStrategy = ChainingStrategy.ALWAYS,
     ) -> Stream:
-        """A source; ``legacy`` when it is a ``SourceFunction`` (``addSource``, ``fromElements`` before Flink 2)."""
+        """Add a source.
+
+        Args:
+            name: Its name in the job.
+            legacy: Whether it is a ``SourceFunction`` (``addSource``, ``fromElements`` before Flink 2).
+            uid: Its uid, if the job sets one.
+            uid_hash: Its uid hash (``setUidHash``), 32 hex digits.
+            parallelism: Its parallelism; by default that of the graph.
+            max_parallelism: Its max parallelism; by default that of the graph.
+            slot_sharing_group: Its slot sharing group; ``default`` by default.
+            chaining: Whether it may be chained.
+
+        Returns:
+            Its output.
+
+        Raises:
+            OptionError: If a number is out of range, or ``uid_hash`` is not 32 hex digits.
+
+        """
         node = self._new_node(name, uid, uid_hash, parallelism, max_parallelism)
         node.source = SourceKind.LEGACY if legacy else SourceKind.SOURCE
         node.slot_sharing_group = slot_sharing_group or DEFAULT_SLOT_SHARING_GROUP
@@ -108,10 +148,31 @@ class StreamGraph:
         chaining: ChainingStrategy = ChainingStrategy.ALWAYS,
         yielding: bool = False,
     ) -> Stream:
-        """An operator or sink with one stream for each of its inputs.
+        """Add an operator, or a sink that is one operator.
 
-        ``yielding`` for async I/O. ``disableChaining`` has no effect on what processes a broadcast state: leave its
-        chaining at ALWAYS.
+        Args:
+            name: Its name in the job.
+            *inputs: A stream for each of its inputs.
+            uid: Its uid, if the job sets one.
+            uid_hash: Its uid hash (``setUidHash``), 32 hex digits.
+            parallelism: Its parallelism; by default that of the graph.
+            max_parallelism: Its max parallelism; by default that of the graph.
+            slot_sharing_group: Its slot sharing group; by default that of all inputs, or ``default`` if they differ.
+            chaining: Whether it may be chained; ALWAYS for operators with broadcast state, on which ``disableChaining``
+                has no effect.
+            yielding: Whether it yields to the mailbox, as async I/O does.
+
+        Returns:
+            Its output.
+
+        Raises:
+            OptionError: If there is no input, one is of another graph, or a number is out of range; or if a forward
+                edge changes the parallelism.
+
+        Example::
+
+            joined = graph.operator("join", orders.key_by(), rates.broadcast(), uid="join")
+
         """
         if not inputs:
             raise OptionError("an operator has inputs", operator=name, remedy="'source' adds what has none")
@@ -146,9 +207,28 @@ class StreamGraph:
         slot_sharing_group: str | None = None,
         chaining: ChainingStrategy = ChainingStrategy.ALWAYS,
     ) -> Stream:
-        """What ``sinkTo`` makes of a sink without a topology of its own: a writer, and a committer where it has one.
+        """Add the operators of ``sinkTo`` for a sink without own topology: a writer and, if it has one, a committer.
 
         The committer of a sink with uid U has the uid ``Sink Committer: U``.
+
+        Args:
+            name: Its name in the job.
+            stream: Its input.
+            committer: Whether the sink has a committer.
+            uid: Its uid, if the job sets one.
+            uid_hash: The uid hash of the writer, 32 hex digits.
+            committer_uid_hash: The uid hash of the committer, 32 hex digits.
+            parallelism: Its parallelism; by default that of the graph.
+            max_parallelism: Its max parallelism; by default that of the graph.
+            slot_sharing_group: Its slot sharing group; by default that of its input.
+            chaining: Whether it may be chained.
+
+        Returns:
+            The output of the last operator.
+
+        Raises:
+            OptionError: If a number is out of range, or a uid hash is not 32 hex digits.
+
         """
         shared: dict[str, Any] = {
             "parallelism": parallelism,
@@ -165,14 +245,33 @@ class StreamGraph:
     # -- parts -----------------------------------------------------------------------------------------------
 
     def add(self, node: StreamNode) -> StreamNode:
-        """A node that is described already, such as one of a plan; its edges follow with :meth:`connect`."""
+        """Add an existing node, such as one of an execution plan; :meth:`connect` adds its edges.
+
+        Args:
+            node: The node.
+
+        Returns:
+            The same node.
+
+        Raises:
+            OptionError: If the graph has a node with its number.
+
+        """
         if node.id in self.nodes:
             raise OptionError(f"the graph has two nodes {node.id}", found=f"{self.nodes[node.id].label}, {node.label}")
         self.nodes[node.id] = node
         return node
 
     def connect(self, edge: StreamEdge) -> None:
-        """An edge, behind those that its two nodes have already: their order is part of ids."""
+        """Add an edge, after the existing ones of its two nodes: ids depend on their order.
+
+        Args:
+            edge: The edge.
+
+        Raises:
+            OptionError: If the graph does not have one of its nodes.
+
+        """
         for end in (edge.source, edge.target):
             if end not in self.nodes:
                 raise OptionError(
@@ -203,7 +302,10 @@ class StreamGraph:
 
 
 def _check_bounds(node: StreamNode) -> None:
-    """That parallelism is at most max parallelism is the restore check's to say: it is what Flink finds too."""
+    """Raise OptionError if parallelism or max parallelism is out of range.
+
+    Whether parallelism exceeds max parallelism is left to the restore check, as Flink also finds that out.
+    """
     for what, value in (("parallelism", node.parallelism), ("max parallelism", node.max_parallelism)):
         if value is not None and not 1 <= value <= UPPER_BOUND_MAX_PARALLELISM:
             raise OptionError(
@@ -214,7 +316,7 @@ def _check_bounds(node: StreamNode) -> None:
 
 
 def _common(groups: list[str]) -> str:
-    """The slot sharing group of all inputs, or the default one when they differ."""
+    """Return the slot sharing group of all inputs, or the default one if they differ."""
     return groups[0] if len(set(groups)) == 1 else DEFAULT_SLOT_SHARING_GROUP
 
 

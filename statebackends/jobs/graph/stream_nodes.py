@@ -1,4 +1,4 @@
-"""The parts of a stream graph: operators, the edges between them, and streams, from which a graph is built.
+"""Elements of a stream graph: operators, the edges between them, and the streams from which a graph is built.
 
 Flink: ``StreamNode``, ``StreamEdge``, ``ChainingStrategy``, ``StreamPartitioner``, ``DataStream``.
 """
@@ -15,7 +15,10 @@ DEFAULT_SLOT_SHARING_GROUP = "default"
 
 
 class ChainingStrategy(StrEnum):
-    """``ChainingStrategy``: what ``disableChaining()`` (NEVER) and ``startNewChain()`` (HEAD) set."""
+    """Whether an operator may be chained; ``disableChaining()`` sets NEVER, ``startNewChain()`` HEAD.
+
+    Flink: ``ChainingStrategy``.
+    """
 
     ALWAYS = "ALWAYS"
     NEVER = "NEVER"
@@ -24,14 +27,17 @@ class ChainingStrategy(StrEnum):
 
 
 class SourceKind(StrEnum):
-    """SOURCE reads through the source interface (``fromSource``), LEGACY is a ``SourceFunction`` (``addSource``)."""
+    """Kind of a source: SOURCE is a ``Source`` (``fromSource``), LEGACY a ``SourceFunction`` (``addSource``)."""
 
     SOURCE = "SOURCE"
     LEGACY = "LEGACY"
 
 
 class Partitioner(StrEnum):
-    """How an edge ships records, by the words of execution plans."""
+    """How an edge distributes records to subtasks, named as in execution plans.
+
+    Flink: ``StreamPartitioner``.
+    """
 
     FORWARD = "FORWARD"
     REBALANCE = "REBALANCE"
@@ -45,9 +51,10 @@ class Partitioner(StrEnum):
 
 @dataclass(frozen=True)
 class StreamEdge:
-    """Records from one node to another. ``port`` numbers the inputs of the target, so that a union is one port.
+    """Edge from one node to another.
 
-    ``batch_exchange`` is a blocking exchange, as only jobs in batch mode have it.
+    ``port`` numbers the inputs of the target; the edges of a union have the same port. ``batch_exchange`` is a blocking
+    exchange, which only jobs in batch mode have. Flink: ``StreamEdge``.
     """
 
     source: int
@@ -59,9 +66,10 @@ class StreamEdge:
 
 @dataclass(eq=False)
 class StreamNode:
-    """One operator. ``source`` is None where the operator has inputs; ``max_parallelism`` None where nobody set it.
+    """Node of a stream graph: one operator.
 
-    A ``yielding`` operator (async I/O, sink writers) is not chained behind a legacy source.
+    ``source`` is None for operators with inputs, ``max_parallelism`` None if neither operator nor environment sets it.
+    A ``yielding`` operator (async I/O, sink writers) is not chained to a legacy source. Flink: ``StreamNode``.
     """
 
     id: int
@@ -79,60 +87,86 @@ class StreamNode:
 
     @property
     def label(self) -> str:
-        """How messages call the operator."""
+        """The operator's name and uid or number, for messages."""
         return f"{self.name!r} (uid {self.uid!r})" if self.uid is not None else f"{self.name!r} (node {self.id})"
 
 
 @dataclass(frozen=True)
 class Stream:
-    """What flows into an operator: outputs of nodes, each with the partitioner that was chosen, None for none."""
+    """Input of an operator: the outputs of nodes, each with a partitioner, None for the default one.
+
+    Flink: ``DataStream``.
+
+    Example::
+
+        orders = graph.source("orders", uid="orders")
+        graph.operator("join", orders.key_by(), rates.broadcast())
+    """
 
     outputs: tuple[tuple[StreamNode, Partitioner | None], ...]
 
     @property
     def node(self) -> StreamNode:
-        """The operator whose output this is."""
+        """The operator of this output; OptionError if the stream is a union."""
         (node, _), *more = self.outputs
         if more:
             raise OptionError("a union is the output of several operators", found=len(self.outputs))
         return node
 
     def union(self, *others: Stream) -> Stream:
-        """Several streams as one input."""
+        """Return several streams as one input.
+
+        Flink: ``DataStream#union``.
+
+        Args:
+            *others: The other streams.
+
+        Returns:
+            The stream of all outputs.
+
+        """
         return Stream(sum((other.outputs for other in others), self.outputs))
 
     def partition(self, partitioner: Partitioner) -> Stream:
-        """The stream with another partitioner."""
+        """Return the stream with another partitioner.
+
+        Args:
+            partitioner: How records are distributed to subtasks.
+
+        Returns:
+            The stream.
+
+        """
         return Stream(tuple((node, partitioner) for node, _ in self.outputs))
 
     def key_by(self) -> Stream:
-        """By key."""
+        """Return the stream partitioned by key (``keyBy``)."""
         return self.partition(Partitioner.HASH)
 
     def broadcast(self) -> Stream:
-        """All records to every subtask."""
+        """Return the stream with all records sent to every subtask (``broadcast``)."""
         return self.partition(Partitioner.BROADCAST)
 
     def rebalance(self) -> Stream:
-        """In turn."""
+        """Return the stream with records sent to all subtasks in turn (``rebalance``)."""
         return self.partition(Partitioner.REBALANCE)
 
     def rescale(self) -> Stream:
-        """In turn, to a part of the subtasks."""
+        """Return the stream with records sent in turn to a part of the subtasks (``rescale``)."""
         return self.partition(Partitioner.RESCALE)
 
     def shuffle(self) -> Stream:
-        """By chance."""
+        """Return the stream with records sent to random subtasks (``shuffle``)."""
         return self.partition(Partitioner.SHUFFLE)
 
     def to_one(self) -> Stream:
-        """All records to the first subtask (``global()``)."""
+        """Return the stream with all records sent to the first subtask (``global()``)."""
         return self.partition(Partitioner.GLOBAL)
 
     def forward(self) -> Stream:
-        """To the subtask of the same number."""
+        """Return the stream with records sent to the subtask with the same index (``forward``)."""
         return self.partition(Partitioner.FORWARD)
 
     def custom(self) -> Stream:
-        """By a function of the job (``partitionCustom``)."""
+        """Return the stream partitioned by a function of the job (``partitionCustom``)."""
         return self.partition(Partitioner.CUSTOM)

@@ -1,16 +1,16 @@
-"""Stream graphs from what Flink hands out about a job, as far as that suffices.
+"""Stream graphs from the execution plan of a job, and job vertices from Flink's REST interface.
 
-``env.getExecutionPlan()`` has every operator: name, parallelism, inputs in order, partitioning. It says nothing of uids
+``env.getExecutionPlan()`` contains every operator: name, parallelism, inputs in order, partitioning. It lacks uids
 and uid hashes, max parallelism, slot sharing groups, ``disableChaining`` and ``startNewChain``, whether a source is a
-``SourceFunction``, which operators yield, which inputs are united, and in which order outputs were added. Those have
-defaults here, each of which is named in ``StreamGraph.assumptions``, and ``settings`` gives what is otherwise::
+``SourceFunction``, which operators yield, which inputs are united, and in which order outputs were added. These have
+defaults here, each of which is listed in ``StreamGraph.assumptions``, and argument ``settings`` overrides them::
 
     graph = from_execution_plan(plan, {"Source: orders": {"uid": "orders"}, "join": {"chaining": "HEAD"}})
 
-The plan of the REST interface (``/jobs/:id/plan``, or ``/jobs/:id`` which has it inside) has job vertices: each with
-the id of the operator at its head, and of those chained behind it nothing but names. :func:`read_job_plan` gives what
-is known, and :func:`check_against` tells whether ids that were generated for a graph are those of the running job.
-Flink: ``JSONGenerator``, ``JsonPlanGenerator``.
+The plan of the REST interface (``/jobs/:id/plan``, or ``/jobs/:id``, which contains it) has job vertices: each with the
+id of its first operator, and only names of the operators chained to it. :func:`read_job_plan` reads these, and
+:func:`check_against` checks whether ids generated for a graph are those of the running job. Flink: ``JSONGenerator``,
+``JsonPlanGenerator``.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ SETTINGS = (
     *("uid", "uid_hash", "max_parallelism", "slot_sharing_group", "chaining", "legacy", "yielding"),
     *("ports", "outputs"),
 )
-#: What Flink calls sources that are added by ``addSource`` and its kin without a name.
+#: Default names of legacy sources (``addSource``, ``fromElements``, ...).
 LEGACY_NAMES = {"Source: Custom Source", "Source: Collection Source", "Source: Socket Stream"}
-#: Suffixes and names of operators that yield.
+#: The suffix and the name that identify operators that yield.
 YIELDING_SUFFIX, YIELDING_NAME = ": Writer", "async wait operator"
 
 Settings = Mapping[str, Mapping[str, Any]]
@@ -54,11 +54,30 @@ def from_execution_plan(
     chaining: bool = True,
     chain_different_max_parallelism: bool = True,
 ) -> StreamGraph:
-    """The graph of an execution plan. ``settings`` has, by an operator's name or number, what the plan does not say:
+    """Return the stream graph of an execution plan.
 
-    ``uid``, ``uid_hash``, ``max_parallelism``, ``slot_sharing_group``, ``chaining``, ``legacy`` and ``yielding`` as
-    :class:`StreamGraph` takes them; ``ports``: the number of the input that each predecessor belongs to, in the plan's
-    order; ``outputs``: names of the operators behind it, in the order in which the job adds them.
+    Args:
+        plan: The JSON of ``env.getExecutionPlan()``, as text or parsed.
+        settings: What the plan lacks, by an operator's name or number: ``uid``, ``uid_hash``, ``max_parallelism``,
+            ``slot_sharing_group``, ``chaining``, ``legacy`` and ``yielding`` as in :meth:`StreamGraph.operator`;
+            ``ports``: the index of the input of each predecessor, in the plan's order; ``outputs``: names of the
+            operators that follow, in the order in which the job adds them.
+        max_parallelism: The environment's max parallelism.
+        chaining: Setting ``pipeline.operator-chaining.enabled``.
+        chain_different_max_parallelism: Setting
+            ``pipeline.operator-chaining.chain-operators-with-different-max-parallelism``.
+
+    Returns:
+        The graph, with its ``assumptions``.
+
+    Raises:
+        OptionError: If the plan is of another form, or a setting does not fit it.
+
+    Example::
+
+        graph = from_execution_plan(plan, {"Source: orders": {"uid": "orders"}, "join": {"chaining": "HEAD"}})
+        savepoint.assign_uids(graph)
+
     """
     nodes = _nodes_of(plan)
     graph = StreamGraph(
@@ -173,7 +192,7 @@ def _order_outputs(node: StreamNode, graph: StreamGraph, given: Mapping[str, Any
 
 
 def _assumptions(graph: StreamGraph, given: Mapping[int, Mapping[str, Any]]) -> Iterable[str]:
-    """One sentence for every default that can change an id here."""
+    """Yield a sentence for each default that may change an id in this graph."""
     plain = [node for node in graph.nodes.values() if not ({"uid", "uid_hash"} & given[node.id].keys())]
     if plain:
         yield "no uid: " + ", ".join(node.label for node in plain)
@@ -196,9 +215,9 @@ def _assumptions(graph: StreamGraph, given: Mapping[int, Mapping[str, Any]]) -> 
 
 @dataclass(frozen=True)
 class PlannedVertex:
-    """A job vertex: the id of its head, descriptions of all its operators (head first), and its parallelism.
+    """Vertex of a running job: the id of its head, descriptions of its operators (head first), and its parallelism.
 
-    A description is the operator's name, unless Flink or the job gives it another.
+    A description is the operator's name, unless Flink or the job sets another. Flink: ``JobVertex``.
     """
 
     head: OperatorID
@@ -208,7 +227,18 @@ class PlannedVertex:
 
 
 def read_job_plan(plan: str | Mapping[str, Any]) -> tuple[PlannedVertex, ...]:
-    """The job vertices of ``/jobs/:id/plan`` or ``/jobs/:id``; only the latter has max parallelism."""
+    """Return the job vertices of a plan of the REST interface.
+
+    Args:
+        plan: The JSON of ``/jobs/:id/plan`` or ``/jobs/:id``, as text or parsed; only the latter has max parallelism.
+
+    Returns:
+        The vertices, in the order of the plan.
+
+    Raises:
+        OptionError: If the plan is of another form.
+
+    """
     parsed = _parse(plan)
     limits = {str(vertex.get("id")): vertex.get("maxParallelism") for vertex in parsed.get("vertices", ())}
     nodes = parsed.get("plan", parsed)
@@ -231,12 +261,21 @@ def read_job_plan(plan: str | Mapping[str, Any]) -> tuple[PlannedVertex, ...]:
 
 
 def _descriptions(description: str) -> list[str]:
-    """A chain is drawn as a tree, a line for each operator: ``A<br/>:- B<br/>:  +- C<br/>+- D<br/>``."""
+    """Return the operators of a chain, drawn as a tree, one per line: ``A<br/>:- B<br/>:  +- C<br/>+- D<br/>``."""
     lines = [html.unescape(line) for line in description.split("<br/>")]
     return [line.lstrip(" :+-") if number else line for number, line in enumerate(lines) if line.strip()]
 
 
 def check_against(graph: StreamGraph, vertices: Iterable[PlannedVertex]) -> tuple[str, ...]:
-    """The job vertices of a running job whose ids this graph does not give: none when it describes that job."""
+    """Return the vertices of a running job whose ids the graph does not generate; none if it describes that job.
+
+    Args:
+        graph: The stream graph.
+        vertices: The job's vertices, of :func:`read_job_plan`.
+
+    Returns:
+        Description and id of the head of each such vertex.
+
+    """
     generated = set(operator_ids(graph).values())
     return tuple(f"{vertex.descriptions[0]} ({vertex.head})" for vertex in vertices if vertex.head not in generated)
