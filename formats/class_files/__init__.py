@@ -1,4 +1,4 @@
-"""Compiled Java classes as data: names, fields, generic signatures, flags. Nothing in them is loaded or run."""
+"""Content of compiled Java classes: names, fields, generic signatures, flags. No class is loaded or executed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One compiled class, as the Java virtual machine specification (chapter 4) writes it: what reflection would say of it.
+"""Parser of one compiled class (Java Virtual Machine Specification, chapter 4), with the content of Java's reflection.
 
     file       := u4 CAFEBABE  u2 minor  u2 major  u2 n  constant[n - 1]  u2 flags  u2 this  u2 super
                   u2 n  u2 interface[n]  u2 n  member[n] fields  u2 n  member[n] methods  u2 n  attribute[n]
@@ -7,9 +7,9 @@
     member     := u2 flags  u2 name  u2 descriptor  u2 n  attribute[n]
     attribute  := u2 name  u4 length  bytes
 
-Attributes that are read: ``Signature``, ``InnerClasses`` (flags of nested classes), ``Record``,
-``RuntimeVisibleAnnotations``. Code is skipped. A file is hostile input: every index and length is checked, and what
-many members refer to is decoded once, so that time and memory are linear in the bytes.
+It reads the attributes ``Signature``, ``InnerClasses`` (flags of nested classes), ``Record`` and
+``RuntimeVisibleAnnotations``, and skips code. A file is untrusted input: every index and length is checked, and shared
+constants are decoded once, so that time and memory are linear in the size of the file.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from pyspark_savepoint.formats.data_view import DataInputView
 from pyspark_savepoint.formats.java import decode_modified_utf8
 
 MAGIC = 0xCAFEBABE
-#: Larger than any class that a compiler writes: a method has 64 kB at most.
+#: More than compilers write: the code of a method has at most 64 kB.
 MAX_CLASS_BYTES = 16 << 20
 
 PUBLIC, STATIC, FINAL, INTERFACE, TRANSIENT = 0x0001, 0x0008, 0x0010, 0x0200, 0x0080
 ABSTRACT, SYNTHETIC, ANNOTATION, ENUM = 0x0400, 0x1000, 0x2000, 0x4000
 
 UTF8, LONG, DOUBLE, CLASS, STRING = 1, 5, 6, 7, 8
-#: Bytes of the constants that are only skipped, and of those that hold two indexes.
+#: Bytes of the constants that are skipped, by tag.
 WIDTHS: Mapping[int, int] = {3: 4, 4: 4, 9: 4, 10: 4, 11: 4, 12: 4, 15: 3, 16: 2, 17: 4, 18: 4, 19: 2, 20: 2}
-#: Annotations may hold annotations.
+#: Limit on nested annotations.
 MAX_ANNOTATION_DEPTH = 16
 
 T = TypeVar("T")
@@ -51,7 +51,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class JavaAnnotation:
-    """An annotation that Java sees at run time; ``classes`` are its elements that name a class."""
+    """An annotation with run-time retention; ``classes`` are its elements whose value is a class."""
 
     name: str
     classes: Mapping[str, JavaType] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class JavaAnnotation:
 
 @dataclass(frozen=True, slots=True)
 class JavaField:
-    """A declared field: ``type`` with its generics, ``erased`` as the descriptor has it."""
+    """A declared field: ``type`` is the generic type, ``erased`` the type of the descriptor."""
 
     name: str
     flags: int
@@ -69,38 +69,35 @@ class JavaField:
 
     @property
     def is_public(self) -> bool:
-        """Whether it is public."""
         return bool(self.flags & PUBLIC)
 
     @property
     def is_static(self) -> bool:
-        """Whether it belongs to the class."""
         return bool(self.flags & STATIC)
 
     @property
     def is_final(self) -> bool:
-        """Whether it is final."""
         return bool(self.flags & FINAL)
 
     @property
     def is_transient(self) -> bool:
-        """Whether serialization leaves it out."""
+        """Return whether Java serialization skips the field."""
         return bool(self.flags & TRANSIENT)
 
     @property
     def is_synthetic(self) -> bool:
-        """Whether the compiler made it, such as ``this$0``."""
+        """Return whether the compiler generated the field, such as ``this$0``."""
         return bool(self.flags & SYNTHETIC)
 
     @property
     def is_enum_constant(self) -> bool:
-        """Whether it is a constant of an enum."""
+        """Return whether the field is a constant of an enum."""
         return bool(self.flags & ENUM)
 
 
 @dataclass(frozen=True, slots=True)
 class JavaMethod:
-    """A declared method or constructor (``<init>``): types with their generics, and as the descriptor has them."""
+    """A declared method or constructor (``<init>``), with generic types and with the types of the descriptor."""
 
     name: str
     flags: int
@@ -109,18 +106,16 @@ class JavaMethod:
 
     @property
     def is_public(self) -> bool:
-        """Whether it is public."""
         return bool(self.flags & PUBLIC)
 
     @property
     def is_static(self) -> bool:
-        """Whether it belongs to the class."""
         return bool(self.flags & STATIC)
 
 
 @dataclass(frozen=True)
 class JavaClass:
-    """A class, interface, enum or record, as its file describes it. ``strings`` are the texts that its code uses."""
+    """A class, interface, enum or record; ``strings`` are the string constants of its code."""
 
     name: str
     flags: int
@@ -134,53 +129,50 @@ class JavaClass:
 
     @property
     def superclass(self) -> ClassType | None:
-        """The superclass with its type arguments; None for ``java.lang.Object`` alone."""
+        """Return the superclass with its type arguments; None for ``java.lang.Object``."""
         kind = self.signature.superclass
         return kind if self.superclass_name is not None and isinstance(kind, ClassType) else None
 
     @property
     def interfaces(self) -> tuple[ClassType, ...]:
-        """The interfaces that it names itself, with their type arguments."""
+        """Return the directly implemented interfaces, with their type arguments."""
         return tuple(kind for kind in self.signature.interfaces if isinstance(kind, ClassType))
 
     @property
     def type_parameters(self) -> tuple[str, ...]:
-        """The names of its type parameters."""
         return self.signature.parameters
 
     @property
     def is_public(self) -> bool:
-        """Whether it is public, as its source says of a nested class too."""
+        """Return whether the class is public; for a nested class, according to its source."""
         return bool(self.flags & PUBLIC)
 
     @property
     def is_final(self) -> bool:
-        """Whether it has no subclasses."""
         return bool(self.flags & FINAL)
 
     @property
     def is_abstract(self) -> bool:
-        """Whether it is abstract; interfaces are."""
+        """Return whether the class is abstract; interfaces are abstract, too."""
         return bool(self.flags & ABSTRACT)
 
     @property
     def is_interface(self) -> bool:
-        """Whether it is an interface."""
         return bool(self.flags & INTERFACE)
 
     @property
     def is_enum(self) -> bool:
-        """Whether it is declared as an enum; the class of a constant with a body is not."""
+        """Return whether the class is declared as an enum; the class of a constant with a body is not."""
         return self.superclass_name == "java.lang.Enum"
 
     @property
     def is_record(self) -> bool:
-        """Whether it is a record, as Flink asks: a final class below ``java.lang.Record``."""
+        """Return whether the class is a record as defined by Flink: a final class below ``java.lang.Record``."""
         return self.superclass_name == "java.lang.Record" and self.is_final
 
     @property
     def enum_constants(self) -> tuple[str, ...]:
-        """The constants of an enum, in the order of their declaration."""
+        """Return the constants of an enum, in the order of their declaration."""
         return tuple(found.name for found in self.fields if found.is_enum_constant)
 
     @cached_property
@@ -188,17 +180,17 @@ class JavaClass:
         return tuple(method for method in self.methods if method.name == "<init>")
 
     def annotation(self, name: str) -> JavaAnnotation | None:
-        """The annotation of a class name, if it has it."""
+        """Return the annotation with a class name; None if there is none."""
         return next((found for found in self.annotations if found.name == name), None)
 
 
 def parse_class(data: bytes, path: str | None = None) -> JavaClass:
-    """The class that a file holds; CorruptStateError where it is no class file."""
+    """Parse a class file; raise CorruptStateError if it is invalid."""
     return _ClassFile(DataInputView(data, path)).parse()
 
 
 class _ClassFile:
-    """One file, read from its beginning to its end."""
+    """A parser of one file, from its beginning to its end."""
 
     def __init__(self, view: DataInputView) -> None:
         self.view = view
@@ -281,7 +273,7 @@ class _ClassFile:
         return found
 
     def name(self, index: int) -> str:
-        """A name of a member or class, which a column may have: not empty, without halves of surrogate pairs."""
+        """Return the name of a member or class, which may become a column name: not empty, without lone surrogates."""
         known = self.names.get(index)
         if known is not None:
             return known
@@ -292,14 +284,14 @@ class _ClassFile:
         return found
 
     def class_name(self, index: int) -> str:
-        """The name of a class constant, as ``Class.getName`` has it."""
+        """Return the name of a class constant in the form of ``Class.getName``."""
         tag, text = self.references.get(index, (0, 0))
         if tag != CLASS:
             self.view.fail("the number of a class constant", index)
         return self.once(text, _dotted)
 
     def once(self, index: int, parse: Callable[[str], T]) -> T:
-        """What a function makes of a text constant; each is parsed once, however often it is named."""
+        """Parse a text constant; the result is cached, however often the constant is referenced."""
         key = (parse.__name__, index)
         if key not in self.parsed:
             try:
@@ -312,7 +304,7 @@ class _ClassFile:
     # -- members ---------------------------------------------------------------------------------------------
 
     def count(self, what: str, each: int) -> int:
-        """A number of things of at least ``each`` bytes."""
+        """Read a number of items of at least ``each`` bytes."""
         view = self.view
         found = view.read_u16(f"the number of {what}")
         if found * each > view.remaining:
@@ -326,7 +318,7 @@ class _ClassFile:
             yield name, self.view.sub_view(self.view.read_count("bytes of an attribute"), "an attribute")
 
     def signature(self, content: DataInputView, parse: Callable[[str], T]) -> T:
-        """What a Signature attribute holds."""
+        """Parse a Signature attribute."""
         found = self.once(content.read_u16("a signature"), parse)
         content.expect_end("a signature")
         return found
@@ -355,7 +347,7 @@ class _ClassFile:
     # -- attributes ------------------------------------------------------------------------------------------
 
     def inner_flags(self, content: DataInputView, name: str, flags: int) -> int:
-        """The flags of a nested class as its source has them; those of the file where it is not nested."""
+        """Return the source flags of a nested class; ``flags`` if the class is not nested."""
         for _ in range(content.read_u16("the number of nested classes")):
             inner = content.read_u16("a nested class")
             content.read(4, "the class around it, and its simple name")
@@ -366,7 +358,7 @@ class _ClassFile:
         return flags
 
     def record(self, content: DataInputView) -> tuple[str, ...]:
-        """The names of a record's components."""
+        """Parse the names of a record's components."""
         found = []
         for _ in range(content.read_u16("the number of components")):
             found.append(self.name(content.read_u16("the name of a component")))
@@ -378,7 +370,7 @@ class _ClassFile:
         return tuple(found)
 
     def annotations(self, content: DataInputView) -> tuple[JavaAnnotation, ...]:
-        """Annotations that are there at run time."""
+        """Parse the annotations with run-time retention."""
         found = tuple(self.annotation(content, 0) for _ in range(content.read_u16("the number of annotations")))
         content.expect_end("annotations")
         return found
@@ -396,7 +388,7 @@ class _ClassFile:
         return JavaAnnotation(kind, classes)
 
     def element(self, content: DataInputView, depth: int) -> JavaType | None:
-        """One value of an annotation: its class where it is one, else nothing."""
+        """Parse one value of an annotation; return it if it is a class, else None."""
         if depth > MAX_ANNOTATION_DEPTH:
             content.fail(f"annotations nested at most {MAX_ANNOTATION_DEPTH} deep")
         tag = chr(content.read_u8("the tag of a value"))

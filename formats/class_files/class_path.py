@@ -1,6 +1,6 @@
-"""Where classes are found by name: jars, and folders of ``.class`` files, the first that has one first.
+"""Lookup of classes by name in jars and folders of ``.class`` files; the first entry that has a class is used.
 
-A jar is hostile input as well: a class in it is inflated up to a bound, and only those that are asked for.
+A jar is untrusted input as well: only requested classes are inflated, up to a maximum size.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from pyspark_savepoint.formats.errors import CorruptStateError, SnapshotNotFound
 from pyspark_savepoint.formats.io.filesystem import locate
 from pyspark_savepoint.formats.io.snapshot_files import FileInfo, InputFile, SnapshotFileSystem
 
-#: A name whose parts are names of files: nothing in it leads out of a folder.
+#: A class name whose parts are valid file names, so that it cannot refer to a file outside of a folder.
 CLASS_NAME = re.compile(r"[^\x00-\x1f./\\:;\[]+(?:\.[^\x00-\x1f./\\:;\[]+)*")
-#: What zipfile raises for archives that are damaged, encrypted, or compressed in a way that it does not know.
+#: Exceptions of zipfile for archives that are damaged, encrypted, or compressed by an unknown method.
 ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError)
 
 
 class ClassPath:
-    """Jars and folders, and the classes that were found in them so far."""
+    """Jars and folders, and the classes found in them so far."""
 
     def __init__(self, paths: Iterable[str]) -> None:
         self.paths = tuple(paths)
@@ -32,7 +32,7 @@ class ClassPath:
         self._found: dict[str, JavaClass | None] = {}
 
     def find(self, name: str) -> JavaClass | None:
-        """The class of a name by ``Class.getName``; None where no jar and no folder has it."""
+        """Return the class with a name in the form of ``Class.getName``; None if no jar or folder has it."""
         if name not in self._found:
             self._found[name] = self._read(name)
         return self._found[name]
@@ -54,7 +54,7 @@ class ClassPath:
 
 @dataclass
 class _Folder:
-    """A folder that packages begin in."""
+    """A root folder of packages."""
 
     path: str
     filesystem: SnapshotFileSystem
@@ -74,7 +74,7 @@ class _Folder:
 
 @dataclass
 class _Jar:
-    """A jar and its directory; its file is open only while something is read."""
+    """A jar and its directory; the file is open only while it is read."""
 
     path: str
     filesystem: SnapshotFileSystem
@@ -99,7 +99,7 @@ class _Jar:
 
 
 class _Seekable(io.RawIOBase):
-    """A file as zipfile wants one, opened for every read."""
+    """A seekable file for zipfile, opened for every read."""
 
     def __init__(self, filesystem: SnapshotFileSystem, info: FileInfo) -> None:
         self._filesystem = filesystem

@@ -1,4 +1,4 @@
-"""Types of Java as class files write them: descriptors and signatures (JVM specification, 4.3 and 4.7.9.1).
+"""Types of Java in class files: descriptors and signatures (JVM specification, 4.3 and 4.7.9.1).
 
     field      := "B" | "C" | "D" | "F" | "I" | "J" | "S" | "Z"       primitive types
                 | "[" field                                           array
@@ -9,7 +9,7 @@
     class      := [parameters] field field*                           superclass, then interfaces
     parameters := "<" (name ":" [field] (":" field)*)+ ">"
 
-A class without arguments is ``java.lang.Class`` to Java's reflection, one with arguments a ``ParameterizedType``.
+Java's reflection represents a class without arguments as ``Class``, and one with arguments as ``ParameterizedType``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NoReturn, TypeAlias
 
-#: Deeper than any type that a compiler was seen to write.
+#: Deeper than any type observed in compiled classes.
 MAX_DEPTH = 48
 PRIMITIVES: Mapping[str, str] = {
     "B": "byte",
@@ -35,12 +35,12 @@ CODES: Mapping[str, str] = {name: code for code, name in PRIMITIVES.items()}
 
 
 class SignatureError(ValueError):
-    """A text that is no type of a class file."""
+    """A text that is not a type of a class file."""
 
 
 @dataclass(frozen=True, slots=True)
 class PrimitiveType:
-    """``int``, ``void`` ..."""
+    """A primitive type or ``void``."""
 
     name: str
 
@@ -50,7 +50,7 @@ class PrimitiveType:
 
 @dataclass(frozen=True, slots=True)
 class ClassType:
-    """A class by ``Class.getName``, with its type arguments."""
+    """A class with a name in the form of ``Class.getName``, and its type arguments."""
 
     name: str
     arguments: tuple[JavaType, ...] = ()
@@ -69,7 +69,7 @@ class ArrayType:
 
 @dataclass(frozen=True, slots=True)
 class TypeVariable:
-    """A type parameter of the class or method around it."""
+    """A type parameter of the enclosing class or method."""
 
     name: str
 
@@ -79,7 +79,7 @@ class TypeVariable:
 
 @dataclass(frozen=True, slots=True)
 class Wildcard:
-    """``?``, ``? extends upper`` or ``? super lower``."""
+    """A wildcard: ``?``, ``? extends upper`` or ``? super lower``."""
 
     upper: JavaType | None = None
     lower: JavaType | None = None
@@ -95,14 +95,14 @@ OBJECT = ClassType("java.lang.Object")
 
 
 def is_class(kind: JavaType) -> bool:
-    """Whether reflection has the type as a ``Class``: nothing in it is generic."""
+    """Return whether reflection represents the type as a ``Class``: no part of it is generic."""
     while isinstance(kind, ArrayType):
         kind = kind.component
     return isinstance(kind, PrimitiveType) or (isinstance(kind, ClassType) and not kind.arguments)
 
 
 def class_name(kind: JavaType) -> str:
-    """``Class.getName`` of the erasure of a type without variables.
+    """Return ``Class.getName`` of the erasure of a type without variables.
 
     >>> class_name(ArrayType(PrimitiveType("int"))), class_name(ArrayType(ClassType("a.B", (ClassType("a.C"),))))
     ('[I', '[La.B;')
@@ -117,7 +117,7 @@ def class_name(kind: JavaType) -> str:
 
 
 def parse_field_type(text: str) -> JavaType:
-    """The type of a field, from its descriptor or signature; SignatureError where it is none.
+    """Parse the type of a field from its descriptor or signature; raise SignatureError if it is invalid.
 
     >>> str(parse_field_type("Ljava/util/Map<Ljava/lang/String;[J>;"))
     'java.util.Map<java.lang.String, long[]>'
@@ -139,7 +139,7 @@ class ClassSignature:
 
 @dataclass(frozen=True, slots=True)
 class MethodSignature:
-    """The type parameters of a method, the types of its arguments, and what it returns."""
+    """The type parameters of a method, the types of its arguments, and its return type."""
 
     parameters: tuple[str, ...]
     arguments: tuple[JavaType, ...]
@@ -147,7 +147,7 @@ class MethodSignature:
 
 
 def parse_class_signature(text: str) -> ClassSignature:
-    """The signature of a generic class."""
+    """Parse the signature of a generic class."""
     parser = _Parser(text)
     parameters, superclass = parser.parameters(), parser.field()
     interfaces = []
@@ -157,7 +157,7 @@ def parse_class_signature(text: str) -> ClassSignature:
 
 
 def parse_method_signature(text: str) -> MethodSignature:
-    """The signature or descriptor of a method.
+    """Parse the signature or descriptor of a method.
 
     >>> parse_method_signature("(ILjava/lang/String;)V").returns
     PrimitiveType(name='void')
@@ -176,7 +176,7 @@ def parse_method_signature(text: str) -> MethodSignature:
 
 
 class _Parser:
-    """A text, read from its beginning to its end."""
+    """A parser of one signature, from its beginning to its end."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -205,7 +205,7 @@ class _Parser:
             self.fail(repr(sign))
 
     def name(self, ends: str) -> str:
-        """Characters up to one of some signs, which is not taken."""
+        """Read characters up to one of ``ends``, which is not consumed."""
         start = self.position
         while not self.at_end and self.text[self.position] not in ends:
             self.position += 1

@@ -1,1 +1,1 @@
-"""Hot loops, compiled by numba: arrays in, arrays and a failing position out."""
+"""Hot loops compiled by numba: they take arrays, fill arrays, and return a failing position."""

@@ -1,11 +1,11 @@
-"""The one decorator of all kernels, and where compiled code is kept.
+"""Decorators of all kernels, and the cache folder of compiled code.
 
 Kernels are module-level functions over numpy arrays: no objects, no exceptions, no bounds checks by numba. Every
-kernel takes the end, stops at it, and returns the failing row (or -1). Input buffers are always writable arrays that
-we own, so that numba sees one type per argument and compiles once.
+kernel gets the ends of its input, never reads beyond them, and returns the failing row (or -1). Input buffers are
+always writable arrays allocated by this package, so that numba sees one type per argument and compiles once.
 
-numba keeps machine code beside the sources; where that folder cannot be written (a read-only install), and no
-``NUMBA_CACHE_DIR`` says otherwise, it goes to the user's cache folder, else to a folder of the system's temporary one.
+numba caches machine code next to the sources. If that folder is not writable (a read-only install) and
+``NUMBA_CACHE_DIR`` is not set, the cache is in the user's cache folder, else in the system's temporary folder.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _cache_folder() -> str | None:
-    """A writable folder for machine code, or None where numba's own choice (beside the source) is fine."""
+    """Return a writable folder for machine code; None if numba's default (next to the source) is usable."""
     if os.environ.get("NUMBA_CACHE_DIR"):
         return None
     beside = Path(__file__).parent / "__pycache__"
@@ -37,7 +37,7 @@ def _cache_folder() -> str | None:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except (OSError, RuntimeError):
             continue
-        # A folder of somebody else could hold code of somebody else's choice.
+        # A folder of another user could contain malicious code.
         if os.access(folder, os.W_OK) and (not hasattr(os, "getuid") or folder.stat().st_uid == user):
             return str(folder)
     return ""
@@ -51,12 +51,12 @@ import numba  # noqa: E402  (reads NUMBA_CACHE_DIR when it is imported)
 
 
 def kernel(function: F) -> F:
-    """Compile on first call, without the GIL; kept on disk where a folder can be written."""
+    """Compile on first call, without the GIL; cached on disk if there is a writable folder."""
     compiled: Any = numba.njit(nogil=True, cache=_folder != "", boundscheck=False, error_model="numpy")(function)
     return compiled  # type: ignore[no-any-return]
 
 
 def inline(function: F) -> F:
-    """A helper that other kernels call: always inlined, so that loads of bytes become one instruction."""
+    """Compile a helper of kernels that is always inlined, so that loads of bytes become one instruction."""
     compiled: Any = numba.njit(nogil=True, inline="always", boundscheck=False, error_model="numpy")(function)
     return compiled  # type: ignore[no-any-return]

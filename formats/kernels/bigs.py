@@ -1,4 +1,4 @@
-"""Big integers: ``i32 k``, and k - 4 bytes where k > 3, against the 128-bit words of Arrow's decimals."""
+"""Big integers: ``i32 k``, and k - 4 bytes if k > 3, to and from the 128-bit words of Arrow's decimals."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ SIGN, ONE, ONES = np.uint64(1 << 63), np.uint64(1), np.uint64(0xFFFFFFFFFFFFFFFF
 
 @kernel
 def read_bigs(buf: Any, pos: Any, end: Any, scaled: Any, words: Any, kinds: Any, spans: Any, scales: Any) -> int:
-    """One number a row; a scale follows where ``scaled``. The failing row or -1.
+    """Read one number per row, followed by a scale if ``scaled``; return the failing row or -1.
 
-    ``kinds`` says NULL, NARROW (at most 16 bytes: ``words`` are its low and high half) or WIDE (``spans`` are start
-    and end of its bytes).
+    ``kinds`` is NULL, NARROW (at most 16 bytes: ``words`` are the low and the high half) or WIDE (``spans`` are start
+    and end of the bytes).
     """
     for i in range(pos.shape[0]):
         p = pos[i]
@@ -59,7 +59,7 @@ def read_bigs(buf: Any, pos: Any, end: Any, scaled: Any, words: Any, kinds: Any,
 
 @kernel
 def magnitudes(words: Any, out: Any, small: Any) -> None:
-    """The words without their sign; ``small`` where the number has at most 38 digits."""
+    """Compute the absolute values of the words; ``small`` is true if the number has at most 38 digits."""
     for i in range(words.shape[0]):
         low, high = words[i, 0], words[i, 1]
         if high & SIGN:
@@ -72,7 +72,7 @@ def magnitudes(words: Any, out: Any, small: Any) -> None:
 
 @kernel
 def big_sizes(words: Any, sizes: Any) -> None:
-    """Bytes of the shortest two's complement; 0 for 0, 1 and 10, which have a form of their own."""
+    """Compute the bytes of the shortest two's complement; 0 for 0, 1 and 10, which are encoded in ``k`` alone."""
     for i in range(words.shape[0]):
         low, high = words[i, 0], words[i, 1]
         if high == 0 and (low < 2 or low == 10):
@@ -95,7 +95,7 @@ def big_sizes(words: Any, sizes: Any) -> None:
 
 @kernel
 def write_bigs(buf: Any, pos: Any, words: Any, sizes: Any, valid: Any, scaled: Any, scale: Any) -> None:
-    """One number a row, of the sizes of :func:`big_sizes`, and its scale; the caller has sized the buffer."""
+    """Write one number per row, of the sizes of :func:`big_sizes`, and its scale; the buffer must be large enough."""
     for i in range(pos.shape[0]):
         p = pos[i]
         n = sizes[i]

@@ -1,8 +1,8 @@
-"""Slots of binary rows and arrays: little-endian, eight bytes or fewer, with what they point to.
+"""Slots of binary rows and arrays: little-endian, at most eight bytes, and the data that they point to.
 
-A slot belongs to a *container* (one row, array or map): bytes ``base[i]`` to ``end[i]``, to whose start its offsets
-are relative. Slots of null values (``valid[i]`` false) are neither read nor trusted. The caller has checked that the
-slots themselves lie within their containers.
+A slot belongs to a *container* (one row, array or map): bytes ``base[i]`` to ``end[i]``. Offsets in the slot are
+relative to the start of the container. Slots of null values (``valid[i]`` false) are not read. The caller has checked
+that the slots themselves lie within their containers.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ C1, C2 = np.int64(0xCC9E2D51), np.int64(0x1B873593)
 
 @kernel
 def read_bits(buf: Any, bit: Any, valid: Any, out: Any) -> None:
-    """``out[i]`` is whether bit ``bit[i]`` (of the buffer, least significant first) is clear, false where not valid."""
+    """Set ``out[i]`` to whether bit ``bit[i]`` of the buffer (least significant first) is clear; false if not valid."""
     for i in range(bit.shape[0]):
         out[i] = valid[i] and ((buf[bit[i] >> 3] >> (bit[i] & 7)) & 1) == 0
 
 
 @kernel
 def read_le(buf: Any, slot: Any, valid: Any, width: int, out: Any) -> None:
-    """Signed numbers of 1, 2, 4 or 8 bytes into an int64 array; 0 where not valid."""
+    """Read signed numbers of 1, 2, 4 or 8 bytes into an int64 array; 0 if not valid."""
     for i in range(slot.shape[0]):
         p = slot[i]
         if not valid[i]:
@@ -58,10 +58,10 @@ def read_extents(
     starts: Any,
     stops: Any,
 ) -> int:
-    """Where the bytes of every value lie; the failing slot or -1.
+    """Compute the byte range of every value; return the failing slot or -1.
 
-    All values that one container points to share ``budget[owner[i]]`` bytes: a sound writer stores each value once,
-    and without this bound a small hostile file could ask for the same bytes any number of times.
+    All values of one container share a budget of ``budget[owner[i]]`` bytes: a correct writer stores each value once,
+    but without this limit, a small malicious file could reference the same bytes any number of times.
     """
     for i in range(slot.shape[0]):
         p = slot[i]
@@ -90,7 +90,7 @@ def read_extents(
 
 @kernel
 def read_indirect(buf: Any, slot: Any, base: Any, end: Any, valid: Any, out: Any, low: Any) -> int:
-    """The long that the upper half of a slot points to, and the lower half; the failing slot or -1."""
+    """Read the long that the upper half of a slot points to, and the lower half; return the failing slot or -1."""
     for i in range(slot.shape[0]):
         out[i] = 0
         low[i] = 0
@@ -105,7 +105,7 @@ def read_indirect(buf: Any, slot: Any, base: Any, end: Any, valid: Any, out: Any
 
 @inline
 def beyond(low: Any, high: Any, most_low: Any, most_high: Any) -> Any:
-    """Whether the magnitude of a 128-bit number (two uint64 halves) is greater than a bound."""
+    """Return whether the magnitude of a 128-bit number (two uint64 halves) is greater than a bound."""
     if high >> U63:
         high = ~high
         if low == np.uint64(0):
@@ -117,7 +117,7 @@ def beyond(low: Any, high: Any, most_low: Any, most_high: Any) -> Any:
 
 @kernel
 def read_decimals(buf: Any, starts: Any, stops: Any, valid: Any, most_low: Any, most_high: Any, out: Any) -> int:
-    """Big-endian two's complement of 1 to 16 bytes into (rows, 2) uint64; the failing row or -1."""
+    """Read big-endian two's complement of 1 to 16 bytes into (rows, 2) uint64; return the failing row or -1."""
     for i in range(starts.shape[0]):
         out[i, 0] = np.uint64(0)
         out[i, 1] = np.uint64(0)
@@ -139,7 +139,7 @@ def read_decimals(buf: Any, starts: Any, stops: Any, valid: Any, most_low: Any, 
 
 @kernel
 def put_bits(buf: Any, bit: Any, clear: Any) -> None:
-    """Set the bits whose ``clear[i]`` is false; the bytes were zero."""
+    """Set the bits whose ``clear[i]`` is false; the bytes must be zero before."""
     for i in range(bit.shape[0]):
         if not clear[i]:
             buf[bit[i] >> 3] |= np.uint8(1) << np.uint8(bit[i] & 7)
@@ -147,7 +147,7 @@ def put_bits(buf: Any, bit: Any, clear: Any) -> None:
 
 @kernel
 def put_le(buf: Any, place: Any, values: Any, width: int, valid: Any) -> None:
-    """The low ``width`` bytes of an int64 a row, little-endian, where valid."""
+    """Write the low ``width`` bytes of one int64 per row, little-endian, if valid."""
     for i in range(place.shape[0]):
         if valid[i]:
             v = np.uint64(values[i])
@@ -157,7 +157,7 @@ def put_le(buf: Any, place: Any, values: Any, width: int, valid: Any) -> None:
 
 @kernel
 def put_spans(buf: Any, place: Any, data: Any, offsets: Any, valid: Any) -> None:
-    """``data[offsets[i]:offsets[i + 1]]`` at every place that is valid."""
+    """Write ``data[offsets[i]:offsets[i + 1]]`` to ``place[i]`` if valid."""
     for i in range(place.shape[0]):
         if valid[i]:
             p = place[i]
@@ -168,7 +168,7 @@ def put_spans(buf: Any, place: Any, data: Any, offsets: Any, valid: Any) -> None
 
 @kernel
 def decimal_sizes(halves: Any, out: Any) -> None:
-    """Bytes of the shortest big-endian two's complement of (rows, 2) uint64."""
+    """Compute the bytes of the shortest big-endian two's complement of (rows, 2) uint64."""
     for i in range(halves.shape[0]):
         low, high = halves[i, 0], halves[i, 1]
         if high >> U63:
@@ -189,7 +189,7 @@ def decimal_sizes(halves: Any, out: Any) -> None:
 
 @kernel
 def put_decimals(buf: Any, place: Any, halves: Any, sizes: Any, valid: Any) -> None:
-    """Big-endian two's complement of ``sizes[i]`` bytes at every place that is valid."""
+    """Write big-endian two's complement of ``sizes[i]`` bytes to ``place[i]`` if valid."""
     for i in range(place.shape[0]):
         if valid[i]:
             low, high = halves[i, 0], halves[i, 1]
@@ -202,7 +202,7 @@ def put_decimals(buf: Any, place: Any, halves: Any, sizes: Any, valid: Any) -> N
 
 @kernel
 def fill_zero(buf: Any, start: Any, stop: Any) -> None:
-    """Zero bytes from start to stop of every row."""
+    """Set the bytes from start to stop of every row to zero."""
     for i in range(start.shape[0]):
         for p in range(start[i], stop[i]):
             buf[p] = 0
@@ -210,13 +210,13 @@ def fill_zero(buf: Any, start: Any, stop: Any) -> None:
 
 @inline
 def times(a: Any, b: Any) -> Any:
-    """The low 32 bits of a product of unsigned ints, in halves so that no step outgrows an int64."""
+    """Return the low 32 bits of a product of unsigned ints, computed in halves so that no step exceeds an int64."""
     return (a * (b & LOW16) + (((a * (b >> np.int64(16))) & LOW16) << np.int64(16))) & LOW32
 
 
 @inline
 def mix(h: Any, word: Any) -> Any:
-    """One round of MurmurHash3 (32 bit)."""
+    """Return one round of MurmurHash3 (32 bit)."""
     k = times(word, C1)
     k = ((k << np.int64(15)) | (k >> np.int64(17))) & LOW32
     h ^= times(k, C2)
@@ -226,7 +226,7 @@ def mix(h: Any, word: Any) -> Any:
 
 @kernel
 def murmur(buf: Any, start: Any, stop: Any, out: Any) -> None:
-    """Flink's ``MurmurHashUtils`` over spans, seed 42: words first, then every byte left as a signed int."""
+    """Compute Flink's ``MurmurHashUtils`` over spans, seed 42: words first, then remaining bytes as signed ints."""
     for i in range(start.shape[0]):
         h = np.int64(42)
         p = start[i]

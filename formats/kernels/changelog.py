@@ -1,4 +1,4 @@
-"""Change sets of a changelog: where each change is, which value each belongs to, and what is left of all of them.
+"""Change sets of a changelog: splitting into changes, identities of the changed values, and replay.
 
 ChangeSet := i32 groups (i32 changes  i32 keyGroup  blob change [changes])[groups]
 """
@@ -12,28 +12,28 @@ import numpy as np
 from pyspark_savepoint.formats.kernels._jit import kernel
 from pyspark_savepoint.formats.kernels.load import be_i32
 
-# Why the walk over a change set stopped.
+# Reasons for stopping within a change set.
 DONE, MORE, DAMAGED = 0, 1, 2
-# The walk's own place, between two windows: groups and changes that are left, and the key group.
+# Progress between two windows: remaining groups, remaining changes, and the key group.
 GROUPS, CHANGES, KEY_GROUP = 0, 1, 2
-#: Operation, state and nothing else.
+#: The smallest change in bytes: operation and state id.
 LEAST_CHANGE = 3
 METADATA_GROUP = -1
 MAX_KEY_GROUPS = 1 << 15
 
-# What happens to a value: units of change.
+# Effects of a unit of change on a value.
 PUT, ADD, DELETE, CLEAR, MERGE_TARGET, MERGE_SOURCE = 0, 1, 2, 3, 4, 5
-#: Lengths in front of an identity, and the state.
+#: Bytes in front of an identity: the state and two lengths.
 HEAD = 12
 COMMA = 0x2C
 
 
 @kernel
 def split_changes(buf: Any, pos: int, end: int, place: Any, key_group: Any, start: Any, stop: Any) -> Any:
-    """Changes of one change set from ``pos``: (why it stopped, position, changes found).
+    """Find the changes of one change set from ``pos``; return (reason for stopping, position, number of changes).
 
-    ``place`` is (groups, changes, key group) that are left, with groups -1 at the very start; it is moved on. MORE:
-    the buffer ends within something, which starts at the position.
+    ``place`` is the progress (remaining groups, remaining changes, key group), which is updated; the number of groups
+    is -1 at the start. MORE means that the buffer ends within an item that starts at the position.
     """
     n = 0
     if place[GROUPS] < 0:
@@ -86,7 +86,7 @@ def identities(
     out: Any,
     row_end: Any,
 ) -> None:
-    """Write what each unit belongs to at ``at[i]``: state, lengths, key and namespace (to ``row_end``), user key.
+    """Write the identity of each unit at ``at[i]``: state, lengths, key and namespace (to ``row_end``), user key.
 
     ``key``, ``namespace`` and ``user`` are offsets into their bytes, one more than there are units.
     """
@@ -113,11 +113,12 @@ def identities(
 def replay(
     unit: Any, cell: Any, row: Any, grows: Any, head: Any, tail: Any, last: Any, following: Any, cleared: Any, torn: Any
 ) -> None:
-    """Apply units in order: what is left of every cell is a chain of units from ``head[cell]`` on, or -1.
+    """Apply units in order; the result of every cell is a chain of units from ``head[cell]`` on, or -1 if empty.
 
-    ``cell`` is the value of a unit, ``row`` its key and namespace; ``grows`` says of units whether two values can be
+    ``cell`` is the value of a unit, ``row`` its key and namespace; ``grows`` is true for units whose values can be
     joined without the user's code (lists). ``last[cell]`` is the newest unit, ``cleared[row]`` the newest clearing of
-    a map, ``torn[cell]`` whether values met that only the user's code can merge. Arrays come filled with -1, or False.
+    a map, ``torn[cell]`` whether values would have to be merged by the user's code. The caller fills the arrays with -1
+    or False.
     """
     target = np.int64(0)
     for i in range(unit.shape[0]):
@@ -158,7 +159,7 @@ def replay(
 
 @kernel
 def chain_sizes(head: Any, following: Any, offsets: Any, out: Any) -> None:
-    """Bytes of every chain of units, with a comma between two; ``offsets`` are those of the units' values."""
+    """Compute the bytes of every chain of units, with commas between units; ``offsets`` are those of their values."""
     for i in range(head.shape[0]):
         size = np.int64(-1)
         k = np.int64(head[i])
@@ -170,7 +171,7 @@ def chain_sizes(head: Any, following: Any, offsets: Any, out: Any) -> None:
 
 @kernel
 def join_chains(head: Any, following: Any, offsets: Any, values: Any, at: Any, out: Any) -> None:
-    """The values of every chain from ``at[i]`` on, with commas between."""
+    """Write the values of every chain to ``at[i]``, with commas between them."""
     for i in range(head.shape[0]):
         p = at[i]
         k = np.int64(head[i])

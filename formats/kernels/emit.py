@@ -1,8 +1,8 @@
-"""Entries of the canonical format, written: the mirror of ``frames.split_frames``.
+"""Encoder of entries of the canonical format, the counterpart of ``frames.split_frames``.
 
 Entry := i32 keyLength  prefix key  i32 valueLength  value        the prefix is the key group, one byte or two
 
-Keys and values come as spans of two buffers, which may be Arrow's own and are only read.
+Keys and values are spans of two buffers, which are only read, so they may be Arrow's own buffers.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from pyspark_savepoint.formats.kernels.load import be_u64, put_u64
 
 @inline
 def copy_span(source: Any, start: Any, end: Any, out: Any, o: Any, limit: Any) -> Any:
-    """Copy a span to ``out[o]``; the place behind it.
+    """Copy a span to ``out[o]``; return the position behind it.
 
-    By words, of which the last may go beyond the span: what lies there up to ``limit`` is written later.
+    Whole words are copied, so the last one may write up to ``limit`` behind the span: that part is overwritten later.
     """
     n = end - start
     i = np.int64(0)
@@ -34,7 +34,7 @@ def copy_span(source: Any, start: Any, end: Any, out: Any, o: Any, limit: Any) -
 
 @inline
 def put_i32(out: Any, o: Any, value: Any) -> Any:
-    """Store an int, big-endian; the place behind it."""
+    """Store an int, big-endian; return the position behind it."""
     v = np.uint32(value)
     out[o] = np.uint8(v >> np.uint32(24))
     out[o + 1] = np.uint8((v >> np.uint32(16)) & np.uint32(0xFF))
@@ -47,7 +47,7 @@ def put_i32(out: Any, o: Any, value: Any) -> Any:
 def frame_sizes(
     bounds: Any, key_start: Any, key_end: Any, value_start: Any, value_end: Any, overhead: int, out: Any
 ) -> None:
-    """Bytes of every group of entries [bounds[g], bounds[g + 1]); ``overhead`` is what an entry has besides spans."""
+    """Compute the bytes of the entries [bounds[g], bounds[g + 1]); ``overhead`` is per entry, in addition to spans."""
     for g in range(out.shape[0]):
         total = (bounds[g + 1] - bounds[g]) * overhead
         for e in range(bounds[g], bounds[g + 1]):
@@ -71,7 +71,7 @@ def put_frames(
     value_end: Any,
     last: Any,
 ) -> None:
-    """Write group g's entries to [at[g], ends[g]); ``last[g]`` gets where its last entry begins, -1 if it has none."""
+    """Write group g's entries to [at[g], ends[g]); set ``last[g]`` to the start of its last entry, -1 if empty."""
     for g in range(at.shape[0]):
         o = at[g]
         last[g] = -1
@@ -91,7 +91,7 @@ def put_frames(
 
 @kernel
 def join_spans(a: Any, a_start: Any, a_end: Any, b: Any, b_start: Any, b_end: Any, offsets: Any, out: Any) -> None:
-    """Span i of ``a`` and span i of ``b`` behind one another, at ``offsets[i]`` of ``out``, ascending."""
+    """Concatenate span i of ``a`` and span i of ``b`` at ``offsets[i]`` of ``out``, in ascending order."""
     for i in range(a_start.shape[0]):
         o = copy_span(a, a_start[i], a_end[i], out, offsets[i], out.shape[0])
         copy_span(b, b_start[i], b_end[i], out, o, out.shape[0])

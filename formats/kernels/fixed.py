@@ -1,4 +1,4 @@
-"""Values of fixed width, big-endian: one row each, at its cursor."""
+"""Values of fixed width, big-endian: one per row, at its cursor."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyspark_savepoint.formats.kernels.load import be_i64, be_u32, put_be, put_u
 
 @kernel
 def read_i8(buf: Any, pos: Any, end: Any, out: Any) -> int:
-    """One byte a row into a uint8 array."""
+    """Read one byte per row into a uint8 array."""
     for i in range(pos.shape[0]):
         p = pos[i]
         if p + 1 > end[i]:
@@ -24,7 +24,7 @@ def read_i8(buf: Any, pos: Any, end: Any, out: Any) -> int:
 
 @kernel
 def read_i16(buf: Any, pos: Any, end: Any, out: Any) -> int:
-    """Two bytes a row into a uint16 array."""
+    """Read two bytes per row into a uint16 array."""
     for i in range(pos.shape[0]):
         p = pos[i]
         if p + 2 > end[i]:
@@ -36,7 +36,7 @@ def read_i16(buf: Any, pos: Any, end: Any, out: Any) -> int:
 
 @kernel
 def read_i32(buf: Any, pos: Any, end: Any, out: Any) -> int:
-    """Four bytes a row into a uint32 array."""
+    """Read four bytes per row into a uint32 array."""
     for i in range(pos.shape[0]):
         p = pos[i]
         if p + 4 > end[i]:
@@ -48,7 +48,7 @@ def read_i32(buf: Any, pos: Any, end: Any, out: Any) -> int:
 
 @kernel
 def read_i64(buf: Any, pos: Any, end: Any, out: Any) -> int:
-    """Eight bytes a row into an int64 array."""
+    """Read eight bytes per row into an int64 array."""
     for i in range(pos.shape[0]):
         p = pos[i]
         if p + 8 > end[i]:
@@ -60,7 +60,7 @@ def read_i64(buf: Any, pos: Any, end: Any, out: Any) -> int:
 
 @kernel
 def read_flags(buf: Any, pos: Any, end: Any, out: Any) -> int:
-    """One byte a row that must be 0 or 1, into a bool array."""
+    """Read one byte per row, which must be 0 or 1, into a bool array."""
     for i in range(pos.shape[0]):
         p = pos[i]
         if p + 1 > end[i] or buf[p] > 1:
@@ -72,7 +72,7 @@ def read_flags(buf: Any, pos: Any, end: Any, out: Any) -> int:
 
 @kernel
 def write_fixed(buf: Any, pos: Any, values: Any, width: Any) -> None:
-    """The low ``width`` bytes of an int64 a row; the caller has sized the buffer."""
+    """Write the low ``width`` bytes of one int64 per row; the buffer must be large enough."""
     if width == 8:
         for i in range(pos.shape[0]):
             put_u64(buf, pos[i], values[i])
@@ -85,7 +85,7 @@ def write_fixed(buf: Any, pos: Any, values: Any, width: Any) -> None:
 
 @kernel
 def write_bytes(buf: Any, pos: Any, offsets: Any, data: Any) -> None:
-    """Row i gets ``data[offsets[i]:offsets[i + 1]]`` as it is; the caller has sized the buffer."""
+    """Write ``data[offsets[i]:offsets[i + 1]]`` to row i unchanged; the buffer must be large enough."""
     for i in range(pos.shape[0]):
         p = pos[i]
         for j in range(offsets[i], offsets[i + 1]):
@@ -96,7 +96,7 @@ def write_bytes(buf: Any, pos: Any, offsets: Any, data: Any) -> None:
 
 @kernel
 def copy_spans(buf: Any, start: Any, offsets: Any, out: Any) -> None:
-    """Gather spans of a buffer one after the other; ``offsets`` are their places in ``out``."""
+    """Copy spans of a buffer to ``out``, contiguously; ``offsets`` are their positions in ``out``."""
     for i in range(start.shape[0]):
         p = start[i]
         for j in range(offsets[i], offsets[i + 1]):

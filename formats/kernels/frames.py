@@ -1,4 +1,4 @@
-"""Entries of the canonical format, and rows out of the entries of several states.
+"""Decoder of entries of the canonical format, and construction of rows from the entries of several states.
 
 KeyGroup := u16 stateId  Entry+ ...        Entry := i32 keyLength  key  i32 valueLength  value
 if the top bit of key[0] is set (it is cleared here): u16 next; 0xFFFF ends the key group
@@ -15,9 +15,9 @@ from pyspark_savepoint.formats.kernels.hashing import hash_span
 from pyspark_savepoint.formats.kernels.load import be_i32, be_u16, be_u64
 
 END_OF_KEY_GROUP = 0xFFFF
-# Why the walk over a key group stopped.
+# Reasons for stopping within a key group.
 DONE, MORE, DAMAGED, FULL = 0, 1, 2, 3
-# How the keys of a run are ordered.
+# Order of the keys of a run.
 NOT, WEAKLY, STRICTLY = 0, 1, 2
 
 
@@ -37,10 +37,11 @@ def split_frames(
     state_of: Any,
     count: int,
 ) -> Any:
-    """Entries of one key group from ``pos``, appended after ``count``: (why it stopped, position, state, count).
+    """Append the entries of one key group from ``pos``; return (reason for stopping, position, state, count).
 
-    ``state`` is -1 where a state id comes next, else the state of the next entry. MORE: the buffer ends within an
-    entry, which starts at the position. Key spans are without the prefix; flag bits are cleared in the buffer.
+    Entries are stored from index ``count`` on. ``state`` is -1 if a state id comes next, else the state of the next
+    entry. MORE means that the buffer ends within an entry, which starts at the position. Key spans exclude the prefix;
+    flag bits are cleared in the buffer.
     """
     while True:
         if state < 0:
@@ -64,7 +65,7 @@ def split_frames(
         if length < 0:
             return DAMAGED, key + size, state, count
         value = key + size + 4
-        # The last entry of a state needs the two bytes behind it as well, or it could not be passed on its own.
+        # Require the two bytes behind the last entry of a state as well, so that no window ends between both.
         last = buf[key] >= 128
         if value + length + (2 if last else 0) > end:
             return MORE, pos, state, count
@@ -90,11 +91,11 @@ def split_frames(
 
 @inline
 def compare_spans(buf: Any, a: Any, a_end: Any, b: Any, b_end: Any) -> Any:
-    """Order of two spans by unsigned bytes: negative, 0, or positive."""
+    """Compare two spans by unsigned bytes; return a negative number, 0, or a positive number."""
     order = (a_end - a) - (b_end - b)
     n = min(a_end - a, b_end - b)
     if n >= 8:
-        # Words; the last one may overlap the one before, whose bytes are equal then.
+        # Compare words; the last one may overlap the previous one, whose bytes are equal at that point.
         i = 0
         while i < n:
             i = min(i, n - 8)
@@ -114,7 +115,7 @@ def compare_spans(buf: Any, a: Any, a_end: Any, b: Any, b_end: Any) -> Any:
 
 @inline
 def equal_spans(buf: Any, a: Any, a_end: Any, b: Any, b_end: Any) -> Any:
-    """Whether two spans hold the same bytes."""
+    """Return whether two spans have the same bytes."""
     n = a_end - a
     same = n == b_end - b
     if same and n >= 8:
@@ -135,7 +136,7 @@ def equal_spans(buf: Any, a: Any, a_end: Any, b: Any, b_end: Any) -> Any:
 
 @kernel
 def ascending(buf: Any, start: Any, end: Any, low: int, high: int) -> int:
-    """STRICTLY where the spans [low, high) ascend, WEAKLY where some are equal, NOT where they do not ascend."""
+    """Return STRICTLY if the spans [low, high) ascend, WEAKLY if they ascend with equal neighbours, else NOT."""
     result = STRICTLY
     for i in range(low + 1, high):
         order = compare_spans(buf, start[i - 1], end[i - 1], start[i], end[i])
@@ -148,7 +149,7 @@ def ascending(buf: Any, start: Any, end: Any, low: int, high: int) -> int:
 
 @kernel
 def count_order(buf: Any, start: Any, end: Any, low: int, high: int) -> Any:
-    """How many of the spans [low, high) stand before the one before them, and how many are equal to it."""
+    """Return how many spans of [low, high) are less than the previous one, and how many are equal to it."""
     falls = 0
     repeats = 0
     for i in range(low + 1, high):
@@ -162,9 +163,9 @@ def count_order(buf: Any, start: Any, end: Any, low: int, high: int) -> Any:
 
 @kernel
 def merge_rows(buf: Any, start: Any, end: Any, low: Any, high: Any, row: int, row_of: Any, first: Any) -> Any:
-    """Number the distinct keys of some sorted runs of entries, in key order, from ``row``: the next row.
+    """Number the distinct keys of sorted runs of entries, in key order, from ``row`` on; return the next row.
 
-    Run s are the entries [low[s], high[s]). ``row_of`` gets the row of every entry, ``first`` one entry of every row.
+    Run s is the entries [low[s], high[s]). ``row_of`` gets the row of every entry, ``first`` one entry of every row.
     """
     runs = low.shape[0]
     at = low.copy()
@@ -187,7 +188,7 @@ def merge_rows(buf: Any, start: Any, end: Any, low: Any, high: Any, row: int, ro
 
 @kernel
 def zip_rows(buf: Any, start: Any, end: Any, low: Any, high: Any, row: int, row_of: Any, first: Any) -> Any:
-    """As :func:`merge_rows` where all runs hold the same keys in the same order; -1 where they do not."""
+    """Do :func:`merge_rows` for runs that have the same keys in the same order; return -1 if they do not."""
     n = high[0] - low[0]
     for s in range(1, low.shape[0]):
         if high[s] - low[s] != n:
@@ -209,9 +210,9 @@ def zip_rows(buf: Any, start: Any, end: Any, low: Any, high: Any, row: int, row_
 def hash_rows(
     buf: Any, start: Any, end: Any, low: Any, high: Any, row: int, row_of: Any, first: Any, table: Any, secret: Any
 ) -> int:
-    """As :func:`merge_rows` for runs in any order: rows in order of first appearance.
+    """Do :func:`merge_rows` for runs in any order; rows are numbered in order of first appearance.
 
-    ``table`` is scratch, a power of two larger than the number of entries.
+    ``table`` is scratch space: its size is a power of two larger than the number of entries.
     """
     mask = np.uint64(table.shape[0] - 1)
     table[:] = -1
@@ -235,9 +236,9 @@ def hash_rows(
 
 @kernel
 def bucket_of(buf: Any, start: Any, end: Any, secret: Any, buckets: int, out: Any) -> None:
-    """The bucket of every span, for a partition by key into a power of two of buckets.
+    """Compute the bucket of every span, to partition keys into a power of two of buckets.
 
-    By high bits: the lowest ones choose the slots of :func:`hash_rows`, and must not be alike in a bucket.
+    It consists of high bits: the lowest ones are the slots of :func:`hash_rows`, and must still vary within a bucket.
     """
     for i in range(start.shape[0]):
         high = hash_span(buf, start[i], end[i], secret) >> np.uint64(40)

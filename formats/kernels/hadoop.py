@@ -1,4 +1,4 @@
-"""Hadoop's variable-length integers: one byte from -112 to 127, else a byte that says sign and size, then 1 to 8."""
+"""Hadoop's variable-length integers: one byte from -112 to 127, else a byte with sign and size, then 1 to 8 bytes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyspark_savepoint.formats.kernels.load import put_be
 
 @kernel
 def read_vints(buf: Any, pos: Any, end: Any, out: Any) -> int:
-    """One number a row into an int64 array; the failing row or -1."""
+    """Read one number per row into an int64 array; return the failing row or -1."""
     for i in range(pos.shape[0]):
         p = pos[i]
         if p >= end[i]:
@@ -37,7 +37,7 @@ def read_vints(buf: Any, pos: Any, end: Any, out: Any) -> int:
 
 @kernel
 def length_sizes(lengths: Any, sizes: Any) -> None:
-    """Bytes of lengths, which are not negative."""
+    """Compute the encoded bytes of lengths, which must not be negative."""
     for i in range(lengths.shape[0]):
         value = lengths[i]
         sizes[i] = 1
@@ -49,7 +49,7 @@ def length_sizes(lengths: Any, sizes: Any) -> None:
 
 @kernel
 def write_lengths(buf: Any, pos: Any, lengths: Any, sizes: Any) -> None:
-    """One length a row, of the sizes of :func:`length_sizes`."""
+    """Write one length per row, of the sizes of :func:`length_sizes`."""
     for i in range(pos.shape[0]):
         p = pos[i]
         size = sizes[i] - 1

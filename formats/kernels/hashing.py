@@ -1,8 +1,8 @@
-"""Hashes of spans that are keyed with a secret of the process: what hash tables over bytes of a snapshot go by.
+"""Hashes of spans with a secret key per process, for hash tables over bytes of a snapshot.
 
-A snapshot may be written to make its keys collide, under any hash that its writer can compute. Here every word is
-masked by the secret before it meets another one in a product of 128 bits, as in wyhash and xxh3: what a change of a
-word does to the product depends on secret bits in every place.
+A malicious snapshot may contain keys that collide under any hash that its writer can compute. Here, every word is
+masked with the secret before it is multiplied with another word to 128 bits, as in wyhash and xxh3: the effect of a
+changed word on the product depends on secret bits in every position.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from pyspark_savepoint.formats.kernels._jit import inline
 from pyspark_savepoint.formats.kernels.load import be_u32, be_u64
 
 Secret = tuple[Any, Any, Any]
-#: The key of the hash tables of this process: an argument of kernels, for compiled code outlives the process; a tuple,
-#: for its words then stay in registers.
+#: The key of this process's hash tables. It is an argument of kernels, because cached machine code outlives the
+#: process, and a tuple, because its words then stay in registers.
 SECRET: Secret = (np.uint64(secrets.randbits(64)), np.uint64(secrets.randbits(64)), np.uint64(secrets.randbits(64)))
 LOW, HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 
 
 def secret_of(level: int) -> Secret:
-    """Return the key of a level of partitions: what one level puts together, the next one separates."""
+    """Return the key for a partition level; keys differ so that each level separates spans that collided before."""
     return SECRET[0] ^ np.uint64(level), SECRET[1], SECRET[2]
 
 
 @inline
 def multiply(a: Any, b: Any) -> Any:
-    """The low and the high word of a product of two words without sign."""
+    """Return the low and the high word of a product of two unsigned words."""
     a_low, a_high = a & LOW, a >> HALF
     b_low, b_high = b & LOW, b >> HALF
     low, cross = a_low * b_low, a_low * b_high
@@ -39,7 +39,7 @@ def multiply(a: Any, b: Any) -> Any:
 
 @inline
 def hash_span(buf: Any, p: Any, end: Any, secret: Any) -> Any:
-    """The hash of a span: 64 bits, of which any may be used alone."""
+    """Return the 64-bit hash of a span; any of its bits can be used alone."""
     size = end - p
     state = secret[0]
     while end - p > 16:
@@ -48,7 +48,7 @@ def hash_span(buf: Any, p: Any, end: Any, secret: Any) -> Any:
         p += 16
     a, b = np.uint64(0), np.uint64(0)
     if size >= 8:
-        # The last words may overlap those before.
+        # The last words may overlap the previous ones.
         a = be_u64(buf, max(end - size, end - 16))
         b = be_u64(buf, end - 8)
     elif size >= 4:

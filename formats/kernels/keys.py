@@ -14,13 +14,13 @@ LOW32 = np.uint64(0xFFFFFFFF)
 
 @inline
 def rotate(value: Any, bits: int) -> Any:
-    """An unsigned int in 64 bits (where numba calculates), rotated to the left."""
+    """Rotate an unsigned int, held in 64 bits because numba computes with these, to the left."""
     return ((value << np.uint64(bits)) | (value >> np.uint64(32 - bits))) & LOW32
 
 
 @kernel
 def key_groups(hashes: Any, max_parallelism: int, out: Any) -> None:
-    """The key group of every Java ``hashCode``: the mix of ``MathUtils.murmurHash``."""
+    """Compute the key group of every Java ``hashCode``, with the mix of ``MathUtils.murmurHash``."""
     for i in range(hashes.shape[0]):
         code = ((np.uint64(hashes[i]) & LOW32) * np.uint64(0xCC9E2D51)) & LOW32
         code = (rotate(code, 15) * np.uint64(0x1B873593)) & LOW32
@@ -31,14 +31,14 @@ def key_groups(hashes: Any, max_parallelism: int, out: Any) -> None:
         code ^= code >> np.uint64(16)
         magnitude = np.int64(code)
         if magnitude >= 0x80000000:
-            # Java's abs; the smallest int, which has none, becomes 0.
+            # Absolute value as in Java; the smallest int has none and becomes 0.
             magnitude = (0x100000000 - magnitude) & 0x7FFFFFFF
         out[i] = magnitude % max_parallelism
 
 
 @kernel
 def length_digits(lengths: Any, out: Any) -> None:
-    """Bytes of the little-endian length that stands behind a variable part: at least one."""
+    """Compute the bytes of the little-endian length behind a variable part: at least one."""
     for i in range(lengths.shape[0]):
         rest = lengths[i] >> 8
         out[i] = 1
@@ -49,7 +49,7 @@ def length_digits(lengths: Any, out: Any) -> None:
 
 @kernel
 def put_lengths(buf: Any, pos: Any, lengths: Any) -> None:
-    """Write these lengths at cursors."""
+    """Write these lengths at the cursors."""
     for i in range(pos.shape[0]):
         rest = lengths[i]
         p = pos[i]
@@ -64,7 +64,7 @@ def put_lengths(buf: Any, pos: Any, lengths: Any) -> None:
 
 @kernel
 def first_repeated_span(group: Any, data: Any, start: Any, end: Any) -> int:
-    """The first span whose group and bytes are those of the one before it, or -1."""
+    """Return the first span with the same group and bytes as the previous one, or -1."""
     for i in range(1, start.shape[0]):
         same = group[i] == group[i - 1] and end[i] - start[i] == end[i - 1] - start[i - 1]
         if same and compare_spans(data, start[i - 1], end[i - 1], start[i], end[i]) == 0:

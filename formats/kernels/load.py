@@ -1,7 +1,7 @@
-"""Loads and stores of big-endian and little-endian numbers at any byte.
+"""Loads and stores of big-endian and little-endian numbers at any byte position.
 
-Written as shifts of single bytes: LLVM joins them into one (byte-swapped) load, and without numba they are plain
-Python. Indices are unsigned, for a signed one would be tested for Python's wrap-around.
+Written as shifts of single bytes: LLVM combines them into one (byte-swapped) load, and without numba they are plain
+Python. Indices are unsigned, because numba checks signed ones for Python's negative indexing.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ BYTE = np.uint64(0xFF)
 
 @inline
 def be_u16(buf: Any, at: Any) -> Any:
-    """Unsigned short at ``at`` as int64."""
+    """Load an unsigned short at ``at`` as int64."""
     p = np.uint64(at)
     return np.int64((np.uint64(buf[p]) << U8) | np.uint64(buf[p + ONE]))
 
 
 @inline
 def be_u32(buf: Any, at: Any) -> Any:
-    """Unsigned int at ``at`` as uint64."""
+    """Load an unsigned int at ``at`` as uint64."""
     p = np.uint64(at)
     return (
         (np.uint64(buf[p]) << U24)
@@ -40,13 +40,13 @@ def be_u32(buf: Any, at: Any) -> Any:
 
 @inline
 def be_i32(buf: Any, at: Any) -> Any:
-    """Signed int at ``at`` as int64."""
+    """Load a signed int at ``at`` as int64."""
     return (np.int64(be_u32(buf, at)) ^ np.int64(0x80000000)) - np.int64(0x80000000)
 
 
 @inline
 def be_u64(buf: Any, at: Any) -> Any:
-    """Unsigned long at ``at``."""
+    """Load an unsigned long at ``at``."""
     p = np.uint64(at)
     return (
         (np.uint64(buf[p]) << U56)
@@ -62,13 +62,13 @@ def be_u64(buf: Any, at: Any) -> Any:
 
 @inline
 def be_i64(buf: Any, at: Any) -> Any:
-    """Signed long at ``at``."""
+    """Load a signed long at ``at``."""
     return np.int64(be_u64(buf, at))
 
 
 @inline
 def le_u32(buf: Any, at: Any) -> Any:
-    """Unsigned little-endian int at ``at`` as int64."""
+    """Load an unsigned little-endian int at ``at`` as int64."""
     p = np.uint64(at)
     return np.int64(
         (np.uint64(buf[p + THREE]) << U24)
@@ -80,7 +80,7 @@ def le_u32(buf: Any, at: Any) -> Any:
 
 @inline
 def le_i64(buf: Any, at: Any) -> Any:
-    """Signed little-endian long at ``at``."""
+    """Load a signed little-endian long at ``at``."""
     p = np.uint64(at)
     return np.int64(
         (np.uint64(buf[p + SEVEN]) << U56)

@@ -1,4 +1,4 @@
-"""Class names in values: which of a few known names stands at every cursor."""
+"""Class names in values: identification of the name at every cursor among a few known ones."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ UNKNOWN_NAME = -1
 
 @kernel
 def match_names(buf: Any, pos: Any, end: Any, offsets: Any, names: Any, out: Any) -> int:
-    """The number of the name (u16 length, bytes) at every cursor, UNKNOWN_NAME where it is none of ``names``.
+    """Match the name (u16 length, bytes) at every cursor; ``out`` is its index in ``names``, or UNKNOWN_NAME.
 
-    Name k is ``names[offsets[k]:offsets[k + 1]]``. The row that is cut off, or -1.
+    Name k is ``names[offsets[k]:offsets[k + 1]]``. Returns the first truncated row, or -1.
     """
     for i in range(pos.shape[0]):
         p = pos[i]

@@ -1,9 +1,9 @@
-"""Where does a value end? One interpreter over the layout of a serializer, for values that are stored one after
-another without lengths: the elements of lists and maps, the entries of heap tables.
+"""Location of the ends of values, by one interpreter over the layouts of serializers.
 
+It is used for values stored contiguously without lengths: the elements of lists and maps, the entries of heap tables.
 A layout is a table of nodes ``(op, a, b, first, count)``; ``children[first:first + count]`` are the node's parts.
-Nodes may refer back (recursive Avro records); depth is bounded. Nothing is decoded: the result is positions, and
-columns are then decoded at those.
+Nodes may refer back (recursive Avro records); depth is bounded. Nothing is decoded: the result is positions, at which
+columns are decoded afterwards.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ STRING = 1  # varint length (a = 1: plus one, 0 is null), then varint code units
 BLOCK = 2  # i32 n, then n * a + b bytes
 SEQUENCE = 3  # the parts, in order
 REPEAT = 4  # i32 n, then n times the parts
-FLAGGED = 5  # one byte; the part follows unless it says null: a = byte that means null; b = padding of a null
+FLAGGED = 5  # one byte; the part follows unless it means null: a = byte that means null; b = padding of a null
 CHOICE = 6  # one byte t (b = 1) or i32 t (b = 4); then part t - a
 BIG_INTEGER = 7  # i32 k; k - 4 bytes where k > 3; a = 1: BigDecimal, i32 scale follows unless k is 0
 MASKED = 8  # mask of a + count bits, most significant first; parts whose bit is clear
@@ -33,18 +33,18 @@ VARINT_BLOCK = 13  # Hadoop vint-free: varint n, then n bytes
 EXTENT = 14  # i32 n, i32 size, then size bytes; a = 1: size + n bytes
 
 MAX_DEPTH = 64
-# Values of no bytes at all may be counted without bound; no real list of nothing is longer than this, and no real
-# batch of such lists has more values than this beyond one for each of its bytes.
+# Values without bytes could have any count: no real list of empty values is longer than this, and no real batch of
+# such lists has more values than one for each of its bytes, plus this.
 MAX_EMPTY = 1 << 18
 NULL, NO_SUBCLASS, SUBCLASS, TAGGED = 1, 2, 4, 8
-# The depth to begin with. A literal 0 would make a second version of the recursive kernel beside the one that it
-# calls, and numba crashes when it loads such a pair from its cache.
+# The initial depth. A literal 0 would create a second version of the recursive kernel next to the one that it calls,
+# and numba crashes when it loads such a pair from its cache.
 TOP: Any = np.int64(0)
 
 
 @kernel
 def skip(nodes: Any, children: Any, names: Any, node: int, buf: Any, p: int, end: int, depth: int) -> Any:
-    """The position behind one value, or -1 - position where it is cut off or damaged."""
+    """Return the position behind one value, or -1 - position if it is truncated or damaged."""
     if depth > MAX_DEPTH or p > end:
         return -1 - p
     op, a, b = nodes[node, 0], nodes[node, 1], nodes[node, 2]
@@ -146,12 +146,12 @@ def skip(nodes: Any, children: Any, names: Any, node: int, buf: Any, p: int, end
                     if p < 0:
                         return p
                 if p == before:
-                    # Values of no bytes: what is left of them does not go anywhere either.
+                    # Values without bytes: the remaining ones do not advance either.
                     break
     if op == VARINT_BLOCK:
         length, q = varint(buf, p, end)
         return q + length if q >= 0 and length <= end - q else -1 - p
-    # What is left begins with a count.
+    # All other layouts begin with a count.
     if p + 4 > end:
         return -1 - p
     n = be_i32(buf, p)
@@ -204,7 +204,7 @@ def skip(nodes: Any, children: Any, names: Any, node: int, buf: Any, p: int, end
 
 @kernel
 def skip_rows(nodes: Any, children: Any, names: Any, node: int, buf: Any, pos: Any, end: Any) -> int:
-    """Move every cursor behind one value; the failing row or -1."""
+    """Move every cursor behind one value; return the failing row or -1."""
     for i in range(pos.shape[0]):
         p = skip(nodes, children, names, node, buf, pos[i], end[i], TOP)
         if p < 0:
@@ -218,7 +218,7 @@ def skip_rows(nodes: Any, children: Any, names: Any, node: int, buf: Any, pos: A
 def count_until_end(
     nodes: Any, children: Any, names: Any, node: int, buf: Any, pos: Any, end: Any, gap: int, counts: Any
 ) -> int:
-    """How many values lie between cursor and end, ``gap`` bytes apart; the failing row or -1."""
+    """Count the values between cursor and end, ``gap`` bytes apart; return the failing row or -1."""
     for i in range(pos.shape[0]):
         p = pos[i]
         n = 0
@@ -249,9 +249,9 @@ def locate_rows(
     starts: Any,
     stops: Any,
 ) -> int:
-    """Spans of ``counts[i]`` repetitions of the parts at every cursor, which moves behind them.
+    """Compute the spans of ``counts[i]`` repetitions of the parts at every cursor, and move it behind them.
 
-    ``starts`` and ``stops`` are (parts, sum of counts); values lie ``gap`` bytes apart. The failing row or -1.
+    ``starts`` and ``stops`` are (parts, sum of counts); values are ``gap`` bytes apart. Returns the failing row or -1.
     """
     o = 0
     for i in range(pos.shape[0]):

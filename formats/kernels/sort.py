@@ -1,8 +1,8 @@
-"""Spans of bytes in unsigned lexicographic order, stable, within groups.
+"""Stable sort of byte spans in unsigned lexicographic order, within groups.
 
-A group is sorted as pairs of word (``words``) and row: first by the bits in which its words differ most, which puts
-nearly all at their place, and where that does not spread them by radix, a byte at a time. Spans whose words are equal
-and do not hold all of them are then sorted by what follows.
+A group is sorted as pairs of word (``words``) and row. First, pairs are distributed by the highest bits in which words
+differ, and nearly ordered results are finished by insertion. If this distribution is too uneven, a radix sort by bytes
+is used. Spans with equal words that do not contain the whole span are then sorted by their following bytes.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from pyspark_savepoint.formats.kernels.words import U8, U255, word_at
 
 U0, U1 = np.uint64(0), np.uint64(1)
 ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
-#: Spans of one word, up to this many, are compared as they are.
+#: Up to this many spans with equal words are sorted by direct comparison.
 FEW = 16
-#: The largest bucket that is sorted by insertion, and the bits that choose a bucket.
+#: The size of the largest bucket to sort by insertion, and the number of bits that select a bucket.
 LARGEST_BUCKET = 64
 BUCKET_BITS = 15
 BUCKETS = 1 << BUCKET_BITS
@@ -27,7 +27,7 @@ BUCKETS = 1 << BUCKET_BITS
 
 @kernel
 def group_bounds(key_group: Any, bounds: Any) -> None:
-    """Where the rows of each of the groups 0 .. len(bounds) - 2 begin when rows are in order of their groups."""
+    """Compute the first row of each of the groups 0 .. len(bounds) - 2, for rows ordered by group."""
     bounds[:] = 0
     for i in range(key_group.shape[0]):
         bounds[key_group[i] + 1] += 1
@@ -37,7 +37,7 @@ def group_bounds(key_group: Any, bounds: Any) -> None:
 
 @kernel
 def insertion_sort(words: Any, rows: Any, low: int, high: int) -> None:
-    """Pairs [low, high) by word; quick where they are nearly in order."""
+    """Sort the pairs [low, high) by word; fast if they are nearly in order."""
     for i in range(low + 1, high):
         word = words[i]
         if words[i - 1] > word:
@@ -53,7 +53,7 @@ def insertion_sort(words: Any, rows: Any, low: int, high: int) -> None:
 
 @kernel
 def choose_bits(varying: Any, wanted: int, shifts: Any, widths: Any) -> Any:
-    """The highest bits in which words differ, at most ``wanted``, as runs of bits: (runs, bits)."""
+    """Choose the highest bits in which words differ, at most ``wanted``, as runs of bits; return (runs, bits)."""
     runs, bits, b = 0, 0, 63
     while b >= 0 and bits < wanted:
         if (varying >> np.uint64(b)) & U1:
@@ -70,7 +70,7 @@ def choose_bits(varying: Any, wanted: int, shifts: Any, widths: Any) -> Any:
 
 @inline
 def bucket_of(word: Any, shifts: Any, widths: Any, runs: Any) -> Any:
-    """The chosen bits of a word, side by side."""
+    """Return the chosen bits of a word, concatenated."""
     bucket = U0
     for r in range(runs):
         width = np.uint64(widths[r])
@@ -80,7 +80,7 @@ def bucket_of(word: Any, shifts: Any, widths: Any, runs: Any) -> Any:
 
 @kernel
 def radix_sort(words: Any, rows: Any, low: int, high: int, words2: Any, rows2: Any, varying: Any, counts: Any) -> None:
-    """Pairs by the bytes in which they differ, the lowest first; ``words2`` and ``rows2`` are scratch."""
+    """Sort pairs by the bytes in which they differ, the lowest first; ``words2`` and ``rows2`` are scratch space."""
     n = high - low
     for digit in range(8):
         shift = np.uint64(8 * digit)
@@ -106,7 +106,7 @@ def radix_sort(words: Any, rows: Any, low: int, high: int, words2: Any, rows2: A
 def sort_pairs(
     words: Any, rows: Any, low: int, high: int, words2: Any, rows2: Any, counts: Any, shifts: Any, widths: Any
 ) -> None:
-    """Pairs [low, high) by word, stable."""
+    """Sort the pairs [low, high) by word, stable."""
     n = high - low
     if n <= 2 * FEW:
         insertion_sort(words, rows, low, high)
@@ -148,7 +148,7 @@ def sort_pairs(
 
 @kernel
 def sort_few(data: Any, start: Any, end: Any, rows: Any, low: int, high: int, skip: int) -> None:
-    """Rows [low, high) by their spans from ``skip`` on, by insertion."""
+    """Sort the rows [low, high) by their spans from ``skip`` on, by insertion."""
     for i in range(low + 1, high):
         row = rows[i]
         j = i - 1
@@ -163,7 +163,7 @@ def sort_few(data: Any, start: Any, end: Any, rows: Any, low: int, high: int, sk
 
 @kernel
 def longest_common(data: Any, start: Any, end: Any, rows: Any, low: int, high: int, skip: int) -> Any:
-    """Bytes from ``skip`` on with which all spans of rows [low, high) go on."""
+    """Return the length of the common prefix, from ``skip`` on, of all spans of rows [low, high)."""
     first = start[rows[low]] + skip
     common = end[rows[low]] - first
     for i in range(low + 1, high):
@@ -180,7 +180,7 @@ def longest_common(data: Any, start: Any, end: Any, rows: Any, low: int, high: i
 def push_equal(
     data: Any, start: Any, end: Any, words: Any, rows: Any, low: int, high: int, skip: int, stack: Any, depth: int
 ) -> int:
-    """Sort the rows of equal words that go on where they are few, else put them on the stack: its new depth."""
+    """Sort rows whose equal words are not the whole span: directly if few, else push them; return the stack depth."""
     i = low
     while i < high:
         j = i + 1
@@ -212,10 +212,10 @@ def sort_groups(
     counts: Any,
     stack: Any,
 ) -> None:
-    """Sort the pairs of every group [bounds[g], bounds[g + 1]) by their whole spans, of which ``skip`` are alike.
+    """Sort the pairs of every group [bounds[g], bounds[g + 1]) by their whole spans, which share ``skip`` bytes.
 
-    Scratch: ``words2`` and ``rows2`` as large as the largest group, ``counts`` of BUCKETS + 1, ``stack`` of that group
-    divided by FEW, and one. Words below 8 stay those of their spans.
+    Scratch space: ``words2`` and ``rows2`` as large as the largest group, ``counts`` of BUCKETS + 1, ``stack`` of that
+    group divided by FEW, plus one. Words below 8 are still those of their spans afterwards.
     """
     shifts = np.empty(64, np.int64)
     widths = np.empty(64, np.int64)
@@ -233,6 +233,6 @@ def sort_groups(
                 words[i] = word_at(data, start[rows[i]] + at, end[rows[i]])
             sort_pairs(words, rows, first, last, words2, rows2, counts, shifts, widths)
             depth = push_equal(data, start, end, words, rows, first, last, at, stack, depth)
-            # Words stay what their spans begin with only where nobody had to look further.
+            # Words that were replaced by later bytes of their spans are no longer usable: mark them.
             for i in range(first, last):
                 words[i] = U8

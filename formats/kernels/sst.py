@@ -19,10 +19,10 @@ from pyspark_savepoint.formats.kernels.strings import varint
 
 TAG = 8
 TRAILER = 5
-# Types of entries, as far as Flink's databases have them.
+# Types of entries that occur in Flink's databases.
 DELETE, PUT, MERGE, SINGLE_DELETE, RANGE_DELETE = 0, 1, 2, 7, 15
 COMMA = 0x2C
-# Why entries could not be resolved, or decoded.
+# Reasons for failing to resolve or decode entries.
 UNSORTED, UNKNOWN_TYPE, TOO_SMALL = -1, -2, -2
 
 SHIFT7, LOW7 = np.int64(7), np.int64(0x7F)
@@ -31,7 +31,7 @@ ONE, FOUR, EIGHT = np.uint64(1), np.uint64(4), np.uint64(8)
 
 
 def _crc_tables() -> Any:
-    """CRC-32C (Castagnoli) of every byte, and of every byte that 1 to 7 zero bytes follow."""
+    """Return CRC-32C (Castagnoli) of every byte, and of every byte followed by 1 to 7 zero bytes."""
     tables = np.zeros((8, 256), np.uint64)
     for byte in range(256):
         value = byte
@@ -50,7 +50,7 @@ CRC_TABLES = _crc_tables()
 
 @kernel
 def crc32c(buf: Any, start: Any, end: Any, tables: Any, out: Any) -> None:
-    """CRC-32C of every span, eight bytes at a time."""
+    """Compute CRC-32C of every span, eight bytes at a time."""
     for i in range(start.shape[0]):
         crc = LOW32
         p = start[i]
@@ -76,9 +76,9 @@ def crc32c(buf: Any, start: Any, end: Any, tables: Any, out: Any) -> None:
 
 @inline
 def varint64(buf: Any, p: Any, end: Any) -> Any:
-    """Varint of at most nine bytes at ``p``: the value and the next position, or position -1.
+    """Read a varint of at most nine bytes at ``p``; return the value and the next position, or position -1.
 
-    A tenth byte could only be of numbers from 2^63 on, which no file has.
+    Only numbers from 2^63 on have a tenth byte, and no file contains them.
     """
     value = np.int64(0)
     shift = np.int64(0)
@@ -96,7 +96,7 @@ def varint64(buf: Any, p: Any, end: Any) -> Any:
 
 @inline
 def entries_end(buf: Any, start: Any, end: Any) -> Any:
-    """Where the entries of a block end, and its number of restarts; -1 where that cannot be."""
+    """Return the end of the entries of a block, and its number of restarts; the end is -1 if it is invalid."""
     stop = np.int64(-1)
     count = np.int64(0)
     if end - start >= 8:
@@ -112,9 +112,9 @@ def entries_end(buf: Any, start: Any, end: Any) -> Any:
 
 @kernel
 def measure_blocks(buf: Any, start: Any, end: Any, key_length: Any, entries: Any, key_bytes: Any) -> int:
-    """Entries of every block, and the bytes of their whole keys: the first damaged block, or -1.
+    """Count the entries of every block and the bytes of their whole keys; return the first damaged block, or -1.
 
-    Checks every length and every restart. ``key_length`` is the least length of a user key.
+    Checks every length and every restart. ``key_length`` is the minimum length of a user key.
     """
     for i in range(start.shape[0]):
         p = np.int64(start[i])
@@ -148,7 +148,7 @@ def measure_blocks(buf: Any, start: Any, end: Any, key_length: Any, entries: Any
             total += size
             count += 1
             p += suffix + length
-        # An empty block has one restart, which is where its first entry would be.
+        # An empty block has one restart, at the position of its first entry.
         if restart < restarts and (count > 0 or restarts > 1):
             return i
         entries[i] = count
@@ -158,7 +158,7 @@ def measure_blocks(buf: Any, start: Any, end: Any, key_length: Any, entries: Any
 
 @inline
 def copy_ahead(source: Any, p: Any, target: Any, at: Any, count: Any) -> Any:
-    """Copy ``count`` bytes, eight at a time: up to seven more are read and written, so that there must be room."""
+    """Copy ``count`` bytes, eight at a time: up to seven more are read and written, so there must be enough room."""
     k = np.int64(0)
     while k < count:
         word = np.uint64(le_i64(source, p + k))
@@ -180,9 +180,9 @@ def decode_blocks(
     value_end: Any,
     tag: Any,
 ) -> Any:
-    """Entries of blocks, whole keys side by side in ``buf`` from ``at`` on: (failing, entries, end of the keys).
+    """Decode entries of blocks, with whole keys in ``buf`` from ``at`` on; return (failing, entries, end of the keys).
 
-    ``failing`` is -1, a damaged block, or TOO_SMALL where the arrays or the buffer are full. Every length and every
+    ``failing`` is -1, a damaged block, or TOO_SMALL if the arrays or the buffer are full. Every length and every
     restart is checked. Key spans are of user keys, of at least ``key_length`` bytes; ``tag`` is sequence and type.
     """
     n = 0
@@ -200,7 +200,7 @@ def decode_blocks(
         following = np.int64(le_u32(buf, stop))
         while p < stop:
             here = p - start[i]
-            # Nearly all lengths are of one byte each.
+            # Nearly all lengths have one byte each.
             if p + 3 <= stop and (buf[p] | buf[p + 1] | buf[p + 2]) < 128:
                 shared = np.int64(buf[p])
                 suffix = np.int64(buf[p + 1])
@@ -232,7 +232,7 @@ def decode_blocks(
             if n >= tag.shape[0] or at + size > limit:
                 return TOO_SMALL, n, at
             copy_ahead(buf, before, buf, at, shared)
-            # Behind a suffix there are restarts at least, which are eight bytes.
+            # A suffix is followed at least by the restarts, which have eight bytes.
             copy_ahead(buf, p, buf, at + shared, suffix)
             p += suffix
             before = at
@@ -244,7 +244,7 @@ def decode_blocks(
             value_end[n] = p + length
             n += 1
             p += length
-        # An empty block has one restart, which is where its first entry would be.
+        # An empty block has one restart, at the position of its first entry.
         if restart < restarts and (n > count or restarts > 1):
             return i, n, at
     return -1, n, at
@@ -263,9 +263,9 @@ def decode_index(
     offset: Any,
     size: Any,
 ) -> Any:
-    """Entries of an index block: (entries or -1, bytes of keys). Stops where ``keys`` or the arrays are full.
+    """Decode entries of an index block; return (entries, bytes of keys). Entries are -1 on error, -2 without room.
 
-    ``delta``: no value lengths, and handles that tell only how much larger the block is than the one before.
+    ``delta``: there are no value lengths, and handles contain only the difference of the block's size to the previous.
     """
     stop, _ = entries_end(buf, start, end)
     n = 0
@@ -322,7 +322,7 @@ def decode_index(
             p += value
         if value_stop >= 0 and p != value_stop:
             return -1, at
-        # Nobody has files of exabytes: sums of such numbers stay far from what an int64 holds.
+        # No file has exabytes; with this limit, sums of such numbers cannot exceed an int64.
         if offset[n] < 0 or size[n] < 0 or offset[n] >= 1 << 60 or size[n] >= 1 << 60:
             return -1, at
         n += 1
@@ -331,7 +331,7 @@ def decode_index(
 
 @kernel
 def prefix_numbers(buf: Any, start: Any, end: Any, width: int, out: Any) -> None:
-    """The first ``width`` bytes of every span as a number; shorter spans as if zeros followed."""
+    """Compute the first ``width`` bytes of every span as a number; shorter spans are padded with zeros."""
     for i in range(start.shape[0]):
         value = np.int64(0)
         for k in range(width):
@@ -383,11 +383,11 @@ def resolve(
     first: Any,
     last: Any,
 ) -> Any:
-    """What is left of every user key: (rows, bytes of values to be joined), or a negative reason and the entry.
+    """Find the newest value of every user key; return (rows, bytes of joined values), or a negative reason and entry.
 
-    ``order`` lists the entries by key, newest first. ``first[row]`` and ``last[row]`` are places in ``order``: of the
-    value where they are the same, else of the newest and oldest part of a value to be joined. From bound to bound
-    (spans of keys, ascending), what has a sequence number less than ``below`` is deleted.
+    ``order`` lists the entries by key, newest first. ``first[row]`` and ``last[row]`` are positions in ``order``: of
+    the value if they are equal, else of the newest and the oldest part of a value to be joined. From each bound to the
+    next (spans of keys, ascending), entries with a sequence number less than ``below`` are deleted.
     """
     rows = 0
     joined = np.int64(0)
@@ -449,7 +449,7 @@ def join_values(
     row_start: Any,
     row_end: Any,
 ) -> None:
-    """Spans of the rows' values; those in parts are joined from ``at`` on, oldest first, commas between."""
+    """Compute the spans of the rows' values; parts are joined from ``at`` on, oldest first, with commas between."""
     for row in range(first.shape[0]):
         if first[row] == last[row]:
             row_start[row] = value_start[order[first[row]]]

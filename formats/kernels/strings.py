@@ -1,8 +1,8 @@
 """Strings as ``StringValue`` writes them: a varint of the length, then one varint per UTF-16 code unit.
 
-``StringSerializer`` stores the length plus one (0 is null), ``StringValueSerializer`` the length itself. On the other
-side stand Arrow's utf8 buffers. A surrogate pair is two units of three bytes and becomes four bytes of UTF-8; a lone
-surrogate has no UTF-8 and is reported.
+``StringSerializer`` stores the length plus one (0 is null), ``StringValueSerializer`` the length itself. They are
+converted to and from Arrow's utf8 buffers. A surrogate pair is two units of three bytes and becomes four bytes of
+UTF-8; a lone surrogate has no UTF-8 and is an error.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_UTF8 = 2**31 - 1
 
 @inline
 def varint(buf: Any, p: Any, end: Any) -> Any:
-    """Varint of at most 5 bytes at ``p``: the value and the next position, or position -1."""
+    """Read a varint of at most 5 bytes at ``p``; return the value and the next position, or position -1."""
     value = np.int64(0)
     shift = np.int64(0)
     stop = np.int64(-1)
@@ -40,7 +40,7 @@ def varint(buf: Any, p: Any, end: Any) -> Any:
 
 @inline
 def put_utf8(out: Any, o: Any, c: Any) -> Any:
-    """Store one code point; the next place."""
+    """Store one code point as UTF-8; return the next position."""
     if c < 0x80:
         out[o] = c
         o += 1
@@ -64,9 +64,9 @@ def put_utf8(out: Any, o: Any, c: Any) -> Any:
 
 @kernel
 def read_strings(buf: Any, pos: Any, end: Any, extra: Any, offsets: Any, out: Any, valid: Any) -> Any:
-    """Decode one string a row to UTF-8: (failing row or -1, why, bytes of UTF-8).
+    """Decode one string per row to UTF-8; return (failing row or -1, reason, bytes of UTF-8).
 
-    ``extra`` is 1 where 0 means null (``StringSerializer``), else 0. ``out`` holds 3 bytes for every 2 of input.
+    ``extra`` is 1 if 0 means null (``StringSerializer``), else 0. ``out`` has 3 bytes for every 2 of input.
     """
     o = np.int64(0)
     offsets[0] = 0
@@ -116,7 +116,7 @@ def read_strings(buf: Any, pos: Any, end: Any, extra: Any, offsets: Any, out: An
 
 @inline
 def code_point(data: Any, p: Any) -> Any:
-    """The code point of valid UTF-8 at ``p`` and the next position."""
+    """Return the code point of valid UTF-8 at ``p`` and the next position."""
     c = np.int64(data[p])
     if c < 0x80:
         p += 1
@@ -139,7 +139,7 @@ def code_point(data: Any, p: Any) -> Any:
 
 @inline
 def varint_size(value: Any) -> Any:
-    """Bytes of a varint."""
+    """Return the number of bytes of a varint."""
     n = 1
     while value >= 128:
         value >>= I7
@@ -149,7 +149,7 @@ def varint_size(value: Any) -> Any:
 
 @kernel
 def string_sizes(offsets: Any, data: Any, extra: Any, units: Any, sizes: Any) -> None:
-    """UTF-16 length and encoded bytes of every row of a utf8 column."""
+    """Compute the UTF-16 length and the encoded bytes of every row of a utf8 column."""
     for i in range(units.shape[0]):
         p = offsets[i]
         n = np.int64(0)
@@ -170,7 +170,7 @@ def string_sizes(offsets: Any, data: Any, extra: Any, units: Any, sizes: Any) ->
 
 @inline
 def put_varint(buf: Any, p: Any, value: Any) -> Any:
-    """Store a varint; the next place."""
+    """Store a varint; return the next position."""
     while value >= 128:
         buf[p] = (value & LOW7) | np.int64(0x80)
         p += 1
@@ -181,7 +181,7 @@ def put_varint(buf: Any, p: Any, value: Any) -> Any:
 
 @kernel
 def write_strings(buf: Any, pos: Any, offsets: Any, data: Any, extra: Any, units: Any, valid: Any) -> None:
-    """Encode one string a row; null is the single byte 0. The caller has sized the buffer."""
+    """Encode one string per row; null is the single byte 0. The buffer must be large enough."""
     for i in range(pos.shape[0]):
         o = pos[i]
         if not valid[i]:
@@ -209,13 +209,13 @@ def write_strings(buf: Any, pos: Any, offsets: Any, data: Any, extra: Any, units
 
 @kernel
 def java_string_hash(offsets: Any, data: Any, out: Any) -> None:
-    """``String.hashCode`` of every row of a utf8 column."""
+    """Compute Java's ``String.hashCode`` of every row of a utf8 column."""
     for i in range(out.shape[0]):
         p = offsets[i]
         h = np.int64(0)
         while p + 8 <= offsets[i + 1] and not be_u64(data, p) & HIGH_BITS:
             for _ in range(2):
-                # 31 to the fourth, third and second power: four characters that do not wait for one another.
+                # 31 to the fourth, third and second power: four characters without dependencies between them.
                 three = np.int64(data[p]) * 29791 + np.int64(data[p + 1]) * 961 + np.int64(data[p + 2]) * 31
                 h = (h * 923521 + three + np.int64(data[p + 3])) & np.int64(0xFFFFFFFF)
                 p += 4

@@ -1,4 +1,4 @@
-"""Single UTF-16 code units (Java's char) and the utf8 columns that show them as strings of one character."""
+"""Single UTF-16 code units (Java's char), to and from utf8 columns with strings of one character."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyspark_savepoint.formats.kernels.strings import code_point, put_utf8
 
 @kernel
 def units_to_utf8(units: Any, offsets: Any, out: Any) -> int:
-    """One character a row; ``out`` has 3 bytes a row. The row of a surrogate, which alone has no UTF-8, or -1."""
+    """Write one character per row to ``out``, of 3 bytes per row; return the first row with a surrogate, or -1."""
     o = np.int64(0)
     offsets[0] = 0
     for i in range(units.shape[0]):
@@ -26,7 +26,7 @@ def units_to_utf8(units: Any, offsets: Any, out: Any) -> int:
 
 @kernel
 def utf8_to_units(offsets: Any, data: Any, units: Any) -> int:
-    """The code unit of every row; the first row that is not exactly one unit, or -1."""
+    """Read the code unit of every row; return the first row that is not exactly one unit, or -1."""
     for i in range(units.shape[0]):
         if offsets[i] >= offsets[i + 1]:
             return i

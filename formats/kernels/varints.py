@@ -1,4 +1,4 @@
-"""Varints of at most five bytes, seven bits each, the least significant first: one a row."""
+"""Varints of at most five bytes, seven bits each, the least significant first: one per row."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyspark_savepoint.formats.kernels.strings import put_varint, varint
 
 @kernel
 def read_varints(buf: Any, pos: Any, end: Any, out: Any) -> int:
-    """The varint at every cursor; the failing row or -1."""
+    """Read the varint at every cursor; return the failing row or -1."""
     for i in range(pos.shape[0]):
         value, p = varint(buf, pos[i], end[i])
         if p < 0:
@@ -22,6 +22,6 @@ def read_varints(buf: Any, pos: Any, end: Any, out: Any) -> int:
 
 @kernel
 def write_varints(buf: Any, pos: Any, values: Any) -> None:
-    """One varint a row; the caller has sized the buffer."""
+    """Write one varint per row; the buffer must be large enough."""
     for i in range(pos.shape[0]):
         pos[i] = put_varint(buf, pos[i], values[i])

@@ -1,8 +1,8 @@
-"""Rows straight from key groups of the canonical format: states with one entry per key, joined while they are read.
+"""Rows directly from key groups of the canonical format: states with one entry per key, joined while reading.
 
-The general way (``kernels.frames``) writes down every entry and joins afterwards. Where runs are sorted, as RocksDB
-writes them, the same rows come out of one walk over the bytes, which checks the order at the cost of one comparison per
-row; where they are not, as the hashmap writes them, keys go through a hash table.
+The general method (``kernels.frames``) first locates every entry and joins afterwards. If runs are sorted, as RocksDB
+writes them, one pass over the bytes gives the same rows, and checks the order with one comparison per row. If they are
+not, as the hashmap backend writes them, keys are joined with a hash table.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ STATE, START, STOP, COUNT = 0, 1, 2, 3
 
 @kernel
 def find_runs(buf: Any, pos: Any, end: int, key_group: int, prefix: int, states: int, runs: Any) -> Any:
-    """The runs of one whole key group into rows of ``runs`` (state, start, stop, entries): (why, position, runs).
+    """Find the runs of one whole key group; return (reason for stopping, position, number of runs).
 
-    Checks what ``split_frames`` checks, and clears the flag bits.
+    Each row of ``runs`` is (state, start, stop, entries). Makes the same checks as ``split_frames``, and clears the
+    flag bits.
     """
     count = 0
     while True:
@@ -44,8 +45,8 @@ def find_runs(buf: Any, pos: Any, end: int, key_group: int, prefix: int, states:
         start = pos
         entries = 0
         last = False
-        # Entries are often of one size. To step by a size that is already known, where it is the same, lets the
-        # processor run ahead; to step by one that was just loaded makes it wait for every entry.
+        # Entries often have the same size. If so, stepping by the known size lets the processor run ahead, whereas
+        # stepping by a size that was just loaded makes it wait for every entry.
         known_size = np.int64(-1)
         known_length = np.int64(-1)
         step = np.int64(0)
@@ -96,15 +97,15 @@ def merge_runs(
     value_start: Any,
     value_end: Any,
 ) -> int:
-    """Merge sorted runs into rows from ``row`` on: the next row, or -1 where the runs are not strictly sorted.
+    """Merge sorted runs into rows from ``row`` on; return the next row, or -1 if the runs are not strictly sorted.
 
-    ``at`` and ``stop`` bound the runs, ``column`` is where each run's values go in ``value_start[column, row]`` (-1:
-    none). Keys are compared without their last ``tail`` bytes; key spans are without the prefix.
+    ``at`` and ``stop`` bound the runs; the values of run r go to ``value_start[column[r], row]`` (-1: none). Keys are
+    compared without their last ``tail`` bytes; key spans exclude the prefix.
     """
     runs = at.shape[0]
     if runs == 0:  # a key group without the chosen states
         return row
-    # Runs whose next key is the least so far carry the current stamp; a smaller key takes a new stamp.
+    # Runs whose next key is the smallest so far have the current stamp; a smaller key gets a new stamp.
     stamps = np.zeros(runs, np.int64)
     stamp = np.int64(0)
     previous_size = np.int64(-1)
@@ -115,7 +116,7 @@ def merge_runs(
     while True:
         best = np.int64(-1)
         best_end = np.int64(-1)
-        # Mostly, all runs go on with the same key; up to 16 bytes of it are two words, which may overlap.
+        # Usually, all runs continue with the same key; up to 16 bytes of it are two words, which may overlap.
         together = at[0] < stop[0]
         if together:
             size = be_i32(buf, at[0])
@@ -215,9 +216,9 @@ def hash_runs(
     table: Any,
     secret: Any,
 ) -> int:
-    """As :func:`merge_runs` for runs in any order: rows in order of first appearance; -1 where a key comes twice.
+    """Do :func:`merge_runs` for runs in any order: rows in order of first appearance; return -1 if a key repeats.
 
-    ``table`` is scratch, a power of two larger than the number of entries.
+    ``table`` is scratch space: its size is a power of two larger than the number of entries.
     """
     mask = np.uint64(table.shape[0] - 1)
     table[:] = -1
@@ -226,7 +227,7 @@ def hash_runs(
     for r in range(start.shape[0]):
         c = column[r]
         p = start[r]
-        # Two states of the same keys are often in the same order: the row behind the last one is tried first.
+        # Two states with the same keys often have the same order: try the row behind the last one first.
         guess = np.int64(first)
         while p < stop[r]:
             a = p + 4 + prefix

@@ -1,7 +1,7 @@
-"""Words: seven bytes of a span as a number, and in the lowest byte how many there were (8: more than seven).
+"""Words for sorting: seven bytes of a span as a number, and in the lowest byte their count (8: more than seven).
 
-Words are in the order of their spans; equal words below 8 are equal spans, and only those with an 8 need to be looked
-at further. A word below 8 is all of its span, which so need not be read again.
+Words have the same order as their spans; equal words below 8 are equal spans, and only equal words with 8 need further
+comparison. A word below 8 contains its whole span, which therefore need not be read again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 @inline
 def word_at(data: Any, p: Any, end: Any) -> Any:
-    """The word of the span from ``p``."""
+    """Return the word of the span from ``p``."""
     n = end - p
     word = U0
     if p + 8 <= data.shape[0]:
@@ -37,7 +37,7 @@ def word_at(data: Any, p: Any, end: Any) -> Any:
 
 @kernel
 def common_prefix(data: Any, start: Any, end: Any) -> Any:
-    """Bytes with which all spans begin."""
+    """Return the length of the common prefix of all spans."""
     if start.shape[0] == 0:
         return 0
     first = start[0]
@@ -53,7 +53,7 @@ def common_prefix(data: Any, start: Any, end: Any) -> Any:
 
 @kernel
 def common_zero(data: Any, start: Any, end: Any) -> int:
-    """1 where all spans end with a zero, else 0. Without it they have the same order: it is the least of bytes."""
+    """Return 1 if all spans end with a zero byte, else 0; such a byte can be left out without changing their order."""
     for i in range(start.shape[0]):
         if end[i] == start[i] or data[end[i] - 1] != 0:
             return 0
@@ -64,7 +64,7 @@ def common_zero(data: Any, start: Any, end: Any) -> int:
 def scatter_words(
     key_group: Any, next_of: Any, data: Any, start: Any, end: Any, skip: int, words: Any, rows: Any
 ) -> None:
-    """Pairs of word and row in order of groups; ``next_of`` are the places of each group, and advance."""
+    """Write pairs of word and row, ordered by group; ``next_of`` is the next position of each group, and advances."""
     for i in range(start.shape[0]):
         at = next_of[key_group[i]]
         next_of[key_group[i]] = at + 1
@@ -74,7 +74,7 @@ def scatter_words(
 
 @kernel
 def sorted_offsets(start: Any, end: Any, words: Any, rows: Any, skip: int, zero: int, offsets: Any) -> None:
-    """Where the spans of sorted pairs are when they lie one after another, and the end of the last."""
+    """Compute the offsets of the spans of sorted pairs when stored contiguously, and the end of the last."""
     offsets[0] = 0
     for i in range(rows.shape[0]):
         word = words[i] & U255
@@ -88,8 +88,9 @@ def sorted_offsets(start: Any, end: Any, words: Any, rows: Any, skip: int, zero:
 def sorted_spans(
     data: Any, start: Any, end: Any, words: Any, rows: Any, skip: int, zero: int, offsets: Any, out: Any
 ) -> None:
-    """The spans of sorted pairs, one after another: from their words where those have all of it, which saves memory
-    from being read in disorder. All begin with ``skip`` bytes that are alike, and get back the ``zero`` at their ends.
+    """Write the spans of sorted pairs contiguously, from their words where possible, to avoid random memory access.
+
+    All spans begin with the same ``skip`` bytes; ``zero`` is 1 if a final zero byte was left out, which is restored.
     """
     limit = out.shape[0]
     for i in range(rows.shape[0]):

@@ -1,7 +1,7 @@
-"""Composite keys of the canonical format and of RocksDB, taken apart: key, namespace and user key.
+"""Splitting of composite keys of the canonical format and of RocksDB into key, namespace and user key.
 
     compositeKey := prefix  key  [vlen]  namespace  [vlen]  [userKey]        timers: prefix  timer
-    vlen         := length of what stands before it, little-endian base 256; both or none: where both are variable
+    vlen         := length of the part before it, little-endian base 256; present only if key and namespace are variable
 
 Flink: ``CompositeKeySerializationUtils``.
 """
@@ -21,17 +21,17 @@ from pyspark_savepoint.formats.serializers.layout import program, skip_rows
 
 
 def constant_width(serializer: TypeSerializer) -> int:
-    """Bytes of every value, or -1: of the bytes themselves (``getLength`` says 0 of a namespace of one byte)."""
+    """Return the actual bytes of every value, or -1 if it varies (``getLength`` is 0 for a namespace of one byte)."""
     return program(serializer).widths[0]
 
 
 def is_map(meta: StateMetaInfoSnapshot) -> bool:
-    """Whether entries carry a user key."""
+    """Return whether entries have a user key."""
     return meta.kind is not BackendStateType.PRIORITY_QUEUE and meta.state_type == "MAP"
 
 
 def split_composite_keys(block: KeyedBlock, key: TypeSerializer, selected: set[int], options: DecodeOptions) -> None:
-    """Find the ends of key and namespace, and the start of the user key, of the selected states' entries."""
+    """Compute the ends of key and namespace, and the start of the user key, for the entries of the selected states."""
     metas = [
         (i, meta)
         for i, meta in enumerate(block.states)
@@ -43,10 +43,10 @@ def split_composite_keys(block: KeyedBlock, key: TypeSerializer, selected: set[i
         block.namespace_end = block.key_end
         width: int | Longs = widths.pop()
         timers = [i for i in selected if block.states[i].kind is BackendStateType.PRIORITY_QUEUE]
-        if timers:  # a timer is all key
+        if timers:  # the whole timer is the key
             width = np.where(np.isin(block.state, timers), 0, width)
         block.key_end = block.namespace_start = block.key_end - width
-        # Entries of other states may have shorter namespaces; their keys are not looked at.
+        # Entries of other states may have shorter namespaces; their keys are not used.
         short = np.flatnonzero(block.key_end < block.key_start)
         _check_order(block, short[np.isin(block.state[short], list(selected))])
         return
@@ -112,7 +112,7 @@ def _require_delimited(
 
 
 def _skip_length(at: Cursors, lengths: Longs) -> None:
-    """Pass the little-endian length that stands behind a value, and check it."""
+    """Skip the little-endian length behind a value, and check it."""
     digits = np.maximum(1, (np.ceil(np.log2(lengths.astype(np.float64) + 1) / 8)).astype(np.int64))
     beyond = np.flatnonzero(at.position + digits > at.end)
     if len(beyond):
@@ -128,7 +128,7 @@ def _skip_length(at: Cursors, lengths: Longs) -> None:
 
 
 def _check_order(block: KeyedBlock, short: Longs) -> None:
-    """Refuse the first of the entries whose keys are shorter than their namespaces."""
+    """Raise a CorruptStateError if any of the entries has a key shorter than its namespace."""
     if len(short):
         raise CorruptStateError(
             "a key is shorter than its namespace",

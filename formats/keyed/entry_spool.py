@@ -1,7 +1,7 @@
-"""Entries that wait for their turn, by state: in memory up to a bound, then in one temporary file without a name.
+"""Buffer for framed entries, by state: in memory up to a limit, then in one unnamed temporary file.
 
-Within a key group states must follow one another, but rows bring all their states at once. What waits is at most one
-key group, and a large one goes to local disk.
+Within a key group, states must be written one after another, but rows contain all their states at once. The buffer
+holds at most one key group; a large one is spilled to local disk.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ READ = 1 << 20
 
 
 class EntrySpool:
-    """Bytes per state, drained in the order in which they came."""
+    """Bytes per state, drained in insertion order."""
 
     def __init__(self, memory: int, directory: str | None = None) -> None:
         self.memory = memory
@@ -28,7 +28,7 @@ class EntrySpool:
         self._extents: dict[int, list[tuple[int, int]]] = {}
 
     def append(self, state: int, data: Bytes) -> None:
-        """Keep bytes of a state; they must not change afterwards."""
+        """Add bytes of a state; they must not change afterwards."""
         self._pieces.setdefault(state, []).append(data)
         self._size += len(data)
         if self._size > self.memory:
@@ -49,7 +49,7 @@ class EntrySpool:
         self._size = 0
 
     def drain(self, state: int) -> Iterator[memoryview | bytes]:
-        """All bytes of a state."""
+        """Yield all bytes of a state."""
         for start, size in self._extents.get(state, ()):
             self._file.seek(start)
             left = size
@@ -62,7 +62,7 @@ class EntrySpool:
             yield piece.data
 
     def clear(self) -> None:
-        """Forget everything; the file's room is given back."""
+        """Remove everything and truncate the file."""
         self._pieces.clear()
         self._extents.clear()
         self._size = 0

@@ -1,8 +1,8 @@
-"""Heads of state streams, read from files: in steps, and around serializer snapshots that are the user's own.
+"""Headers of state streams, read in steps, also if they contain serializer snapshots of user classes.
 
-A snapshot of a class that nobody knows may have a payload without length or shape. Where the head ends is known,
-though: the first data begin there. So lengths are tried, shortest first, until the rest of the head parses up to
-exactly that byte.
+A snapshot of an unknown class may have a payload of unknown length and format. The end of the header is known, however:
+the first data begin there. So lengths are tried, shortest first, until the rest of the header parses up to exactly that
+byte.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from pyspark_savepoint.formats.io.byte_source import ByteSource
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, OperatorBackendHeader
 from pyspark_savepoint.formats.serializers.base import UnknownPayloads
 
-# Heads are kilobytes; Kryo and Avro snapshots may take more. They are read in steps, up to this.
+# Headers have kilobytes; Kryo and Avro snapshots may be larger. They are read in steps, up to this size.
 FIRST_READ = 1 << 16
 MAX_HEADER = 1 << 26
-# A user's payload is a few names.
+# The payload of a user's snapshot usually consists of a few names.
 MAX_PAYLOAD = 1 << 12
 
 H = TypeVar("H", KeyedBackendHeader, OperatorBackendHeader)
 
 
 def read_header(kind: type[H], source: ByteSource, end: int) -> H:
-    """The head of a stream whose data begin at ``end``."""
+    """Return the header of a stream whose data begin at ``end``."""
     most = min(end, source.size, MAX_HEADER)
     size = min(FIRST_READ, most)
     while True:
@@ -49,14 +49,14 @@ def read_header(kind: type[H], source: ByteSource, end: int) -> H:
 
 
 def _ends_at(header: KeyedBackendHeader | OperatorBackendHeader, end: int) -> bool:
-    # A compressed operator stream begins with an identifier, and its first element behind that.
+    # A compressed operator stream begins with an identifier, which the offset of its first element may include.
     if isinstance(header, OperatorBackendHeader) and header.compressed:
         return header.size in (end, end - len(snappy.IDENTIFIER))
     return header.size == end
 
 
 class _Fit(Generic[H]):
-    """Tries lengths for unknown payloads until the header ends where it must."""
+    """Search for the lengths of unknown payloads with which the header ends at ``end``."""
 
     def __init__(self, kind: type[H], view: DataInputView, end: int) -> None:
         self.kind: type[H] = kind
@@ -64,7 +64,7 @@ class _Fit(Generic[H]):
         self.end = end
 
     def fit(self, unknown: UnknownPayloads) -> H | None:
-        """Try lengths for the first payload that has none, then for those behind it; None where none fit."""
+        """Try lengths for the first payload without one, then for the following ones; None if none fits."""
         start = next((place for place in sorted(unknown.met) if place not in unknown.lengths), None)
         if start is None:
             return None

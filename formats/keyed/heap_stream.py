@@ -1,11 +1,11 @@
-"""Keyed state in the heap format: hashmap checkpoints and native savepoints, and its savepoints before 1.13.
+"""Keyed state in the heap format: hashmap checkpoints and native savepoints, and all its savepoints before 1.13.
 
     stream   := KeyedHeader  KeyGroup*                        every key group of the range has an offset
     KeyGroup := i32 keyGroup  (i16 stateId  Table)[states]    each (stateId, Table) snappy framed if compressed
     Table    := i32 n  (namespace  key  value)[n]             timers: i32 n  timer[n]
 
-Entries have no lengths: a value that nobody can delimit hides everything behind it in its key group. A list is
-``i32 n`` and its elements here, a map ``i32 n`` and its entries: the whole value is one entry.
+Entries have no lengths: a value of unknown length makes the rest of its key group unreadable. Here, a list is
+``i32 n`` and its elements, a map ``i32 n`` and its entries: the whole value is one entry.
 Flink: ``HeapSnapshotStrategy``, ``HeapRestoreOperation``, ``StateTableByKeyGroupReaders``.
 """
 
@@ -27,13 +27,13 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
 from pyspark_savepoint.formats.serializers.layout import locate, locate_some
 
-#: Entries of a window that are found at a time.
+#: Number of entries of a window to locate at a time.
 MAX_ENTRIES = 1 << 16
 
 
 @dataclass(slots=True)
 class _Table:
-    """The entries of one state in some key groups: spans per part, and the number per key group."""
+    """Entries of one state in some key groups: spans per part, and the number of entries per key group."""
 
     state: int
     groups: Longs
@@ -64,11 +64,11 @@ class HeapKeyedStream:
     def blocks(
         self, key_groups: set[int], selected: set[int], namespaced: bool, block_bytes: int
     ) -> Iterator[KeyedBlock]:
-        """Entries of some key groups, as many at a time as ``block_bytes`` bytes hold.
+        """Yield the entries of some key groups, in blocks of up to ``block_bytes`` bytes.
 
-        Key groups larger than that come in several blocks that are not complete.
+        A larger key group is split into several blocks, which are not complete.
         """
-        # What is compressed takes four times its room, as a rule; the window bounds memory, not reading.
+        # Compressed data usually expands fourfold; the window bounds the memory, not the bytes read.
         limit = block_bytes // 4 if self.header.compressed else block_bytes
         waiting: list[Extent] = []
         size = 0
@@ -89,7 +89,7 @@ class HeapKeyedStream:
     rows_or_blocks = blocks
 
     def _content(self, extents: Sequence[Extent]) -> tuple[Bytes, Longs, Longs, Origin]:
-        """Buffer, start and end of every key group behind its number, and where that is in the file."""
+        """Return buffer, start and end of every key group behind its number, and the position in the file."""
         compressed = self.header.compressed
         parts = []
         for extent in extents:
@@ -100,7 +100,7 @@ class HeapKeyedStream:
                 parts.append(read_extent(self.source, extent.start + 4, extent.end))
         ends = np.cumsum([len(part) for part in parts])
         starts = ends - np.array([len(part) for part in parts])
-        # With one key group, or plain contiguous ones, positions translate to bytes of the file.
+        # Only with a single uncompressed key group do positions translate to bytes of the file.
         base = extents[0].start + 4 if len(extents) == 1 else 0
         origin = Origin(self.source.path, base, self.origin.operator, None, compressed or len(extents) > 1)
         return np.concatenate(parts), starts, ends, origin
@@ -125,7 +125,7 @@ class HeapKeyedStream:
         return self._assemble(buffer, origin, extents, tables, namespaced)
 
     def _partial(self, extent: Extent, selected: set[int], namespaced: bool, block_bytes: int) -> Iterator[KeyedBlock]:
-        """The tables of one key group, one after another, each in as many pieces as windows it reaches into."""
+        """Yield the tables of one key group in order, each in as many pieces as windows that it extends over."""
         self._check_number(extent)
         walk = _Walk(self, extent, block_bytes)
         seen: set[int] = set()
@@ -143,13 +143,13 @@ class HeapKeyedStream:
                         yield replace(block, complete=False)
             except UndecodableStateError as error:
                 if selected <= seen:
-                    return  # what nobody asked for is not proved to end where it should
+                    return  # the end of the key group is not verified, because no requested state follows
                 raise self._hidden(state, error, selected) from None
             seen.add(state)
         walk.expect_end()
 
     def _tables(self, at: Cursors, selected: set[int]) -> list[_Table]:
-        """Walk the tables of all key groups side by side: the first table of each, then the second, and so on."""
+        """Locate the tables of all key groups in parallel: the first table of each, then the second, and so on."""
         seen = np.zeros((len(at), len(self.header.states)), np.bool_)
         tables: list[_Table] = []
         for _ in self.header.states:
@@ -163,7 +163,7 @@ class HeapKeyedStream:
                     table = self._table(here, state, rows)
                 except UndecodableStateError as error:
                     if selected <= passed:
-                        return tables  # what nobody asked for is not proved to end where it should
+                        return tables  # the end of the key group is not verified, because no requested state follows
                     raise self._hidden(state, error, selected) from None
                 at.update(rows, here)
                 if state in selected:
@@ -172,7 +172,7 @@ class HeapKeyedStream:
         return tables
 
     def _next_states(self, at: Cursors, seen: Any) -> Any:
-        """The id of the next table of every key group."""
+        """Read the state id of the next table of every key group."""
         before = at.position.copy()
         ids = read_numbers(at, "read_i16", np.int16, "a state id")
         wrong = np.flatnonzero((ids < 0) | (ids >= seen.shape[1]))
@@ -199,7 +199,7 @@ class HeapKeyedStream:
         return _Table(state, rows, counts, starts, stops)
 
     def _parts(self, state: int, at: Cursors) -> list[TypeSerializer]:
-        """Serializers of a table's entries in order; UndecodableStateError where nobody can delimit one of them."""
+        """Return the serializers of a table's entries in order; UndecodableStateError if one has no known length."""
         meta = self.header.states[state]
         if meta.kind is BackendStateType.PRIORITY_QUEUE:
             parts = [meta.value_serializer]
@@ -241,7 +241,7 @@ class HeapKeyedStream:
             first += int(table.counts.sum())
 
         def spans(part: int, which: str) -> Longs:
-            # A timer is one part: the whole entry is its key, and nothing is its namespace and value.
+            # A timer has one part: the whole entry is the key; namespace and value are empty.
             columns = [
                 getattr(table, which)[part]
                 if len(table.starts) == 3
@@ -265,7 +265,7 @@ class HeapKeyedStream:
 
 
 class _Walk:
-    """The content of one key group, walked forward: a window, and the position in it."""
+    """A forward reader of one key group: a window of its content, and the position in the window."""
 
     def __init__(self, stream: HeapKeyedStream, extent: Extent, block_bytes: int) -> None:
         self.stream = stream
@@ -278,24 +278,24 @@ class _Walk:
 
     @property
     def origin(self) -> Origin:
-        """Where the window is."""
+        """Return the location of the window."""
         return Origin(self.stream.source.path, self.start, self.stream.origin.operator, None, self.compressed)
 
     def cursors(self, state: int | None = None) -> Cursors:
-        """One cursor, from here to the end of the window."""
+        """Return one cursor from the position to the end of the window."""
         name = None if state is None else self.stream.header.states[state].name
         end = np.array([len(self.buffer)], np.int64)
         origin = replace(self.origin, state=name)
         return Cursors(self.buffer, np.array([self.position], np.int64), end, origin, self.stream.options)
 
     def more(self, size: int) -> None:
-        """Move the window: what is left of it, and about ``size`` more bytes."""
+        """Move the window: keep its unread rest, and read about ``size`` more bytes."""
         self.start += self.position
         self.buffer = self.content.window(self.buffer[self.position :].copy(), size)
         self.position = 0
 
     def head(self) -> tuple[int, int]:
-        """State id and number of entries of a table."""
+        """Read the state id and the number of entries of a table."""
         while len(self.buffer) - self.position < 6 and not self.content.exhausted:
             self.more(self.block_bytes)
         at = self.cursors()
@@ -309,7 +309,7 @@ class _Walk:
         return state, count
 
     def entries(self, state: int, parts: Sequence[TypeSerializer], most: int) -> tuple[Any, Any]:
-        """Spans of the next entries of a table: as many as are in the window, but at least one."""
+        """Return the spans of the next entries of a table: those within the window, but at least one."""
         size = self.block_bytes
         while True:
             at = self.cursors(state)
@@ -327,5 +327,5 @@ class _Walk:
             self.fail("the end of the key group")
 
     def fail(self, expected: str, found: object = None) -> NoReturn:
-        """Raise a CorruptStateError for the current position."""
+        """Raise a CorruptStateError at the current position."""
         self.cursors().fail(0, expected, found)

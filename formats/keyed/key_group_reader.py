@@ -1,4 +1,4 @@
-"""The bytes of key groups, plain or compressed, in windows of bounded size."""
+"""Content of key groups, plain or compressed, read in windows of bounded size."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyspark_savepoint.formats.io.byte_source import ByteSource
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """Where the bytes of one key group lie in a file."""
+    """The byte range of one key group in a file."""
 
     key_group: int
     start: int
@@ -22,43 +22,43 @@ class Extent:
 
     @property
     def size(self) -> int:
-        """Bytes in the file."""
+        """Return the number of bytes in the file."""
         return self.end - self.start
 
 
 def read_extent(source: ByteSource, start: int, end: int) -> Bytes:
-    """Bytes of a file as a writable array."""
+    """Read a byte range of a file as a writable array."""
     buffer = np.empty(end - start, np.uint8)
     source.read_into(start, buffer)
     return buffer
 
 
 class KeyGroupContent:
-    """The content of one key group, read forward in windows; what a window did not use is given back to the next."""
+    """Forward reader of one key group in windows; the unused rest of a window is prepended to the next one."""
 
     def __init__(self, source: ByteSource, start: int, end: int, compressed: bool) -> None:
         self.source = source
         self.position = start
         self.end = end
         self.compressed = compressed
-        #: How much content was read, and at which places (content, file) reading may start again.
+        #: Bytes of content read so far, and the positions (content, file) from which reading can restart.
         self.content = 0
         self.checkpoints = [(0, start)]
 
     @property
     def exhausted(self) -> bool:
-        """Nothing is left to read."""
+        """Return whether nothing is left to read."""
         return self.position >= self.end
 
     def window(self, rest: Bytes, size: int) -> Bytes:
-        """The rest of the last window and about ``size`` more bytes of content."""
+        """Return the rest of the last window and about ``size`` more bytes of content."""
         fresh = self._compressed(size) if self.compressed else self._plain(size)
         self.content += len(fresh)
         self.checkpoints.append((self.content, self.position))
         return np.concatenate([rest, fresh]) if len(rest) else fresh
 
     def from_content(self, offset: int) -> tuple[KeyGroupContent, Bytes]:
-        """A reader at some content that was read before, and what its first window gave beyond that."""
+        """Return a reader at an earlier content offset, and the part of its first window behind that offset."""
         at = bisect_right(self.checkpoints, (offset, self.end)) - 1
         content, position = self.checkpoints[at]
         again = KeyGroupContent(self.source, position, self.end, self.compressed)
@@ -74,7 +74,7 @@ class KeyGroupContent:
         return fresh
 
     def _compressed(self, size: int) -> Bytes:
-        # Chunks of 64 KiB compress to at most MAX_CHUNK bytes: always enough for one.
+        # A chunk of 64 KiB compresses to at most MAX_CHUNK bytes, so at least one chunk is complete.
         physical = min(self.end - self.position, max(size, 2 * snappy.MAX_CHUNK))
         data = read_extent(self.source, self.position, self.position + physical).data
         content = used = 0
@@ -92,6 +92,6 @@ class KeyGroupContent:
 
 
 def whole_content(source: ByteSource, start: int, end: int, compressed: bool) -> Bytes:
-    """All content of an extent."""
+    """Return the whole content of a byte range."""
     data = read_extent(source, start, end)
     return snappy.decompress(data.data, source.path, start) if compressed else data

@@ -1,11 +1,11 @@
-"""Entries of keyed state in memory: spans in one buffer, whatever the file looked like.
+"""Entries of keyed state in memory: spans in one buffer, independent of the file format.
 
-An entry is a key, a namespace, in map states of the canonical format a user key, and a value. ``span`` is what entries
-of two states have in common where they belong to one row: the key, or the key together with the namespace (they lie
-side by side in both formats).
+An entry consists of a key, a namespace, a user key (in map states of the canonical format), and a value. Entries of
+different states belong to the same row if their ``span`` is equal: the key, or the key together with the namespace
+(which are adjacent in both formats).
 
-Spilling and merging pass entries around as RecordBatches of (state, key group, namespace, key, user key, value): the
-four parts are binary columns (``SCHEMA``), and blocks are made of such entries again.
+Spilling and merging exchange entries as RecordBatches of (state, key group, namespace, key, user key, value): the
+four parts are binary columns (``SCHEMA``). Such entries can be converted back to blocks.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ CANONICAL, HEAP = "canonical", "heap"
 
 @dataclass(slots=True)
 class KeyedBlock:
-    """Some entries of one file. All arrays have one element per entry; ``state`` is an index into ``states``.
+    """Entries of one file. All arrays have one element per entry; ``state`` is an index into ``states``.
 
     ``groups`` are (key group, [(first, last + 1) per run]): the entries of one state in one key group are a run.
-    ``complete`` says that no other block holds entries of these key groups, ``namespaced`` that spans cover the
-    namespace too, ``ascending`` that spans are known to ascend strictly in every run.
+    ``complete`` means that no other block contains entries of these key groups, ``namespaced`` that spans include the
+    namespace, ``ascending`` that spans are known to ascend strictly in every run.
     """
 
     form: str
@@ -60,15 +60,15 @@ class KeyedBlock:
         return len(self.state)
 
     def entries_of(self, state: int) -> Longs:
-        """Indices of the entries of a state, ascending."""
+        """Return the indices of the entries of a state, ascending."""
         return np.flatnonzero(self.state == state)
 
 
 @dataclass(slots=True)
 class SortedRows:
-    """Rows of some key groups whose states are sorted and have one entry per key: joined while they were read.
+    """Rows of some key groups whose states are sorted and have one entry per key, joined while reading.
 
-    ``value_start[i]`` and ``value_end[i]`` are the spans of state ``columns[i]``, -1 in rows that lack it.
+    ``value_start[i]`` and ``value_end[i]`` are the spans of state ``columns[i]``; the start is -1 in rows without it.
     """
 
     form: str
@@ -88,7 +88,7 @@ class SortedRows:
 
 
 def runs_of(state: Ints, low: int, high: int) -> list[tuple[int, int]]:
-    """The runs of equal state in [low, high)."""
+    """Return the runs of equal state in [low, high)."""
     if low == high:
         return []
     cuts = low + 1 + np.flatnonzero(state[low + 1 : high] != state[low : high - 1])
@@ -96,7 +96,7 @@ def runs_of(state: Ints, low: int, high: int) -> list[tuple[int, int]]:
     return list(pairwise(bounds))
 
 
-#: What the 32-bit offsets of a column can reach.
+#: Largest offset in a column with 32-bit offsets.
 MAX_BINARY = (1 << 31) - 1
 PARTS = ("namespace", "key", "user", "value")
 SCHEMA = pa.schema(
@@ -105,7 +105,7 @@ SCHEMA = pa.schema(
 
 
 def binary_column(buffer: Bytes, start: Longs, end: Longs) -> pa.Array:
-    """Spans of a buffer as they are."""
+    """Return the spans of a buffer as a binary column."""
     from pyspark_savepoint.formats.kernels import fixed
 
     offsets = np.zeros(len(start) + 1, np.int64)
@@ -122,7 +122,7 @@ def binary_column(buffer: Bytes, start: Longs, end: Longs) -> pa.Array:
 
 
 def take_entries(block: KeyedBlock, entries: Longs | slice) -> pa.RecordBatch:
-    """Some entries of a block."""
+    """Return some entries of a block as a RecordBatch."""
     columns = [pa.array(block.state[entries], pa.int32()), pa.array(block.key_group[entries], pa.int32())]
     for part in PARTS:
         start, end = getattr(block, f"{part}_start")[entries], getattr(block, f"{part}_end")[entries]
@@ -131,11 +131,11 @@ def take_entries(block: KeyedBlock, entries: Longs | slice) -> pa.RecordBatch:
 
 
 def block_of(batches: Sequence[pa.RecordBatch], like: KeyedBlock, complete: bool = True) -> KeyedBlock:
-    """A block of entries, in their order within a key group and state; ``like`` is a block that they came from."""
+    """Return a block of entries, in their order within a key group and state; ``like`` is one of their origins."""
     table = pa.Table.from_batches(batches)
     state = np.asarray(table.column("state"), np.int32)
     key_group = np.asarray(table.column("key_group"), np.int32)
-    # Runs are the entries of one state in one key group: bring them together.
+    # Runs are the entries of one state in one key group: sort them together.
     place = key_group.astype(np.int64) << 32 | state
     if np.any(place[1:] < place[:-1]):
         order = np.argsort(place, kind="stable")
@@ -169,7 +169,7 @@ def _assemble(
 
 
 def _join_spans(block: KeyedBlock) -> KeyedBlock:
-    """Lay key and namespace side by side again, as they are in a file, so that one span covers both."""
+    """Concatenate key and namespace of each entry, as in a file, so that one span covers both."""
     keys = binary_column(block.buffer, block.key_start, block.key_end)
     namespaces = binary_column(block.buffer, block.namespace_start, block.namespace_end)
     joined = pc.binary_join_element_wise(keys, namespaces, pa.scalar(b"", pa.binary()))

@@ -1,4 +1,4 @@
-"""The headers of state streams: which states a stream holds, and their serializers.
+"""Headers of state streams: the states of a stream, and their serializers.
 
     KeyedHeader    := i32 version (6)  bool compressed  Enveloped key  i16 n StateMeta[n]      then key groups
     OperatorHeader := i32 version (5, 6)  [bool compressed, version 6]
@@ -30,7 +30,7 @@ MAX_STATES = 32767
 
 
 class BackendStateType(IntEnum):
-    """``StateMetaInfoSnapshot.BackendStateType`` by ordinal."""
+    """Kind of a state. Flink: ``StateMetaInfoSnapshot.BackendStateType``, by ordinal."""
 
     KEY_VALUE = 0
     OPERATOR = 1
@@ -41,7 +41,7 @@ class BackendStateType(IntEnum):
 
 @dataclass(frozen=True)
 class StateMetaInfoSnapshot:
-    """Name, kind, options and serializers of one registered state. The order of the maps is kept."""
+    """Name, kind, options and serializers of one registered state; maps keep their order."""
 
     name: str
     kind: BackendStateType
@@ -50,17 +50,17 @@ class StateMetaInfoSnapshot:
 
     @property
     def value_serializer(self) -> TypeSerializer:
-        """``VALUE_SERIALIZER``: of a LIST or MAP state the serializer of the whole list or map."""
+        """Return ``VALUE_SERIALIZER``; for a LIST or MAP state, it is the serializer of the whole list or map."""
         return self.serializers["VALUE_SERIALIZER"]
 
     @property
     def namespace_serializer(self) -> TypeSerializer:
-        """``NAMESPACE_SERIALIZER`` of keyed state."""
+        """Return ``NAMESPACE_SERIALIZER`` of keyed state."""
         return self.serializers["NAMESPACE_SERIALIZER"]
 
     @property
     def state_type(self) -> str:
-        """VALUE, LIST, MAP, REDUCING, AGGREGATING, FOLDING; LIST, UNION or BROADCAST of operator state; TIMER."""
+        """Return VALUE, LIST, MAP, REDUCING, AGGREGATING, FOLDING, TIMER; of operator state LIST, UNION, BROADCAST."""
         if self.kind is BackendStateType.PRIORITY_QUEUE:
             return "TIMER"
         if self.kind is BackendStateType.BROADCAST:
@@ -71,7 +71,7 @@ class StateMetaInfoSnapshot:
         return self.options["KEYED_STATE_TYPE"]
 
 
-#: What each kind must bring: (options, serializers).
+#: Required entries of each kind: (options, serializers).
 REQUIRED: Mapping[BackendStateType, tuple[tuple[str, ...], tuple[str, ...]]] = {
     BackendStateType.KEY_VALUE: (("KEYED_STATE_TYPE",), ("NAMESPACE_SERIALIZER", "VALUE_SERIALIZER")),
     BackendStateType.KEY_VALUE_V2: (("KEYED_STATE_TYPE",), ("NAMESPACE_SERIALIZER", "VALUE_SERIALIZER")),
@@ -82,7 +82,7 @@ REQUIRED: Mapping[BackendStateType, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 
 def read_state_meta(view: DataInputView, unknown: UnknownPayloads | None = None) -> StateMetaInfoSnapshot:
-    """One StateMeta; one that was read already, where lengths of unknown payloads are tried behind it."""
+    """Read one StateMeta; the result is reused when the lengths of unknown payloads behind it are tried."""
     known = unknown or UnknownPayloads()
     return known.once(read_state_meta, view, lambda: _read_state_meta(view, known))
 
@@ -111,7 +111,7 @@ def _read_state_meta(view: DataInputView, unknown: UnknownPayloads) -> StateMeta
 
 
 def write_state_meta(meta: StateMetaInfoSnapshot, view: DataOutputView) -> None:
-    """The mirror of :func:`read_state_meta`."""
+    """Write the bytes that :func:`read_state_meta` reads."""
     view.write_utf(meta.name)
     view.write_i32(meta.kind)
     view.write_i32(len(meta.options))
@@ -155,7 +155,7 @@ def _version(view: DataInputView, known: tuple[int, ...], what: str) -> int:
 
 @dataclass(frozen=True)
 class KeyedBackendHeader:
-    """Head of a keyed stream; ``size`` is its length in bytes."""
+    """Header of a keyed stream; ``size`` is its length in bytes."""
 
     compressed: bool
     key_serializer: TypeSerializer
@@ -164,7 +164,7 @@ class KeyedBackendHeader:
 
     @classmethod
     def read(cls, view: DataInputView, unknown: UnknownPayloads | None = None) -> KeyedBackendHeader:
-        """From the start of a stream; what follows stays in the view."""
+        """Read the header at the start of a stream, and leave the view behind it."""
         start = view.position
         _version(view, (KEYED_VERSION,), "a keyed state stream")
         compressed = view.read_bool("the compression flag")
@@ -173,7 +173,7 @@ class KeyedBackendHeader:
         return cls(compressed, key_serializer, states, view.position - start)
 
     def write(self, view: DataOutputView) -> None:
-        """The mirror of :meth:`read`."""
+        """Write the bytes that :meth:`read` reads."""
         view.write_i32(KEYED_VERSION)
         view.write_bool(self.compressed)
         write_enveloped(self.key_serializer, view)
@@ -182,7 +182,7 @@ class KeyedBackendHeader:
 
 @dataclass(frozen=True)
 class OperatorBackendHeader:
-    """Head of an operator state stream; ``size`` is its length in bytes."""
+    """Header of an operator state stream; ``size`` is its length in bytes."""
 
     version: int
     compressed: bool
@@ -192,12 +192,12 @@ class OperatorBackendHeader:
 
     @property
     def states(self) -> tuple[StateMetaInfoSnapshot, ...]:
-        """List and union states, then broadcast states."""
+        """Return list and union states, then broadcast states."""
         return self.list_states + self.broadcast_states
 
     @classmethod
     def read(cls, view: DataInputView, unknown: UnknownPayloads | None = None) -> OperatorBackendHeader:
-        """From the start of a stream; what follows stays in the view."""
+        """Read the header at the start of a stream, and leave the view behind it."""
         start = view.position
         version = _version(view, OPERATOR_VERSIONS, "an operator state stream")
         compressed = view.read_bool("the compression flag") if version >= 6 else False
@@ -205,7 +205,7 @@ class OperatorBackendHeader:
         return cls(version, compressed, lists, broadcasts, view.position - start)
 
     def write(self, view: DataOutputView) -> None:
-        """The mirror of :meth:`read`."""
+        """Write the bytes that :meth:`read` reads."""
         view.write_i32(self.version)
         if self.version >= 6:
             view.write_bool(self.compressed)

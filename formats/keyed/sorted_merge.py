@@ -1,7 +1,7 @@
-"""States that are each sorted, as complete blocks of bounded size: rows of huge key groups without a spill.
+"""Merge of sorted states into complete blocks of bounded size, to build rows of huge key groups without spilling.
 
-Every state comes as a stream of blocks in the order of (key group, span). Entries below the smallest last-read key of
-the streams that are not at their end are complete: that much of every state is one complete block.
+The input is one stream of blocks per state, in the order of (key group, span). Entries below the smallest last-read key
+of the unfinished streams are complete: those of all states form one complete block.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Key = tuple[int, bytes]
 
 
 class _Run:
-    """One state's blocks: those that are at hand, and whether more will come."""
+    """Blocks of one state: those read so far, and the next one."""
 
     def __init__(self, blocks: Iterator[KeyedBlock]) -> None:
         self.blocks = blocks
@@ -28,19 +28,19 @@ class _Run:
         return next((block for block in self.blocks if len(block)), None)
 
     def advance(self) -> None:
-        """Take the next block."""
+        """Read the next block."""
         if self.ahead is not None:
             self.pieces.append((self.ahead, 0))
             self.ahead = self._next()
 
     @property
     def last(self) -> Key:
-        """The last entry at hand."""
+        """Return the key of the last entry read so far."""
         block, _ = self.pieces[-1]
         return key_of(block, len(block) - 1)
 
     def take_before(self, boundary: Key | None) -> list[pa.RecordBatch]:
-        """Remove the entries before a boundary, or all."""
+        """Remove and return the entries before a boundary, or all."""
         taken, kept = [], []
         for block, low in self.pieces:
             high = len(block) if boundary is None else first_not_before(block, low, boundary)
@@ -53,13 +53,13 @@ class _Run:
 
 
 def key_of(block: KeyedBlock, entry: int) -> Key:
-    """Where an entry stands in the order."""
+    """Return the sort key of an entry."""
     span = block.buffer[int(block.span_start[entry]) : int(block.span_end[entry])]
     return int(block.key_group[entry]), span.tobytes()
 
 
 def first_not_before(block: KeyedBlock, low: int, boundary: Key) -> int:
-    """The first entry from ``low`` on that does not stand before a boundary."""
+    """Return the first entry from ``low`` on whose sort key is not less than ``boundary``."""
     high = len(block)
     while low < high:
         middle = (low + high) // 2
@@ -71,7 +71,7 @@ def first_not_before(block: KeyedBlock, low: int, boundary: Key) -> int:
 
 
 def merge_sorted(streams: Sequence[Iterator[KeyedBlock]]) -> Iterator[KeyedBlock]:
-    """Complete blocks with the entries of all streams, in order. Each stream is one state, sorted by key."""
+    """Yield complete blocks with the entries of all streams, in order. Each stream is one state, sorted by key."""
     runs = [_Run(blocks) for blocks in streams]
     while True:
         for run in runs:
@@ -86,7 +86,7 @@ def merge_sorted(streams: Sequence[Iterator[KeyedBlock]]) -> Iterator[KeyedBlock
         if taken:
             yield block_of(taken, like)
             continue
-        # All that is at hand belongs to one key, which goes on: more of it is needed.
+        # All entries read so far belong to one key with more entries to come: read on.
         for run in live:
             if run.ahead is not None and run.last == boundary:
                 run.advance()

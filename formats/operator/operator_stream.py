@@ -1,12 +1,12 @@
 """Operator state streams: elements of list and union states, entries of broadcast states.
 
     stream    := OperatorHeader  data
-    list      := element at every offset of the handle            one after another; offsets are the only way in
+    list      := element at every offset of the handle            contiguous; only the offsets delimit them
     broadcast := i32 n (key value)[n] at its one offset
 
 Compressed (1.18 on): one snappy framed stream behind the header; every offset is the file position of a chunk. Flink
-1.18.1 recorded one and the same offset for all elements of a compressed state: elements with equal offsets are read
-one after another, as they were written. Flink: ``DefaultOperatorStateBackendSnapshotStrategy``,
+1.18.1 recorded the same offset for all elements of a compressed state: elements with equal offsets are read
+sequentially, as they were written. Flink: ``DefaultOperatorStateBackendSnapshotStrategy``,
 ``OperatorStateRestoreOperation``.
 """
 
@@ -28,7 +28,7 @@ from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """``count`` elements that lie one after another in [start, end) of a buffer."""
+    """``count`` contiguous elements in [start, end) of a buffer."""
 
     start: int
     end: int
@@ -53,17 +53,17 @@ class OperatorStream:
         self.boundaries = [*sorted(set(boundaries)), source.size]
 
     def windows(self, offsets: Sequence[int], block_bytes: int) -> Iterator[tuple[Bytes, list[Piece], int]]:
-        """Elements at ascending offsets: buffers of about ``block_bytes``, the pieces in them, and the base."""
+        """Yield elements at ascending offsets: buffers of about ``block_bytes``, their pieces, and file offset."""
         limit = block_bytes // 4 if self.header.compressed else block_bytes
         first = 0
         while first < len(offsets):
-            # Elements of one offset stay together, for bisect_right goes behind all of them.
+            # Elements with the same offset stay together, because bisect_right returns the position behind all of them.
             stop = bisect_right(offsets, offsets[first] + limit)
             yield self._window(offsets[first:stop])
             first = stop
 
     def sizes(self, offsets: Sequence[int]) -> list[int]:
-        """Bytes in the file from every offset to what comes next; elements that share one are one."""
+        """Return the bytes in the file from every distinct offset to the next one."""
         return [self._end_of(start) - start for start in sorted(set(offsets))]
 
     def _window(self, offsets: Sequence[int]) -> tuple[Bytes, list[Piece], int]:
@@ -78,7 +78,7 @@ class OperatorStream:
         return self._decompressed(data, base, starts, ends, counts)
 
     def _end_of(self, start: int) -> int:
-        # What begins at the end of the stream has no bytes.
+        # An element at the end of the stream has no bytes.
         behind = bisect_right(self.boundaries, start)
         return self.boundaries[behind] if behind < len(self.boundaries) else start
 
@@ -91,7 +91,7 @@ class OperatorStream:
             places.setdefault(begin, content)
             content += size
             places[end] = content
-        # 1.18.1 begins a stream for every state: the identifier of the next may stand before the end.
+        # 1.18.1 starts a new stream for every state: the next one's identifier may be before the end.
         places[len(data)] = content
         out = np.empty(content, np.uint8)
         snappy.decompress_chunks(data.data, out, self.source.path, base)
@@ -110,7 +110,7 @@ class OperatorStream:
     def cursors(
         self, buffer: Bytes, pieces: Sequence[Piece], base: int, state: str, options: DecodeOptions
     ) -> tuple[Cursors, Longs]:
-        """Cursors at pieces, and how many elements each has."""
+        """Return cursors at pieces, and the number of elements of each."""
         compressed = self.header.compressed
         origin = Origin(self.source.path, 0 if compressed else base, None, state, compressed)
         start = np.array([piece.start for piece in pieces], np.int64)

@@ -1,8 +1,8 @@
-"""Operator state written: the mirror of ``operator_stream``.
+"""Writer of operator state, the counterpart of ``operator_stream``.
 
-Elements of list and union states lie one behind the other, each at an offset of the handle; a broadcast state is the
-number of its entries and the entries, at one offset. Compressed (header version 6, Flink 1.18 on) every element
-begins with a chunk of its own, for offsets are places in the file. Flink:
+Elements of list and union states are contiguous, each at an offset of the handle; a broadcast state is the number of
+its entries and the entries, at one offset. If compressed (header version 6, Flink 1.18 on), every element begins with
+a new chunk, because offsets are file positions. Flink:
 ``DefaultOperatorStateBackendSnapshotStrategy``, ``PartitionableListState#write``, ``HeapBroadcastState#write``.
 """
 
@@ -20,7 +20,7 @@ from pyspark_savepoint.formats.metadata.operator_handles import Mode, StateMetaI
 
 
 class OperatorStreamWriter:
-    """Writes the head at once, then states in any order. Offsets count from the file's first byte."""
+    """Writer of the header, then of states in any order. Offsets count from the first byte of the file."""
 
     def __init__(self, file: Output, header: OperatorBackendHeader) -> None:
         view = DataOutputView()
@@ -33,7 +33,7 @@ class OperatorStreamWriter:
         self._offsets: dict[str, list[int]] = {meta.name: [] for meta in header.states}
 
     def add_list(self, name: str, data: Bytes, offsets: Longs) -> None:
-        """Elements of a list or union state, as serialized: number i is data[offsets[i]:offsets[i + 1]]."""
+        """Add serialized elements of a list or union state: element i is data[offsets[i]:offsets[i + 1]]."""
         if name not in self._lists:
             raise ValueError(f"{name!r} is not among the list states {list(self._lists)}")
         if not len(offsets):
@@ -50,7 +50,7 @@ class OperatorStreamWriter:
         self._out.end()
 
     def add_broadcast(self, name: str, count: int, entries: Bytes) -> None:
-        """The whole of a broadcast state: its entries, a serialized key and value each, one behind the other."""
+        """Add a whole broadcast state: its entries, each a serialized key and value, contiguous."""
         if name not in self._broadcasts:
             raise ValueError(f"{name!r} is not among the broadcast states {list(self._broadcasts)}")
         if self._offsets[name]:
@@ -61,7 +61,7 @@ class OperatorStreamWriter:
         self._out.end()
 
     def finish(self) -> dict[str, StateMetaInfo]:
-        """Where the elements of each state begin; a broadcast state that was not added is written, empty."""
+        """Return the element offsets of each state; a broadcast state that was not added is written as empty."""
         for name in self._broadcasts:
             if not self._offsets[name]:
                 self.add_broadcast(name, 0, np.zeros(0, np.uint8))

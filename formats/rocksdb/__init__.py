@@ -1,1 +1,1 @@
-"""RocksDB's files, read where they lie: RocksDB and ForSt snapshots are the files of a database."""
+"""Files of RocksDB and ForSt snapshots, which are the files of a database, read without a database."""

@@ -1,9 +1,9 @@
-"""Blocks of a table file: read in one go, verified, decompressed.
+"""Blocks of a table file: read in one request, verified, decompressed.
 
-    stored block := content or compressed content  u8 compression  u32 checksum(of both, plus the file's own context)
-    compressed   := snappy: raw, with its own length in front; others: varint32 length of the content, data
+    stored block := content or compressed content  u8 compression  u32 checksum(of both, plus the context of the file)
+    compressed   := snappy: raw, which begins with its length; others: varint32 length of the content, data
 
-Flink: ``BlockFetcher``, ``UncompressBlockData``, ``util/compression.h``.
+RocksDB: ``BlockFetcher``, ``UncompressBlockData``, ``util/compression.h``.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ from pyspark_savepoint.formats.rocksdb.coding import Coding
 TRAILER = 5
 ROOM = 16
 UNCOMPRESSED = 0
-#: Bytes of keys for every byte of a block about the file, and without that.
+#: Limit on the key bytes of a metadata block: a factor of its size, and a constant.
 KEYS_PER_BYTE = 32
 FEW_KEYS = 1 << 16
-#: JNI passes no larger values, and a block is hardly more than one.
+#: The largest value that can be passed through JNI; a block is hardly larger than one value.
 MAX_CONTENT = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class BlockHandle:
-    """Where a block is; its trailer is not counted."""
+    """The location of a block; the size does not include the trailer."""
 
     offset: int
     size: int
 
     @classmethod
     def read(cls, view: Coding) -> BlockHandle:
-        """Offset, size."""
+        """Read offset, size."""
         return cls(view.varint("the offset of a block", 60), view.varint("the size of a block", 60))
 
 
 @dataclass(frozen=True, slots=True)
 class Protection:
-    """How the blocks of a file are checked: the kind of checksum, and what is added to it by place.
+    """Checksum settings of a file: the type, and the context that is mixed in with the offset of a block.
 
-    ``legacy``: of format versions 0 and 1, where only Snappy says how large the content is.
+    ``legacy`` means format versions 0 and 1, where only Snappy blocks contain the size of their content.
     """
 
     kind: int
@@ -59,7 +59,7 @@ class Protection:
     legacy: bool = False
 
     def modifiers(self, offset: Longs) -> Any:
-        """What the checksums of blocks at some offsets have been increased by."""
+        """Return the values that are added to the checksums of blocks at some offsets."""
         if not self.context:
             return np.zeros(len(offset), np.uint64)
         at = offset.astype(np.uint64)
@@ -77,28 +77,28 @@ class Blocks:
 
 
 def read_block(source: ByteSource, handle: BlockHandle, protection: Protection) -> bytes:
-    """The content of one block."""
+    """Return the content of one block."""
     blocks = read_blocks(source, np.array([handle.offset]), np.array([handle.size]), protection)
     return blocks.buffer[int(blocks.start[0]) : int(blocks.end[0])].tobytes()
 
 
 class Arena:
-    """Room for the contents and keys of many blocks, one behind the other: what is in one buffer is never copied."""
+    """One buffer for the contents and keys of many blocks, so that entries in it need not be copied together."""
 
     def __init__(self, size: int) -> None:
-        #: Pages that are never used cost nothing. Kernels may read and write a word behind what they were given.
+        #: Unused pages cost nothing. Kernels may read and write one word behind their range.
         self.buffer: Bytes = np.empty(size + ROOM, np.uint8)
         self.used = 0
-        #: The file of what begins there.
+        #: (start, path): the file of the bytes from ``start`` on.
         self.paths: list[tuple[int, str]] = []
 
     @property
     def room(self) -> int:
-        """Bytes that are left."""
+        """Return the number of free bytes."""
         return len(self.buffer) - ROOM - self.used
 
     def put(self, data: Bytes) -> int:
-        """Take over some bytes, for which there must be room: where they are."""
+        """Copy bytes to the end and return their position; there must be enough room."""
         start = self.used
         self.buffer[start : start + len(data)] = data
         self.used += len(data)
@@ -108,7 +108,7 @@ class Arena:
 def read_blocks(
     source: ByteSource, offset: Longs, size: Longs, protection: Protection, arena: Arena | None = None
 ) -> Blocks:
-    """The contents of blocks that follow one another in the file, which are at least one; in the arena if they fit."""
+    """Read one or more blocks, ascending in the file without overlap; into the arena if they fit."""
     if np.any(offset[1:] < offset[:-1] + size[:-1] + TRAILER):
         raise _unreadable(source.path, int(offset[0]), "blocks one behind the other", "blocks that overlap")
     base = int(offset[0])
@@ -191,7 +191,7 @@ def _decompress(data: Bytes, start: Longs, end: Longs, base: int, path: str, are
 
 
 def _content_sizes(data: Bytes, start: Longs, end: Longs, kinds: Bytes, base: int, path: str) -> tuple[Longs, Longs]:
-    """How large contents will be, and where the compressed bytes start."""
+    """Return the sizes of the contents, and the starts of the compressed bytes."""
     from pyspark_savepoint.formats.kernels import varints
 
     sizes = np.empty(len(start), np.int64)
@@ -201,7 +201,7 @@ def _content_sizes(data: Bytes, start: Longs, end: Longs, kinds: Bytes, base: in
         most = np.minimum((end - start) * RATIOS[kinds] + 64, MAX_CONTENT)
         wrong = np.flatnonzero(sizes > most)
         failing = int(wrong[0]) if len(wrong) else -1
-        # Files that are more than this have it in their properties, and are read in smaller steps.
+        # Larger files have their size in the properties, and are read in smaller steps.
         if failing < 0 and sizes.sum() > MAX_CONTENT:
             failing = int(np.argmax(sizes))
     if failing >= 0:
@@ -258,7 +258,7 @@ SNAPPY = 1
 DECOMPRESSORS: Mapping[int, Callable[[memoryview, memoryview], bool]] = MappingProxyType(
     {SNAPPY: _snappy, 2: _zlib, 3: _bzip2, 4: _lz4, 5: _lz4, 7: _zstd, 64: _zstd}
 )
-#: How much larger than the compressed bytes contents can be at all; no bound is known of those that are not here.
+#: Largest ratio of content to compressed bytes, by compression type; types without a known bound have no entry.
 RATIOS = np.full(256, MAX_CONTENT, np.int64)
 RATIOS[[SNAPPY, 2, 4, 5]] = 64, 1100, 256, 256
 
@@ -275,12 +275,12 @@ def _refuse(path: str, offset: int, kind: int) -> NoReturn:
 
 
 def expanded_keys(size: int) -> int:
-    """Return how many bytes keys of a block about the file may be whole: they share little with one another."""
+    """Return the limit on the total size of the whole keys of a metadata block, which share few prefixes."""
     return KEYS_PER_BYTE * size + FEW_KEYS
 
 
 def small_entries(content: bytes, path: str, offset: int) -> Iterator[tuple[bytes, bytes]]:
-    """Keys and values of a block about the file, which has few entries."""
+    """Yield keys and values of a metadata block, which has few entries."""
     view = Coding(content, path, offset)
     if len(content) < 8:
         view.fail("a block of at least 8 bytes", len(content))

@@ -24,7 +24,7 @@ LOW32 = 0xFFFFFFFF
 
 
 def masked_crc32c(data: Bytes, start: Longs, end: Longs) -> Checksums:
-    """The masked CRC-32C of every span."""
+    """Return the masked CRC-32C of every span."""
     from pyspark_savepoint.formats.kernels import sst
 
     crc = np.empty(len(start), np.uint64)
@@ -48,7 +48,7 @@ def _each(checksum: Callable[[Any], int]) -> Callable[[Bytes, Longs, Longs], Che
     return all_of_them
 
 
-#: By the number that footers have.
+#: By checksum type, as in footers.
 CHECKSUMS: Mapping[int, Callable[[Bytes, Longs, Longs], Checksums]] = MappingProxyType(
     {
         1: masked_crc32c,

@@ -1,4 +1,4 @@
-"""RocksDB's numbers: little-endian, and varints of seven bits a byte, the least significant first.
+"""Number formats of RocksDB: little-endian, and varints with seven bits per byte, the least significant first.
 
 str := varint32 length  bytes            RocksDB: util/coding.h
 """
@@ -11,7 +11,7 @@ from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError
 
 
 class Coding:
-    """Reads forward over ``data``; ``path`` and ``base`` (file offset of byte 0) only locate errors."""
+    """Forward reader over ``data``; ``path`` and ``base`` (file offset of byte 0) only locate errors."""
 
     __slots__ = ("base", "data", "path", "position")
 
@@ -23,11 +23,11 @@ class Coding:
 
     @property
     def remaining(self) -> int:
-        """Bytes that are left."""
+        """Return the number of remaining bytes."""
         return len(self.data) - self.position
 
     def fail(self, expected: str, found: object = None) -> NoReturn:
-        """Raise a CorruptStateError for this position."""
+        """Raise a CorruptStateError at this position."""
         raise CorruptStateError(
             "a file of RocksDB is not what the format says",
             path=self.path,
@@ -38,7 +38,7 @@ class Coding:
         )
 
     def read(self, count: int, what: str) -> bytes:
-        """The next ``count`` bytes."""
+        """Return the next ``count`` bytes."""
         if count > self.remaining:
             self.fail(f"{count} bytes of {what}", f"{self.remaining} bytes until the end")
         start = self.position
@@ -46,7 +46,7 @@ class Coding:
         return self.data[start : self.position]
 
     def fixed(self, width: int, what: str) -> int:
-        """An unsigned number of ``width`` bytes."""
+        """Read an unsigned number of ``width`` bytes."""
         return int.from_bytes(self.read(width, what), "little")
 
     def varint(self, what: str, bits: int = 64) -> int:
@@ -64,7 +64,7 @@ class Coding:
         return value
 
     def string(self, what: str) -> bytes:
-        """A length and that many bytes."""
+        """Read a length and that many bytes."""
         return self.read(self.varint(f"the length of {what}", 32), what)
 
     def expect_end(self, what: str) -> None:

@@ -1,9 +1,9 @@
-"""A database in the files of a snapshot: which they are, and the sorted entries of its column families.
+"""A RocksDB database in the files of a snapshot: its files, and the sorted entries of its column families.
 
-    CURRENT -> MANIFEST -> column family -> level 0: files that overlap; others: files that do not -> blocks
+    CURRENT -> MANIFEST -> column family -> level 0: overlapping files; other levels: disjoint files -> blocks
 
-Files are opened where they lie and only as long as they are needed; only blocks that meet the wanted key groups are
-read. Flink: ``RocksDBHandle``, ``Checkpoint``, ``VersionStorageInfo``.
+Files are read in place and stay open only while they are needed; only blocks with requested key groups are read.
+Flink: ``RocksDBHandle``. RocksDB: ``Checkpoint``, ``VersionStorageInfo``.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from pyspark_savepoint.formats.rocksdb.manifest import ColumnFamily, FileMetaDat
 from pyspark_savepoint.formats.rocksdb.sst import SstFile, wrong_size
 
 CURRENT = "CURRENT"
-#: More than key groups are.
+#: Greater than every key group.
 MAX_NUMBER = (1 << 16) - 1
 MAX_OPEN = 64
-#: Bytes of indexes that are kept; others are read again.
+#: Size of the cache of indexes, in bytes; evicted ones are read again.
 MAX_INDEXES = 1 << 25
 MAX_MANIFEST = 1 << 28
-#: Steps through a sorted run are not smaller than this.
+#: Smallest step through a sorted run, in bytes.
 MIN_STEP = 1 << 12
 
 
 class Database:
-    """The files of a database by the names that it knows them by; a context manager."""
+    """The files of a database, by their names in the database; a context manager."""
 
     def __init__(self, files: Mapping[str, StateLocation], prefix: int) -> None:
         self.files = files
@@ -85,7 +85,7 @@ class Database:
         return self.files[name]
 
     def open(self, info: FileMetaData) -> ByteSource:
-        """The bytes of a table file; it stays open for a while."""
+        """Return an open table file from the cache of open files."""
         source = self._open.pop(info.name, None)
         if source is None:
             source = self._location(info.name, self.path).open()
@@ -95,7 +95,7 @@ class Database:
         return source
 
     def table(self, info: FileMetaData, low: int, high: int, separators: bool) -> SstFile:
-        """A table file and its index, which is kept for a while; see :class:`SstFile`."""
+        """Return a table file and its index from the cache of indexes; see :class:`SstFile`."""
         key = (info.name, low, high, separators)
         file = self._tables.pop(key, None)
         if file is None:
@@ -107,7 +107,7 @@ class Database:
         return file
 
     def family(self, name: str, low: int, high: int, ranges: Sequence[KeyRange] | None = None) -> FamilyReader:
-        """A reader of a column family, for key groups from ``low`` to ``high``, or for some ranges of keys there."""
+        """Return a reader of a column family, for key groups from ``low`` to ``high``, or for some ranges of keys."""
         if name not in self.families:
             raise CorruptStateError(
                 f"the database has no column family {name!r}",
@@ -121,14 +121,14 @@ class Database:
         return FamilyReader(self, self.families[name], low, high, ranges)
 
     def _check_listed(self, info: FileMetaData) -> None:
-        """What the snapshot lists and what the manifest says agree, also of files that nobody opens."""
+        """Raise an error if the snapshot and the manifest disagree, also on files that are not opened."""
         location = self._location(info.name, self.path)
         if location.size not in (info.size, UNKNOWN_SIZE):
             raise wrong_size(info, location.path, location.size, self.path)
 
 
 class _Run:
-    """Table files that are sorted one behind the other."""
+    """Disjoint table files in the order of their keys."""
 
     def __init__(self, database: Database, files: Sequence[FileMetaData], bounds: tuple[int, int, bool]) -> None:
         self.database = database
@@ -136,16 +136,16 @@ class _Run:
         self.bounds = bounds
 
     def tables(self) -> Iterator[SstFile]:
-        """The files, each open while it is the current one."""
+        """Yield the files, each open while it is the current one."""
         for info in self.files:
             yield self.database.table(info, *self.bounds)
 
     def read(self, low: int, high: int, arena: Arena | None = None) -> list[DatabaseEntries]:
-        """All entries of key groups from ``low`` to ``high``, in parts."""
+        """Return all entries of key groups from ``low`` to ``high``, in parts."""
         return list(self.steps(low, high, None, arena))
 
     def steps(self, low: int, high: int, step: int | None, arena: Arena | None = None) -> Iterator[DatabaseEntries]:
-        """The same in parts of about ``step`` bytes; parts may be empty."""
+        """Yield the entries of :meth:`read` in parts of about ``step`` bytes; parts may be empty."""
         first, behind = _bounds(low, high, self.database.prefix)
         for info in self.files:
             if info.largest.user_key < first or b"\0" + info.smallest.user_key >= behind:
@@ -156,11 +156,11 @@ class _Run:
                 yield self._decode(file, part, low, high, arena)
 
     def read_ranges(self, ranges: Sequence[KeyRange]) -> list[DatabaseEntries]:
-        """All entries in some ranges of keys, which are in order and do not overlap."""
+        """Return all entries in some ranges of keys, which are in order and do not overlap."""
         return [within(self._decode(file, part, 0, MAX_NUMBER), ranges) for file, part in self.blocks_of(ranges)]
 
     def blocks_of(self, ranges: Sequence[KeyRange]) -> Iterator[tuple[SstFile, slice]]:
-        """The blocks that may hold keys of some ranges, those together that follow one another."""
+        """Yield the blocks that may contain keys of some ranges; adjacent blocks are combined."""
         for file in self.tables():
             wanted = np.zeros(len(file.index.number) + 2, np.bool_)
             for bounds in ranges:
@@ -177,18 +177,18 @@ class _Run:
 
 
 def _bounds(low: int, high: int, prefix: int) -> tuple[bytes, bytes]:
-    """The first key that may begin with a number from ``low`` on; what no key, with a zero in front, goes up to."""
+    """Return the smallest key with prefix ``low``, and an upper bound for all keys when a zero byte is prepended."""
     return low.to_bytes(prefix, "big"), (high + 1).to_bytes(prefix + 1, "big")
 
 
 def _meets(info: FileMetaData, bounds: KeyRange) -> bool:
-    """Whether a file may hold keys of a range."""
+    """Return whether a file may contain keys of a range."""
     low, behind = bounds
     return info.largest.user_key >= low and (behind is None or info.smallest.user_key < behind)
 
 
 def _cut(file: SstFile, chosen: slice, step: int | None) -> Iterator[slice]:
-    """Some blocks in parts of about ``step`` bytes of content."""
+    """Split some blocks into parts of about ``step`` bytes of content."""
     ends = np.cumsum(file.index.size[chosen]) * file.properties.ratio
     first = 0
     while first < len(ends):
@@ -199,7 +199,7 @@ def _cut(file: SstFile, chosen: slice, step: int | None) -> Iterator[slice]:
 
 
 def _check_family(file: SstFile, name: str) -> None:
-    """A table file knows whose entries it has, where its writer did."""
+    """Raise a CorruptStateError if a table file names another column family."""
     if file.properties.family not in (b"", name.encode()):
         raise CorruptStateError(
             f"the table file {file.info.name} holds another state",
@@ -212,7 +212,7 @@ def _check_family(file: SstFile, name: str) -> None:
 
 
 class _Pending:
-    """A run that is read in steps: what is at hand of it, and what comes next."""
+    """A run that is read in steps: the parts read so far, and the next one."""
 
     def __init__(self, parts: Iterator[DatabaseEntries]) -> None:
         self.parts = parts
@@ -223,18 +223,18 @@ class _Pending:
         return next((part for part in self.parts if len(part)), None)
 
     def advance(self) -> None:
-        """Take the next part."""
+        """Read the next part."""
         if self.ahead is not None:
             self.pieces.append(self.ahead)
             self.ahead = self._next()
 
     @property
     def last(self) -> bytes:
-        """The last key at hand."""
+        """Return the last key read so far."""
         return self.pieces[-1].key(len(self.pieces[-1]) - 1)
 
     def take_before(self, boundary: bytes | None) -> list[DatabaseEntries]:
-        """Remove the entries whose keys stand before a boundary, or all."""
+        """Remove and return the entries with keys before a boundary, or all."""
         taken, kept = [], []
         for piece in self.pieces:
             cut = len(piece) if boundary is None else piece.first_not_before(boundary)
@@ -245,7 +245,7 @@ class _Pending:
 
 
 class FamilyReader:
-    """The entries of a column family whose keys begin with a number from ``low`` to ``high``."""
+    """Reader of the entries of a column family whose key groups are from ``low`` to ``high``."""
 
     def __init__(
         self, database: Database, family: ColumnFamily, low: int, high: int, ranges: Sequence[KeyRange] | None = None
@@ -273,11 +273,11 @@ class FamilyReader:
         self.deleted = DeletedRanges.of(tombstones)
 
     def sizes(self, low: int, high: int) -> Longs:
-        """Bytes of entries of every key group, about."""
+        """Return the approximate bytes of entries of every key group."""
         return self._sizes[low - self.low : high + 1 - self.low].astype(np.int64)
 
     def range_bytes(self, ranges: Sequence[KeyRange]) -> int:
-        """Bytes of entries in the blocks that some ranges take, about."""
+        """Return the approximate bytes of entries in the blocks that cover some ranges."""
         found = (
             file.index.size[part].sum() * file.properties.ratio
             for run in self.runs
@@ -286,16 +286,16 @@ class FamilyReader:
         return int(sum(found))
 
     def read_ranges(self, ranges: Sequence[KeyRange]) -> DatabaseEntries | None:
-        """The values in some ranges of keys, sorted; None where there are none."""
+        """Return the values in some ranges of keys, sorted; None if there are none."""
         return self._resolve([run.read_ranges(ranges) for run in self.runs])
 
     def read(self, low: int, high: int, arena: Arena | None = None) -> DatabaseEntries | None:
-        """The values of key groups from ``low`` to ``high``, sorted, in the arena if they fit; None: there are none."""
+        """Return the values of key groups from ``low`` to ``high``, sorted, in the arena if they fit; None if empty."""
         runs = [run.read(low, high, arena) for run in self.runs]
         return self._resolve(runs, arena)
 
     def steps(self, low: int, high: int, block_bytes: int) -> Iterator[DatabaseEntries]:
-        """The same in parts of about ``block_bytes`` bytes: all versions of a key are in one part."""
+        """Yield the values of :meth:`read` in parts of about ``block_bytes`` bytes; a key is in only one part."""
         step = max(MIN_STEP, block_bytes // max(1, len(self.runs)))
         runs = [_Pending(run.steps(low, high, step)) for run in self.runs]
         while True:

@@ -1,12 +1,12 @@
-"""Entries of sorted files: every version of every key, and what is left when they are put together.
+"""Entries of sorted files: all versions of every key, and their resolution to the newest values.
 
     type           effect on older versions of the key
-    1 put          the value; what is older does not count
-    0, 7 delete    nothing is left of what is older
-    2 merge        joined to what is older by a comma: elements that were added to a list
+    1 put          the value; older versions are ignored
+    0, 7 delete    older versions are removed
+    2 merge        appended to older versions with a comma: elements that were added to a list
     deleted range  like a delete, for all keys in it
 
-Flink: ``MergingIterator``, ``DBIter``, ``MergeHelper``, ``RangeDelAggregator``, ``StringAppendTESTOperator``.
+RocksDB: ``MergingIterator``, ``DBIter``, ``MergeHelper``, ``RangeDelAggregator``, ``StringAppendTESTOperator``.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, Unsu
 from pyspark_savepoint.formats.rocksdb.block import ROOM, Arena, Blocks
 from pyspark_savepoint.formats.rocksdb.sst import RangeTombstone, SstFile, another_file
 
-#: Keys from the first on, before the second; None: there is no such bound.
+#: A range of keys: first key (inclusive) and end (exclusive); None means no end.
 KeyRange = tuple[bytes, bytes | None]
 KIND = 0xFF
-#: Prefixes of keys may be shared, but entries do not become much larger than the blocks that they are in.
+#: Limit on the size of whole keys, which may share prefixes in a block: a factor of the block sizes, and a constant.
 MAX_GROWTH, FREE_GROWTH = 64, 1 << 28
-#: Its three lengths.
+#: The smallest entry in bytes: its three lengths.
 LEAST_ENTRY = 3
 
 
@@ -37,7 +37,7 @@ LEAST_ENTRY = 3
 class DatabaseEntries:
     """Spans of user keys and values in one buffer; ``tag`` is sequence number and type.
 
-    ``paths``: the file of what begins somewhere in the buffer, in order.
+    ``paths``: (start, path) of each part of the buffer, in order.
     """
 
     buffer: Bytes
@@ -55,18 +55,18 @@ class DatabaseEntries:
         return self.buffer[int(self.key_start[entry]) : int(self.key_end[entry])].tobytes()
 
     def cut(self, low: int, high: int) -> DatabaseEntries:
-        """The entries [low, high), in the same buffer."""
+        """Return the entries [low, high), in the same buffer."""
         return self.take(slice(low, high))
 
     def take(self, rows: Longs | slice) -> DatabaseEntries:
-        """Some entries, in the same buffer."""
+        """Return some entries, in the same buffer."""
         return DatabaseEntries(
             self.buffer, self.key_start[rows], self.key_end[rows],
             self.value_start[rows], self.value_end[rows], self.tag[rows], self.paths,
         )  # fmt: skip
 
     def first_not_before(self, key: bytes) -> int:
-        """The first entry whose user key does not stand before a key."""
+        """Return the first entry whose user key is not less than ``key``."""
         low, high = 0, len(self)
         while low < high:
             middle = (low + high) // 2
@@ -80,9 +80,10 @@ class DatabaseEntries:
 def decode_entries(
     blocks: Blocks, file: SstFile, low: int, high: int, size: int, arena: Arena | None = None
 ) -> DatabaseEntries:
-    """The entries of blocks whose keys begin with a number from ``low`` to ``high``.
+    """Return the entries of blocks whose key groups are from ``low`` to ``high``.
 
-    ``size``: bytes of the blocks in the file. Keys are put behind the contents, in the arena if they fit.
+    ``size`` is the size of the blocks in the file, in bytes. Keys are stored behind the contents, in the arena if they
+    fit.
     """
     properties = file.properties
     content = int((blocks.end - blocks.start).sum())
@@ -109,7 +110,7 @@ def decode_entries(
 
 
 def _measure(blocks: Blocks, file: SstFile) -> tuple[int, int]:
-    """How many entries blocks have, and the bytes of their keys."""
+    """Return the number of entries in blocks, and the bytes of their keys."""
     from pyspark_savepoint.formats.kernels import sst
 
     count, size = np.empty(len(blocks.start), np.int64), np.empty(len(blocks.start), np.int64)
@@ -121,7 +122,7 @@ def _measure(blocks: Blocks, file: SstFile) -> tuple[int, int]:
 
 
 def _decode(blocks: Blocks, file: SstFile, room: tuple[int, int], arena: Arena | None) -> DatabaseEntries | None:
-    """The entries of blocks; None where there is more than room for them."""
+    """Return the entries of blocks; None if they exceed ``room``."""
     from pyspark_savepoint.formats.kernels import sst
 
     capacity, keys = room
@@ -149,7 +150,7 @@ def _decode(blocks: Blocks, file: SstFile, room: tuple[int, int], arena: Arena |
 
 
 def within(entries: DatabaseEntries, ranges: Sequence[KeyRange]) -> DatabaseEntries:
-    """The entries whose keys are in some ranges, which are in order and do not overlap."""
+    """Return the entries whose keys are in some ranges, which are in order and do not overlap."""
     if not len(entries):
         return entries
     starts = [low for low, _ in ranges]
@@ -174,7 +175,7 @@ def _unreadable(path: str, expected: str) -> CorruptStateError:
 
 
 def concatenate(parts: Sequence[DatabaseEntries]) -> DatabaseEntries:
-    """Entries one behind the other, in one buffer."""
+    """Concatenate entries in one buffer."""
     if len(parts) == 1:
         return parts[0]
     shared = all(part.buffer is parts[0].buffer for part in parts)
@@ -196,14 +197,14 @@ def concatenate(parts: Sequence[DatabaseEntries]) -> DatabaseEntries:
 
 @dataclass(slots=True)
 class DeletedRanges:
-    """From each bound to the next, entries with sequence numbers less than ``below`` are deleted."""
+    """Deleted key ranges: from each bound to the next, sequence numbers less than ``below`` are deleted."""
 
     bounds: list[bytes]
     below: list[int]
 
     @classmethod
     def of(cls, tombstones: Sequence[RangeTombstone]) -> DeletedRanges:
-        """Ranges that may overlap, as ranges that do not: the newest counts."""
+        """Convert ranges that may overlap to disjoint ones, with the newest sequence number for each."""
         pending = sorted(tombstones, key=lambda each: each.start)
         bounds = sorted({bound for each in tombstones for bound in (each.start, each.end)})
         open_ones: list[tuple[int, bytes]] = []
@@ -218,7 +219,7 @@ class DeletedRanges:
         return cls(bounds, below)
 
     def spans(self, base: int) -> tuple[Longs, Longs]:
-        """The spans of the bounds where they are put side by side at ``base``."""
+        """Return the spans of the bounds, if they are stored contiguously from ``base`` on."""
         lengths = np.array([len(bound) for bound in self.bounds], np.int64)
         end = base + np.cumsum(lengths)
         return end - lengths, end
@@ -227,7 +228,7 @@ class DeletedRanges:
 def resolve(
     runs: Sequence[DatabaseEntries], deleted: DeletedRanges, path: str, arena: Arena | None = None
 ) -> DatabaseEntries:
-    """The newest value of every key of some sorted runs; tags do not count any more."""
+    """Return the newest value of every key of some sorted runs; the tags of the result have no meaning."""
     from pyspark_savepoint.formats.kernels import sst
 
     bounds = [0, *np.cumsum([len(run) for run in runs]).tolist()]
@@ -258,7 +259,7 @@ def resolve(
 
 
 def _with_room(buffer: Bytes, size: int, arena: Arena | None) -> tuple[Bytes, int]:
-    """A buffer with room for some more bytes, and where that is."""
+    """Return a buffer with room for ``size`` more bytes, and the position of that room."""
     if not size:
         return buffer, len(buffer)
     if arena is not None and buffer is arena.buffer and arena.room >= size:
@@ -268,7 +269,7 @@ def _with_room(buffer: Bytes, size: int, arena: Arena | None) -> tuple[Bytes, in
 
 
 def _merge(entries: DatabaseEntries, orders: list[Longs]) -> Longs:
-    """One list of entries in order, out of lists that are each in order."""
+    """Merge sorted lists of entries into one."""
     from pyspark_savepoint.formats.kernels import sst
 
     while len(orders) > 1:

@@ -1,10 +1,10 @@
 """Keyed state in a database of RocksDB or ForSt, as blocks of entries.
 
-    column family   one per state, of the state's name; timers too
+    column family   one per state, with the state's name; timers too
     key             as in the canonical format: prefix  key  [vlen]  namespace  [vlen]  [userKey]   timers: prefix timer
-    value           as in the canonical format; parts of a list may still have to be joined
+    value           as in the canonical format; the parts of a list may still be separate
 
-Column families are sorted, so that key groups come in their order and rows are found by merging. Flink:
+Column families are sorted, so key groups are in order, and rows can be found by merging. Flink:
 ``RocksDBKeyedStateBackend``, ``RocksIncrementalCheckpointRestoreOperation``.
 """
 
@@ -30,27 +30,27 @@ from pyspark_savepoint.formats.rocksdb.block import Arena
 from pyspark_savepoint.formats.rocksdb.database import Database, FamilyReader
 from pyspark_savepoint.formats.rocksdb.entries import DatabaseEntries, KeyRange
 
-#: Windows must hold a few entries; smaller ones only cost.
+#: A window must hold at least a few entries; smaller windows are inefficient.
 MIN_WINDOW = 1 << 16
-#: Contents of blocks and whole keys side by side are less than so many times the entries.
+#: Bound on the size of the contents of blocks plus whole keys, as a multiple of the size of the entries.
 ARENA = 3
 
 
 @dataclass(frozen=True, slots=True)
 class FilesOrigin(Origin):
-    """Where the parts of a buffer came from: ``paths`` are (start, path), in order."""
+    """Origin of a buffer with parts of several files: ``paths`` are (start, path), in order."""
 
     paths: tuple[tuple[int, str], ...] = ()
 
     def facts(self, position: int | None = None) -> dict[str, Any]:
-        """The facts of an error; its path is that of the table file where the position is of one."""
+        """Return the facts for an error; the path is that of the table file that contains the position."""
         found = Origin.facts(self, position)
         place = -1 if position is None else bisect_right(self.paths, position, key=itemgetter(0)) - 1
         return found if place < 0 else {**found, "path": self.paths[place][1], "offset": None}
 
 
 class RocksDBKeyedStream:
-    """An open database. Of its keys, those outside of ``key_groups`` belong to other subtasks."""
+    """An open database. Keys outside of ``key_groups`` belong to other subtasks."""
 
     form = CANONICAL
 
@@ -67,30 +67,30 @@ class RocksDBKeyedStream:
         self.key_groups = key_groups
         self.origin = origin
         self.options = options
-        #: Whether composite keys are split into their parts; who passes entries on as they are does without.
+        #: Whether to split composite keys into their parts; not needed to copy entries unchanged.
         self.split_keys = True
 
     def blocks(
         self, key_groups: set[int], selected: set[int], namespaced: bool, block_bytes: int
     ) -> Iterator[KeyedBlock]:
-        """Entries of some key groups; ``namespaced`` rows are a key and a namespace.
+        """Yield the entries of some key groups; the rows of ``namespaced`` states consist of a key and a namespace.
 
-        Key groups larger than ``block_bytes`` bytes come in several blocks that are not complete.
+        A key group larger than ``block_bytes`` bytes is split into several blocks, which are not complete.
         """
         yield from self._read(key_groups, selected, namespaced, block_bytes, join=False)
 
     def rows_or_blocks(
         self, key_groups: set[int], selected: set[int], namespaced: bool, block_bytes: int
     ) -> Iterator[KeyedBlock]:
-        """As :meth:`blocks`, but key groups of any size in complete blocks where their order lets them be."""
+        """Yield blocks as :meth:`blocks` does, but complete ones also for large key groups if the order allows it."""
         yield from self._read(key_groups, selected, namespaced, block_bytes, join=True)
 
     def look_up(
         self, keys: Sequence[tuple[int, bytes]], selected: set[int], namespaced: bool, block_bytes: int
     ) -> Iterator[KeyedBlock]:
-        """Entries of some keys, each with its key group, and of longer keys that begin so: only blocks that have them.
+        """Yield the entries of some (key group, key), and of longer keys with these prefixes; read only their blocks.
 
-        Key groups of keys that are larger than ``block_bytes`` bytes come whole, as :meth:`rows_or_blocks` gives them.
+        If such a range is larger than ``block_bytes`` bytes, its whole key group is read as by :meth:`rows_or_blocks`.
         """
         try:
             yield from self._look_up(keys, selected, namespaced, block_bytes)
@@ -120,7 +120,7 @@ class RocksDBKeyedStream:
             yield from self._windows(large, selected, namespaced, block_bytes, join=True)
 
     def _ranges(self, keys: Sequence[tuple[int, bytes]]) -> list[tuple[int, KeyRange]]:
-        """Key groups and ranges of what begins with some keys, in order; a key that begins with another is in its."""
+        """Return key groups and ranges of some key prefixes, in order; a prefix of another one includes its range."""
         found: list[tuple[int, KeyRange]] = []
         for group, key in sorted({place for place in keys if place[0] in self.key_groups}):
             low, behind = self._range(group, key)
@@ -130,7 +130,7 @@ class RocksDBKeyedStream:
         return found
 
     def _range(self, key_group: int, key: bytes) -> KeyRange:
-        """All keys that begin with a key of a key group."""
+        """Return the range of all keys that begin with ``key`` in a key group."""
         low = key_group.to_bytes(self.database.prefix, "big") + key
         head = low.rstrip(b"\xff")
         return low, head[:-1] + bytes([head[-1] + 1]) if head else None
@@ -167,12 +167,12 @@ class RocksDBKeyedStream:
                     yield from stream
 
     def _in_order(self, namespaced: bool) -> bool:
-        """Whether spans are sorted because composite keys are: where the end of a key is read off its own bytes."""
+        """Return whether spans have the order of composite keys, which requires that the end of the key is known."""
         return not (namespaced and self.header.key_serializer.opaque_parts())
 
     @staticmethod
     def _ascends(meta: StateMetaInfoSnapshot, namespaced: bool) -> bool:
-        """Whether spans ascend strictly because composite keys do: what stands behind them is of constant bytes."""
+        """Return whether spans ascend strictly: if the rest of the composite key has the same bytes in all entries."""
         if meta.kind is BackendStateType.PRIORITY_QUEUE or is_map(meta):
             return False
         constant = constant_width(meta.namespace_serializer) >= 0
@@ -229,7 +229,7 @@ class RocksDBKeyedStream:
 
 
 def _together(sized: Sequence[tuple[KeyRange, int]], block_bytes: int) -> Iterator[list[KeyRange]]:
-    """Ranges one behind the other, some at a time: as many as ``block_bytes`` bytes hold."""
+    """Combine consecutive ranges to lists of up to ``block_bytes`` bytes."""
     waiting: list[KeyRange] = []
     total = 0
     for each, size in sized:
@@ -243,7 +243,7 @@ def _together(sized: Sequence[tuple[KeyRange, int]], block_bytes: int) -> Iterat
 
 
 def _batches(wanted: Sequence[int], sizes: Longs, block_bytes: int) -> Iterator[tuple[int, int, int]]:
-    """Key groups that follow one another, (first, last, bytes), of at most ``block_bytes`` bytes unless it is one."""
+    """Combine consecutive key groups to (first, last, bytes) of up to ``block_bytes`` bytes, or a single larger one."""
     first, last, size = wanted[0], wanted[0], int(sizes[0])
     for group in wanted[1:]:
         more = int(sizes[group - wanted[0]])
@@ -255,7 +255,7 @@ def _batches(wanted: Sequence[int], sizes: Longs, block_bytes: int) -> Iterator[
 
 
 def _groups(number: Longs | Ints, bounds: Sequence[int]) -> list[tuple[int, list[tuple[int, int]]]]:
-    """The runs of every key group: entries are in the order of their states, each state's in the order of its keys."""
+    """Return the runs of every key group; entries are ordered by state, then by key."""
     runs: dict[int, list[tuple[int, int]]] = {}
     for low, high in pairwise(bounds):
         cuts = low + 1 + np.flatnonzero(np.diff(number[low:high]))

@@ -1,20 +1,20 @@
-r"""Which files a database has, and for what: the log of version edits that CURRENT names.
+r"""The manifest of a database, a log of version edits named by CURRENT: column families and their files.
 
     CURRENT     := "MANIFEST-NNNNNN\n"
     MANIFEST    := record*, in pages of 32768 bytes, of which the last 6 or fewer may be padding
     record      := u32 maskedCrc(type, data)  u16 length  u8 type (1 whole, 2 first, 3 middle, 4 last part)  data
     VersionEdit := (varint32 tag  ...)*
                     1 comparator str      2, 3, 4, 9, 10, 203 numbers     5 level, key     200 column family id
-                  201 name of a new one   202 it is dropped               300 edits that follow in the same group
+                  201 name of a new one   202 drops it                    300 number of following edits in the group
                     6 deleted file        level  number
                     7 new file            level  number  size  smallest  largest
                   100 new file            as 7, smallestSequence  largestSequence
-                  102 new file            as 100, path id behind the number
+                  102 new file            as 100, path id after the number
                   103 new file            as 100, then (varint32 tag  str)* up to tag 1
-                  from 8192 on            str, not needed to understand the rest
+                  from 8192 on            str, can be skipped
     smallest, largest := internal keys: user key  u64 (sequence << 8 | type)
 
-Flink: ``VersionEdit``, ``VersionSet``, ``log::Reader``. Everything is little-endian.
+RocksDB: ``VersionEdit``, ``VersionSet``, ``log::Reader``. Everything is little-endian.
 """
 
 from __future__ import annotations
@@ -44,26 +44,26 @@ IGNORABLE = 8192
 BLOB_FILES = (400, 401)
 TAG = 8
 SEQUENCE_BITS = 56
-#: Of the largest key of a file that only a range deletion extends up to there, which is not in it.
+#: Tag of the largest key of a file if only a range deletion extends up to that key, which is not included.
 RANGE_DELETION_SENTINEL = (2**56 - 1) << 8 | 15
 
 
 @dataclass(frozen=True, slots=True)
 class InternalKey:
-    """A user key, with sequence number and type in one number."""
+    """A user key, and its sequence number and type in one number."""
 
     user_key: bytes
     tag: int
 
     @property
     def order(self) -> tuple[bytes, int]:
-        """Sorts as RocksDB does: by key, the newest first."""
+        """Return the sort key of RocksDB: by user key, the newest first."""
         return self.user_key, -self.tag
 
 
 @dataclass(frozen=True, slots=True)
 class FileMetaData:
-    """A table file, as the manifest has it."""
+    """The manifest's entry of a table file."""
 
     level: int
     number: int
@@ -74,7 +74,7 @@ class FileMetaData:
 
     @property
     def name(self) -> str:
-        """The file's name in the database."""
+        """Return the file's name in the database."""
         return f"{self.number:06d}.sst"
 
 
@@ -86,7 +86,7 @@ class ColumnFamily:
     files: dict[int, FileMetaData] = field(default_factory=dict)
 
     def runs(self) -> list[list[FileMetaData]]:
-        """Files that are sorted one behind the other: each of level 0 alone, and all of every other level."""
+        """Return the sorted runs: each file of level 0, and all files of every other level."""
         files = sorted(self.files.values(), key=lambda file: (file.smallest.order, file.number))
         levels: dict[int, list[FileMetaData]] = {}
         for file in files:
@@ -97,7 +97,7 @@ class ColumnFamily:
 
 @dataclass(slots=True)
 class _Edit:
-    """One record. ``remaining`` edits behind it belong together with it."""
+    """One record. The next ``remaining`` edits belong to the same group."""
 
     family: int = 0
     added: str | None = None
@@ -108,7 +108,7 @@ class _Edit:
 
 
 def read_current(data: bytes, path: str) -> str:
-    """The name of the manifest."""
+    """Return the name of the manifest."""
     name = data.removesuffix(b"\n")
     if not data.endswith(b"\n") or not name.startswith(b"MANIFEST-") or not name[9:].isdigit():
         Coding(data, path).fail("the name of a manifest and the end of the line", ascii(data[:40]))
@@ -116,7 +116,7 @@ def read_current(data: bytes, path: str) -> str:
 
 
 def read_manifest(data: bytes, path: str) -> dict[str, ColumnFamily]:
-    """The column families by name, with the files that are live behind the last edit."""
+    """Return the column families by name, with the files that are live after the last edit."""
     families = {0: ColumnFamily("default")}
     group: list[_Edit] = []
     for record, offset in _records(data, path):
@@ -143,7 +143,7 @@ def _unreadable(path: str, offset: int, expected: str, found: object) -> Corrupt
 
 
 def _records(data: bytes, path: str) -> Iterator[tuple[bytes, int]]:
-    """The records and where they begin, put together from their parts."""
+    """Yield the records, assembled from their parts, with their offsets."""
     parts: list[bytes] = []
     begin = 0
     for kind, part, offset in _parts(data, path):
@@ -195,7 +195,7 @@ def _apply(edit: _Edit, families: dict[int, ColumnFamily], path: str) -> None:
             raise _unreadable(path, 0, "a column family once", edit.added)
         families[edit.family] = ColumnFamily(edit.added)
     if edit.family not in families:
-        # What is logged of a family behind its end is of no use to anybody.
+        # Edits of a column family that was dropped are ignored.
         return
     if edit.dropped:
         del families[edit.family]

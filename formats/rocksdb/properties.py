@@ -1,8 +1,8 @@
-"""What a table file says of itself: the block ``rocksdb.properties``.
+"""Properties of a table file: its block ``rocksdb.properties``.
 
     entry := name  value       value: varint64, text, or a little-endian number of fixed width
 
-Flink: ``TableProperties``, ``BlockBasedTablePropertyNames``.
+RocksDB: ``TableProperties``, ``BlockBasedTablePropertyNames``.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from pyspark_savepoint.formats.errors import UnsupportedStateError
 from pyspark_savepoint.formats.rocksdb.coding import Coding
 from pyspark_savepoint.formats.rocksdb.manifest import COMPARATOR
 
-#: Both join values with one comma, Flink's ``stringappendtest`` and the operator that it stands in for.
+#: The operators, of which Flink uses the first, join values with one comma; ``nullptr`` and empty mean none.
 MERGE_OPERATORS = ("StringAppendTESTOperator", "StringAppendOperator", "nullptr", "")
 FIRST_VERSION_WITH_GLOBAL_SEQUENCE = 2
-#: ZSTD may find that much in zeros.
+#: Largest ratio of content to file size, which ZSTD may reach on zeros.
 MAX_RATIO = 4096.0
-#: Blocks are not all alike.
+#: Margins for blocks that differ from the average of their file: a factor, and a constant.
 SLACK, FEW = 1.25, 256
 BINARY_SEARCH, HASH_SEARCH, TWO_LEVEL, FIRST_KEYS = 0, 1, 2, 3
 
 
 @dataclass(frozen=True, slots=True)
 class TableProperties:
-    """The properties that reading takes. ``external``: all entries have the file's own sequence number.
+    """The properties needed for reading. ``external``: all entries have one sequence number, that of the file.
 
-    ``family``: the name of the column family, where the writer knew it.
+    ``family``: the name of the column family, if the writer recorded it.
     """
 
     index_type: int = BINARY_SEARCH
@@ -44,7 +44,7 @@ class TableProperties:
 
     @classmethod
     def of(cls, entries: Iterable[tuple[bytes, bytes]], path: str, offset: int) -> TableProperties:
-        """From the block's entries."""
+        """Parse the entries of the block."""
         values = dict(entries)
 
         def number(name: bytes) -> int:
@@ -71,12 +71,12 @@ class TableProperties:
 
     @property
     def ratio(self) -> float:
-        """How many bytes of entries a byte of the file holds, about."""
+        """Return the approximate bytes of entries per byte of the file."""
         raw = self.raw_key_size + self.raw_value_size
         return min(max(raw / self.data_size, 1.0), MAX_RATIO) if self.data_size else 1.0
 
     def share(self, number: int, size: int) -> int:
-        """How much of a number that the whole file has, ``size`` bytes of it have, about and not too little."""
+        """Return an upper estimate of the share of ``number``, a total of the file, in ``size`` bytes of it."""
         return int(min(size / self.data_size, 1.0) * number * SLACK) + FEW if self.data_size else FEW
 
 

@@ -1,4 +1,4 @@
-"""A table file of RocksDB: its end says where everything is, its index which keys are in which block.
+"""A table file of RocksDB: footer, metaindex, properties and an index of its blocks.
 
     file      := data block*  meta block*  metaindex  index  footer(53, of version 0: 48)
     footer    := u8 checksumType  ...40 bytes...  u32 formatVersion  u64 0x88E241B785F4CFF7
@@ -9,7 +9,7 @@
     index     := separator (not less than the block's last key) -> BlockHandle; of two levels: -> index
     range_del := first key, sequence -> first key that is not deleted
 
-Flink: ``Footer``, ``BlockBasedTable``, ``IndexReader``.
+RocksDB: ``Footer``, ``BlockBasedTable``, ``IndexReader``.
 """
 
 from __future__ import annotations
@@ -46,21 +46,21 @@ from pyspark_savepoint.formats.rocksdb.properties import FIRST_KEYS, TWO_LEVEL, 
 
 FOOTER = 53
 MAGIC = 0x88E241B785F4CFF7
-#: Of format version 0, which says neither its version nor the type of its checksums.
+#: Format version 0, whose footer contains neither its version nor the type of its checksums.
 LEGACY_MAGIC, LEGACY_FOOTER, LEGACY_CHECKSUM = 0xDB4775248B80FB57, 48, 1
 EXTENDED_MAGIC = b"\x3e\x00\x7a\x00"
 FORMAT_VERSIONS = range(1, 7)
-#: Before it, only Snappy says how large the content of a block is.
+#: In earlier versions, only Snappy blocks contain the size of their content.
 FIRST_WITH_SIZES = 2
 FIRST_WITH_CONTEXT = 6
 RANGE_DELETION = 15
-#: The end of a file is read in one go: mostly, index and properties are in it.
+#: Bytes at the end of a file to read at once: usually, they include index and properties.
 TAIL = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """Where the metaindex and, up to format version 5, the index are."""
+    """Locations of the metaindex and, up to format version 5, of the index."""
 
     protection: Protection
     metaindex: BlockHandle
@@ -68,7 +68,7 @@ class Footer:
 
     @classmethod
     def read(cls, data: bytes, path: str, offset: int) -> Footer:
-        """From the last 53 bytes of a file, which begin at ``offset``."""
+        """Parse the last 53 bytes of a file, which begin at ``offset``."""
         version, magic = int.from_bytes(data[41:45], "little"), int.from_bytes(data[45:], "little")
         if magic == LEGACY_MAGIC:
             skipped = FOOTER - LEGACY_FOOTER
@@ -113,9 +113,9 @@ class Footer:
 
 @dataclass(slots=True)
 class Index:
-    """Blocks in the order of their keys; ``number`` is the start of the separator as a number.
+    """Blocks in the order of their keys; ``number`` is the prefix of the separator as a number.
 
-    ``separators``: whole ones, where keys will be looked for.
+    ``separators`` are the whole separators, kept only if keys will be looked up.
     """
 
     number: Longs
@@ -125,17 +125,17 @@ class Index:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory, about."""
+        """Return the approximate size in memory, in bytes."""
         return 3 * self.number.nbytes + sum(map(len, self.separators)) + 56 * len(self.separators)
 
     def blocks_of(self, low: int, high: int) -> slice:
-        """The blocks that may hold keys whose prefix is from ``low`` to ``high``."""
+        """Return the blocks that may contain keys with a prefix from ``low`` to ``high``."""
         first = int(np.searchsorted(self.number, low))
         last = int(np.searchsorted(self.number, high + 1))
         return slice(first, min(last + 1, len(self.number)))
 
     def blocks_between(self, low: bytes, behind: bytes | None) -> slice:
-        """The blocks that may hold keys from ``low`` on, before ``behind`` (None: there is no such bound)."""
+        """Return the blocks that may contain keys from ``low`` on and before ``behind`` (None: no end)."""
         first = bisect_left(self.separators, low)
         last = len(self.number) if behind is None else bisect_left(self.separators, behind)
         return slice(first, min(last + 1, len(self.number)))
@@ -143,7 +143,7 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class RangeTombstone:
-    """Keys from ``start`` on, before ``end``, are deleted where their sequence number is less than ``sequence``."""
+    """A range deletion: keys from ``start`` to before ``end`` with a sequence number less than ``sequence``."""
 
     start: bytes
     end: bytes
@@ -151,9 +151,9 @@ class RangeTombstone:
 
 
 class SstFile:
-    """An open table file, and of its index what concerns key groups from ``low`` to ``high``.
+    """An open table file with the part of its index for key groups from ``low`` to ``high``.
 
-    ``separators``: the index is kept with its keys.
+    ``separators``: whether to keep the separators of the index.
     """
 
     def __init__(
@@ -175,17 +175,17 @@ class SstFile:
         self._check_last_key()
 
     def read(self, source: ByteSource, chosen: slice, arena: Arena | None = None) -> Blocks:
-        """The contents of some of the index's blocks, which are at least one."""
+        """Return the contents of some blocks of the index, at least one."""
         return read_blocks(source, self.index.offset[chosen], self.index.size[chosen], self.protection, arena)
 
     @property
     def sequence(self) -> int | None:
-        """The sequence number of all entries, where they have none of their own."""
+        """Return the common sequence number of all entries; None if each entry has its own."""
         if not self.properties.external:
             return None
         known = self.info.largest_sequence
         found = self.properties.global_sequence if known is None else known
-        if found >> SEQUENCE_BITS - 1:  # with the type, the bits of a signed number
+        if found >> SEQUENCE_BITS - 1:  # together with the type, it must fit a signed number
             raise CorruptStateError(
                 "the sequence number of a table file is larger than any database gets",
                 path=self.path,
@@ -267,7 +267,7 @@ class SstFile:
         return number, at[:count], size[:count], separators
 
     def _check_last_key(self) -> None:
-        """The index goes as far as the manifest says that the keys of the file do: it may be another file."""
+        """Raise a CorruptStateError if the index ends before the largest key in the manifest (another file)."""
         whole = self.properties.index_type != TWO_LEVEL and b"rocksdb.range_del" not in self.meta
         if whole and len(self.index.number):
             largest = int.from_bytes(self.info.largest.user_key[: self.prefix].ljust(self.prefix, b"\0"), "big")
@@ -275,7 +275,7 @@ class SstFile:
                 raise another_file(self)
 
     def _tombstones(self, tail: _Tail) -> list[RangeTombstone]:
-        """Range deletions, cut to the range of keys that the manifest knows of the file."""
+        """Return the range deletions, restricted to the key range of the file in the manifest."""
         handle = self.meta.get(b"rocksdb.range_del")
         if handle is None:
             return []
@@ -286,7 +286,7 @@ class SstFile:
                 Coding(b"", self.path, handle.offset).fail("a deleted range", key.hex())
             sequence = tag >> 8 if self.sequence is None else self.sequence
             largest = self.info.largest
-            # The file's largest key itself is inside, unless only a deletion extends up to it.
+            # The range includes the file's largest key, unless only a deletion extends up to it.
             limit = largest.user_key if largest.tag == RANGE_DELETION_SENTINEL else largest.user_key + b"\0"
             start, end = max(key[:-TAG], self.info.smallest.user_key), min(end, limit)
             if start < end:
@@ -295,7 +295,7 @@ class SstFile:
 
 
 def wrong_size(info: FileMetaData, path: str, size: int, manifest: str | None = None) -> CorruptStateError:
-    """A table file is not the one that the manifest means."""
+    """Return the error for a table file whose size differs from the manifest."""
     return CorruptStateError(
         f"the table file {info.name} has another size than its database knows",
         path=path,
@@ -306,7 +306,7 @@ def wrong_size(info: FileMetaData, path: str, size: int, manifest: str | None = 
 
 
 def another_file(file: SstFile) -> CorruptStateError:
-    """A table file has keys that the manifest does not know of."""
+    """Return the error for a table file with keys outside of its range in the manifest."""
     low, high = file.info.smallest.user_key, file.info.largest.user_key
     return CorruptStateError(
         f"the table file {file.info.name} is not the one that its database knows",
@@ -323,7 +323,7 @@ def _places(handles: list[BlockHandle]) -> tuple[Longs, Longs]:
 
 
 class _Tail(ByteSource):
-    """A file whose end is in memory already."""
+    """A file whose end is already in memory."""
 
     def __init__(self, source: ByteSource) -> None:
         self.path = source.path
