@@ -1,7 +1,7 @@
-"""TypeSerializer: what a snapshot says about a type, and how its values become columns.
+"""TypeSerializer, the plug-in interface of serializers: types in snapshots, and their values as Arrow columns.
 
-Flink has two classes, the serializer and its snapshot; here one frozen object is both, for a type is only ever known
-from its snapshot. Snapshots have no length: to find the end, the payload must be understood.
+Flink has two classes, the serializer and its snapshot; here one frozen object is both, since a type is only known from
+its snapshot. Snapshots have no length prefix: their end is found by parsing the payload.
 
     Enveloped  := i32 2  Versioned                                   top level: state metadata
     Versioned  := utf snapshotClass  i32 version  payload(version)   nested in another snapshot
@@ -36,17 +36,53 @@ MAX_NESTING = 48
 
 @dataclass(frozen=True)
 class TypeSerializer(ABC):
-    """A serializer as its snapshot describes it. ``snapshot_class`` and ``snapshot_version`` stand in the file.
+    """Base class of serializers, as a snapshot describes them.
 
-    A class registers itself under its snapshot class names (``registry.register``) and gives these: the payload
-    (``read_snapshot``, ``write_payload``), the type (``flink_type``, ``arrow_type``, ``length``), and the values
-    (``layout``, ``decode``, ``sizes`` and ``encode``, ``java_hash``).
+    A subclass implements the payload of the snapshot (:meth:`read_snapshot`, :meth:`write_payload`), the type
+    (:attr:`flink_type`, :meth:`arrow_type`, :attr:`length`), and the values (:meth:`layout` or :meth:`decode`; to
+    write, :meth:`sizes` and :meth:`encode`; for keys, :meth:`java_hash`). Built-in serializers register themselves
+    under their snapshot classes (``registry.register``); others are found as entry points of the group
+    ``pyspark_savepoint.serializers``, whose names are snapshot classes. Flink: ``TypeSerializer``,
+    ``TypeSerializerSnapshot``.
+
+    Args:
+        snapshot_class: The Java name of the snapshot class in the file.
+        snapshot_version: The version of the snapshot in the file.
+
+    Example::
+
+        class MoneySerializer(TypeSerializer):  # 8 bytes: cents as a long
+            @classmethod
+            def read_snapshot(cls, name, version, reader):
+                return cls(name, version)
+
+            def write_payload(self, view):
+                pass
+
+            @property
+            def flink_type(self):
+                return "MONEY"
+
+            @property
+            def length(self):
+                return 8
+
+            def arrow_type(self, options):
+                return pa.int64()
+
+            def decode(self, at):
+                short = np.flatnonzero(at.end - at.position < 8)
+                at.check(int(short[0]) if len(short) else -1, "8 bytes")
+                values = at.buffer[at.position[:, None] + np.arange(8)].view(">i8")[:, 0]
+                at.position += 8
+                return pa.array(values.astype(np.int64))
+
     """
 
     snapshot_class: str
     snapshot_version: int
 
-    #: True for values that nobody can decode without the user's code; they become BINARY.
+    #: True if only the job's code can decode the values; they become BINARY.
     opaque: ClassVar[bool] = False
 
     def __init_subclass__(cls, **more: Any) -> None:
@@ -56,49 +92,132 @@ class TypeSerializer(ABC):
     @classmethod
     @abstractmethod
     def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
-        """The serializer whose payload starts at the reader."""
+        """Read the payload of a snapshot.
+
+        Args:
+            name: The Java name of the snapshot class.
+            version: The version of the snapshot.
+            reader: The reader at the start of the payload; afterwards, it must be at its end.
+
+        Returns:
+            The serializer.
+
+        Raises:
+            UnsupportedVersionError: If the version is unknown.
+            CorruptStateError: If the payload is invalid.
+
+        """
 
     @abstractmethod
     def write_payload(self, view: DataOutputView) -> None:
-        """The mirror of :meth:`read_snapshot`: byte-identical for what was read."""
+        """Write the payload of the snapshot: byte for byte the one that :meth:`read_snapshot` read.
+
+        Args:
+            view: The output.
+
+        """
 
     @property
     @abstractmethod
     def flink_type(self) -> str:
-        """The type in Flink's words: LONG, TUPLE<LONG, STRING>, POJO<com.shop.Order>(id LONG, ...)."""
+        """The type in Flink's notation: LONG, TUPLE<LONG, STRING>, POJO<com.shop.Order>(id LONG, ...)."""
 
     @abstractmethod
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """The type of the column that :meth:`decode` returns."""
+        """Return the Arrow type of the column that :meth:`decode` returns.
+
+        Args:
+            options: The options of the read, such as the unit of timestamps and the type of decimals.
+
+        Returns:
+            The type.
+
+        """
 
     @property
     def length(self) -> int:
-        """``TypeSerializer#getLength``: bytes of every value, or -1. Decides the form of composite keys."""
+        """The number of bytes of every value, or -1 if it varies; it determines the form of composite keys.
+
+        Flink: ``TypeSerializer#getLength``.
+        """
         return -1
 
     @property
     def children(self) -> tuple[TypeSerializer, ...]:
-        """The serializers inside, in the order of the snapshot."""
+        """The nested serializers, in the order of the snapshot."""
         return ()
 
     def layout(self, layout: Layout) -> int:
-        """Describe the bytes of a value; UNKNOWN where only ``decode`` can delimit one."""
+        """Describe the bytes of a value, so that compiled code can find the ends of values.
+
+        Args:
+            layout: The builder to which nodes are added.
+
+        Returns:
+            The number of the node that describes a value; UNKNOWN if only :meth:`decode` can find its end.
+
+        """
         return UNKNOWN
 
     @abstractmethod
     def decode(self, at: Cursors) -> pa.Array:
-        """One value per cursor as a column; every cursor ends behind its value."""
+        """Decode one value per cursor into a column.
+
+        Args:
+            at: The buffer, and for each row the position of its value and the limit. Each position must be moved behind
+                its value.
+
+        Returns:
+            The column, with one row per cursor and of the type of :meth:`arrow_type`.
+
+        Raises:
+            CorruptStateError: If the bytes of a value are invalid.
+            ValueRangeError: If a value does not fit into the type.
+
+        """
 
     def sizes(self, column: pa.Array) -> Longs:
-        """Encoded bytes of every row of a column of ``arrow_type``."""
+        """Return the encoded size of each row, in bytes; only serializers that can be written implement this.
+
+        Args:
+            column: Values of the type of :meth:`arrow_type`.
+
+        Returns:
+            An int64 array with one size per row.
+
+        Raises:
+            UndecodableStateError: If the serializer cannot be written.
+
+        """
         raise self._refuse("written")
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """Write one value per cursor into a buffer that :meth:`sizes` has sized."""
+        """Write one value per cursor into a buffer; only serializers that can be written implement this.
+
+        Args:
+            column: Values of the type of :meth:`arrow_type`.
+            at: The buffer, and for each row the position of its value, with the room that :meth:`sizes` returned. Each
+                position must be moved behind its value.
+
+        Raises:
+            UndecodableStateError: If the serializer cannot be written.
+
+        """
         raise self._refuse("written")
 
     def java_hash(self, column: pa.Array) -> Ints:
-        """``hashCode`` of the Java object of every row, int32; null rows give 0."""
+        """Return the ``hashCode`` of the Java object of each row, which determines the key group of a key.
+
+        Args:
+            column: Values of the type of :meth:`arrow_type`.
+
+        Returns:
+            An int32 array with one hash per row; 0 for null.
+
+        Raises:
+            UndecodableStateError: If only the job's code can compute the hash.
+
+        """
         raise UndecodableStateError(
             f"the hashCode of {self.flink_type} is known only to the user's code",
             expected="a key type whose hash its data defines",
@@ -113,44 +232,44 @@ class TypeSerializer(ABC):
         )
 
     def opaque_parts(self) -> list[TypeSerializer]:
-        """The serializers in this tree whose values nobody can decode without the user's code."""
+        """Return the serializers in this tree whose values only the job's code can decode."""
         found: list[TypeSerializer] = [self] if self.opaque else []
         for child in self.children:
             found += child.opaque_parts()
         return found
 
 
-#: What looking for the ends of unknown payloads may cost, in parts that are parsed: so many, and some for every byte.
+#: Limit of the parts parsed to find the ends of unknown payloads: a constant, and an amount per byte of the header.
 MAX_WORK = 1 << 15
 WORK_PER_BYTE = 1 / 4
-#: Bytes of a part that cost as much as the part.
+#: Number of bytes that counts as much as one part.
 BYTES_OF_WORK = 64
 
 
 @dataclass
 class Work:
-    """What was parsed while ends of unknown payloads were looked for."""
+    """Amount of parsing done to find the ends of unknown payloads."""
 
     done: float = 0
-    #: Positions of the magic number of nested serializers, which are looked for once.
+    #: Positions of the magic number of nested serializers, searched once.
     magic: list[int] | None = None
 
     def add(self, size: int) -> None:
-        """Count a part of some bytes that was parsed, or failed behind them."""
+        """Count an attempt to parse a part, with the number of bytes that it parsed."""
         self.done += 1 + size / BYTES_OF_WORK
 
     def exhausted(self, view: DataInputView) -> bool:
-        """Whether it was more than a header of that size may cost."""
+        """Return whether the amount exceeds the limit for a header of this size."""
         return self.done > MAX_WORK + view.end * WORK_PER_BYTE
 
 
 @dataclass
 class UnknownPayloads:
-    """Payloads of snapshot classes that nobody knows, by position: those that were met, and lengths to try.
+    """Payloads of unknown snapshot classes by position: those found so far, and lengths to try.
 
-    To try is to parse the same bytes again and again. ``parsed`` are parts with their ends that hold nothing unknown,
-    so that they stay what they are with other lengths; ``failed`` are positions where no snapshot begins. ``work``
-    goes on from try to try.
+    Trying a length means parsing the same bytes again. ``parsed`` contains parts without unknown payloads and their
+    ends, which do not depend on the lengths tried; ``failed`` contains positions at which no snapshot begins. ``work``
+    is accumulated over all tries.
     """
 
     lengths: dict[int, int] = field(default_factory=dict)
@@ -160,11 +279,11 @@ class UnknownPayloads:
     work: Work = field(default_factory=Work)
 
     def with_length(self, start: int, length: int) -> UnknownPayloads:
-        """The same with a length to try."""
+        """Return a copy with a length to try."""
         return UnknownPayloads({**self.lengths, start: length}, parsed=self.parsed, work=self.work)
 
     def once(self, kind: object, view: DataInputView, read: Callable[[], T]) -> T:
-        """What a function reads here; what it read here before, where that holds nothing unknown."""
+        """Return the result of parsing here; a part without unknown payloads is parsed once."""
         start, met = view.position, len(self.met)
         known = self.parsed.get((kind, start))
         if known is not None:
@@ -181,7 +300,7 @@ class UnknownPayloads:
 
 
 class SnapshotReader:
-    """Reads serializer snapshots off a view; the depth of nesting is bounded."""
+    """Reader of serializer snapshots, with bounded depth of nesting."""
 
     def __init__(self, view: DataInputView, depth: int = 0, unknown: UnknownPayloads | None = None) -> None:
         self.view = view
@@ -189,7 +308,15 @@ class SnapshotReader:
         self.unknown = unknown or UnknownPayloads()
 
     def enveloped(self) -> TypeSerializer:
-        """A snapshot at the top level of state metadata."""
+        """Read a snapshot at the top level of state metadata (Enveloped).
+
+        Returns:
+            The serializer.
+
+        Raises:
+            UnsupportedVersionError: If it was written before Flink 1.7.
+
+        """
         version = self.view.read_i32("the version of a serializer snapshot")
         if version != 2:
             self.view.position -= 4
@@ -204,7 +331,15 @@ class SnapshotReader:
         return self.versioned()
 
     def versioned(self) -> TypeSerializer:
-        """A snapshot inside another one."""
+        """Read a snapshot nested in another one (Versioned).
+
+        Returns:
+            The serializer.
+
+        Raises:
+            CorruptStateError: If snapshots are nested too deeply.
+
+        """
         from pyspark_savepoint.formats.serializers.registry import read_versioned
 
         if self.depth >= MAX_NESTING:
@@ -212,15 +347,42 @@ class SnapshotReader:
         return read_versioned(SnapshotReader(self.view, self.depth + 1, self.unknown))
 
     def once(self, read: Callable[[DataInputView], T]) -> T:
-        """What a function reads here; what it read here before, where lengths are tried."""
+        """Return the result of a function that parses here; while lengths are tried, it is called once per position.
+
+        Args:
+            read: The function, which advances the view behind what it has parsed.
+
+        Returns:
+            Its result.
+
+        """
         return self.unknown.once(read, self.view, lambda: read(self.view))
 
     def over(self, view: DataInputView) -> SnapshotReader:
-        """The same depth over a part of the bytes."""
+        """Return a reader of the same depth over another view.
+
+        Args:
+            view: A part of the bytes.
+
+        Returns:
+            The reader.
+
+        """
         return SnapshotReader(view, self.depth)
 
     def nested(self, arity: int | None = None) -> tuple[TypeSerializer, ...]:
-        """The Nested production; ``arity`` where only one number of children makes sense."""
+        """Read nested serializers (Nested).
+
+        Args:
+            arity: The number of nested serializers, if the type determines it.
+
+        Returns:
+            The serializers, in order.
+
+        Raises:
+            CorruptStateError: If magic number, version or number are not as expected.
+
+        """
         view = self.view
         view.read_constant(NESTED_MAGIC, "the magic number of nested serializers")
         view.read_constant(1, "the version of nested serializers")
@@ -231,7 +393,15 @@ class SnapshotReader:
         return tuple(self.versioned() for _ in range(count))
 
     def outer_version(self, framework_version: int) -> int:
-        """The start of a composite payload: the version of the outer part."""
+        """Read the start of a composite payload (Composite).
+
+        Args:
+            framework_version: The version of the snapshot; below 3, it is the outer version itself.
+
+        Returns:
+            The version of the outer part.
+
+        """
         if framework_version < 3:
             return framework_version
         self.view.read_constant(COMPOSITE_MAGIC, "the magic number of a composite serializer")
@@ -239,20 +409,20 @@ class SnapshotReader:
 
 
 def write_versioned(serializer: TypeSerializer, view: DataOutputView) -> None:
-    """The mirror of :meth:`SnapshotReader.versioned`."""
+    """Write a snapshot as :meth:`SnapshotReader.versioned` reads it."""
     view.write_utf(serializer.snapshot_class)
     view.write_i32(serializer.snapshot_version)
     serializer.write_payload(view)
 
 
 def write_enveloped(serializer: TypeSerializer, view: DataOutputView) -> None:
-    """The mirror of :meth:`SnapshotReader.enveloped`."""
+    """Write a snapshot as :meth:`SnapshotReader.enveloped` reads it."""
     view.write_i32(2)
     write_versioned(serializer, view)
 
 
 def write_nested(serializers: tuple[TypeSerializer, ...], view: DataOutputView) -> None:
-    """The mirror of :meth:`SnapshotReader.nested`."""
+    """Write nested serializers as :meth:`SnapshotReader.nested` reads them."""
     view.write_i32(NESTED_MAGIC)
     view.write_i32(1)
     view.write_i32(len(serializers))
@@ -262,19 +432,45 @@ def write_nested(serializers: tuple[TypeSerializer, ...], view: DataOutputView) 
 
 @dataclass(frozen=True)
 class CompositeSerializer(TypeSerializer):
-    """A serializer of the CompositeTypeSerializerSnapshot family: subclasses give the outer part and the arity."""
+    """Base class of serializers whose snapshots extend Flink's CompositeTypeSerializerSnapshot.
+
+    Such a snapshot consists of an outer part, empty for most, and nested serializers.
+
+    A subclass sets ``arity`` and ``outer_versions``, and, if its snapshot has an outer part, implements
+    :meth:`read_outer` and :meth:`write_outer`. Flink: ``CompositeTypeSerializerSnapshot``.
+
+    Args:
+        snapshot_class: The Java name of the snapshot class in the file.
+        snapshot_version: The version of the snapshot in the file.
+        outer_version: The version of the outer part.
+        nested: The nested serializers.
+
+    """
 
     outer_version: int
     nested: tuple[TypeSerializer, ...]
 
-    #: Number of nested serializers, or None where the type decides.
+    #: Number of nested serializers, or None if it varies.
     arity: ClassVar[int | None] = 1
-    #: Outer versions that are read.
+    #: Supported outer versions.
     outer_versions: ClassVar[tuple[int, ...]] = (1,)
 
     @classmethod
     def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
-        """Composite payload: outer version, outer part, nested serializers."""
+        """Read a composite payload: outer version, outer part, nested serializers.
+
+        Args:
+            name: The Java name of the snapshot class.
+            version: The version of the snapshot.
+            reader: The reader at the start of the payload.
+
+        Returns:
+            The serializer.
+
+        Raises:
+            UnsupportedVersionError: If the outer version is unknown.
+
+        """
         outer_version = reader.outer_version(version)
         if outer_version not in cls.outer_versions:
             expect_version(name, outer_version, cls.outer_versions, reader)
@@ -282,7 +478,12 @@ class CompositeSerializer(TypeSerializer):
         return cls(name, version, outer_version, reader.nested(cls.arity), **outer)
 
     def write_payload(self, view: DataOutputView) -> None:
-        """The mirror of :meth:`read_snapshot`."""
+        """Write the payload as :meth:`read_snapshot` reads it.
+
+        Args:
+            view: The output.
+
+        """
         if self.snapshot_version >= 3:
             view.write_i32(COMPOSITE_MAGIC)
             view.write_i32(self.outer_version)
@@ -291,20 +492,45 @@ class CompositeSerializer(TypeSerializer):
 
     @classmethod
     def read_outer(cls, outer_version: int, reader: SnapshotReader) -> dict[str, Any]:
-        """The outer part: fields of the subclass. Empty for most."""
+        """Read the outer part; empty by default.
+
+        Args:
+            outer_version: Its version.
+            reader: The reader at its start; afterwards, it must be at its end.
+
+        Returns:
+            Fields of the subclass, by name.
+
+        """
         return {}
 
     def write_outer(self, view: DataOutputView) -> None:
-        """The mirror of :meth:`read_outer`."""
+        """Write the outer part as :meth:`read_outer` reads it.
+
+        Args:
+            view: The output.
+
+        """
 
     @property
     def children(self) -> tuple[TypeSerializer, ...]:
-        """The nested serializers."""
+        """The nested serializers, in the order of the snapshot."""
         return self.nested
 
 
 def expect_version(name: str, version: int, known: tuple[int, ...], reader: SnapshotReader) -> None:
-    """Refuse a version of a snapshot that is not among the known."""
+    """Raise UnsupportedVersionError unless the version of a snapshot is known.
+
+    Args:
+        name: The Java name of the snapshot class.
+        version: The version in the file.
+        known: The supported versions.
+        reader: The reader behind the version, for the position in the error.
+
+    Raises:
+        UnsupportedVersionError: If ``version`` is not in ``known``.
+
+    """
     if version not in known:
         raise UnsupportedVersionError(
             f"{name} has a version that is not read",
@@ -317,12 +543,12 @@ def expect_version(name: str, version: int, known: tuple[int, ...], reader: Snap
 
 
 def flink_types(serializers: tuple[TypeSerializer, ...]) -> str:
-    """``A, B, C``: the arguments of a composite in Flink's notation."""
+    """Return ``A, B, C``: the type arguments of a composite in Flink's notation."""
     return ", ".join(serializer.flink_type for serializer in serializers)
 
 
 def quoted(name: str) -> str:
-    """A name of a field in the notation of types: in backquotes where it is more than letters, digits and ``_``.
+    """Return a field name in Flink's notation, in backquotes unless it consists of letters, digits and ``_``.
 
     >>> quoted("id"), quoted("unit price")
     ('id', '`unit price`')
@@ -331,10 +557,10 @@ def quoted(name: str) -> str:
 
 
 def flink_fields(names: Iterable[str], serializers: Iterable[TypeSerializer]) -> str:
-    """``id LONG, name STRING``: the fields of a composite in Flink's notation."""
+    """Return ``id LONG, name STRING``: the fields of a composite in Flink's notation."""
     return ", ".join(f"{quoted(name)} {part.flink_type}" for name, part in zip(names, serializers, strict=True))
 
 
 def zeros(column: pa.Array) -> Ints:
-    """An int32 per row."""
+    """Return an int32 zero per row."""
     return np.zeros(len(column), np.int32)
