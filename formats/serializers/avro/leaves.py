@@ -1,11 +1,10 @@
-"""Avro values without parts, as Flink's own encoder writes them: everything big-endian, nothing zig-zag.
+"""Codecs of scalar Avro values, as Flink's own encoder writes them: all numbers big-endian, without zig-zag.
 
     null -    bytes, string  i32 n, n bytes    fixed  its bytes    enum  i32 index of the symbol
 
-Logical types say what the numbers and bytes mean: decimal (unscaled, two's complement) is DECIMAL, date is DATE,
-timestamps are TIMESTAMP, local timestamps TIMESTAMP_NTZ. Spark has no time of day, so time-millis and time-micros are
-plain numbers. Numbers without meaning are ``primitives.NumberSerializer``. Flink: ``DataInputDecoder``,
-``DataOutputEncoder``.
+Logical types: decimal (unscaled, two's complement) becomes DECIMAL, date DATE, timestamps TIMESTAMP, local timestamps
+TIMESTAMP_NTZ. Not all versions of Spark have a time of day, so time-millis and time-micros become BIGINT. Numbers
+without a logical type are ``primitives.NumberSerializer``. Flink: ``DataInputDecoder``, ``DataOutputEncoder``.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType
 
 @dataclass(frozen=True)
 class AvroNull:
-    """No bytes."""
+    """Codec of null, which has no bytes."""
 
     @property
     def flink_type(self) -> str:
@@ -72,12 +71,12 @@ class AvroNull:
         return np.zeros(len(column), np.int64)
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """Nothing is written."""
+        """Write nothing."""
 
 
 @dataclass(frozen=True)
 class AvroBytes:
-    """``bytes`` or ``string`` (``text``), or ``fixed`` where ``size`` is given."""
+    """Codec of ``bytes``, of ``string`` with ``text``, or of ``fixed`` with ``size``."""
 
     text: bool = False
     size: int | None = None
@@ -90,13 +89,12 @@ class AvroBytes:
         return pa.string() if self.text else pa.binary()
 
     def layout(self, layout: Layout) -> int:
-        """A block of bytes."""
         from pyspark_savepoint.formats.kernels import skip
 
         return layout.add(skip.BLOCK, 1) if self.size is None else layout.add(skip.FIXED, self.size)
 
     def spans(self, at: Cursors) -> Cursors:
-        """Where the bytes are; the cursors move behind them."""
+        """Return the spans of the bytes; the cursors move behind them."""
         if self.size is None:
             sizes = bounded_counts(self, "bytes", at, lambda room: room)
         else:
@@ -108,14 +106,13 @@ class AvroBytes:
         return spans
 
     def decode(self, at: Cursors) -> pa.Array:
-        """The bytes of all rows, copied out."""
+        """Copy the bytes of all rows into a column."""
         column = copy_spans(self.arrow_type(at.options), self.spans(at), np.ones(len(at), np.bool_))
         if self.text:
             check_utf8(column, at)
         return column
 
     def sizes(self, column: pa.Array) -> Longs:
-        """The length, unless it is fixed, and the bytes."""
         refuse_nulls(column, self.flink_type)
         if self.text:
             expect_utf8(column)
@@ -136,7 +133,7 @@ class AvroBytes:
 
 @dataclass(frozen=True)
 class AvroDecimal:
-    """The logical type decimal over bytes or fixed."""
+    """Codec of the logical type decimal, stored as bytes or fixed."""
 
     storage: AvroBytes
     precision: int
@@ -151,11 +148,9 @@ class AvroDecimal:
         return f"AVRO<decimal({self.precision}, {self.scale})>"
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """DECIMAL of the same precision and scale."""
         return pa.decimal128(self.precision, self.scale)
 
     def layout(self, layout: Layout) -> int:
-        """As the bytes."""
         return self.storage.layout(layout)
 
     def decode(self, at: Cursors) -> pa.Array:
@@ -165,7 +160,7 @@ class AvroDecimal:
         return wide_decimals(self._kind, spans, np.ones(len(at), np.bool_))
 
     def _widths(self, column: pa.Array) -> Longs:
-        """Bytes of the shortest two's complement."""
+        """Return the bytes of the shortest two's complement of every number."""
         from pyspark_savepoint.formats.kernels import binaryrow
 
         widths = np.zeros(len(column), np.int64)
@@ -173,7 +168,7 @@ class AvroDecimal:
         return widths
 
     def sizes(self, column: pa.Array) -> Longs:
-        """As few bytes as the number has, or the fixed ones."""
+        """Return the bytes of the shortest two's complement and its length, or the fixed size."""
         refuse_nulls(column, self.flink_type)
         widths = self._widths(column)
         if self.storage.size is None:
@@ -183,7 +178,7 @@ class AvroDecimal:
         return np.full(len(column), size, np.int64)
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """The mirror of :meth:`decode`; fixed bytes begin with copies of the sign."""
+        """Write one number per row; the sign fills the first bytes of a fixed size."""
         from pyspark_savepoint.formats.kernels import binaryrow, fixed
 
         widths = self._widths(column)
@@ -200,7 +195,7 @@ class AvroDecimal:
 
 @dataclass(frozen=True)
 class AvroEnum:
-    """An index into the symbols of the schema."""
+    """Codec of enums: an index into the symbols of the schema."""
 
     symbols: tuple[str, ...]
 
@@ -237,7 +232,7 @@ class AvroEnum:
         write_numbers(self._index(column).astype(np.int32), at)
 
 
-#: Logical type: bytes of the number, units of a second (0: days), Arrow type.
+#: By logical type: bytes of the number, units per second (0: the unit is days), Arrow type.
 TIMES: Mapping[str, tuple[int, int, pa.DataType]] = {
     "date": (4, 0, pa.date32()),
     "time-millis": (4, 1000, pa.int64()),
@@ -253,13 +248,12 @@ TIMES: Mapping[str, tuple[int, int, pa.DataType]] = {
 
 @dataclass(frozen=True)
 class AvroTime:
-    """A number of days, or of fractions of a second. With ``timestamps=raw`` the number itself."""
+    """Codec of logical types of days or fractions of a second; with ``timestamps=raw`` the column has the numbers."""
 
     logical: str
 
     @property
     def width(self) -> int:
-        """Bytes of the number: 4 or 8."""
         return TIMES[self.logical][0]
 
     @property
@@ -267,7 +261,7 @@ class AvroTime:
         return f"AVRO<{self.logical}>"
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """DATE, TIMESTAMP or TIMESTAMP_NTZ; BIGINT for times of day and raw numbers."""
+        """Return DATE, TIMESTAMP or TIMESTAMP_NTZ; BIGINT for times of day and raw numbers."""
         return pa.int64() if options.timestamps == "raw" else TIMES[self.logical][2]
 
     def layout(self, layout: Layout) -> int:
@@ -276,7 +270,7 @@ class AvroTime:
         return layout.add(skip.FIXED, self.width)
 
     def decode(self, at: Cursors) -> pa.Array:
-        """The numbers as what they mean."""
+        """Read the numbers and convert them to the type of the column."""
         kernel, dtype = ("read_i32", np.int32) if self.width == 4 else ("read_i64", np.int64)
         values = read_numbers(at, kernel, dtype, self.flink_type).astype(np.int64)
         kind = self.arrow_type(at.options)

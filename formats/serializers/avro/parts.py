@@ -1,10 +1,10 @@
-"""Avro values with parts: records, unions, arrays and maps.
+"""Codecs of composite Avro values: records, unions, arrays and maps.
 
     record  the fields in order          union  i32 index, then that member
     array   blocks of (varint n, n items), then 0          map  blocks of (varint n, n times string and value), then 0
 
-A union of null and one more type is that type, nullable; of more types a struct ``member0, member1, ...`` of which
-one field is set. Flink writes one block; more are read.
+A union of null and one other type becomes that type, nullable; a union of more types becomes a struct
+``member0, member1, ...`` with one field set. Flink writes arrays and maps as one block; more blocks are read too.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ MAX_BLOCKS = 64
 
 @dataclass(frozen=True)
 class AvroRecord(Fields):
-    """Named fields; ``name`` is the full name, which :class:`AvroRecursion` refers to."""
+    """Record of named fields; ``name`` is the full name, to which :class:`AvroOpaque` refers."""
 
     name: str = ""
 
@@ -70,7 +70,7 @@ class AvroRecord(Fields):
 
 @dataclass(frozen=True)
 class AvroOpaque:
-    """A type that is no column: a record inside itself (``name``), or a schema that is too large."""
+    """Type that cannot be a column: record ``name`` inside itself, or a schema that is too large."""
 
     name: str
     reason: str
@@ -83,7 +83,7 @@ class AvroOpaque:
         return pa.binary()
 
     def layout(self, layout: Layout) -> int:
-        """Known only inside the record that it refers to."""
+        """Return UNKNOWN: there is a layout only inside the record that it refers to (:func:`layout_of`)."""
         return UNKNOWN
 
     def _refuse(self) -> UndecodableStateError:
@@ -102,7 +102,7 @@ class AvroOpaque:
 
 @dataclass(frozen=True)
 class AvroUnion:
-    """One of several types, by its index."""
+    """Union: one of several types, by its index."""
 
     members: tuple[Part, ...]
 
@@ -121,7 +121,7 @@ class AvroUnion:
         return tuple((i, member) for i, member in enumerate(self.members) if i != self.null)
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """The only type, or a struct of all."""
+        """Return the type of the only member that is not null, or a struct of all such members."""
         kinds = [member.arrow_type(options) for _, member in self.values]
         if len(kinds) < 2:
             return kinds[0] if kinds else pa.null()
@@ -131,7 +131,7 @@ class AvroUnion:
         return layout_of(self, layout, {})
 
     def decode(self, at: Cursors) -> pa.Array:
-        """The indices of all rows, then every member for its rows."""
+        """Read the indices of all rows, then every member for its rows."""
         index = read_numbers(at, "read_i32", np.int32, f"the index of {self.flink_type}")
         wrong = np.flatnonzero((index < 0) | (index >= len(self.members)))
         if len(wrong):
@@ -148,7 +148,7 @@ class AvroUnion:
         return scatter(column, rows)
 
     def _chosen(self, column: pa.Array) -> tuple[Longs, list[pa.Array]]:
-        """The index of every row, and a column per value member."""
+        """Return the index of every row, and a column for each member that is not null."""
         valid = valid_rows(column)
         if self.null < 0:
             refuse_nulls(column, self.flink_type)
@@ -165,7 +165,6 @@ class AvroUnion:
         return chosen, parts
 
     def sizes(self, column: pa.Array) -> Longs:
-        """The index and the member of every row."""
         chosen, parts = self._chosen(column)
         sizes = np.full(len(column), 4, np.int64)
         for (i, member), part in zip(self.values, parts, strict=True):
@@ -183,7 +182,7 @@ class AvroUnion:
 
 @dataclass(frozen=True)
 class AvroBlocks:
-    """An array of items, or a map of strings to values (``keyed``)."""
+    """Array of items, or with ``keyed`` a map from strings to items."""
 
     item: Part
     keyed: bool = False
@@ -204,7 +203,7 @@ class AvroBlocks:
         return layout_of(self, layout, {})
 
     def decode(self, at: Cursors) -> pa.Array:
-        """Find all items of all rows, then decode them as columns."""
+        """Find the items of all rows, then decode them as columns."""
         counts, starts, stops = self._locate(at)
         expect_room(self.parts, at, int(counts.sum()))
         columns = []
@@ -217,7 +216,7 @@ class AvroBlocks:
         return map_array(kind, counts, *columns) if self.keyed else list_array(kind, counts, columns[0])
 
     def _locate(self, at: Cursors) -> tuple[Longs, Any, Any]:
-        """Items per row, and their spans in row order: block by block, each for all rows that have one more."""
+        """Return items per row, and their spans in row order; each round reads one block of the rows that have more."""
         total = np.zeros(len(at), np.int64)
         rows = np.arange(len(at))
         owners: list[Longs] = []
@@ -254,7 +253,7 @@ class AvroBlocks:
             at.fail(row, f"at most {int(most[row])} items of {self.flink_type}", int(counts[row]))
         if not width:
             expect_few_empty(self.item.flink_type, at, counts)
-        # Where rows share one end, each count may be possible, but not all: delimit before allocating.
+        # Where rows share one end, each count may be possible but not their sum: skip before allocating.
         if len(at) > 1 and counts.sum() > len(at.buffer) and program(self).known:
             skip_rows(self, walker)
         return counts
@@ -264,7 +263,7 @@ class AvroBlocks:
         return counts, columns
 
     def sizes(self, column: pa.Array) -> Longs:
-        """One block where there are items, and the end."""
+        """Return the bytes of one block, if there are items, and of the end."""
         refuse_nulls(column, self.flink_type)
         counts, columns = self._items(column)
         with naming("value" if self.keyed else "element"):
@@ -290,7 +289,7 @@ class AvroBlocks:
 
 
 def layout_of(part: Part, layout: Layout, records: Mapping[str, int]) -> int:
-    """The layout of a type inside the records that it may refer to by name."""
+    """Return the layout of a type, given the nodes of the enclosing ``records``, to which it may refer by name."""
     from pyspark_savepoint.formats.kernels import skip
 
     if isinstance(part, AvroRecord):

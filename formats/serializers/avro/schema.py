@@ -1,9 +1,8 @@
-"""Avro schemas: from the JSON in a snapshot to the parts of a value.
+"""Parser of Avro schemas: from the JSON in a snapshot to the codecs of a value.
 
-Nothing is trusted: nesting and the number of types are bounded, names must be known, and a logical type that does not
-fit its type is ignored, as Avro does. A record that contains itself, and a schema that would be more columns than
-anyone wants, have no struct: they become :class:`AvroOpaque`, whose values are shown as bytes.
-Source: the specification of Avro 1.12.
+The JSON may be corrupt: nesting and the number of types are bounded, and names must be defined. As in Avro, a logical
+type that does not fit its type is ignored. A record that contains itself, or a schema of more than MAX_TYPES parts,
+has no struct: it becomes :class:`AvroOpaque`, whose values are shown as bytes. Source: the Avro 1.12 specification.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ from pyspark_savepoint.formats.serializers.layout import Part
 
 MAX_JSON_DEPTH = 256
 MAX_DEPTH = 40
-#: Every name inside takes as much.
+#: Limit of the characters of a namespace, which the full name of every type inside repeats.
 MAX_NAMESPACE = 1000
 MAX_TYPES = 10_000
 MAX_DIGITS = 38
 
 
 class SchemaError(ValueError):
-    """The JSON is no Avro schema; says why."""
+    """Error for JSON that is not an Avro schema, with the reason."""
 
 
 def _number(stem: str) -> Part:
@@ -55,7 +54,7 @@ NUMBER_OF_TIME = {4: PRIMITIVES["int"], 8: PRIMITIVES["long"]}
 
 
 def read_schema(text: str) -> tuple[str, Part]:
-    """Name and parts of the type that a schema describes; SchemaError where it describes none."""
+    """Return name and codec of the type that a schema describes; SchemaError if it is not a schema."""
     _check_json_depth(text)
     try:
         schema = json.loads(text)
@@ -70,7 +69,7 @@ def read_schema(text: str) -> tuple[str, Part]:
 
 
 def _check_json_depth(text: str) -> None:
-    """No deeper than the JSON parser can follow: brackets outside strings."""
+    """Raise SchemaError if brackets outside strings are nested deeper than the JSON parser allows."""
     depth = 0
     inside = escaped = False
     for char in text:
@@ -89,15 +88,15 @@ def _check_json_depth(text: str) -> None:
 
 @dataclass
 class _Parser:
-    """Parts with their weight: how many parts they are when every reference is followed."""
+    """Parser that returns codecs with their weight: the number of parts with all references expanded."""
 
     named: dict[str, tuple[Part, int]] = field(default_factory=dict)
-    #: Records that are being read, and how many choices and repetitions lay around them.
+    #: Records that are being read, with the number of enclosing unions, arrays and maps.
     open: dict[str, int] = field(default_factory=dict)
     guards: int = 0
 
     def parse(self, schema: Any, space: str, depth: int) -> tuple[Part, int]:
-        """Any schema, inside a namespace."""
+        """Parse any schema inside a namespace."""
         if depth > MAX_DEPTH:
             raise SchemaError(f"types nested deeper than {MAX_DEPTH}")
         if isinstance(schema, str):
@@ -114,7 +113,7 @@ class _Parser:
         return _logical(part, schema), weight
 
     def name_of(self, schema: Any) -> str:
-        """The full name of a named type, else what kind of type it is."""
+        """Return the full name of a named type, else the kind of type."""
         if isinstance(schema, dict):
             return self._full_name(schema, "")[0] if "name" in schema else str(schema.get("type"))[:100]
         return schema if isinstance(schema, str) else "union"
@@ -133,7 +132,7 @@ class _Parser:
         raise SchemaError(f"no type is called {name[:100]!r}")
 
     def _full_name(self, schema: Mapping[str, Any], space: str) -> tuple[str, str]:
-        """The full name, and the namespace that holds inside."""
+        """Return the full name, and the namespace of the types inside."""
         name = _text(schema, "name")
         if "." in name:
             return name, name.rpartition(".")[0]
@@ -168,7 +167,7 @@ class _Parser:
         return self._define(name, AvroRecord(tuple(names), tuple(parts), name), weight)
 
     def _guarded(self, schema: Any, space: str, depth: int) -> tuple[Part, int]:
-        """A type that may be absent: a member, an item, a value."""
+        """Parse a type that may be absent from a value: the member of a union, an item of an array or map."""
         self.guards += 1
         part = self.parse(schema, space, depth + 1)
         self.guards -= 1
@@ -214,7 +213,7 @@ READERS: Mapping[str, Callable[[_Parser, Mapping[str, Any], str, int], tuple[Par
 
 
 def _logical(part: Part, schema: Mapping[str, Any]) -> Part:
-    """What the type means, where its logical type is known and fits."""
+    """Return the codec of the logical type, if it is known and fits; else that of the type."""
     logical = schema.get("logicalType")
     if not isinstance(logical, str):
         return part

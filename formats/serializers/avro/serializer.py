@@ -1,9 +1,9 @@
-"""Avro records in state: the snapshot holds the schema, the values are Flink's own encoding of it.
+"""Serializer of Avro types: the snapshot holds the schema, values have Flink's own encoding.
 
     snapshot := version 1: utf schema    version 2: utf class  utf schema    version 3: string class  string schema
-    value    := see ``avro_leaves.py`` and ``avro_parts.py``; this is not the binary encoding of Avro
+    value    := see ``leaves.py`` and ``parts.py``; this is not Avro's binary encoding
 
-``string`` is what ``StringValue`` writes, which has no limit of 64 KiB. Types follow the schema: ``avro_schema.py``.
+``string`` has the encoding of ``StringValue``, which has no limit of 64 KiB. ``schema.py`` maps schemas to types.
 Flink: ``AvroSerializer``, ``AvroSerializerSnapshot``.
 """
 
@@ -28,7 +28,7 @@ GENERIC_RECORD = "org.apache.avro.generic.GenericRecord"
 @register(AVRO)
 @dataclass(frozen=True)
 class AvroSerializer(TypeSerializer):
-    """An Avro type: generic, specific or reflected, as ``runtime_class`` says."""
+    """Serializer of an Avro type; ``runtime_class`` is a GenericRecord, or a specific or reflected class."""
 
     runtime_class: str
     schema: str
@@ -37,7 +37,7 @@ class AvroSerializer(TypeSerializer):
 
     @classmethod
     def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
-        """Class and schema; a schema without columns makes the values opaque."""
+        """Read class and schema; values are opaque if the schema cannot be columns."""
         expect_version(name, version, (1, 2, 3), reader)
         view = reader.view
         read = view.read_utf if version < 3 else view.read_string_value
@@ -54,7 +54,7 @@ class AvroSerializer(TypeSerializer):
 
     @classmethod
     def of(cls, schema: str, runtime_class: str = GENERIC_RECORD) -> AvroSerializer:
-        """An Avro type as this package writes it; SchemaError for a text that is no schema."""
+        """Return an Avro type as this package writes it; SchemaError if ``schema`` is not a schema."""
         full_name, part = read_schema(schema)
         kind = OpaqueAvroSerializer if recursion(part) else cls
         return kind(AVRO, 3, runtime_class, schema, full_name, part)
@@ -87,13 +87,13 @@ class AvroSerializer(TypeSerializer):
 
 @dataclass(frozen=True)
 class OpaqueAvroSerializer(AvroSerializer):
-    """An Avro type that contains itself, or is too large for columns: its values are shown as bytes."""
+    """Serializer of an Avro type that contains itself or is too large for columns: values are BINARY."""
 
     opaque = True
 
     @property
     def reason(self) -> str:
-        """Why there is no struct."""
+        """The reason why there is no struct."""
         return recursion(self.part)
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
@@ -101,7 +101,7 @@ class OpaqueAvroSerializer(AvroSerializer):
 
 
 def recursion(part: Part) -> str:
-    """The reason why a type, or a part of it, is no column; empty where it is one."""
+    """Return the reason why a type, or a part of it, cannot be a column; empty if it can."""
     if isinstance(part, AvroOpaque):
         return part.reason
     inner: tuple[Part, ...] = ()

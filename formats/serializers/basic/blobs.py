@@ -78,7 +78,7 @@ class BytesSerializer(SimpleSerializer):
         return BLOCKS[self.snapshot_class]
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """BINARY; VARIANT with the option ``pickle``, for values that PyFlink pickled."""
+        """Return BINARY; VARIANT with the option ``pickle``, for values that PyFlink pickled."""
         return variant.VARIANT if self._pickled(options) else pa.binary()
 
     def _pickled(self, options: DecodeOptions) -> bool:

@@ -86,7 +86,7 @@ class ConstantSerializer(FixedWidthSerializer):
         return pa.null()
 
     def decode(self, at: Cursors) -> pa.Array:
-        """One byte 00 per row, or no bytes."""
+        """Check the byte 00 of every row, if the type has a byte, and return nulls."""
         if self.width:
             start = at.at(at.position.copy(), at.end)
             found = read_numbers(at, "read_i8", np.int8, f"a value of {self.flink_type}")
@@ -96,7 +96,7 @@ class ConstantSerializer(FixedWidthSerializer):
         return pa.nulls(len(at))
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        """One byte 00 per row, or no bytes."""
+        """Write a byte 00 per row, or nothing."""
         if self.width:
             write_numbers(np.zeros(len(column), np.int8), at)
 

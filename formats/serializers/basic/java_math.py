@@ -253,7 +253,7 @@ class BigNumberSerializer(SimpleSerializer):
         return self.snapshot_class == BIG_DECIMAL
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """DECIMAL or STRING, by the option ``decimals``: see the module."""
+        """Return DECIMAL or STRING, by the option ``decimals``: see the module."""
         if options.decimals == "string" or (options.decimals == "auto" and self.scaled):
             return pa.string()
         if options.decimals == "objects" and self.scaled:

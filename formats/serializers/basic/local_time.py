@@ -133,7 +133,7 @@ class LocalDateSerializer(FixedWidthSerializer):
         return 6
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """DATE; with ``timestamps=raw`` a struct of year, month and day."""
+        """Return DATE; with ``timestamps=raw`` a struct of year, month and day."""
         return DATE_PARTS if options.timestamps == "raw" else pa.date32()
 
     def decode(self, at: Cursors) -> pa.Array:
@@ -175,7 +175,7 @@ class LocalTimeSerializer(FixedWidthSerializer):
         return 7
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """BIGINT, because not all versions of Spark have a time of day; time64 with the option ``times``."""
+        """Return BIGINT, because not all versions of Spark have a time of day; time64 with the option ``times``."""
         return pa.time64("ns") if options.times else pa.int64()
 
     def decode(self, at: Cursors) -> pa.Array:
@@ -206,7 +206,7 @@ class LocalDateTimeSerializer(FixedWidthSerializer):
         return 13
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """TIMESTAMP_NTZ; with ``timestamps=raw`` a struct of year, month, day and nanosecond of the day."""
+        """Return TIMESTAMP_NTZ; with ``timestamps=raw`` a struct of year, month, day and nanosecond of the day."""
         return DATE_TIME_PARTS if options.timestamps == "raw" else TIMESTAMP_NTZ
 
     def decode(self, at: Cursors) -> pa.Array:

@@ -72,7 +72,7 @@ class DateSerializer(FixedWidthSerializer):
         return 8
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """TIMESTAMP; BIGINT milliseconds for SQL_TIME and with ``timestamps=raw``."""
+        """Return TIMESTAMP; BIGINT milliseconds for SQL_TIME and with ``timestamps=raw``."""
         plain = self.flink_type == "SQL_TIME" or options.timestamps == "raw"
         return pa.int64() if plain else TIMESTAMP
 
@@ -108,7 +108,7 @@ class MomentSerializer(FixedWidthSerializer):
         return 12
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """TIMESTAMP; with ``timestamps=raw`` a struct of seconds and nanoseconds."""
+        """Return TIMESTAMP; with ``timestamps=raw`` a struct of seconds and nanoseconds."""
         return MOMENT if options.timestamps == "raw" else TIMESTAMP
 
     def decode(self, at: Cursors) -> pa.Array:

@@ -1,4 +1,4 @@
-"""Numbers and texts as Kryo's ``Input`` reads them, and what can go wrong.
+"""Numbers and strings as Kryo's ``Input`` reads them, and the errors of values that cannot be read.
 
     varint   1 to 5 bytes, varlong 1 to 9: seven bits each, least significant first; the ninth byte counts in full
     signed   a varint whose lowest bit is the sign (zig-zag); other ints and longs are two's complement
@@ -15,19 +15,19 @@ import struct
 
 
 class DamagedError(Exception):
-    """The bytes are not what this Kryo writes: what was expected, what was found."""
+    """Error for bytes that this version of Kryo does not write: what was expected, what was found."""
 
 
 class ForeignError(Exception):
-    """A part whose bytes only the user's code (or another library's) can read: its class."""
+    """Error for an object that only code of the user or of another library can read: its class."""
 
 
 class BeyondError(Exception):
-    """A value that its column cannot hold: a message and a remedy."""
+    """Error for a value that its column cannot hold: a message and a remedy."""
 
 
 class KryoInput:
-    """Reads forward in a buffer, never past ``end``."""
+    """Forward reader of a buffer, up to ``end``."""
 
     def __init__(self, data: memoryview, position: int, end: int, kryo: int) -> None:
         self.data = data
@@ -37,11 +37,11 @@ class KryoInput:
 
     @property
     def remaining(self) -> int:
-        """Bytes that are left."""
+        """Number of bytes left."""
         return self.end - self.position
 
     def take(self, count: int) -> bytes:
-        """The next bytes."""
+        """Read bytes."""
         if count > self.remaining:
             raise DamagedError(f"{count} more bytes", f"{self.remaining} bytes until the end")
         start = self.position
@@ -49,35 +49,35 @@ class KryoInput:
         return bytes(self.data[start : self.position])
 
     def byte(self) -> int:
-        """One byte, without sign."""
+        """Read an unsigned byte."""
         if self.position >= self.end:
             raise DamagedError("one more byte", "the end")
         self.position += 1
         return self.data[self.position - 1]
 
     def signed_byte(self) -> int:
-        """One byte with sign."""
+        """Read a signed byte."""
         byte = self.byte()
         return byte - (byte >> 7 << 8)
 
     def boolean(self) -> bool:
-        """One byte: 0 or 1."""
+        """Read a byte that is 0 or 1."""
         value = self.byte()
         if value > 1:
             raise DamagedError("a boolean: 0 or 1", value)
         return value == 1
 
     def fixed(self, code: str) -> int | float:
-        """A number of fixed width, by its ``struct`` code."""
+        """Read a number of fixed width, by its ``struct`` code."""
         value: int | float = struct.unpack(self.order + code, self.take(struct.calcsize("=" + code)))[0]
         return value
 
     def varint(self) -> int:
-        """An int without sign."""
+        """Read an unsigned varint."""
         return self._groups(self.byte(), 0, 5)
 
     def _groups(self, byte: int, start: int, most: int) -> int:
-        """Groups of seven bits, of which the first is there already."""
+        """Read the groups of seven bits behind the first byte; return the number."""
         value = byte & 0x7F
         shift = 7
         for _ in range(most - 1):
@@ -91,17 +91,17 @@ class KryoInput:
         return value
 
     def integer(self) -> int:
-        """An int: two's complement in a varint."""
+        """Read an int: two's complement in a varint."""
         value = self.varint() & 0xFFFFFFFF
         return value - (value >> 31 << 32)
 
     def signed(self) -> int:
-        """An int: zig-zag."""
+        """Read an int: zig-zag in a varint."""
         value = self.varint() & 0xFFFFFFFF
         return value >> 1 ^ -(value & 1)
 
     def varlong(self) -> int:
-        """A long without sign."""
+        """Read an unsigned varlong."""
         value = 0
         for shift in range(0, 56, 7):
             byte = self.byte()
@@ -111,27 +111,27 @@ class KryoInput:
         return value | self.byte() << 56
 
     def long(self) -> int:
-        """A long: two's complement in a varlong."""
+        """Read a long: two's complement in a varlong."""
         value = self.varlong()
         return value - (value >> 63 << 64)
 
     def signed_long(self) -> int:
-        """A long: zig-zag."""
+        """Read a long: zig-zag in a varlong."""
         value = self.varlong()
         return value >> 1 ^ -(value & 1)
 
     def size(self, less: int = 0) -> int:
-        """A number of things of a byte at least; -1 for 0 where one is added to it (``less``)."""
+        """Read a number of elements of one byte or more, minus ``less``: -1 means null if one is added to sizes."""
         return self.bounded(self.varint() - less)
 
     def bounded(self, size: int) -> int:
-        """The size, if as many bytes are left."""
+        """Return ``size`` if at least as many bytes are left; else raise DamagedError."""
         if size > self.remaining:
             raise DamagedError(f"at most {self.remaining} elements", size)
         return size
 
     def flag_and_size(self) -> tuple[bool, int]:
-        """Kryo 5: a flag in bit 80 of the first byte, whose bit 40 says that more follow."""
+        """Read a flag (bit 80 of the first byte) and a size minus one, which goes on if bit 40 is set; Kryo 5 only."""
         first = self.byte()
         value = first & 0x3F
         if first & 0x40:
@@ -139,7 +139,7 @@ class KryoInput:
         return first >= 0x80, value - 1
 
     def text(self) -> str | None:
-        """A text or null."""
+        """Read a string or null."""
         if self.position < self.end and self.data[self.position] < 0x80:
             return self._ascii()
         first = self.byte()

@@ -1,12 +1,13 @@
-"""Points in time, durations and zones, as Kryo 2 and Kryo 5 write them.
+"""Readers of points in time, durations and time zones, as Kryo 2 and Kryo 5 write them.
 
     java.util.Date, java.sql.*   long millis; Timestamp: varint nanos of the second behind it
     java.time, Kryo 2            fields in the order of their names: short day, short month, signed year ...
-    java.time, Kryo 5            year, month, day; hour, minute, second, nanos, of which zeros at the end are left out
+    java.time, Kryo 5            year, month, day; hour, minute, second, nanos, without trailing zeros
 
-Kryo 2 has no serializers for ``java.time``; its fields of final classes are objects without a class, which may have
-been read before (:class:`KryoPart`). Where the column has a type of its own (``walker.typed``), times of day are
-nanoseconds and durations microseconds, else texts as Java prints them. The ZonedDateTime of Kryo 5 has no offset.
+Kryo 2 has no serializers for ``java.time`` and writes the fields of these classes; a field of a final class is an
+object without its class, or a reference to an earlier object (:class:`KryoPart`). If the column has the type of the
+value (``walker.typed``), times of day are nanoseconds and durations microseconds; else both are strings as Java prints
+them. The ZonedDateTime of Kryo 5 has no offset.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ def _duration(walker: KryoWalker, seconds: int, nanos: int) -> Any:
 
 
 def time_text(nanos: int) -> str:
-    """``LocalTime.toString``.
+    """Return ``LocalTime.toString``.
 
     >>> time_text(3_723_004_000_000)
     '01:02:03.004'
@@ -113,7 +114,7 @@ def time_text(nanos: int) -> str:
 
 
 def date_text(date: tuple[int, int, int]) -> str:
-    """``LocalDate.toString``.
+    """Return ``LocalDate.toString``.
 
     >>> date_text((-5, 1, 2)), date_text((12024, 1, 2))
     ('-0005-01-02', '+12024-01-02')
@@ -124,7 +125,7 @@ def date_text(date: tuple[int, int, int]) -> str:
 
 
 def duration_text(seconds: int, nanos: int) -> str:
-    """``Duration.toString``.
+    """Return ``Duration.toString``.
 
     >>> duration_text(5430, 5), duration_text(-1, 999_000_000), duration_text(0, 0)
     ('PT1H30M30.000000005S', 'PT-0.001S', 'PT0S')
@@ -142,7 +143,7 @@ def duration_text(seconds: int, nanos: int) -> str:
 
 
 def offset_text(seconds: int) -> str:
-    """``ZoneOffset.toString``.
+    """Return ``ZoneOffset.toString``.
 
     >>> offset_text(19800), offset_text(-3601), offset_text(0)
     ('+05:30', '-01:00:01', 'Z')
@@ -198,7 +199,7 @@ def _offset_2(walker: KryoWalker) -> KryoPart:
 
 
 def _time_5(walker: KryoWalker) -> int:
-    """Hour, minute, second, nanosecond; the last one that is not 0 is inverted, and then the rest is left out."""
+    """Read hour, minute, second, nanosecond; if the rest is 0, it is omitted and the last number is inverted (~)."""
     parts = [0, 0, 0]
     for place in range(3):
         parts[place] = walker.signed_byte()

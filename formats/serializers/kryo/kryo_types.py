@@ -1,10 +1,10 @@
-"""The bodies of the JDK's classes, as Kryo 2 (Flink 1) and Kryo 5 (Flink 2) write them.
+"""Readers of the bodies of the JDK's classes, as Kryo 2 (Flink 1) and Kryo 5 (Flink 2) write them.
 
-Most are equal in both. Kryo 5 adds one to the size of collections and maps and writes the class of the elements once
-where they all have the same. Checked against both versions for every class; ``kryo_times.py`` has the times.
+Most bodies are equal in both. Kryo 5 adds one to the size of collections and maps, and writes the class of the
+elements once if it is the same for all. Every class was checked against both versions. ``kryo_times.py`` reads times.
 
-What comes out are values for ``variant.py``; where the column's type is the value's own (``walker.typed``), big
-numbers are pairs of unscaled value and scale.
+The results are values for ``variant.py``; if the column has the type of the value (``walker.typed``), big numbers are
+pairs of unscaled value and scale.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _character(walker: KryoWalker) -> str:
 
 
 def _sized(read: Reader) -> Reader:
-    """An array of primitives: its size plus one, then the elements."""
+    """Return the reader of an array of primitives: its size plus one, then the elements."""
 
     def elements(walker: KryoWalker) -> list[Any] | None:
         size = walker.size(less=1)
@@ -84,7 +84,7 @@ def _text_or_null(walker: KryoWalker) -> Any:
 
 
 def _nothing(new: Callable[[], Any]) -> Reader:
-    """A class without a body."""
+    """Return the reader of a class without a body."""
     return lambda _: new()
 
 
@@ -128,7 +128,7 @@ def _uuid(high: int, low: int) -> str:
 
 
 def _comparator(walker: KryoWalker) -> None:
-    """Of a sorted collection: null, or one without fields."""
+    """Read the comparator of a sorted collection: null, or a known one without fields."""
     name = walker.class_name()
     if name is not None:
         if name not in COMPARATORS:
@@ -146,14 +146,14 @@ def _sorted_2(walker: KryoWalker) -> list[Any]:
 
 
 def _as_list_2(walker: KryoWalker) -> list[Any]:
-    """The elements of the array behind ``Arrays.asList``; its class is of no use."""
+    """Read the elements of the array in ``Arrays.asList``; the class of the array is not needed."""
     size = walker.varint()
     walker.class_name()
     return [walker.value() for _ in range(walker.bounded(size))]
 
 
 def _collection_5(walker: KryoWalker, header: Reader | None = None, nulls: bool = True) -> list[Any]:
-    """Elements of one class (the flag) without their class, or each with its own."""
+    """Read elements: with the flag set all have one class, which is written once, else each has its own."""
     same, size = walker.flag_and_size()
     if header:
         header(walker)
@@ -178,7 +178,7 @@ def _sorted_5(walker: KryoWalker) -> list[Any]:
 
 
 def entries(pairs: list[tuple[Any, Any]]) -> Any:
-    """A map: an object where all keys are texts, else an array of keys and values."""
+    """Return a map as an object if all keys are strings, else as an array of keys and values."""
     if all(isinstance(key, str) for key, _ in pairs):
         fields = dict(pairs)
         if len(fields) == len(pairs):
@@ -210,7 +210,7 @@ def _tree_map_5(walker: KryoWalker) -> Any:
 
 
 def _optional_number(read: Reader) -> Reader:
-    """Kryo 2: two fields, of which the value is there even where it does not count."""
+    """Return the reader of Kryo 2's optional numbers: two fields, with a value even if it is absent."""
 
     def field(walker: KryoWalker) -> Any:
         present, value = walker.boolean(), read(walker)
@@ -224,7 +224,7 @@ def _optional_number_5(code: str) -> Reader:
 
 
 def _tuple(size: int) -> Reader:
-    """Fields in the order of their names, so that f10 stands before f2."""
+    """Return the reader of a tuple, whose fields are in the order of their names: f10 comes before f2."""
     names = sorted(f"f{number}" for number in range(size))
     return lambda walker: {name: walker.value() for name in names}
 
@@ -244,7 +244,7 @@ _PLAIN_COLLECTIONS = [
     *("Collections$SynchronizedList", "Collections$SynchronizedSet", "Collections$SynchronizedCollection"),
     "concurrent.ConcurrentSkipListSet",
 ]
-#: ``List.of`` and ``Set.of``, which have no nulls.
+#: Classes of ``List.of`` and ``Set.of``, which have no nulls.
 _NO_NULLS = [f"ImmutableCollections${name}" for name in ("ListN", "List12", "SetN", "Set12")]
 _PLAIN_MAPS = [
     *("HashMap", "LinkedHashMap", "Hashtable", "WeakHashMap", "IdentityHashMap", "EnumMap"),
@@ -341,7 +341,7 @@ FINALS = (
     | {"java.time.Month"}
     | TIMES_2.keys()
 )
-#: Interfaces and classes that say nothing of what is inside.
+#: Interfaces and classes that do not determine the class of a value.
 GENERAL = frozenset(
     [
         *("java.lang.Object", "java.lang.Number", "java.lang.CharSequence", "java.lang.Comparable"),
@@ -353,7 +353,7 @@ GENERAL = frozenset(
         *("java.time.temporal.TemporalAmount", "java.time.ZoneId"),
     ]
 )
-#: TimeUnit is not final in Java 8 and is in later ones: arrays of it are not sure.
+#: TimeUnit is final in later versions of Java but not in Java 8, so arrays of it are ambiguous and not read.
 NOT_FINAL = GENERAL | (KRYO_2.keys() | KRYO_5.keys()) - FINALS - ENUMS.keys()
 
 

@@ -1,10 +1,10 @@
-"""Objects as Kryo writes them: which class, new or seen before, and its body. Nothing is instantiated.
+"""Reader of objects as Kryo writes them: class, reference and body. No Java class is instantiated.
 
     value  := varint 0 null | 1 varint n [text class, where n is new] | id + 2, a registered class;  then an object
     object := [varint 0 null | 1 new | n + 2, the n-th object of this value]  body
 
-References are left out for primitives and their wrappers, with Kryo 5 for enums too. Bodies have no lengths, so one
-class that is not known hides all that follows: ``kryo_types.py`` knows those of the JDK.
+Primitives and their wrappers have no references; with Kryo 5, enums have none either. Bodies have no lengths, so all
+bytes behind an object of an unknown class are unreadable. ``kryo_types.py`` reads the classes of the JDK.
 Flink: ``Kryo#readClassAndObject``, ``DefaultClassResolver``, ``MapReferenceResolver``.
 """
 
@@ -18,10 +18,10 @@ from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.serializers.kryo.kryo_input import DamagedError, ForeignError, KryoInput
 
 MAX_DEPTH = 64
-#: Nulls in lists of nothing else have no bytes; there are no more of them in one batch.
+#: Limit per batch of nulls without bytes: those in lists that hold nothing but nulls.
 MAX_FREE_NULLS = 1 << 20
 
-#: Ids that Kryo and Flink give to classes, in every job.
+#: Class ids that Kryo and Flink assign in every job.
 BASE_IDS: Mapping[int, str] = dict(
     enumerate(["int", "java.lang.String", "float", "boolean", "byte", "char", "short", "long", "double", "void"])
 ) | dict(
@@ -63,34 +63,34 @@ Reader = Callable[["KryoWalker"], Any]
 
 @dataclass(frozen=True)
 class KryoClasses:
-    """What a snapshot says about classes: their ids, and which are written by serializers of the user's."""
+    """Classes of a snapshot: their ids, and those with a serializer of the user."""
 
     ids: Mapping[int, str]
     custom: frozenset[str] = frozenset()
-    #: A default serializer for an interface: any class may be written by it, save what has an id from Kryo itself.
+    #: The job has a default serializer for an interface: it may write any class except primitives and String.
     any_custom: bool = False
 
     def is_custom(self, name: str) -> bool:
-        """Whether the bodies of the class may be of the user's making."""
+        """Whether a serializer of the user may write the bodies of the class."""
         return name in self.custom or (self.any_custom and name not in PRIMITIVES and name != "java.lang.String")
 
 
 @dataclass(frozen=True)
 class KryoDialect:
-    """One version of Kryo: bodies by class, and what it knows of classes."""
+    """Version of Kryo: the readers of bodies by class, and properties of classes."""
 
     version: int
     readers: Mapping[str, Reader]
     arrays: Mapping[str, Reader]
     enums: frozenset[str]
-    #: Classes that cannot be subclassed, and those that others extend or implement.
+    #: Final classes, and classes and interfaces that others extend or implement.
     finals: frozenset[str]
     general: frozenset[str]
 
 
 @dataclass(frozen=True)
 class KryoPart:
-    """An object that may also be a part of others: what these need of it, and how it is shown on its own."""
+    """Object that may also be a part of others: the ``raw`` value that these use, and ``finish`` for its own value."""
 
     kind: Callable[[KryoWalker], KryoPart]
     raw: Any
@@ -99,13 +99,13 @@ class KryoPart:
 
 @dataclass
 class Budget:
-    """What may still be read without having bytes."""
+    """Number of nulls without bytes that may still be read."""
 
     nulls: int = field(default=MAX_FREE_NULLS)
 
 
 class KryoWalker(KryoInput):
-    """Reads one value. ``typed`` is true where the column's type is the value's own, not VARIANT."""
+    """Reader of one value; ``typed`` is true if the column has the type of the value, false for VARIANT."""
 
     def __init__(
         self,
@@ -128,14 +128,14 @@ class KryoWalker(KryoInput):
         self.depth = 0
 
     def value(self, expected: Collection[str] = ()) -> Any:
-        """A class and an object of it, or null; ``expected`` where only these classes have a column."""
+        """Read a class and an object of it, or null; ``expected`` limits the classes, if the column has only these."""
         name = self.class_name()
         if name is not None and expected and name not in expected:
             raise ForeignError(name)
         return None if name is None else self.object(name)
 
     def class_name(self) -> str | None:
-        """Which class, None for null."""
+        """Read a class; None for null."""
         number = self.varint()
         if number == 0:
             return None
@@ -158,7 +158,7 @@ class KryoWalker(KryoInput):
         return self.names[number]
 
     def object(self, name: str, nullable: bool = False) -> Any:
-        """An object of a class, perhaps one that was read before."""
+        """Read an object of a class, or a reference to an object that was read before."""
         self._expect_known(name)
         plain = name in PRIMITIVES or (self.dialect.version > 2 and name in self.dialect.enums)
         if plain and not nullable:
@@ -176,7 +176,7 @@ class KryoWalker(KryoInput):
         return _finished(self._remember(lambda: self._body(name)))
 
     def _remember(self, read: Callable[[], Any]) -> Any:
-        """Objects are numbered in the order in which they begin."""
+        """Read an object and number it; objects are numbered in the order in which they begin."""
         place = len(self.objects)
         self.objects.append(_OPEN)
         self.objects[place] = read()
@@ -193,7 +193,7 @@ class KryoWalker(KryoInput):
         return self.objects[number]
 
     def part(self, read: Callable[[KryoWalker], KryoPart]) -> Any:
-        """The raw value of a field whose class is final, and so not written; null is not expected."""
+        """Read the raw value of a field of a final class, whose class is not written; null is an error."""
         reference = self.varint()
         if reference == 0:
             raise DamagedError("a part of a value", "null")
@@ -203,7 +203,7 @@ class KryoWalker(KryoInput):
         return found.raw
 
     def _expect_known(self, name: str) -> None:
-        """Without knowing the class, not even a reference can be told from a body."""
+        """Raise ForeignError for an unknown class, for which not even references can be distinguished from bodies."""
         known = name[0] == "[" or name in self.dialect.readers
         if not known or self.classes.is_custom(name):
             raise ForeignError(name)
@@ -218,7 +218,7 @@ class KryoWalker(KryoInput):
         return value
 
     def _array(self, name: str) -> list[Any] | None:
-        """An array of objects; elements of a final class, as arrays are, do not repeat it."""
+        """Read an array of objects; elements do not repeat their class if it is final, as arrays are."""
         element = component(name)
         final = element[0] == "[" or element in self.dialect.finals
         if not final and element not in self.dialect.general:
@@ -229,7 +229,7 @@ class KryoWalker(KryoInput):
         return [self.object(element, nullable=True) if final else self.value() for _ in range(size)]
 
     def spend(self, nulls: int) -> None:
-        """Take nulls that have no bytes from the budget."""
+        """Subtract nulls without bytes from the budget."""
         self.budget.nulls -= nulls
         if self.budget.nulls < 0:
             raise DamagedError(f"at most {MAX_FREE_NULLS} nulls without bytes", "more")
@@ -240,7 +240,7 @@ def _finished(found: Any) -> Any:
 
 
 def component(name: str) -> str:
-    """The class of an array's elements: of ``[[I`` it is ``[I``, of ``[Ljava.lang.String;`` the class itself."""
+    """Return the class of an array's elements: ``[I`` for ``[[I``, ``java.lang.String`` for ``[Ljava.lang.String;``."""
     inner = name[1:]
     if inner[:1] == "L" and inner[-1:] == ";" and len(inner) > 2:
         return WRAPPERS.get(inner[1:-1], inner[1:-1])

@@ -1,14 +1,14 @@
-"""Values that Flink left to Kryo: what is not primitive, tuple, row, POJO or collection of a known type.
+"""Serializer of generic types, whose values Flink hands to Kryo.
 
     snapshot := version 2: utf typeClass  OptMap registrations  OptMap defaults  OptMap defaultClasses
                 registration: utf class  i32 kind  kind 0: nothing | 1: utf serializerClass | 2: a Java object stream
-    value    := ``kryo_walker.py``; it does not say which Kryo wrote it: Kryo 2 in Flink 1, Kryo 5 in Flink 2
+    value    := ``kryo_walker.py``; values do not record the version of Kryo: 2 in Flink 1, 5 in Flink 2
 
-All that a snapshot tells is the erased class. Where it is final enough (Date, BigDecimal, BitSet, UUID, java.time,
-arrays) the column has a type; a List, Map or Object is a VARIANT, for only the data says what is inside. A class of
-the user's is opaque. One inside a VARIANT makes the whole value a VARIANT of its bytes, where its end is known
-(``whole``), else it is an error. Values have no lengths, so they are walked row by row. They are not written: state
-of Kryo's is carried as bytes. Flink: ``KryoSerializer``, ``KryoSerializerSnapshot``.
+A snapshot contains only the erased class. For classes with one representation (Date, BigDecimal, BitSet, UUID,
+java.time, arrays) the column has a type; a List, Map or Object becomes VARIANT, because only the data shows the types
+of the content. User classes are opaque. A user class inside a VARIANT makes the whole value a VARIANT of its bytes if
+the end of the value is known (``whole``), and is an error otherwise. Values have no lengths, so they are read row by
+row. They are not written: Kryo's state is copied as bytes. Flink: ``KryoSerializer``, ``KryoSerializerSnapshot``.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ from pyspark_savepoint.formats.variant import MAX_DIGITS, VARIANT, Date, Timesta
 
 RUNTIME_KRYO = "org.apache.flink.api.java.typeutils.runtime.kryo."
 KRYO = RUNTIME_KRYO + "KryoSerializerSnapshot"
-#: What every job registers that has no flink-avro.
+#: Registrations of every job without flink-avro.
 AVRO_ARRAY = "org.apache.avro.generic.GenericData$Array"
 AVRO_PLACEHOLDERS = tuple(
     f"{RUNTIME_KRYO}Serializers$DummyAvro{stem}Class" for stem in ("Registered", "KryoSerializer")
 )
 KRYO_NULL = 0
 RAW = 'read the state as bytes: option("raw", "<state>")'
-#: Variants may be larger than the bytes they come from, for objects that are shared are repeated.
+#: Limits of the size of variants, which may be larger than the bytes of the values: shared objects are repeated.
 MAX_GROWTH, FREE_GROWTH = 64, 1 << 26
 
 Frame = tuple[str, bytes | None, bytes | None]
@@ -61,7 +61,7 @@ Frame = tuple[str, bytes | None, bytes | None]
 
 @dataclass(frozen=True)
 class Kind:
-    """A column for values of one class: its type, with raw times too, and the classes that it takes."""
+    """Column type of the values of a class, also with ``timestamps=raw``, and the classes of values that it accepts."""
 
     arrow: pa.DataType
     raw: pa.DataType | None = None
@@ -121,7 +121,7 @@ BIG_NUMBERS = {"java.math.BigInteger", "java.math.BigDecimal"}
 @register(KRYO)
 @dataclass(frozen=True)
 class KryoSerializer(TypeSerializer):
-    """A class that Kryo serializes, and what the job told Kryo."""
+    """Serializer of a generic class, with the job's registrations and default serializers of Kryo."""
 
     type_class: str
     registrations: tuple[Frame, ...]
@@ -130,7 +130,7 @@ class KryoSerializer(TypeSerializer):
 
     @classmethod
     def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
-        """The class and three optional maps, whose frames are kept as they are."""
+        """Read the class and three optional maps, whose frames are kept as bytes."""
         expect_version(name, version, (2,), reader)
         type_class = reader.view.read_utf("a class")
         serializer = KryoSerializer(name, version, type_class, *(_read_frames(reader.view) for _ in range(3)))
@@ -142,7 +142,7 @@ class KryoSerializer(TypeSerializer):
 
     @classmethod
     def of(cls, type_class: str) -> KryoSerializer:
-        """A class as a job without registrations has it: beside the class itself only Flink's placeholder for Avro."""
+        """Return a class as in a job without registrations: those of the class and of Flink's placeholder for Avro."""
         registrations = (_registration(type_class), _registration(AVRO_ARRAY, AVRO_PLACEHOLDERS))
         made = KryoSerializer(KRYO, 2, type_class, registrations)
         return made if made.is_known else OpaqueKryoSerializer(KRYO, 2, type_class, registrations)
@@ -158,7 +158,7 @@ class KryoSerializer(TypeSerializer):
 
     @cached_property
     def classes(self) -> KryoClasses:
-        """Ids follow from the order of registration; a class that has one keeps it."""
+        """Classes by id, in the order of registration; a class that has an id keeps it."""
         ids = dict(BASE_IDS)
         taken = {*BASE_IDS.values(), *WRAPPERS}
         defaults = {WRAPPERS.get(name, name) for name, *_ in (*self.defaults, *self.default_classes)}
@@ -166,14 +166,14 @@ class KryoSerializer(TypeSerializer):
         number = FIRST_USER_ID
         for name, _, value in self.registrations:
             if name.startswith("scala."):
-                break  # Chill has ids for many of Scala's classes: from here on they are not sure
+                break  # Chill assigns ids to many of Scala's classes: from here on ids are uncertain
             if name not in taken:
                 ids[number] = name
                 number += 1
                 taken.add(name)
             if value is None or not _is_plain(value):
                 custom.add(WRAPPERS.get(name, name))
-        # A default serializer is for the subclasses too.
+        # A default serializer applies to subclasses too.
         inherited = any(name.startswith("java.") and name not in FINALS for name in defaults)
         return KryoClasses(ids, frozenset(custom), inherited)
 
@@ -186,7 +186,7 @@ class KryoSerializer(TypeSerializer):
         return name in GENERAL or _is_readable(name)
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """The type of the class, or VARIANT."""
+        """Return the type of the class, or VARIANT."""
         name = WRAPPERS.get(self.type_class, self.type_class)
         if name in BIG_NUMBERS:
             return _number_type(name, options)
@@ -196,7 +196,7 @@ class KryoSerializer(TypeSerializer):
         return kind.raw if kind.raw is not None and options.timestamps == "raw" else kind.arrow
 
     def decode(self, at: Cursors, whole: bool = False) -> pa.Array:
-        """Row by row. ``whole`` says that every cursor ends where its value ends, so that bytes can stand for it."""
+        """Read row by row; ``whole``: cursors end with their values, so an unreadable value becomes its bytes."""
         name = WRAPPERS.get(self.type_class, self.type_class)
         kind = self.arrow_type(at.options)
         rows = _Rows(self, at, name if kind != VARIANT else "", whole)
@@ -210,7 +210,7 @@ class KryoSerializer(TypeSerializer):
 
 @dataclass(frozen=True)
 class OpaqueKryoSerializer(KryoSerializer):
-    """A class of the user's, or one whose serializer is."""
+    """Serializer of a user's class, or of a class with a user's serializer."""
 
     opaque: ClassVar[bool] = True
 
@@ -224,7 +224,7 @@ class OpaqueKryoSerializer(KryoSerializer):
 
 @dataclass
 class _Rows:
-    """The values of one column, read one by one."""
+    """Values of one column, read one by one."""
 
     serializer: KryoSerializer
     at: Cursors
@@ -241,7 +241,7 @@ class _Rows:
             self.expected += ("java.sql.Timestamp",)
 
     def _read(self, row: int) -> Any:
-        """The value of a row; its cursor moves behind it."""
+        """Read the value of a row; its cursor moves behind it."""
         at = self.at
         span = (int(at.position[row]), int(at.end[row]))
         dialect = DIALECTS[at.options.kryo]
@@ -267,7 +267,7 @@ class _Rows:
             raise
 
     def typed(self, row: int, kind: pa.DataType) -> Any:
-        """What Arrow takes as a value of the column's type."""
+        """Read the value of a row as Arrow accepts it for the column's type."""
         try:
             return _plain(self._read(row), kind, self.serializer.type_class)
         except ForeignError as error:
@@ -276,7 +276,7 @@ class _Rows:
             self.at.out_of_range(row, *error.args)
 
     def variant(self, row: int) -> tuple[bytes, bytes] | None:
-        """Value and metadata, or the bytes of the value as a variant."""
+        """Return the variant (value and metadata) of a row; None for null."""
         start, end = int(self.at.position[row]), int(self.at.end[row])
         try:
             value = self._read(row)
@@ -286,7 +286,7 @@ class _Rows:
             value = bytes(self.data[start:end])
             self.at.position[row] = end
         if value is None and self.data[start] == KRYO_NULL:
-            return None  # an empty Optional is there, and a VARIANT's own null
+            return None  # an empty Optional is not null: it becomes the null of VARIANT
         try:
             pair = encode_variant(value)
         except VariantError as error:
@@ -346,7 +346,7 @@ def _number_type(name: str, options: DecodeOptions) -> pa.DataType:
 
 
 def _is_readable(name: str) -> bool:
-    """Whether one of both Kryos writes the class in a way that is known; arrays by what they are of."""
+    """Whether the format of the class is known in Kryo 2 or 5; for arrays, that of their elements."""
     inner = name.lstrip("[")
     if inner != name:
         return name in ARRAYS or len(inner) == 1 or (inner[:1] == "L" and _is_readable(inner[1:-1]))
@@ -362,7 +362,7 @@ def _read_frames(view: DataInputView) -> tuple[Frame, ...]:
 
 
 def _registration(name: str, serializer: tuple[str, ...] = ()) -> Frame:
-    """A class that is registered: with a class that stands for it and that of its serializer, or with Kryo's own."""
+    """Return a registration of a class with Kryo's own serializer, or with a placeholder class and serializer class."""
     key, value = DataOutputView(), DataOutputView()
     key.write_utf(name)
     value.write_utf(serializer[0] if serializer else name)
@@ -373,7 +373,7 @@ def _registration(name: str, serializer: tuple[str, ...] = ()) -> Frame:
 
 
 def _is_plain(registration: bytes) -> bool:
-    """A registration without a serializer of its own (kind 0)."""
+    """Whether a registration has no serializer of its own (kind 0)."""
     view = DataInputView(registration)
     try:
         view.read_utf("a class")

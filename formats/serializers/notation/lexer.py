@@ -1,4 +1,4 @@
-"""Words and signs of the notation of types, with the positions that errors point at."""
+"""Lexer of the notation of types; tokens have the positions that errors point at."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from pyspark_savepoint.formats.errors import TypeNotationError, did_you_mean
 
-#: Longer than any schema that a snapshot could hold.
+#: Limit of characters, above the size of any schema that a snapshot can hold.
 MAX_LENGTH = 1 << 20
 MAX_DEPTH = 48
 TOKEN = re.compile(
@@ -27,7 +27,7 @@ TOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """``kind`` is word, number, name (in backquotes), text (in single quotes), sign or end; ``text`` without quotes."""
+    """Token of kind word, number, name (in backquotes), text (in single quotes), sign or end; without its quotes."""
 
     kind: str
     text: str
@@ -35,7 +35,7 @@ class Token:
 
     @property
     def upper(self) -> str:
-        """A word as types are compared: without case. Nothing for the others."""
+        """A word in upper case, for comparison with types; empty for all other tokens."""
         return self.text.upper() if self.kind == "word" else ""
 
     def __str__(self) -> str:
@@ -43,7 +43,7 @@ class Token:
 
 
 def tokens_of(text: str) -> list[Token]:
-    """All tokens and the end."""
+    """Return all tokens, with the end as the last one."""
     if len(text) > MAX_LENGTH:
         raise TypeNotationError(f"a type of {len(text)} characters", expected=f"at most {MAX_LENGTH}")
     found: list[Token] = []
@@ -63,7 +63,7 @@ def tokens_of(text: str) -> list[Token]:
 
 
 def refuse(text: str, position: int, expected: str, found: str, remedy: str | None = None) -> NoReturn:
-    """An error that shows the text and points into it."""
+    """Raise TypeNotationError, with the text around a position and a mark below it."""
     low, high = max(0, position - 60), position + 40
     shown = ("…" if low else "") + text[low:high].replace("\n", " ") + ("…" if high < len(text) else "")
     mark = " " * (position - low + (1 if low else 0)) + "^"
@@ -75,7 +75,7 @@ def refuse(text: str, position: int, expected: str, found: str, remedy: str | No
 
 
 class Tokens:
-    """The tokens of a text, read one after the other."""
+    """Stream of the tokens of a text."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -85,11 +85,11 @@ class Tokens:
 
     @property
     def next(self) -> Token:
-        """The next token, not yet taken."""
+        """The next token, which is not consumed."""
         return self.tokens[self.at]
 
     def ahead(self, count: int) -> Token:
-        """A token behind the next one; the end beyond."""
+        """Return the token ``count`` places behind the next one, or the end."""
         return self.tokens[min(self.at + count, len(self.tokens) - 1)]
 
     def take(self) -> Token:
@@ -98,32 +98,32 @@ class Tokens:
         return token
 
     def fail(self, expected: str, token: Token | None = None, remedy: str | None = None) -> NoReturn:
-        """Refuse a token, the next one unless another is given."""
+        """Raise TypeNotationError for ``token``, or for the next token."""
         token = token or self.next
         refuse(self.text, token.position, expected, str(token), remedy)
 
     def fail_unknown(self, expected: str, token: Token, known: Iterable[str], hint: str | None = None) -> NoReturn:
-        """Refuse a word that is not among the known ones, with the nearest of these."""
+        """Raise TypeNotationError for an unknown word, with the most similar known word."""
         self.fail(expected, token, hint or did_you_mean(token.text.upper(), known))
 
     def is_sign(self, sign: str) -> bool:
-        """Whether the next token is a sign."""
+        """Whether the next token is ``sign``."""
         return self.next.kind == "sign" and self.next.text == sign
 
     def accept(self, sign: str) -> bool:
-        """Take a sign if it is the next token."""
+        """Consume ``sign`` if it is the next token; return whether it was."""
         if self.is_sign(sign):
             self.take()
             return True
         return False
 
     def expect(self, sign: str) -> None:
-        """Take a sign that must be there."""
+        """Consume ``sign``; raise TypeNotationError if it is not the next token."""
         if not self.accept(sign):
             self.fail(repr(sign))
 
     def accept_word(self, word: str) -> bool:
-        """Take a word if it is the next token, whatever its case."""
+        """Consume ``word`` (upper case) if it is the next token in any case; return whether it was."""
         if self.next.upper == word:
             self.take()
             return True
@@ -136,14 +136,14 @@ class Tokens:
         return int(self.take().text) if self.next.kind == "number" else self.fail(expected)
 
     def name(self, expected: str) -> Token:
-        """A name of a field or a constant: a word without dots, or anything in backquotes."""
+        """Consume the name of a field or constant: a word without dots, or any text in backquotes."""
         token = self.next
         if token.kind == "name" or (token.kind == "word" and "." not in token.text):
             return self.take()
         return self.fail(expected)
 
     def descend(self) -> None:
-        """One type deeper; :meth:`ascend` follows."""
+        """Enter a nested type, which :meth:`ascend` leaves; check the depth."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
             self.fail(f"a type nested at most {MAX_DEPTH} deep")

@@ -1,4 +1,4 @@
-"""The words of the notation of types: what each stands for, since which Flink, and what no text can describe."""
+"""Words of the notation of types: their serializers, their first Flink release, and types that text cannot describe."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ from pyspark_savepoint.formats.serializers.runtime.timers_and_sinks import (
 from pyspark_savepoint.formats.serializers.runtime.ttl import TTL, TtlSerializer
 from pyspark_savepoint.formats.serializers.sql import table_data
 
-#: A release of Flink: major and minor.
+#: Packages of the Scala API up to Flink 1.20, and since 2.0.
 SCALA_1, SCALA_2 = SCALA
 
 
 def _all() -> list[TypeSerializer]:
-    """One of every type without arguments. Of constants and windows, what the DataStream API has comes last."""
+    """Return a serializer of every type without arguments; of equal names that of the DataStream API is the last."""
     local = ("LocalDate", "LocalTime", "LocalDateTime")
     classes = (LocalDateSerializer, LocalTimeSerializer, LocalDateTimeSerializer)
     made: list[TypeSerializer] = [NumberSerializer.of(name) for name in BY_SNAPSHOT]
@@ -66,7 +66,7 @@ def _all() -> list[TypeSerializer]:
     made += [arrays.NullValueArraySerializer.of(arrays.value_array("Null"))]
     made += [blobs.BytesSerializer.of(name) for name in blobs.BLOCKS]
     made += [blobs.VariantSerializer.of(f"{BASE}VariantSerializer$VariantSerializerSnapshot")]
-    # Queryable state's own VoidNamespace and the Scala API of 2.0 come first, and are overwritten.
+    # Reversed, so that the entries of queryable state and of the Scala API of 2.0 come first and are overwritten.
     made += [constants.ConstantSerializer.of(name) for name in reversed(constants.CONSTANTS) if "Snapshot" in name]
     made += [windows.TimeWindowSerializer.of(name) for name in (windows.STREAM_WINDOW, windows.TABLE_WINDOW)]
     made += [windows.WindowLongSerializer.of(name) for name in (windows.COUNT_WINDOW, windows.SORTED_LONG)]
@@ -74,14 +74,14 @@ def _all() -> list[TypeSerializer]:
     return made
 
 
-#: Types without arguments (and arrays of fixed ones) by what ``flink_type`` prints.
+#: Types without arguments, and arrays of primitive types, by their ``flink_type``.
 SIMPLE: Mapping[str, TypeSerializer] = {
     **{serializer.flink_type: serializer for serializer in _all()},
     "BIG_INT": bigs.BigNumberSerializer.of(bigs.BIG_INTEGER),
     "BIG_DEC": bigs.BigNumberSerializer.of(bigs.BIG_DECIMAL),
 }
 
-#: Composites whose snapshot says no more than their parts: class, snapshot class, outer version, number of parts.
+#: Composites whose snapshot holds only their parts: class, snapshot class, outer version, number of parts.
 COMPOSITES: Mapping[str, tuple[type[CompositeSerializer], str, int, int]] = {
     "LIST": (ListSerializer, BASE + "ListSerializerSnapshot", 1, 1),
     "SET": (SetSerializer, BASE + "SetSerializerSnapshot", 1, 1),
@@ -110,7 +110,7 @@ COMPOSITES: Mapping[str, tuple[type[CompositeSerializer], str, int, int]] = {
     ),
 }
 
-#: The first release that has a type, where 1.16 has not.
+#: First release of the types that came after 1.16.
 NEEDS: Mapping[str, Flink] = {
     word: since
     for word, snapshot_class in (
@@ -120,7 +120,7 @@ NEEDS: Mapping[str, Flink] = {
     if (since := lifetime(snapshot_class)[0]) is not None
 }
 
-#: Types whose snapshots hold more than their names and parts.
+#: Types whose snapshots hold more than names and parts, with the reason.
 NOT_FROM_TEXT: Mapping[str, str] = {
     "KRYO": "Kryo's registrations belong to the job",
     "VALUE": "values of a class of the user's own have no form that is known",
@@ -141,7 +141,7 @@ NOT_FROM_TEXT: Mapping[str, str] = {
     **dict.fromkeys(("NODE", "ROW_SQN_INFO", "META_SQN_INFO"), "SQL makes it itself"),
 }
 
-#: What other languages call a type.
+#: Names of types in other languages.
 OTHER_WORDS: Mapping[str, str] = {
     "INTEGER": "INT",
     "BIGINT": "LONG",
@@ -166,7 +166,7 @@ OTHER_WORDS: Mapping[str, str] = {
 
 
 def scala_home(snapshot_class: str, version: Flink) -> str:
-    """A snapshot class of the Scala API where a release has it; other classes as they are."""
+    """Return a snapshot class of the Scala API in the package of a release; all other classes unchanged."""
     if not snapshot_class.startswith(("Scala", SCALA_1)):
         return snapshot_class
     return (SCALA_1 if version < (2, 0) else SCALA_2) + snapshot_class.removeprefix(SCALA_1)

@@ -1,4 +1,4 @@
-"""Types as text: what ``flink_type`` prints and the table ``states`` shows, read back into serializers.
+"""Notation of types: the text that ``flink_type`` prints and the table ``states`` shows, parsed into serializers.
 
     type     := NAME                                     LONG, STRING, INSTANT, ... (SIMPLE below)
               | NAME "<" type ["," type] ">"             LIST<T>, MAP<K, V>, SET<T>, EITHER<L, R>, OPTION<T>, TTL<T> ...
@@ -14,20 +14,21 @@
               | SCALA_ENUM "<" class ">" "(" name "=" number, ... ")"
               | NULLABLE "<" type ">" ["(" PADDED ")"]   padded: a null is as long as a value
               | AVRO "<" class ">" "(" text ")"          text is the schema's JSON; AVRO<text>: GenericRecord
-              | ROWDATA "<" logical, ... ">"             SQL's rows, with names or without: see notation_sql.py
+              | ROWDATA "<" logical, ... ">"             SQL's rows, with or without names: see sql.py
               | ARRAYDATA "<" logical ">" | MAPDATA "<" logical "," logical ">"
-              | DECIMAL "(" p "," s ")" | TIMESTAMP "(" p ")"     SQL's values outside of rows
-              | java                                     where class files are given: a class as Flink infers its type
-              | POJO "<" class ">" | ENUM "<" class ">"  the same, of a class that must be one
+              | DECIMAL "(" p "," s ")" | TIMESTAMP "(" p ")"     SQL's values outside rows
+              | java                                     needs class files: the type that Flink infers for a class
+              | POJO "<" class ">" | ENUM "<" class ">"  the same, for a class that must be a POJO or an enum
     java     := class ["<" java, ... ">"]                com.shop.Order, com.shop.Box<java.lang.Long>
     field    := name type
     name     := letters, digits, "_", "$"; anything in `backquotes`
     class    := Java's name of a class, nested ones with "$"
-    text     := in 'single quotes', a quote inside doubled
+    text     := in 'single quotes', with quotes inside doubled
 
-Names of types are case-insensitive, space between words is free. The version is the oldest Flink that must restore: a
-type that it does not have is refused. Types that hold what no text says (Kryo's registrations, comparators, generated
-code) come from an existing savepoint alone. Flink: ``Types`` of the DataStream API, ``LogicalTypeParser``.
+Names of types are case-insensitive, and white space between words is ignored. The version is that of the oldest Flink
+that must restore the savepoint: a type that it does not have is refused. Types whose snapshots hold more than a text
+can describe (Kryo's registrations, comparators, generated code) can only be taken from an existing savepoint.
+Flink: ``Types`` of the DataStream API, ``LogicalTypeParser``.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ DEFAULT_VERSION: Flink = (1, 16)
 
 
 def parse_type(text: str, version: Flink = DEFAULT_VERSION, classes: OfClass | None = None) -> TypeSerializer:
-    """The serializer of a type, as Flink ``version`` and later write it; TypeNotationError points at what is wrong.
+    """Return the serializer of a type, as Flink ``version`` and later write it; TypeNotationError points at mistakes.
 
-    ``classes`` gives the type of a Java class where the text has its name alone.
+    ``classes`` returns the type of a Java class of which the text has only the name.
 
     >>> parse_type("map<string, tuple<long, list<int>>>").flink_type
     'MAP<STRING, TUPLE<LONG, LIST<INT>>>'

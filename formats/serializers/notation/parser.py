@@ -1,4 +1,4 @@
-"""Recursive descent over a type's text: see ``notation.py`` for the grammar."""
+"""Recursive-descent parser of the notation of types; ``notation.py`` has the grammar."""
 
 from __future__ import annotations
 
@@ -50,18 +50,18 @@ MAX_TUPLE = 25
 
 @dataclass(frozen=True, slots=True)
 class JavaName:
-    """A class of Java by its name, and its type arguments."""
+    """Java class by its name, and its type arguments."""
 
     name: str
     arguments: tuple[JavaName, ...] = ()
 
 
-#: Gives the type of a Java class.
+#: Function from a Java class to the serializer of its type.
 OfClass = Callable[[JavaName], TypeSerializer]
 
 
 class Parser:
-    """The tokens of one text, and the oldest Flink that must know its types."""
+    """Parser of one text, for the oldest Flink that must have its types."""
 
     def __init__(self, text: str, version: Flink, classes: OfClass | None = None) -> None:
         self.tokens = Tokens(text)
@@ -91,7 +91,7 @@ class Parser:
         return found
 
     def expect_version(self, word: str, token: Token) -> None:
-        """Refuse what the oldest Flink that must restore does not have."""
+        """Raise TypeNotationError for a type that the oldest Flink does not have."""
         since = NEEDS.get(word)
         if since is not None and self.version < since:
             major, minor = since
@@ -103,7 +103,7 @@ class Parser:
             )
 
     def refuse(self, token: Token) -> None:
-        """A word that is no type, or none that a text can describe."""
+        """Raise TypeNotationError for a word that is not a type, or a type that text cannot describe."""
         word = token.upper
         if word in NOT_FROM_TEXT:
             remedy = f"{NOT_FROM_TEXT[word]}: take it from a savepoint that has it, option 'typesFrom'"
@@ -112,7 +112,7 @@ class Parser:
         self.tokens.fail_unknown("a type", token, [*SIMPLE, *COMPOSITES, *SPECIAL], hint)
 
     def composite(self, word: str, token: Token) -> TypeSerializer:
-        """A composite whose snapshot says nothing but its parts."""
+        """Parse a composite whose snapshot holds only its parts."""
         kind, snapshot_class, outer_version, arity = COMPOSITES[word]
         nested = self.arguments(token, arity, arity)
         if word == "TTL":
@@ -123,12 +123,12 @@ class Parser:
         return made
 
     def arguments(self, token: Token, least: int, most: int) -> tuple[TypeSerializer, ...]:
-        """``< type, ... >``."""
+        """Parse ``< type, ... >``."""
         self.tokens.expect("<")
         return self.types(token, ">", least, most)
 
     def types(self, token: Token, close: str, least: int, most: int) -> tuple[TypeSerializer, ...]:
-        """Types up to a sign."""
+        """Parse types up to a closing sign."""
         found: list[TypeSerializer] = []
         while not self.tokens.is_sign(close):
             found.append(self.type())
@@ -141,7 +141,7 @@ class Parser:
         return tuple(found)
 
     def class_name(self) -> str:
-        """``< class >``."""
+        """Parse ``< class >``."""
         self.tokens.expect("<")
         name = self.tokens.word("the name of a Java class").text
         self.tokens.expect(">")
@@ -154,7 +154,7 @@ class Parser:
         return signs[1][0] == "word" and [signs[0][1], signs[2][1], signs[3][1]] == ["<", ">", "("]
 
     def java_class(self, token: Token) -> JavaName:
-        """A class of Java, and its type arguments."""
+        """Parse a Java class and its type arguments."""
         self.tokens.descend()
         arguments: list[JavaName] = []
         if self.tokens.accept("<"):
@@ -167,7 +167,7 @@ class Parser:
         return JavaName(token.text, tuple(arguments))
 
     def named_class(self, token: Token, class_name: str) -> TypeSerializer:
-        """``POJO<class>`` or ``ENUM<class>`` without its content: the class file has it."""
+        """Return the type of ``POJO<class>`` or ``ENUM<class>`` without fields or constants, from its class file."""
         if self.classes is None:
             constants = "the constants of the enum, in the order of their declaration: (A, B, ...)"
             self.tokens.fail(
@@ -180,7 +180,7 @@ class Parser:
         return found
 
     def fields(self, close: str) -> dict[str, TypeSerializer]:
-        """``name type, ...`` up to a sign."""
+        """Parse ``name type, ...`` up to a closing sign."""
         found: dict[str, TypeSerializer] = {}
         while not self.tokens.is_sign(close):
             token = self.tokens.name("the name of a field")
@@ -210,7 +210,7 @@ class Parser:
         return CaseClassSerializer(home, 3, 2, tuple(fields.values()), class_name)
 
     def row(self, token: Token) -> TypeSerializer:
-        """ROW, with names or without."""
+        """Parse ROW, with or without names."""
         first, second = self.tokens.ahead(1), self.tokens.ahead(2)
         if first.kind == "name" or (first.kind == "word" and second.kind == "word"):
             self.tokens.expect("<")
@@ -228,7 +228,7 @@ class Parser:
         return PojoSerializer.of(class_name, fields, *subclasses)
 
     def subclasses(self) -> dict[str, TypeSerializer]:
-        """``( class type, ... )``."""
+        """Parse ``( class type, ... )``."""
         self.tokens.expect("(")
         found: dict[str, TypeSerializer] = {}
         while not self.tokens.is_sign(")"):
@@ -240,7 +240,7 @@ class Parser:
         return found
 
     def enum(self, token: Token) -> TypeSerializer:
-        """ENUM and SCALA_ENUM."""
+        """Parse ENUM and SCALA_ENUM."""
         class_name = self.class_name()
         if token.upper == "ENUM" and not self.tokens.is_sign("("):
             return self.named_class(token, class_name)
@@ -265,7 +265,7 @@ class Parser:
         return ScalaEnumSerializer(home, 3, class_name, tuple(constants), tuple(constants.values()))
 
     def nullable(self, token: Token) -> TypeSerializer:
-        """NULLABLE, padded or not."""
+        """Parse NULLABLE, padded or not."""
         (inner,) = self.arguments(token, 1, 1)
         if not self.tokens.accept("("):
             return NullableSerializer.of(inner)
@@ -277,7 +277,7 @@ class Parser:
         return NullableSerializer.of(inner, padded=True)
 
     def array(self, token: Token) -> TypeSerializer:
-        """PRIMITIVE_ARRAY, VALUE_ARRAY and BASIC_ARRAY of a simple type; OBJECT_ARRAY of any."""
+        """Parse PRIMITIVE_ARRAY, VALUE_ARRAY and BASIC_ARRAY of a simple type, or OBJECT_ARRAY of any type."""
         if token.upper == "OBJECT_ARRAY" and self.names_class:
             component = self.class_name()
             self.tokens.expect("(")
@@ -298,7 +298,7 @@ class Parser:
         return GenericArraySerializer.of(element, class_name)
 
     def avro(self, token: Token) -> TypeSerializer:
-        """AVRO with its schema."""
+        """Parse AVRO with its schema."""
         self.tokens.expect("<")
         class_name = GENERIC_RECORD
         if self.tokens.next.kind != "text":
@@ -320,29 +320,29 @@ class Parser:
         return self.made(token, lambda: row_serializer(kinds, names))
 
     def collection_data(self, token: Token) -> TypeSerializer:
-        """ARRAYDATA and MAPDATA."""
+        """Parse ARRAYDATA and MAPDATA."""
         kind = collection(self.tokens, token.upper.removesuffix("DATA"))
         return self.made(token, lambda: collection_serializer(kind))
 
     def made(self, token: Token, make: Callable[[], TypeSerializer]) -> TypeSerializer:
-        """What is made from logical types, where that can be."""
+        """Call ``make``; TypeNotationError if the serializer cannot be created from logical types."""
         try:
             return make()
         except UnsupportedStateError as error:
             return self.tokens.fail("a type whose serializer can be made", token, error.message)
 
     def decimal(self, token: Token) -> TypeSerializer:
-        """DECIMAL(p, s)."""
+        """Parse DECIMAL(p, s)."""
         self.expect_numbers(token, "BIG_DECIMAL", "DECIMAL(p, s)")
         return DecimalDataSerializer(DECIMAL_DATA, 3, *decimal_arguments(self.tokens))
 
     def timestamp(self, token: Token) -> TypeSerializer:
-        """TIMESTAMP(p)."""
+        """Parse TIMESTAMP(p)."""
         self.expect_numbers(token, "INSTANT or LOCAL_DATE_TIME", "TIMESTAMP(p)")
         return TimestampDataSerializer(TIMESTAMP_DATA, 1, precision_argument(self.tokens, 6))
 
     def expect_numbers(self, token: Token, stream: str, sql: str) -> None:
-        """SQL's words outside of its rows stand with their numbers, for DataStream has other types of these names."""
+        """Require parentheses behind SQL's types outside rows: the DataStream API has other types of similar names."""
         if not self.tokens.is_sign("("):
             self.tokens.fail("a type", token, f"a DataStream job has {stream}; SQL's data outside of rows are {sql}")
 
@@ -366,6 +366,6 @@ SPECIAL: Mapping[str, Callable[[Parser, Token], TypeSerializer]] = {
     "DECIMAL": Parser.decimal,
     "TIMESTAMP": Parser.timestamp,
 }
-#: What stands behind the fields of a POJO, where it has subclasses: those with tags, then the others.
+#: Words before the subclasses of a POJO, behind its fields: registered ones (with tags), then the others.
 SUBCLASSES = ("REGISTERED", "SUBCLASSES")
 VIEWS: Mapping[str, type[CompositeSerializer]] = {"LIST_VIEW": ListSerializer, "MAP_VIEW": MapSerializer}

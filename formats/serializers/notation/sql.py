@@ -1,11 +1,11 @@
-"""Logical types of SQL in the notation of types, as Flink itself prints them.
+"""Parser of SQL's logical types in the notation of types, as Flink prints them.
 
     logical := word [ "(" number ["," number] ")" ] [ "<" arguments ">" ] [ "NOT" "NULL" ]
     word    := BOOLEAN | TINYINT | SMALLINT | INT | BIGINT | FLOAT | DOUBLE | STRING | CHAR(n) | VARCHAR(n)
              | BYTES | BINARY(n) | VARBINARY(n) | DECIMAL(p, s) | DATE | TIME(p) | TIMESTAMP(p) | TIMESTAMP_LTZ(p)
              | INTERVAL ... | ARRAY<T> | MULTISET<T> | MAP<K, V> | ROW<name T, ...>
 
-Numbers may be left out where SQL has a default: DECIMAL is DECIMAL(10, 0), TIMESTAMP is TIMESTAMP(6). Flink:
+Numbers may be omitted if SQL has a default: DECIMAL is DECIMAL(10, 0), TIMESTAMP is TIMESTAMP(6). Flink:
 ``LogicalTypeParser``, ``LogicalType#asSerializableString``.
 """
 
@@ -17,7 +17,7 @@ from dataclasses import replace
 from pyspark_savepoint.formats.serializers.notation.lexer import Token, Tokens
 from pyspark_savepoint.formats.serializers.sql.logical_types import MAX_LENGTH, LogicalType
 
-#: Types without arguments, and the root of each.
+#: Types without arguments, with their type root.
 PLAIN: Mapping[str, str] = {
     "BOOLEAN": "BOOLEAN",
     "TINYINT": "TINYINT",
@@ -29,7 +29,7 @@ PLAIN: Mapping[str, str] = {
     "DOUBLE": "DOUBLE",
     "DATE": "DATE",
 }
-#: Types with a length: the root, and the length where none is given.
+#: Types with a length: the root, and the default length.
 SIZED: Mapping[str, tuple[str, int]] = {
     "STRING": ("VARCHAR", MAX_LENGTH),
     "BYTES": ("VARBINARY", MAX_LENGTH),
@@ -38,7 +38,7 @@ SIZED: Mapping[str, tuple[str, int]] = {
     "BINARY": ("BINARY", 1),
     "VARBINARY": ("VARBINARY", 1),
 }
-#: Types with a precision: the root, and the precision where none is given.
+#: Types with a precision: the root, and the default precision.
 TIMES: Mapping[str, tuple[str, int]] = {
     "TIME": ("TIME_WITHOUT_TIME_ZONE", 0),
     "TIMESTAMP": ("TIMESTAMP_WITHOUT_TIME_ZONE", 6),
@@ -46,11 +46,11 @@ TIMES: Mapping[str, tuple[str, int]] = {
 }
 COLLECTIONS = ("ARRAY", "MULTISET", "MAP")
 WORDS = (*PLAIN, *SIZED, *TIMES, "DECIMAL", "INTERVAL", *COLLECTIONS, "ROW")
-#: Types that are made of classes of the user's.
+#: Types whose snapshots hold user classes.
 OF_CLASSES = ("RAW", "STRUCTURED")
-#: Precision of a unit of an interval, where none is given.
+#: Default precision of the units of intervals.
 UNITS: Mapping[str, int] = {"YEAR": 2, "MONTH": 0, "DAY": 2, "HOUR": 0, "MINUTE": 0, "SECOND": 6}
-#: DataStream's words for what SQL calls otherwise.
+#: SQL's names of types that have another name in the DataStream API.
 OTHER_WORDS: Mapping[str, str] = {
     "LONG": "BIGINT",
     "SHORT": "SMALLINT",
@@ -64,7 +64,7 @@ OTHER_WORDS: Mapping[str, str] = {
 
 
 def row_fields(tokens: Tokens) -> tuple[tuple[str, ...], tuple[LogicalType, ...]]:
-    """``< name T, ... >`` or ``< T, ... >``: names, or none, and types."""
+    """Parse ``< name T, ... >`` or ``< T, ... >``; return names, or an empty tuple, and types."""
     names: list[str] = []
     kinds: list[LogicalType] = []
     tokens.expect("<")
@@ -85,7 +85,7 @@ def row_fields(tokens: Tokens) -> tuple[tuple[str, ...], tuple[LogicalType, ...]
 
 
 def _starts_with_name(tokens: Tokens) -> bool:
-    """Whether a name stands before the type: something in backquotes, or a word before a word that begins a type."""
+    """Whether a name comes before the type: a text in backquotes, or a word followed by a word that begins a type."""
     if tokens.next.kind == "name":
         return True
     following = tokens.ahead(1)
@@ -146,7 +146,7 @@ def _without_nullability(token: Token, tokens: Tokens) -> LogicalType:
 
 
 def collection(tokens: Tokens, root: str) -> LogicalType:
-    """``< T >``, or of a map ``< K, V >``."""
+    """Parse ``< T >``, or ``< K, V >`` for a map."""
     tokens.expect("<")
     children = [logical_type(tokens)]
     if root == "MAP":
@@ -157,7 +157,7 @@ def collection(tokens: Tokens, root: str) -> LogicalType:
 
 
 def decimal_arguments(tokens: Tokens) -> tuple[int, int]:
-    """``(p, s)``, ``(p)`` or nothing."""
+    """Parse ``(p, s)``, ``(p)`` or nothing; return precision and scale."""
     given = _numbers(tokens, 2, (1, 0), (38, 38)) or [10, 0]
     precision, scale = given if len(given) == 2 else (given[0], 0)
     if scale > precision:
@@ -166,13 +166,13 @@ def decimal_arguments(tokens: Tokens) -> tuple[int, int]:
 
 
 def precision_argument(tokens: Tokens, default: int) -> int:
-    """``(p)`` or nothing."""
+    """Parse ``(p)`` or nothing."""
     given = _numbers(tokens, 1, (0,), (9,))
     return given[0] if given else default
 
 
 def _numbers(tokens: Tokens, most: int, low: tuple[int, ...], high: tuple[int, ...]) -> list[int] | None:
-    """Numbers in parentheses, each within its bounds; None where there are no parentheses."""
+    """Parse numbers in parentheses, each within its bounds; None if there are no parentheses."""
     if not tokens.accept("("):
         return None
     found: list[int] = []
@@ -189,7 +189,7 @@ def _numbers(tokens: Tokens, most: int, low: tuple[int, ...], high: tuple[int, .
 
 
 def _interval(tokens: Tokens) -> LogicalType:
-    """``INTERVAL DAY(3) TO SECOND(6)`` and its like."""
+    """Parse the units of an interval, such as ``DAY(3) TO SECOND(6)``."""
     first, first_precision = _unit(tokens)
     last, last_precision = _unit(tokens) if tokens.accept_word("TO") else (first, first_precision)
     resolution = first if first == last else f"{first}_TO_{last}"

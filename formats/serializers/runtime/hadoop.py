@@ -46,7 +46,6 @@ class TextSerializer(SimpleSerializer):
         return column
 
     def sizes(self, column: pa.Array) -> Longs:
-        """The length and the bytes."""
         refuse_nulls(column, self.flink_type)
         expect_utf8(column)
         lengths = block_sizes(column)

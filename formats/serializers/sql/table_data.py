@@ -190,7 +190,7 @@ class TimestampDataSerializer(TypeSerializer):
         return str(self.kind)
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """TIMESTAMP_NTZ; with ``timestamps=raw`` the stored numbers."""
+        """Return TIMESTAMP_NTZ; with ``timestamps=raw`` the stored numbers."""
         return arrow_type(self.kind, options)
 
     @property
