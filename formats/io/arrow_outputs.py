@@ -103,7 +103,7 @@ class ArrowOutputs:
 
     @property
     def renames(self) -> bool:
-        """Whether :meth:`move` is a cheap rename: object stores copy."""
+        """Return whether :meth:`move` is a cheap rename: object stores copy."""
         return isinstance(self.connected()[0], arrow_fs.HadoopFileSystem)
 
     def open_output(self, path: str, *, durable: bool = True) -> ArrowOutputFile:

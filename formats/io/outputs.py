@@ -102,7 +102,7 @@ class LocalOutputs:
 
     @property
     def renames(self) -> bool:
-        """Whether :meth:`move` is a cheap rename."""
+        """Return whether :meth:`move` is a cheap rename."""
         return True
 
     def open_output(self, path: str, *, durable: bool = True) -> LocalOutputFile:

@@ -105,7 +105,7 @@ class SnapshotFileSystem(Protocol):
 
     @property
     def renames(self) -> bool:
-        """Whether :meth:`move` is a cheap rename."""
+        """Return whether :meth:`move` is a cheap rename."""
         ...
 
     def open_output(self, path: str, *, durable: bool = True) -> OutputFile:

@@ -263,7 +263,7 @@ def decode_index(
     offset: Any,
     size: Any,
 ) -> Any:
-    """Decode entries of an index block; return (entries, bytes of keys). Entries are -1 on error, -2 without room.
+    """Decode entries of an index block; return (entries, bytes of keys); entries are -1 on error, -2 without room.
 
     ``delta``: there are no value lengths, and handles contain only the difference of the block's size to the previous.
     """

@@ -29,8 +29,8 @@ STATE, START, STOP, COUNT = 0, 1, 2, 3
 def find_runs(buf: Any, pos: Any, end: int, key_group: int, prefix: int, states: int, runs: Any) -> Any:
     """Find the runs of one whole key group; return (reason for stopping, position, number of runs).
 
-    Each row of ``runs`` is (state, start, stop, entries). Makes the same checks as ``split_frames``, and clears the
-    flag bits.
+    Each row of ``runs`` is (state, start, stop, entries). The function makes the same checks as ``split_frames``, and
+    clears the flag bits.
     """
     count = 0
     while True:

@@ -135,7 +135,7 @@ class CanonicalKeyedStream:
             yield self._complete(waiting, selected, namespaced, rows)
 
     def _tail(self, selected: set[int]) -> int:
-        """Return the byte width of the namespace if it is common to all states and none is a map; else -1."""
+        """Return the byte width of the namespace if all selected states share it and none is a map; else -1."""
         metas = [self.header.states[state] for state in selected]
         widths = {-1 if is_map(meta) else constant_width(meta.namespace_serializer) for meta in metas}
         return widths.pop() if len(widths) == 1 else -1

@@ -2,7 +2,6 @@
 
     _metadata := part for Flink      JSON  u32 length of the JSON  u64 XXH3-64 of the JSON  u64 MAGIC      big-endian
     JSON      := {"version": 1, "metadata": XXH3-128 of the part for Flink,
-    JSON      := {"version": 1, "metadata": XXH3-128 of what Flink reads,
                   "files": {name: {"size": bytes, "xxh3_128": of the whole file, "blocks": XXH3-64 of each 4 MiB}}}
 
 Flink stops reading at the end of the metadata. When it disposes of a savepoint, it deletes this one file and then the

@@ -177,7 +177,7 @@ class _Run:
 
 
 def _bounds(low: int, high: int, prefix: int) -> tuple[bytes, bytes]:
-    """Return the smallest key with prefix ``low``, and an upper bound for all keys when a zero byte is prepended."""
+    """Return the smallest key with prefix ``low``, and an exclusive upper bound for keys with a zero byte in front."""
     return low.to_bytes(prefix, "big"), (high + 1).to_bytes(prefix + 1, "big")
 
 

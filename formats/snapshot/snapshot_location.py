@@ -47,7 +47,7 @@ JOB_ID = re.compile(r"[0-9a-f]{32}")
 CHANGELOG_DIRECTORY = "dstl"
 #: Number of parents of the checkpoint root to search for a changelog, and of path segments that may have stayed.
 ABOVE, STAYED = 4, 6
-#: Number of candidates for a moved file; and the maximum length of a recorded path (Linux's limit; stores have less).
+#: Maximum number of candidates for a moved file, and of bytes in a recorded path (Linux's limit; stores have less).
 MAX_TAILS = 4
 MAX_PATH_BYTES = 4096
 SHARED_STATE_DIRECTORY = "shared"
