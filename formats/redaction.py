@@ -58,7 +58,7 @@ _FORMS = re.compile(
     ),
     re.IGNORECASE | re.DOTALL,
 )
-#: A text without any of these has none of the forms.
+#: If a text contains none of these, none of the forms above can match.
 SIGNS = ("=", "%3d", '"', "<a", "authorization", "bearer", "sharedkey", "-----begin", "akia", "asia", "@", "://")
 
 

@@ -29,7 +29,7 @@ MASKED_REPEAT = 9  # i32 n, mask of n bits, then the part for every clear bit
 POJO = 10  # flags; a = number of fields; b = number of tagged subclasses; the rest are (name node, part) pairs
 NAME = 11  # only below POJO: a, b = start and length of a class name in names
 AVRO_BLOCKS = 12  # blocks of (varlong n, n times the parts), ended by 0
-VARINT_BLOCK = 13  # Hadoop vint-free: varint n, then n bytes
+VARINT_BLOCK = 13  # varint n, then n bytes
 EXTENT = 14  # i32 n, i32 size, then size bytes; a = 1: size + n bytes
 
 MAX_DEPTH = 64

@@ -49,7 +49,7 @@ def read_header(kind: type[H], source: ByteSource, end: int) -> H:
 
 
 def _ends_at(header: KeyedBackendHeader | OperatorBackendHeader, end: int) -> bool:
-    # A compressed operator stream begins with an identifier, which the offset of its first element may include.
+    # A compressed operator stream begins with an identifier; its first offset is before or behind the identifier.
     if isinstance(header, OperatorBackendHeader) and header.compressed:
         return header.size in (end, end - len(snappy.IDENTIFIER))
     return header.size == end

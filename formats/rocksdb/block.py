@@ -201,7 +201,7 @@ def _content_sizes(data: Bytes, start: Longs, end: Longs, kinds: Bytes, base: in
         most = np.minimum((end - start) * RATIOS[kinds] + 64, MAX_CONTENT)
         wrong = np.flatnonzero(sizes > most)
         failing = int(wrong[0]) if len(wrong) else -1
-        # Larger files have their size in the properties, and are read in smaller steps.
+        # Properties contain the total size, and larger files are read in smaller steps: a larger sum is an error.
         if failing < 0 and sizes.sum() > MAX_CONTENT:
             failing = int(np.argmax(sizes))
     if failing >= 0:

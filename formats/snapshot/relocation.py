@@ -70,7 +70,7 @@ class FileCopy:
         """Raise UnsafePathError for a file that Flink did not write: a malicious snapshot may name any file."""
         whole = is_state(source, self.raw)
         if whole and self.source.segment:
-            # The beginning of the file must be state, too.
+            # The beginning of the file that contains the segment must be state, too.
             with replace(self.source, start=0, size=UNKNOWN_SIZE, segment=False).open() as file:
                 whole = is_state(file, self.raw)
         if whole:
