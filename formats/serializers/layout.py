@@ -20,7 +20,7 @@ from pyspark_savepoint.formats.errors import CorruptStateError
 from pyspark_savepoint.formats.java import encode_modified_utf8
 
 UNKNOWN = -1
-# Cells that a column of a batch may have whatever the size of the batch; above that, CELLS_PER_BYTE for every byte.
+# Limit of the cells of a column of a batch: the larger of MAX_CELLS and CELLS_PER_BYTE times the bytes.
 MAX_CELLS = 1 << 23
 CELLS_PER_BYTE = 32
 FEW_ELEMENTS = 1 << 12
@@ -52,7 +52,7 @@ class Part(Protocol):
 
 
 class Layout:
-    """Table of layout nodes under construction. A node is its row number; UNKNOWN: values have no findable end."""
+    """Table of layout nodes under construction. A node is its row number; UNKNOWN: the ends of values are not known."""
 
     def __init__(self) -> None:
         self.nodes: list[tuple[int, int, int, int, int]] = []
@@ -273,7 +273,7 @@ def _locate_in_rounds(
 
 
 def expect_room(parts: Sequence[Part], at: Cursors, total: int) -> None:
-    """Refuse few bytes that become a huge column: a null of one byte may be a struct of a thousand fields."""
+    """Raise an error for few bytes that become a huge column: a null of one byte may be a struct of 1000 fields."""
     if total <= FEW_ELEMENTS:
         return
     cells = total * sum(leaves(part.arrow_type(at.options)) for part in parts)
@@ -287,7 +287,7 @@ def expect_room(parts: Sequence[Part], at: Cursors, total: int) -> None:
 
 
 def expect_few_empty(flink_type: str, at: Cursors, counts: Longs) -> None:
-    """Refuse more values without bytes than any real batch has: only a number in the file bounds them."""
+    """Raise an error for too many values without bytes in a batch: only a number in the file bounds them."""
     from pyspark_savepoint.formats.kernels import skip
 
     most = skip.MAX_EMPTY + len(at.buffer)

@@ -1,4 +1,4 @@
-"""LinkedOptionalMap: named entries whose keys and values have a length before them, so that unknown ones are skipped.
+"""LinkedOptionalMap: named entries whose keys and values have lengths, so that unreadable ones can be skipped.
 
     OptMap := i64 0x000004F2C69A3D70  i32 n  Entry[n]
     Entry  := utf name  bool hasKey [i32 size, key]  bool hasValue [i32 size, value]

@@ -125,7 +125,6 @@ class WindowLongSerializer(FixedWidthSerializer):
 
     @property
     def flink_type(self) -> str:
-        """COUNT_WINDOW or SORTED_LONG."""
         return "SORTED_LONG" if self._flip else "COUNT_WINDOW"
 
     @property
