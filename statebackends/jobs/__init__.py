@@ -1,1 +1,1 @@
-"""Jobs as a restore sees them: stream graphs, operator ids, and whether state would find its operator."""
+"""Jobs from the point of view of a restore: stream graphs, operator ids, and whether state finds its operator."""

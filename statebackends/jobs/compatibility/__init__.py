@@ -1,1 +1,1 @@
-"""Flink's rules of compatible serializers and versions."""
+"""Flink's rules for compatible serializers and versions."""

@@ -1,7 +1,7 @@
-"""Avro: the schema of a snapshot wrote the values, that of the job reads them.
+"""Compatibility of Avro schemas: the snapshot's schema wrote the values, the job's schema reads them.
 
-Equal schemas are as is, a reader's schema that resolves the writer's migrates, any other is incompatible. Docs and
-aliases are no part of equality; aliases of the reader's types and fields count for resolution. Flink:
+Equal schemas are compatible as is; a reader's schema that resolves the writer's migrates; any other is incompatible.
+Docs and aliases are not part of equality; aliases of the reader's types and fields count for resolution. Flink:
 ``AvroSerializerSnapshot``, Avro's ``Schema#equals`` and ``SchemaCompatibility``.
 """
 
@@ -23,7 +23,7 @@ from pyspark_savepoint.statebackends.jobs.compatibility.compatibility import (
 
 Schema = Mapping[str, Any]
 NAMED = ("record", "error", "enum", "fixed")
-#: What a reader of a type takes besides that type.
+#: Types that a reader of a type accepts beside the type itself.
 PROMOTIONS: Mapping[str, frozenset[str]] = {
     "long": frozenset({"int"}),
     "float": frozenset({"int", "long"}),
@@ -34,7 +34,7 @@ PROMOTIONS: Mapping[str, frozenset[str]] = {
 
 
 def resolve_avro(old: AvroSerializer, new: AvroSerializer, _version: Flink) -> Resolution:
-    """By the two schemas alone, whatever the classes are."""
+    """Compare two schemas; the classes do not matter."""
     writer, reader = _Names(), _Names()
     written, wanted = writer.normal(json.loads(old.schema), ""), reader.normal(json.loads(new.schema), "")
     if written == wanted and _same_names(writer, reader):
@@ -60,12 +60,12 @@ def _without_aliases(kind: Schema) -> Schema:
 
 @dataclass
 class _Names:
-    """Named types by full name; elsewhere they stand as ``{"type": "ref", "name": ...}``."""
+    """Named types by full name; elsewhere they are references ``{"type": "ref", "name": ...}``."""
 
     types: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def normal(self, schema: Any, space: str) -> Schema:
-        """A schema with full names, without docs; unions are ``{"type": "union", "of": [...]}``."""
+        """Return a schema with full names and without docs; unions are ``{"type": "union", "of": [...]}``."""
         if isinstance(schema, list):
             return {"type": "union", "of": [self.normal(branch, space) for branch in schema]}
         if isinstance(schema, str):
@@ -103,14 +103,14 @@ def _plain(schema: Schema, *without: str) -> dict[str, Any]:
 
 @dataclass
 class _Resolver:
-    """Avro's resolution of a writer's schema by a reader's; pairs that are being compared already count as resolved."""
+    """Avro's resolution of a writer's schema by a reader's; pairs under comparison count as resolved."""
 
     writer: _Names
     reader: _Names
     seen: set[tuple[str, str]] = field(default_factory=set)
 
     def problem(self, reader: Schema, writer: Schema, where: str) -> str | None:
-        """Why the reader cannot read it, or None."""
+        """Return why the reader cannot read the writer's values, or None."""
         wanted, written = self.reader.types.get(str(reader.get("name")), reader), writer
         written = self.writer.types.get(str(writer.get("name")), writer)
         if written["type"] == "union":
@@ -163,7 +163,7 @@ class _Resolver:
 
 
 def _same_name(wanted: Schema, written: Schema) -> bool:
-    """Avro compares names without namespaces, or aliases in full."""
+    """Compare names as Avro does: without namespaces, or by full alias."""
     full = str(written["name"])
     space = str(wanted["name"]).rpartition(".")[0]
     aliases = [name if "." in name or not space else f"{space}.{name}" for name in wanted.get("aliases", ())]

@@ -1,19 +1,19 @@
-"""What Flink decides about a serializer of a snapshot and that of a job: can the one's bytes become the other's?
+"""Flink's compatibility of a snapshot's serializer with the job's: can the bytes of one be read as the other's?
 
 =============== ============================================================================
 as is           the bytes are the same
-reconfigured    the same, once the new serializer has taken over an order of the old snapshot
+reconfigured    the same, after the new serializer has adopted an order from the old snapshot
 after migration values are read by the old serializer and written by the new one
 incompatible    the restore fails
-unknown         the user's own snapshot class decides, or what it decides by is not known
-misread         Flink takes it for compatible, and reads the bytes wrongly
+unknown         the user's own snapshot class decides, or its input is not known
+misread         Flink considers it compatible, and reads the bytes wrongly
 =============== ============================================================================
 
-Of a composite the worst part counts, after what its own fields say (:mod:`compatibility_rules`). What only a job knows
-(whether a class can be loaded) is taken for granted. Since 1.19 Flink does not look whether two composites are of one
-class, where the new one has no more to compare than its parts: TUPLE<LONG, LONG> and MAP<LONG, LONG> pass. Flink:
-``TypeSerializerSnapshot#resolveSchemaCompatibility``, ``CompositeTypeSerializerSnapshot``,
-``CompositeTypeSerializerUtil``.
+For a composite, the rules of its own fields (:mod:`compatibility_rules`) come first, then the worst of its parts
+counts. Facts that only the job knows (whether a class can be loaded) are assumed to hold. Since 1.19 Flink does not
+check whether two composites have the same class, unless the new one has more to compare than its parts: TUPLE<LONG,
+LONG> and MAP<LONG, LONG> pass. Flink: ``TypeSerializerSnapshot#resolveSchemaCompatibility``,
+``CompositeTypeSerializerSnapshot``, ``CompositeTypeSerializerUtil``.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from pyspark_savepoint.formats.serializers.runtime.ttl import TtlAwareSerializer
 
 Flink = tuple[int, int]
 NEWEST_FLINK: Flink = (2, 3)
-#: Since when the class of a composite is not compared.
+#: The first version that does not compare the classes of composites.
 COMPOSITES_UNCHECKED: Flink = (1, 19)
 
 
 class Compatibility(StrEnum):
-    """``TypeSerializerSchemaCompatibility.Type``, and UNKNOWN."""
+    """Verdict about two serializers: ``TypeSerializerSchemaCompatibility.Type``, UNKNOWN and MISREAD."""
 
     AS_IS = "as is"
     RECONFIGURED = "reconfigured"
@@ -48,13 +48,13 @@ class Compatibility(StrEnum):
 
 @dataclass(frozen=True)
 class Resolution:
-    """A verdict, and the reasons for it where it is not "as is": each names the part that it is about."""
+    """Verdict, with reasons unless it is "as is"; each reason names the part that it is about."""
 
     verdict: Compatibility
     reasons: tuple[str, ...] = ()
 
     def within(self, part: str) -> Resolution:
-        """The same, said of a part of something larger."""
+        """Return the resolution as that of a part of something larger."""
         return Resolution(self.verdict, tuple(f"{part}: {reason}" for reason in self.reasons))
 
 
@@ -66,27 +66,27 @@ def incompatible(reason: str) -> Resolution:
 
 
 def after_migration(reason: str) -> Resolution:
-    """Every value is written anew."""
+    """Return the verdict for values that are all rewritten."""
     return Resolution(Compatibility.AFTER_MIGRATION, (reason,))
 
 
 def reconfigured(reason: str) -> Resolution:
-    """The new serializer adopts something of the old snapshot."""
+    """Return the verdict for a new serializer that adopts settings of the old snapshot."""
     return Resolution(Compatibility.RECONFIGURED, (reason,))
 
 
 def misread(reason: str) -> Resolution:
-    """Flink does not notice."""
+    """Return the verdict for a change that Flink does not detect."""
     return Resolution(Compatibility.MISREAD, (reason,))
 
 
 def unknown(reason: str) -> Resolution:
-    """Nobody but the job can tell."""
+    """Return the verdict for a change that only the job can judge."""
     return Resolution(Compatibility.UNKNOWN, (reason,))
 
 
 def worst(resolutions: Iterable[Resolution]) -> Resolution:
-    """The worst verdict, with the reasons of all that are as bad."""
+    """Return the worst verdict, with the reasons of all that are equally bad."""
     every = [resolution for resolution in resolutions if resolution.verdict is not Compatibility.AS_IS]
     if not every:
         return AS_IS
@@ -96,7 +96,7 @@ def worst(resolutions: Iterable[Resolution]) -> Resolution:
 
 
 def resolve(old: TypeSerializer, new: TypeSerializer, version: Flink = NEWEST_FLINK) -> Resolution:
-    """What Flink of a version decides when ``old`` stands in a snapshot and ``new`` is the job's."""
+    """Return the verdict of a Flink version for serializer ``old`` in a snapshot and ``new`` in the job."""
     from pyspark_savepoint.statebackends.jobs.compatibility.compatibility_rules import RULES, resolve_opaque
 
     old, new = _unwrapped(old), _unwrapped(new)
@@ -121,7 +121,7 @@ def _other_class(old: TypeSerializer, new: TypeSerializer, version: Flink, *, is
 
 
 def resolve_parts(old: TypeSerializer, new: TypeSerializer, version: Flink = NEWEST_FLINK) -> Resolution:
-    """The worst of the parts in their order; there must be as many."""
+    """Return the worst verdict of the parts, pairwise in order; their number must be equal."""
     if len(old.children) != len(new.children):
         return incompatible(f"{old.flink_type} versus {new.flink_type}: another number of parts")
     pairs = enumerate(zip(old.children, new.children, strict=True))
@@ -129,7 +129,7 @@ def resolve_parts(old: TypeSerializer, new: TypeSerializer, version: Flink = NEW
 
 
 def part_name(serializer: TypeSerializer, place: int) -> str:
-    """What messages call a part: ``f1``, ``the element``, ``the value of the map`` ..."""
+    """Return the name of a part for messages: ``field f1``, ``the map's value``, ``inside list`` ..."""
     family = serializer.flink_type.partition("<")[0].lower().replace("_", " ")
     count = len(serializer.children)
     if family in ("tuple", "row", "rowdata", "case class"):

@@ -1,6 +1,6 @@
-"""Rules of the serializers that look at more than their parts, each as Flink's snapshot class of that name has it.
+"""Rules for serializers that compare more than their parts, each as in Flink's snapshot class of the same name.
 
-A rule is given the serializer of the snapshot and that of the job, both of one snapshot class. Flink: ``...Snapshot#
+A rule gets the serializers of the snapshot and of the job, both of one snapshot class. Flink: ``...Snapshot#
 resolveOuterSchemaCompatibility`` and ``#resolveSchemaCompatibility`` of the classes named below.
 """
 
@@ -51,7 +51,7 @@ Rule = Callable[[Any, Any, Flink], Resolution]
 
 
 def resolve_opaque(old: TypeSerializer, new: TypeSerializer) -> Resolution | None:
-    """Serializers of which one is known as bytes alone: None where a rule knows their family all the same."""
+    """Compare serializers of which at least one is known only as bytes; return None if their rule still applies."""
     if isinstance(old, (KryoSerializer, AvroSerializer, GenericSerializer, SimpleSerializer)):
         return None
     if old == new:
@@ -130,7 +130,7 @@ def _resolve_collection_data(
 
 
 def _equal(what: str, part: Callable[[Any], object]) -> Rule:
-    """A part that must be equal, or the two are incompatible; then the nested serializers count."""
+    """Return a rule: a property must be equal, else incompatible; then the nested serializers count."""
 
     def rule(old: TypeSerializer, new: TypeSerializer, version: Flink) -> Resolution:
         before, after = part(old), part(new)
@@ -143,7 +143,7 @@ def _equal(what: str, part: Callable[[Any], object]) -> Rule:
 
 
 def _migrates(what: str, part: Callable[[Any], object]) -> Rule:
-    """Where this differs values migrate, if the parts let them."""
+    """Return a rule: if a property differs, values migrate, provided that the parts allow it."""
 
     def rule(old: TypeSerializer, new: TypeSerializer, version: Flink) -> Resolution:
         parts = resolve_parts(old, new, version)
@@ -154,7 +154,7 @@ def _migrates(what: str, part: Callable[[Any], object]) -> Rule:
     return rule
 
 
-#: The first one counts whose class the job's serializer has.
+#: Rules by class of the job's serializer; the first match counts.
 RULES: tuple[tuple[type[TypeSerializer], Rule], ...] = (
     (PojoSerializer, resolve_pojo),
     (ScalaEnumSerializer, _resolve_scala_enum),

@@ -1,7 +1,7 @@
-"""POJOs and records: fields may come and go, but those that stay must keep their types.
+"""Compatibility of POJOs and records: fields may be added and removed, but the others must keep their types.
 
-A field is the same when its name is, and the class that declares it. A type in notation does not say which class
-declares a field; there the name decides. Flink: ``PojoSerializerSnapshot``.
+Fields match by name and declaring class. A type in notation does not name declaring classes; there only the name
+counts. Flink: ``PojoSerializerSnapshot``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pyspark_savepoint.statebackends.jobs.compatibility.compatibility import (
 
 
 def resolve_pojo(old: PojoSerializer, new: PojoSerializer, version: Flink) -> Resolution:
-    """As is, when fields and registered subclasses are the same in the same order."""
+    """Compare two POJOs; they are compatible as is with equal fields and registered subclasses in equal order."""
     if old.class_name != new.class_name:
         return incompatible(f"the class {old.class_name} versus {new.class_name}")
     for member in old.subclasses:
@@ -58,7 +58,7 @@ def _fields(old: PojoSerializer, new: PojoSerializer, version: Flink) -> Iterato
 
 
 def _match(member: Member, there: Mapping[tuple[str | None, str], Member]) -> tuple[str | None, str] | None:
-    """The job's field: declared by the same class, or by one that is not known."""
+    """Return the job's field with the same name, declared by the same class or by an unknown one."""
     for key in ((_declaring_class(member), member.name), (None, member.name)):
         if key in there:
             return key

@@ -1,8 +1,8 @@
-"""What another version of Flink makes of a snapshot, whatever the job's types are.
+"""Effects of another Flink version on a snapshot, independent of the job's types.
 
 ============================== =====================================================================================
 metadata                       1.x reads versions up to 4, 2.0 up to 5, 2.1 and later up to 6
-snapshot classes that are gone 2.x has no Scala API, no Gelly, and moved the sink of two-phase commits: streams that
+removed snapshot classes       2.x has no Scala API, no Gelly, and moved the sink of two-phase commits: streams that
                                name such a class cannot be read at all
 Kryo                           1.x wrote with Kryo 2, and 2.x reads with Kryo 5: the snapshot passes, the bytes of many
                                classes differ
@@ -31,12 +31,12 @@ SECOND: Flink = (2, 0)
 
 
 def flink_of(metadata: CheckpointMetadata) -> Flink:
-    """The newest Flink that may have written the snapshot."""
+    """Return the newest Flink that may have written the snapshot."""
     return last_with_metadata(metadata.version).version
 
 
 def metadata_problem(metadata: CheckpointMetadata, version: Flink) -> str | None:
-    """Why this Flink cannot open the snapshot, or None."""
+    """Return why this Flink cannot open the snapshot, or None."""
     newest = release_of(version).metadata
     if metadata.version <= newest:
         return None
@@ -46,12 +46,12 @@ def metadata_problem(metadata: CheckpointMetadata, version: Flink) -> str | None
 
 
 def crosses(metadata: CheckpointMetadata, version: Flink) -> bool:
-    """Whether a job of Flink 2 takes over from Flink 1."""
+    """Return whether a job of Flink 2 restores a snapshot of Flink 1."""
     return flink_of(metadata) < SECOND <= version
 
 
 def resolve_version(serializers: Iterable[TypeSerializer], metadata: CheckpointMetadata, version: Flink) -> Resolution:
-    """What a newer Flink can read of an operator's serializers."""
+    """Return the verdict of a newer Flink about an operator's serializers."""
     if not crosses(metadata, version):
         return worst(())
     return worst(found for serializer in serializers for found in _crossing(serializer, version))

@@ -1,4 +1,4 @@
-"""Which operators run in one task: Flink's rules, applied to a described stream graph.
+"""Chaining of operators into tasks: Flink's rules, applied to a described stream graph.
 
 Flink: ``StreamingJobGraphGenerator#isChainable``, ``#isChainableSource``, ``#createChain``.
 """
@@ -16,12 +16,12 @@ from pyspark_savepoint.statebackends.jobs.graph.stream_nodes import (
 
 
 def is_chainable(edge: StreamEdge, graph: StreamGraph) -> bool:
-    """Whether the two operators of an edge run in one task, so that the edge is a method call."""
+    """Return whether the two operators of an edge run in one task, so that the edge is a method call."""
     return len(graph.nodes[edge.target].in_edges) == 1 and _is_chainable_input(edge, graph)
 
 
 def is_chainable_source(node: StreamNode, graph: StreamGraph) -> bool:
-    """Whether a source runs inside an operator with several inputs."""
+    """Return whether a source runs inside an operator with several inputs."""
     if node.source is not SourceKind.SOURCE or len(node.out_edges) != 1:
         return False
     (edge,) = node.out_edges
@@ -30,10 +30,9 @@ def is_chainable_source(node: StreamNode, graph: StreamGraph) -> bool:
 
 
 def tasks(graph: StreamGraph) -> dict[int, list[int]]:
-    """The operators of every task in the order in which Flink's job vertex lists them, by the operator at its head.
+    """Return the operators of every task in the order of Flink's job vertex, by the head operator of the task.
 
-    That order is from the ends of the chain to its head. A source inside an operator with several inputs is listed
-    nowhere.
+    That order is from the ends of the chain to its head. A source inside an operator with several inputs is in no list.
     """
     heads = [
         node.id
@@ -44,12 +43,12 @@ def tasks(graph: StreamGraph) -> dict[int, list[int]]:
 
 
 def _joins(edge: StreamEdge, graph: StreamGraph) -> bool:
-    """Whether the target of an edge runs in the task of its source, rather than the source in that of the target."""
+    """Return whether the target of an edge runs in the source's task, rather than the source in the target's."""
     return is_chainable(edge, graph) and not is_chainable_source(graph.nodes[edge.source], graph)
 
 
 def _chain(head: int, graph: StreamGraph) -> list[int]:
-    """Heads before their outputs, the last output first; and all of that reversed."""
+    """Return a chain in Flink's order: heads before outputs, the last output first; then reversed."""
     found: list[int] = []
     waiting = [head]
     while waiting:

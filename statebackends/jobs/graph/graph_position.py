@@ -1,4 +1,4 @@
-"""Operators of a snapshot that are known by their place in the job's graph: those that have no uid."""
+"""Lookup of operators without uid in a snapshot by their position in the job's graph."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pyspark_savepoint.statebackends.jobs.graph.stream_plan import from_executio
 def operator_at(
     snapshot: Savepoint, graph: StreamGraph, name: str, hasher: StreamGraphHasher = StreamGraphHasher.V2
 ) -> OperatorID:
-    """The id of the operator of a name, uid or number in the graph; OperatorNotFoundError says which ids were tried."""
+    """Return the operator id for a name, uid or number in the graph; OperatorNotFoundError lists the ids tried."""
     node = _node(graph, name)
     candidates = operator_id_pairs(graph, hasher)[node.id].candidates
     there = {operator.operator_id for operator in snapshot.operators}
@@ -38,7 +38,7 @@ def operator_at(
 
 
 def operator_at_plan(snapshot: Savepoint, plan: str, name: str, hasher: StreamGraphHasher) -> OperatorID:
-    """The same by an execution plan as JSON; beside ``nodes`` it may have ``settings`` for what it does not say."""
+    """Return the operator id by an execution plan as JSON; ``settings`` beside ``nodes`` has further settings."""
     try:
         parsed: Any = json.loads(plan)
     except ValueError as error:
@@ -54,10 +54,10 @@ def _node(graph: StreamGraph, name: str) -> StreamNode:
 
 
 def identifiers_to_change(snapshot: Savepoint, graph: StreamGraph) -> dict[OperatorID, OperatorIdentifier]:
-    """What operators of a snapshot are called by a job that sets uids since, by what they are called there.
+    """Return the new identifiers of a snapshot's operators for a job to which uids were added, by their current ids.
 
-    The graph is that of the job with its new uids, and otherwise as it was. Operators that stay without one get another
-    id too, when something before them in the graph has a uid now. Who the snapshot has by uid already stays.
+    The graph is that of the job with its new uids, and otherwise unchanged. Operators without uid also change their id
+    if something before them in the graph has a uid now. Operators that the snapshot already has by uid are unchanged.
     """
     there = {operator.operator_id for operator in snapshot.operators}
     new = [node for node in graph.nodes.values() if node.uid is not None and OperatorID.from_uid(node.uid) not in there]

@@ -1,14 +1,14 @@
-"""Which ids Flink gives to the operators of a stream graph.
+"""Operator ids that Flink gives to the operators of a stream graph.
 
-An operator with a uid has the hash of it. The others get an id from where they stand: nodes are visited breadth
-first from the sources, each once all its inputs have an id::
+The id of an operator with a uid is the hash of the uid. The id of any other depends on its position: nodes are visited
+breadth first from the sources, each as soon as all its inputs have an id::
 
-    n      = ids given so far
+    n      = number of ids given so far
     data   = i32le(n)  and in version 2 once more i32le(n) for every output that is chained
     id     = murmur3_128(data), then for every input edge in order: id[j] = id[j] * 37 XOR input[j], j = 0 ... 15
 
-So in version 2 an id changes when the chaining of an output does; version 3 leaves that out. Flink up to 2.3 has
-version 2 alone; 3 is a proposal. Flink: ``StreamGraphHasherV2``, ``StreamGraphUserHashHasher``, ``OperatorIDPair``,
+In version 2 an id therefore changes with the chaining of an output; version 3 omits that part. Flink up to 2.3 has only
+version 2; version 3 is a proposal. Flink: ``StreamGraphHasherV2``, ``StreamGraphUserHashHasher``, ``OperatorIDPair``,
 and ``StreamGraphHasherV3`` of the document of that name.
 """
 
@@ -30,7 +30,7 @@ from pyspark_savepoint.statebackends.jobs.graph.stream_nodes import StreamNode
 
 
 class StreamGraphHasher(StrEnum):
-    """The version that generates ids; values of the option ``streamGraphHasher``."""
+    """Version of the id generation; values of the option ``streamGraphHasher``."""
 
     V2 = "v2"
     V3 = "v3"
@@ -38,9 +38,9 @@ class StreamGraphHasher(StrEnum):
 
 @dataclass(frozen=True)
 class OperatorIDPair:
-    """The id of an operator, and alternatives under which its state may stand: those are tried first, in order.
+    """Id of an operator, with alternatives under which its state may be found, which are tried first, in order.
 
-    Each alternative has its name: ``uid hash`` or ``v2``. ``generated_by`` is ``uid``, ``v2`` or ``v3``.
+    Each alternative has a name: ``uid hash`` or ``v2``. ``generated_by`` is ``uid``, ``v2`` or ``v3``.
     """
 
     generated: OperatorID
@@ -49,7 +49,7 @@ class OperatorIDPair:
 
     @property
     def candidates(self) -> tuple[tuple[str, OperatorID], ...]:
-        """All ids in the order in which they are tried, each once, with their names."""
+        """Return all distinct ids with their names, in the order in which they are tried."""
         every = (*self.alternatives, (self.generated_by, self.generated))
         first: dict[OperatorID, str] = {}
         for name, operator_id in every:
@@ -58,14 +58,14 @@ class OperatorIDPair:
 
 
 def operator_ids(graph: StreamGraph, hasher: StreamGraphHasher = StreamGraphHasher.V2) -> dict[int, OperatorID]:
-    """The id of every node, in the order in which they are given; OptionError for a uid that two operators have."""
+    """Return the id of every node, in order of generation; raise OptionError if two operators have the same uid."""
     ids: dict[int, OperatorID] = {}
     waiting = deque(graph.sources)
     visited = {node.id for node in waiting}
     while waiting:
         node = waiting.popleft()
         if node.uid is None and any(edge.source not in ids for edge in node.in_edges):
-            visited.discard(node.id)  # the last of its inputs puts it into the queue again
+            visited.discard(node.id)  # queued again by the last of its inputs
             continue
         ids[node.id] = (
             _user_specified(node, graph, ids) if node.uid is not None else _by_place(node, graph, ids, hasher)
@@ -81,7 +81,7 @@ def operator_ids(graph: StreamGraph, hasher: StreamGraphHasher = StreamGraphHash
 def operator_id_pairs(
     graph: StreamGraph, hasher: StreamGraphHasher = StreamGraphHasher.V2
 ) -> dict[int, OperatorIDPair]:
-    """The ids of every node with their alternatives: its uid hash, and with version 3 what version 2 gives."""
+    """Return the ids of every node with their alternatives: its uid hash, and for version 3 the id of version 2."""
     generated = operator_ids(graph, hasher)
     older = operator_ids(graph, StreamGraphHasher.V2) if hasher is StreamGraphHasher.V3 else {}
     pairs = {}

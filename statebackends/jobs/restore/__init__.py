@@ -1,1 +1,1 @@
-"""Whether a job can restore a snapshot, and what goes where."""
+"""Check and plan of a restore: whether a job can restore a snapshot, and which state goes to which subtask."""

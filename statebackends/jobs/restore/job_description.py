@@ -1,16 +1,16 @@
-"""A job as a restore sees it: operators with their ids, parallelism and types of state.
+"""Description of a job for a restore: operators with their ids, parallelism and types of state.
 
-It is given as a mapping (or its JSON), made from a stream graph, from the plan of the REST interface, or from another
-snapshot, such as one that the new version of the job took::
+It is given as a mapping (or its JSON), or made from a stream graph, from the plan of the REST interface, or from
+another snapshot, such as one that the new version of the job took::
 
     {
         "parallelism": 4,
-        "maxParallelism": 128,              only where the job sets it
-        "flinkVersion": "2.2",              otherwise that of the snapshot
-        "stateBackend": "rocksdb",          otherwise what any of them refuses is refused
+        "maxParallelism": 128,              only if the job sets it
+        "flinkVersion": "2.2",              default: that of the snapshot
+        "stateBackend": "rocksdb",          default: any; what one backend refuses is refused
         "classes": ["com.shop.Order"],      classes that the job has beside those in its types
-        "inferredBy": "2.2",                types in words stand for classes, of which that release infers types;
-                                            else they are serializers, word by word
+        "inferredBy": "2.2",                types stand for classes, from which that release infers types;
+                                            default: types are serializers as written
         "typesFrom": ["/jobs/shop.jar"],    class files, whose classes types may name: "com.shop.Order"
         "operators": [
             {
@@ -28,8 +28,8 @@ snapshot, such as one that the new version of the job took::
         ]
     }
 
-Types are in the notation of ``formats.serializers.notation``, or serializers. An operator whose ``states`` are not
-given is checked by its ids and parallelism alone. Flink: ``ExecutionJobVertex``, ``StateDescriptor``.
+Types are in the notation of ``formats.serializers.notation``, or serializers. An operator without ``states`` is checked
+only by its ids and parallelism. Flink: ``ExecutionJobVertex``, ``StateDescriptor``.
 """
 
 from __future__ import annotations
@@ -49,9 +49,10 @@ OPERATOR_KINDS = ("LIST", "UNION", "BROADCAST")
 
 @dataclass(frozen=True)
 class StateDescription:
-    """A state that the job registers. ``serializer`` is that of the whole value: LIST<E>, MAP<K, V>, TTL-wrapped.
+    """State that the job registers.
 
-    ``key`` is the key serializer of broadcast state; ``namespace`` None where nobody said.
+    ``serializer`` is that of the whole value: LIST<E>, MAP<K, V>, TTL-wrapped. ``key`` is the key serializer of
+    broadcast state; ``namespace`` is None if unknown.
     """
 
     name: str
@@ -63,12 +64,12 @@ class StateDescription:
 
 @dataclass(frozen=True)
 class OperatorDescription:
-    """An operator of the job. ``task`` is the same for operators that are chained, ``place`` its place in the list of
-    the job vertex.
+    """Operator of the job.
 
-    A source ``is_inlined`` that runs inside an operator with several inputs: no job vertex lists it, so that Flink
-    restores no state of it. ``keyed_states`` and ``operator_states`` are None where they are not known; ``key`` is None
-    where the operator is not keyed, or that is not known either. ``max_parallelism`` is None unless the job sets it.
+    ``task`` is equal for operators that are chained, ``place`` is the operator's index in the list of the job vertex. A
+    source that ``is_inlined`` runs inside an operator with several inputs: no job vertex lists it, so Flink restores no
+    state of it. ``keyed_states`` and ``operator_states`` are None if unknown; ``key`` is None if the operator is not
+    keyed, or if that is unknown. ``max_parallelism`` is None unless the job sets it.
     """
 
     label: str
@@ -86,7 +87,7 @@ class OperatorDescription:
 
     @property
     def serializers(self) -> Iterator[TypeSerializer]:
-        """Those of its key and states, as far as they are known."""
+        """Yield the serializers of its key and states, as far as they are known."""
         states = (*(self.keyed_states or {}).values(), *(self.operator_states or {}).values())
         parts = (self.key, *(part for state in states for part in (state.serializer, state.key, state.namespace)))
         yield from (part for part in parts if part is not None)
@@ -94,9 +95,10 @@ class OperatorDescription:
 
 @dataclass(frozen=True)
 class JobDescription:
-    """A job. ``unidentified`` are names of operators whose ids are not known: those behind the head of a chain in a
-    plan of the REST interface. ``classes`` are classes of the job beside those of its types. ``notes`` say what was
-    taken for granted.
+    """Description of a job.
+
+    ``unidentified`` are names of operators with unknown ids: those after the head of a chain in a plan of the REST
+    interface. ``classes`` are classes of the job beside those of its types. ``notes`` are the assumptions made.
     """
 
     operators: tuple[OperatorDescription, ...]
@@ -108,7 +110,7 @@ class JobDescription:
 
     @cached_property
     def user_classes(self) -> frozenset[str]:
-        """Classes that the job is known to have: those named, and those in its types."""
+        """Return the classes that the job is known to have: those named, and those in its types."""
         found = set(self.classes)
         for operator in self.operators:
             for serializer in operator.serializers:

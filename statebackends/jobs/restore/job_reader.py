@@ -1,4 +1,4 @@
-"""Job descriptions from what users have: mappings or JSON, stream graphs, plans of the REST interface, snapshots."""
+"""Job descriptions from user input: mappings or JSON, stream graphs, plans of the REST interface, snapshots."""
 
 from __future__ import annotations
 
@@ -43,9 +43,10 @@ Job = JobDescription | StreamGraph | Savepoint | Mapping[str, Any] | str
 
 
 def describe_job(job: Job, hasher: StreamGraphHasher = StreamGraphHasher.V2, **settings: Any) -> JobDescription:
-    """Whatever describes a job. A text is JSON; a mapping is a job, an execution plan, or a plan of the REST interface.
+    """Describe a job given in any supported form.
 
-    ``settings`` are those of :func:`from_graph`, for graphs and execution plans.
+    A text is JSON; a mapping is a job, an execution plan, or a plan of the REST interface. ``settings`` are those of
+    :func:`from_graph`, for graphs and execution plans.
     """
     if isinstance(job, str):
         try:
@@ -86,10 +87,10 @@ def from_graph(
     inferred_by: str | None = None,
     types_from: str | Iterable[str] | None = None,
 ) -> JobDescription:
-    """The job of a stream graph; ``types`` has ``key``, ``states`` and ``operatorStates`` by uid or name.
+    """Describe the job of a stream graph; ``types`` has ``key``, ``states`` and ``operatorStates`` by uid or name.
 
-    ``classes`` are Java names of classes that the job has beside those in its types. ``inferred_by`` is the release of
-    Flink that infers the types in words from the classes that they stand for; ``types_from`` are jars and folders of
+    ``classes`` are Java names of classes that the job has beside those in its types. ``inferred_by`` is the Flink
+    release that infers types from the classes for which the notation stands; ``types_from`` are jars and folders of
     class files.
     """
     version = _version(flink_version)
@@ -122,7 +123,7 @@ def from_graph(
 
 
 def from_job_plan(vertices: Sequence[PlannedVertex]) -> JobDescription:
-    """The job of a plan of the REST interface: the heads of chains are identified, the others are names."""
+    """Describe the job of a plan of the REST interface: chain heads have ids, the other operators only names."""
     operators = tuple(
         OperatorDescription(
             label=repr(vertex.descriptions[0]),
@@ -160,7 +161,7 @@ def _from_mapping(job: Mapping[str, Any]) -> JobDescription:
 
 
 def _classes(names: Any) -> frozenset[str]:
-    """Names of classes; OptionError for a text, whose letters would be taken for them."""
+    """Return class names; raise OptionError for a text, which would be taken for a list of letters."""
     if isinstance(names, str) or not isinstance(names, Iterable | None):
         raise OptionError("'classes' are a list of Java names", expected="['com.shop.Order', ...]", found=repr(names))
     return frozenset(map(str, names or ()))
@@ -199,7 +200,7 @@ def _ids(given: Mapping[str, Any], label: str) -> OperatorIDPair:
 
 
 def _types(given: Mapping[str, Any], label: str, read: TypeReader) -> dict[str, Any]:
-    """Key and states, as keywords of an OperatorDescription."""
+    """Return key and states as keyword arguments of an OperatorDescription."""
     found: dict[str, Any] = {}
     if given.get("key") is not None:
         found["key"] = read(given["key"])
@@ -234,7 +235,7 @@ def _state(name: str, given: Any, kinds: tuple[str, ...], read: TypeReader) -> S
 
 
 def _whole(kind: str, value: TypeSerializer, key: TypeSerializer | None, ttl: bool) -> TypeSerializer:
-    """The serializer that Flink registers: a time to live is that of a list's elements and a map's values."""
+    """Return the serializer that Flink registers; time to live applies to a list's elements and a map's values."""
     unit = TtlSerializer.of(value) if ttl else value
     if kind == "LIST":
         return ListSerializer.of(unit)
@@ -245,14 +246,14 @@ def _whole(kind: str, value: TypeSerializer, key: TypeSerializer | None, ttl: bo
 
 @dataclass(frozen=True)
 class _TypeReader:
-    """Reads types: serializers, or words that stand for them, or, with a release, for classes."""
+    """Reader of types: serializers, notation for them or, with a release, notation for classes."""
 
     version: Flink
     inference: TypeInference | None
 
     @classmethod
     def of(cls, version: Flink | None, inferred_by: Any, types_from: Any) -> _TypeReader:
-        """By the fields of a job."""
+        """Build the reader from the fields of a job."""
         paths = (types_from,) if isinstance(types_from, str) else tuple(map(str, types_from or ()))
         if inferred_by in (None, DECLARED):
             if paths:

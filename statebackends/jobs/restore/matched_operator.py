@@ -1,6 +1,6 @@
-"""An operator that a job and a snapshot both have: its parallelism, its key, and each of its states.
+"""Check of an operator that a job and a snapshot both have: its parallelism, its key, and each of its states.
 
-Flink: ``StateAssignmentOperation#checkParallelismPreconditions``, and what the state backends check when a task
+Flink: ``StateAssignmentOperation#checkParallelismPreconditions``, and the checks of state backends when a task
 registers its states.
 """
 
@@ -43,7 +43,7 @@ Found = tuple[Verdict, str]
 
 
 def cannot_start(operator: OperatorDescription) -> str | None:
-    """Why a job does not start, whatever it restores; or None."""
+    """Return why a job cannot start, whatever it restores, or None."""
     if operator.max_parallelism is not None and operator.parallelism > operator.max_parallelism:
         return (
             f"the job does not start: parallelism {operator.parallelism} is above "
@@ -53,13 +53,13 @@ def cannot_start(operator: OperatorDescription) -> str | None:
 
 
 class MatchedOperator:
-    """An operator of the job and the state that it takes."""
+    """Operator of the job and the state that it restores."""
 
     def __init__(self, savepoint: Savepoint, job: JobDescription, operator: OperatorDescription, match: Match) -> None:
         self.savepoint, self.job, self.operator, self.match = savepoint, job, operator, match
 
     def verdict(self) -> OperatorVerdict:
-        """Everything that is wrong with it, and each state."""
+        """Return the verdict with all problems and the verdicts of its states."""
         found = list(self._parallelism())
         states: list[StateVerdict] = []
         try:
@@ -141,7 +141,7 @@ class MatchedOperator:
                 yield StateVerdict(name, state.kind, "new", "the snapshot does not have it: it begins empty"), worst(())
 
     def _not_used(self, metas: Iterable[StateMetaInfoSnapshot]) -> Resolution:
-        """Flink reads the serializers of all states, also of those that the job does not register."""
+        """Check an unregistered state: Flink reads the serializers of all states in the snapshot."""
         needed = {name for meta in metas for part in meta.serializers.values() for name in user_classes(part)}
         missing = sorted(needed - self.job.user_classes)
         if not missing:

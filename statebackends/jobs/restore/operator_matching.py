@@ -1,10 +1,10 @@
-"""Which operator of a job gets the state of which operator of a snapshot.
+"""Matching of a job's operators with a snapshot's state by operator id.
 
-Every operator of the job has its ids in order; it takes the first one under which state is left, and nobody else gets
-that. The document of StreamGraphHasherV3 shows what becomes of state when each alternative is looked up on its own:
-the second lookup finds nothing, and what the first one found is replaced by nothing. Here one operator is looked up
-once. Flink: ``StateAssignmentOperation#assignStates``, as that document proposes it; with at most one alternative,
-which is what Flink has, the two agree.
+Each operator of the job has an ordered list of ids. It takes the first id that has state; this state is then not
+available to other operators. The document of StreamGraphHasherV3 shows a problem of separate lookups per alternative:
+the second lookup finds nothing and replaces the result of the first with nothing. Here one lookup per operator tries
+all ids. Flink: ``StateAssignmentOperation#assignStates``, as that document proposes it; with at most one alternative,
+as in Flink today, the results are the same.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ K = TypeVar("K", bound=Hashable)
 
 @dataclass(frozen=True)
 class Match:
-    """The state that an operator gets, and by which of its ids: ``uid hash``, ``uid``, ``v2``, ``v3``."""
+    """State of an operator, and the kind of id that found it: ``uid hash``, ``uid``, ``v2``, ``v3``."""
 
     state: OperatorState
     by: str
 
 
 def match_operators(pairs: Mapping[K, OperatorIDPair], states: Iterable[OperatorState]) -> dict[K, Match]:
-    """The state of every operator that finds some, in the order of ``pairs``."""
+    """Return the state of every operator that has some, in the order of ``pairs``."""
     left = {state.operator_id: state for state in states}
     found: dict[K, Match] = {}
     for operator, pair in pairs.items():
@@ -41,6 +41,6 @@ def match_operators(pairs: Mapping[K, OperatorIDPair], states: Iterable[Operator
 
 
 def match_job(job: JobDescription, states: Iterable[OperatorState]) -> dict[int, Match]:
-    """The same for the operators of a job, by their number; sources inside other operators find nothing."""
+    """Match the operators of a job, by their number; sources inside other operators get no state."""
     pairs = {number: one.ids for number, one in enumerate(job.operators) if not one.is_inlined}
     return match_operators(pairs, states)

@@ -1,7 +1,7 @@
-"""Would this job restore that snapshot? A verdict for every operator on either side, before Flink is asked.
+"""Check whether a job would restore a snapshot: a verdict for every operator on either side, without running Flink.
 
-Flink looks at ids first, then at max parallelism, and at serializers only when tasks start and register their states;
-here all is looked at, and all is said. Flink: ``Checkpoints#loadAndValidateCheckpoint``,
+Flink checks ids first, then max parallelism, and serializers only when tasks start and register their states. This
+check reports everything at once. Flink: ``Checkpoints#loadAndValidateCheckpoint``,
 ``StateAssignmentOperation#checkParallelismPreconditions``.
 """
 
@@ -28,7 +28,7 @@ INLINED = "a source that runs inside an operator with several inputs: Flink rest
 
 
 def check_restore(savepoint: Savepoint, job: JobDescription, *, allow_non_restored_state: bool = False) -> RestoreCheck:
-    """A verdict for every operator of the job, and for every one of the snapshot that no operator of the job takes."""
+    """Return verdicts for every operator of the job, and for the snapshot's operators that the job does not have."""
     job = job if job.flink_version else replace(job, flink_version=flink_of(savepoint.metadata))
     matches = match_job(job, savepoint.operators)
     rows = list(_metadata(savepoint, job))
@@ -45,7 +45,7 @@ def check_restore(savepoint: Savepoint, job: JobDescription, *, allow_non_restor
 
 
 def _metadata(savepoint: Savepoint, job: JobDescription) -> Iterator[OperatorVerdict]:
-    """A row of neither side, where the job's Flink cannot open the snapshot."""
+    """Yield a row without operator if the job's Flink cannot open the snapshot."""
     problem = metadata_problem(savepoint.metadata, job.flink_version or NEWEST_FLINK)
     if problem is not None:
         remedy = "write it for that version: Savepoint.write(path, flink_version=...)"
@@ -64,7 +64,7 @@ def _new(operator: OperatorDescription) -> OperatorVerdict:
 
 
 def has_state(operator: OperatorState) -> bool:
-    """Whether Flink would miss it: a coordinator's state, or a handle of any subtask."""
+    """Return whether an operator has state that Flink would miss: of its coordinator, or of any subtask."""
     return operator.coordinator_state is not None or any(
         next(subtask.handles, None) is not None for subtask in operator.subtasks.values()
     )
@@ -92,7 +92,7 @@ def _left_behind(
 
 
 def _remedy(state: OperatorState, empty: list[OperatorDescription]) -> str:
-    """Which operator of the job it may be: one that begins empty, with a uid or name like it."""
+    """Suggest an operator of the job that may be this one: it starts empty and has a similar uid or name."""
     named = {name: operator for operator in empty for name in (operator.name, operator.uid) if name}
     like = [name for own in (state.uid, state.name) if own for name in nearest(own, named)]
     if not like:
@@ -103,10 +103,11 @@ def _remedy(state: OperatorState, empty: list[OperatorDescription]) -> str:
 
 
 def _with_task(row: OperatorVerdict, rows: Iterable[OperatorVerdict]) -> OperatorVerdict:
-    """Where nobody sets max parallelism, a task takes it from its operators' states, one after the other.
+    """Return the verdict, adjusted if the job does not set max parallelism: a task then takes it from restored state.
 
-    One that begins empty counts with what Flink derives from its parallelism. The last one in the order of a Java hash
-    map stays; state with another number of key groups is then cut at wrong places, and fails or is misread.
+    An operator that begins empty counts with the default that Flink derives from its parallelism. The last operator in
+    the order of a Java hash map wins; state with another number of key groups is then cut at wrong places, and fails or
+    is misread.
     """
     job, match = row.operator, row.match
     if job is None or match is None or job.max_parallelism is not None or not is_keyed(match.state):
@@ -130,7 +131,7 @@ def _place(row: OperatorVerdict) -> int:
 
 
 def is_keyed(state: OperatorState) -> bool:
-    """Whether the operator has state by key groups."""
+    """Return whether the operator has state by key groups."""
     return any(
         subtask.managed_keyed_state is not None or subtask.raw_keyed_state is not None
         for subtask in state.subtasks.values()
@@ -138,6 +139,6 @@ def is_keyed(state: OperatorState) -> bool:
 
 
 def java_hash(operator_id: OperatorID) -> int:
-    """``AbstractID#hashCode``."""
+    """Return the Java hash of an operator id. Flink: ``AbstractID#hashCode``."""
     first, second, third, fourth = struct.unpack(">4I", operator_id.data)
     return int(first ^ second ^ third ^ fourth)

@@ -1,6 +1,6 @@
-"""Which state goes to which subtask, when a job restores a snapshot.
+"""Assignment of state to subtasks when a job restores a snapshot.
 
-The same code makes the partitions of a read: a read with a parallelism has the partitions of that job's subtasks.
+Reads use the same code: a read with a parallelism has the partitions of that job's subtasks.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SCHEMA = pa.schema(
 
 
 def plan_restore(savepoint: Savepoint, job: JobDescription) -> dict[str, tuple[StateAssignment, ...]]:
-    """What every subtask of every operator that finds state restores, by the operator's label in the job."""
+    """Return the state that each subtask of each matched operator restores, by the operator's label in the job."""
     matches = match_job(job, savepoint.operators)
     return {
         job.operators[number].label: assign_state(match.state, job.operators[number].parallelism)
@@ -42,7 +42,7 @@ def plan_restore(savepoint: Savepoint, job: JobDescription) -> dict[str, tuple[S
 
 
 def restore_plan_table(savepoint: Savepoint, job: JobDescription) -> pa.Table:
-    """The same as a table of :data:`SCHEMA`: one row per operator and subtask."""
+    """Return the assignment as a table of :data:`SCHEMA`: one row per operator and subtask."""
     rows = [_row(label, one) for label, all_of_it in plan_restore(savepoint, job).items() for one in all_of_it]
     return pa.Table.from_pylist(rows, SCHEMA)
 

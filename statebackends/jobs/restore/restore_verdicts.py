@@ -2,13 +2,13 @@
 
 =================== =========================================================================================
 nothing to restore  an operator of the snapshot that has no state
-restores            the state is taken over as it is
-migrates            it is taken over, and some of it is written anew
+restores            the state is restored unchanged
+migrates            the state is restored, and some of it is rewritten
 begins empty        an operator of the job that finds no state
-is dropped          state is left behind, and Flink says nothing: because of ``allowNonRestoredState``, because the
+is dropped          state is left behind, and Flink reports nothing: because of ``allowNonRestoredState``, because the
                     operator takes other state, or because it is not keyed any more
-unknown             what is known of the job does not suffice
-is misread          the restore succeeds, and state is read wrongly: Flink does not notice
+unknown             the description of the job is not sufficient
+is misread          the restore succeeds, but state is read wrongly: Flink does not notice
 fails               the restore of the whole job fails
 =================== =========================================================================================
 """
@@ -27,7 +27,7 @@ from pyspark_savepoint.statebackends.jobs.restore.operator_matching import Match
 
 
 class Verdict(StrEnum):
-    """What becomes of an operator's state."""
+    """Verdict about an operator's state."""
 
     NOTHING_TO_RESTORE = "nothing to restore"
     RESTORES = "restores"
@@ -43,7 +43,7 @@ class Verdict(StrEnum):
         return list(Verdict).index(self)
 
 
-#: What a verdict about a serializer means for the operator.
+#: Verdicts of operators by the verdict about a serializer.
 OF_COMPATIBILITY = {
     Compatibility.AS_IS: Verdict.RESTORES,
     Compatibility.RECONFIGURED: Verdict.RESTORES,
@@ -76,7 +76,7 @@ SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class StateVerdict:
-    """One state of a matched operator: ``verdict`` is a Compatibility, "new", or "not used"."""
+    """Verdict about one state of a matched operator: ``verdict`` is a Compatibility, "new", or "not used"."""
 
     state: str
     kind: str
@@ -86,7 +86,7 @@ class StateVerdict:
 
 @dataclass(frozen=True)
 class OperatorVerdict:
-    """A row: an operator of the job, of the snapshot, or of both."""
+    """Row of the table: an operator of the job, of the snapshot, or of both."""
 
     verdict: Verdict
     operator: OperatorDescription | None = None
@@ -98,19 +98,19 @@ class OperatorVerdict:
 
 @dataclass(frozen=True)
 class RestoreCheck:
-    """All verdicts, and what the description of the job took for granted."""
+    """All verdicts, and the assumptions of the job description."""
 
     operators: tuple[OperatorVerdict, ...]
     notes: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> Verdict:
-        """The worst of all."""
+        """Return the worst verdict."""
         verdicts = [row.verdict for row in self.operators]
         return max(verdicts, key=lambda verdict: verdict.severity, default=Verdict.NOTHING_TO_RESTORE)
 
     def to_arrow(self) -> pa.Table:
-        """The table of :data:`SCHEMA`, the worst first."""
+        """Return the table of :data:`SCHEMA`, the worst verdict first."""
         rows = sorted(self.operators, key=lambda row: -row.verdict.severity)
         return pa.Table.from_pylist([_row(row) for row in rows], SCHEMA)
 

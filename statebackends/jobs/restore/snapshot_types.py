@@ -1,4 +1,4 @@
-"""Which states an operator of a snapshot has, with their serializers: from the headers of its streams."""
+"""States of an operator of a snapshot with their serializers, from the headers of its streams."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ StateMetas = dict[str, tuple[StateMetaInfoSnapshot, ...]]
 
 @dataclass(frozen=True)
 class RegisteredStates:
-    """Key serializers and states by name. Subtasks agree mostly; where they do not, each form is there once."""
+    """Key serializers and states by name; if subtasks differ, each distinct form is listed once."""
 
     keys: tuple[TypeSerializer, ...] = ()
     keyed: StateMetas = field(default_factory=dict)
@@ -32,7 +32,7 @@ class RegisteredStates:
 
     @property
     def serializers(self) -> Iterator[TypeSerializer]:
-        """All of them, of keys, namespaces and values."""
+        """Yield all serializers: of keys, namespaces and values."""
         yield from self.keys
         for states in (self.keyed, self.operator):
             for metas in states.values():
@@ -41,7 +41,7 @@ class RegisteredStates:
 
 
 def registered_states(savepoint: Savepoint, operator: OperatorState) -> RegisteredStates:
-    """What the streams of all subtasks say."""
+    """Read the states from the headers of all subtasks."""
     headers = [source.header() for source in keyed_sources(savepoint, operator)]
     keys = tuple(dict.fromkeys(header.key_serializer for header in headers))
     keyed = _by_name(meta for header in headers for meta in header.states if is_key_value(meta))
@@ -58,7 +58,7 @@ def _by_name(metas: Iterable[StateMetaInfoSnapshot]) -> StateMetas:
 
 
 def from_snapshot(savepoint: Savepoint) -> JobDescription:
-    """The job that took a snapshot, as far as it says: ids, parallelism, states. Max parallelism counts as not set."""
+    """Describe the job that took a snapshot by its ids, parallelism and states; max parallelism counts as not set."""
     operators = []
     for number, operator in enumerate(savepoint.operators):
         states = registered_states(savepoint, operator)

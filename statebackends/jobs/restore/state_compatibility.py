@@ -1,10 +1,10 @@
-"""Whether a registered state of a snapshot can become a state that a job registers.
+"""Compatibility of a registered state of a snapshot with a state that a job registers.
 
 =================== ==========================================================================================
 the key             as is or reconfigured; keys never migrate
-the kind            VALUE, LIST, MAP, REDUCING, AGGREGATING and LIST, UNION must stay what they are
+the kind            VALUE, LIST, MAP, REDUCING, AGGREGATING and LIST, UNION must not change
 the namespace       as is or reconfigured
-the value           all but incompatible; a map's keys do not migrate in RocksDB and ForSt
+the value           anything but incompatible; a map's keys do not migrate in RocksDB and ForSt
 time to live        switched on or off: incompatible up to Flink 2.0, a migration since 2.2
 =================== ==========================================================================================
 
@@ -32,21 +32,21 @@ from pyspark_savepoint.statebackends.jobs.compatibility.compatibility import (
 )
 from pyspark_savepoint.statebackends.jobs.restore.job_description import StateDescription
 
-#: What Flink up to 1.4 recorded of the kind: any kind may take over.
+#: The kind recorded by Flink up to 1.4: it is compatible with any kind.
 UNKNOWN_KIND = "UNKNOWN"
-#: Values with and without a time to live become each other since 2.2; 2.1 has parts of that.
+#: Values migrate to and from a time to live since 2.2; 2.1 supports a part of that.
 TTL_STAYS, TTL_MIGRATES = (2, 0), (2, 2)
 
 
 def resolve_key(old: TypeSerializer, new: TypeSerializer, version: Flink) -> Resolution:
-    """Keys: their hashes decide where they are, so they are never written anew."""
+    """Compare keys, which cannot migrate because their hashes decide their place."""
     return _without_migration(resolve(old, new, version), "the key").within("key")
 
 
 def resolve_keyed_state(
     old: StateMetaInfoSnapshot, new: StateDescription, backend: str | None, version: Flink
 ) -> Resolution:
-    """One keyed state. Where the backend is not known, what one of them refuses is refused."""
+    """Compare a keyed state; if the backend is unknown, a change that any backend refuses is incompatible."""
     if old.state_type not in (new.kind, UNKNOWN_KIND):
         return incompatible(f"was registered as {old.state_type}, and is now {new.kind}")
     found = [_resolve_value(old.value_serializer, new.serializer, version)]
@@ -64,7 +64,7 @@ def resolve_keyed_state(
 
 
 def resolve_operator_state(old: StateMetaInfoSnapshot, new: StateDescription, version: Flink) -> Resolution:
-    """One operator state. A broadcast state and a list state of one name are two states, and do not meet."""
+    """Compare an operator state; a broadcast state and a list state of one name are separate states."""
     if old.state_type != new.kind:
         if "BROADCAST" in (old.state_type, new.kind):
             return Resolution(
@@ -88,7 +88,7 @@ def _resolve_value(old: TypeSerializer, new: TypeSerializer, version: Flink) -> 
 
 
 def _resolve_unit(old: TypeSerializer, new: TypeSerializer, version: Flink) -> Resolution:
-    """What carries the time of last access: a value, an element, or the value of a map."""
+    """Compare units that carry the time of last access: a value, an element, or the value of a map."""
     was, will = isinstance(old, TtlSerializer), isinstance(new, TtlSerializer)
     if was == will:
         return resolve(old, new, version)

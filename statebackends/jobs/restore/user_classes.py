@@ -1,4 +1,4 @@
-"""Which classes of the job a serializer needs: Flink loads them to read its snapshot, be the state used or not."""
+"""User classes that a serializer needs: Flink loads them to read its snapshot, even if the state is not used."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pyspark_savepoint.formats.serializers.composite.tuples import FieldsSeriali
 from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.runtime.generic import GenericSerializer
 
-#: Packages that every job has.
+#: Packages that are always on the class path.
 ALWAYS_THERE = ("java.", "javax.", "scala.", "org.apache.flink.", "org.apache.avro.")
 
 
 def user_classes(serializer: TypeSerializer) -> frozenset[str]:
-    """Java names of the classes that only the job brings."""
+    """Return the Java names of classes that only the job provides."""
     names = {name for name in _names(serializer) if "." in name and not name.startswith((*ALWAYS_THERE, "["))}
     return frozenset(names.union(*(user_classes(child) for child in serializer.children)))
 

@@ -1,4 +1,4 @@
-"""States behind an adapter: what is stored is not what is seen."""
+"""States behind an adapter, whose stored values differ from the visible ones."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ from pyspark_savepoint.statebackends.processing.api.state import (
 )
 from pyspark_savepoint.statebackends.processing.backends.map_views import MapViews
 
-#: What ``out`` gives where there is a stored value that is not to be seen.
+#: Result of ``out`` for a stored value that is not visible.
 GONE = object()
-#: What an aggregating state is given instead of an element where only its accumulator's time is to be set.
+#: Passed to an aggregating state instead of an element, to update only its accumulator's time of access.
 TOUCH = object()
 
 
 class Adapter(Protocol):
-    """What is stored for a value, and what is seen of it."""
+    """Conversion between visible and stored values."""
 
     @property
     def expires(self) -> bool:
-        """Whether what is stored may ever expire."""
+        """Return whether stored values may expire."""
 
     @property
     def touches(self) -> bool:
-        """Whether reading stores the value anew."""
+        """Return whether reading stores the value again."""
 
     def expired(self, stored: Any) -> bool:
-        """Whether what is stored goes once somebody has looked at it."""
+        """Return whether a stored value is to be removed when it is read."""
 
     def into(self, value: Any) -> Any:
-        """What is stored."""
+        """Return the stored form of a value."""
 
     def out(self, stored: Any) -> Any:
-        """What is seen, or GONE."""
+        """Return the visible form of a stored value, or GONE."""
 
 
 def _seen(adapter: Adapter, stored: Any, forget: Callable[[], None], keep: Callable[[Any], None]) -> Any:
-    """What is seen of a stored value, or GONE. Looking at it may remove it or store it anew: the adapter says so."""
+    """Return the visible form of a stored value, or GONE; the adapter may remove it or store it again."""
     value = adapter.out(stored)
     if adapter.expired(stored):
         forget()
@@ -67,7 +67,6 @@ class AdaptedValueState(ValueState[Any]):
         self._inner, self._adapter = inner, adapter
 
     def value(self) -> Any:
-        """The value, or None."""
         return _seen_or_none(self._adapter, self._inner.value(), self._inner.clear, self._inner.update)
 
     def update(self, value: Any) -> None:
@@ -78,7 +77,7 @@ class AdaptedValueState(ValueState[Any]):
 
 
 class AdaptedListState(ListState[Any]):
-    """A list, element by element."""
+    """List whose elements are adapted."""
 
     __slots__ = ("_adapter", "_inner")
 
@@ -89,7 +88,7 @@ class AdaptedListState(ListState[Any]):
         return [None if value is None else self._adapter.into(value) for value in values]
 
     def get(self) -> list[Any]:
-        """The elements. What has expired goes where all has, or where the others are stored anew."""
+        """Return the elements; expired ones are removed if all have expired, or if the others are stored again."""
         stored = self._inner.get()
         seen = [self._adapter.out(each) for each in stored]
         if self._adapter.expires and stored:
@@ -114,7 +113,7 @@ class AdaptedListState(ListState[Any]):
 
 
 class AdaptedMapState(MapViews[Any, Any]):
-    """A map, value by value. A value of None is stored as it is where it has no time of its own to keep."""
+    """Map whose values are adapted; the adapter decides whether a None value is stored with a time."""
 
     __slots__ = ("_adapter", "_inner")
 
@@ -122,12 +121,11 @@ class AdaptedMapState(MapViews[Any, Any]):
         self._inner, self._adapter = inner, adapter
 
     def get(self, key: Any) -> Any:
-        """The value of a user key, or None."""
         value = self._look(key, self._inner.get(key))
         return None if value is GONE else value
 
     def _look(self, key: Any, stored: Any) -> Any:
-        """The value, or GONE."""
+        """Return the value, or GONE."""
         if stored is None:
             return None
         return _seen(self._adapter, stored, partial(self._inner.remove, key), partial(self._inner.put, key))
@@ -143,13 +141,13 @@ class AdaptedMapState(MapViews[Any, Any]):
         self._inner.remove(key)
 
     def contains(self, key: Any) -> bool:
-        """Whether there is one that is seen."""
+        """Return whether there is a visible value."""
         if not self._adapter.expires:
             return self._inner.contains(key)
         return self._inner.contains(key) and self._look(key, self._inner.get(key)) is not GONE
 
     def is_empty(self) -> bool:
-        """Whether there is no user key, one that has expired and was not looked at since among them."""
+        """Return whether there is no user key; expired ones count until they are read."""
         return self._inner.is_empty()
 
     def _map(self) -> dict[Any, Any]:
@@ -161,7 +159,7 @@ class AdaptedMapState(MapViews[Any, Any]):
 
 
 class AdaptedReducingState(ReducingState[Any]):
-    """A reduced value; the backend's reduce function is :func:`_reduce`."""
+    """Reduced value; the backend's reduce function is :func:`_reduce`."""
 
     __slots__ = ("_adapter", "_inner")
 
@@ -169,7 +167,6 @@ class AdaptedReducingState(ReducingState[Any]):
         self._inner, self._adapter = inner, adapter
 
     def get(self) -> Any:
-        """The value, or None."""
         return _seen_or_none(self._adapter, self._inner.get(), self._inner.clear, self._replace)
 
     def _replace(self, stored: Any) -> None:
@@ -177,7 +174,6 @@ class AdaptedReducingState(ReducingState[Any]):
         self._inner.add(stored)
 
     def add(self, value: Any) -> None:
-        """Reduce one into it."""
         self._inner.add(self._adapter.into(value))
 
     def clear(self) -> None:
@@ -185,8 +181,9 @@ class AdaptedReducingState(ReducingState[Any]):
 
 
 class AdaptedAggregatingState(AggregatingState[Any, Any]):
-    """An accumulator; the backend's function is :class:`_Aggregate`, which sees through what is stored, and gives it
-    with the result.
+    """Accumulator; the backend's function is :class:`_Aggregate`.
+
+    That function adapts the stored accumulator, and returns it with the result.
     """
 
     __slots__ = ("_adapter", "_inner")
@@ -195,7 +192,6 @@ class AdaptedAggregatingState(AggregatingState[Any, Any]):
         self._inner, self._adapter = inner, adapter
 
     def get(self) -> Any:
-        """The result, or None."""
         found = self._inner.get()
         if found is None:
             return None

@@ -1,6 +1,6 @@
-"""States that change what goes in and out: values with a time to live, and copies where objects are never shared.
+"""Adapters of state values: time to live, and copies for objects that are never shared.
 
-An adapter stands between the function and any backend's state: ``into`` makes what is stored, ``out`` what is seen, or
+An adapter is between the function and any backend's state: ``into`` returns the stored form, ``out`` the visible one or
 :data:`GONE`. Time to live stores pairs (value, time of last access), as ``TtlStateFactory`` does.
 """
 
@@ -29,7 +29,7 @@ from pyspark_savepoint.statebackends.processing.runtime.row import Row
 
 @dataclass
 class TimeToLive:
-    """Pairs of value and time of last access, in milliseconds of processing time."""
+    """Adapter to pairs of value and time of last access, in milliseconds of processing time."""
 
     config: StateTtlConfig
     now: Callable[[], int]
@@ -45,23 +45,23 @@ class TimeToLive:
         return value, self.now()
 
     def expired(self, stored: Any) -> bool:
-        """Whether the value is too old: who looks at it removes it, even where it is still to be seen."""
+        """Return whether the value has expired: it is removed when read, even if it is still visible."""
         return bool(stored[1] + self._ttl <= self.now())
 
     def out(self, stored: Any) -> Any:
-        """The value, unless it is too old to be seen."""
+        """Return the value, or GONE if it has expired and is hidden."""
         if self._hides and self.expired(stored):
             return GONE
         return stored[0]
 
     @staticmethod
     def stored_type(kind: pa.DataType) -> pa.DataType:
-        """The type of the pairs."""
+        """Return the type of the pairs."""
         return pa.struct([("value", kind), ("last_access", pa.int64())])
 
 
 class Copies:
-    """Copies, in and out: COPY_PER_OPERATOR."""
+    """Adapter that copies values when they are stored and read (COPY_PER_OPERATOR)."""
 
     expires = touches = False
 
@@ -81,7 +81,7 @@ _IMMUTABLE = frozenset(
 
 
 def copied(value: Any) -> Any:
-    """A copy that shares nothing that can change."""
+    """Return a copy that shares no mutable objects."""
     if type(value) in _IMMUTABLE:
         return value
     if isinstance(value, Row):
@@ -94,23 +94,23 @@ def copied(value: Any) -> Any:
 
 
 def _stored(adapter: Adapter, value: Any) -> Any:
-    """What is stored for what a function made; None, which says that there is nothing any more, stays None."""
+    """Return the stored form of a function's result; None, which removes the state, stays None."""
     return None if value is None else adapter.into(value)
 
 
 @dataclass
 class _Aggregate(AggregateFunction[Any, Any, Any]):
-    """A user's function over stored accumulators."""
+    """User's aggregate function over stored accumulators."""
 
     function: AggregateFunction[Any, Any, Any]
     adapter: Adapter
 
     def create_accumulator(self) -> Any:
-        """A new one, stored."""
+        """Return a new accumulator in stored form."""
         return self.adapter.into(self.function.create_accumulator())
 
     def add(self, value: Any, accumulator: Any) -> Any:
-        """One more; to a new accumulator where the old one is gone."""
+        """Add a value; if the accumulator has expired, to a new one."""
         seen = self.adapter.out(accumulator)
         if value is TOUCH:
             return accumulator if seen is GONE else self.adapter.into(seen)
@@ -119,7 +119,7 @@ class _Aggregate(AggregateFunction[Any, Any, Any]):
         return _stored(self.adapter, self.function.add(value, seen))
 
     def get_result(self, accumulator: Any) -> tuple[Any, Any]:
-        """What is stored, and the result, or None where the accumulator is gone."""
+        """Return the stored accumulator and the result, which is None if the accumulator has expired."""
         seen = self.adapter.out(accumulator)
         return accumulator, None if seen is GONE else self.function.get_result(seen)
 
@@ -143,7 +143,7 @@ def _reduce(function: Callable[[Any, Any], Any], adapter: Adapter) -> Callable[[
 def create_adapted(
     backend: KeyedStateBackend, state: RegisteredState, output: StateOutput, adapters: list[Adapter]
 ) -> tuple[State, State]:
-    """A backend's state behind some adapters, the first of them nearest to the backend; and the backend's own."""
+    """Return a backend's state behind some adapters, the first one nearest to the backend; and the backend's own."""
     registered = state
     for adapter in reversed(adapters):
         if registered.reduce is not None:

@@ -1,7 +1,7 @@
-"""What state backends have in common: keys come one after the other, and what they leave behind goes to an output.
+"""Base of the state backends: keys are processed one after another, and their state goes to an output.
 
-A key is known in two forms: the object that functions see, and its *place*, two bytes of key group before its
-serialized bytes. Keys are the same if their bytes are (FLIP-140): that is all that a backend compares.
+A key has two forms: the object that functions see, and its *place*, two bytes of key group before its serialized bytes.
+Keys are equal if their bytes are equal (FLIP-140); backends compare nothing else.
 
     place := u16 keyGroup  u8[] key
 
@@ -29,16 +29,18 @@ from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
 
 
 class StateOutput(Protocol):
-    """Where one state's entries go: what a place (and namespace) has once its key is done."""
+    """Target of one state's entries: the content of a place (and namespace) once its key is done."""
 
     def add(self, place: bytes, namespace: Any, content: Any) -> None:
-        """The value; of a list its elements, of a map a dict, never empty."""
+        """Add the content: a value, the elements of a list, or a map as a dict, never empty."""
 
 
 @dataclass(frozen=True)
 class RegisteredState:
-    """A state as a backend is given it. ``units`` are the types of what it is made of (user key and value of a map,
-    element of a list, else the value), by which RocksDB keeps them.
+    """Registration of a state with a backend.
+
+    ``units`` are the types of one unit (user key and value of a map, element of a list, else the value), with which
+    RocksDB encodes it.
     """
 
     name: str
@@ -50,7 +52,7 @@ class RegisteredState:
 
     @classmethod
     def of(cls, descriptor: Descriptor, units: tuple[pa.DataType, ...], namespaced: bool = False) -> RegisteredState:
-        """From a user's descriptor."""
+        """Build the registration from a user's descriptor."""
         reduce = descriptor.reduce if isinstance(descriptor, ReducingStateDescriptor) else None
         aggregate = descriptor.aggregate if isinstance(descriptor, AggregatingStateDescriptor) else None
         missing = (descriptor.kind is StateKind.REDUCING and reduce is None) or (
@@ -75,30 +77,30 @@ class KeyedStateBackend(ABC):
 
     @abstractmethod
     def set_current_key(self, key: Any, place: bytes) -> None:
-        """All states are those of this key from here on."""
+        """Set the key of all states."""
 
     @abstractmethod
     def create(self, state: RegisteredState, output: StateOutput) -> State:
-        """A state, empty; what it has of a key goes to the output when the key (or everything) is done."""
+        """Create an empty state; its content goes to the output when the key, or all input, is done."""
 
     @abstractmethod
     def set_current_namespace(self, state: State, namespace: Any) -> None:
-        """A namespaced state is that of this namespace from here on, until the next key."""
+        """Set the namespace of a namespaced state, until the next key."""
 
     @abstractmethod
     def merge_namespaces(self, state: State, target: Any, sources: Iterator[Any]) -> None:
-        """What an appending state has in some namespaces of the key becomes part of what it has in another."""
+        """Merge the contents of some namespaces of an appending state into another namespace."""
 
     @abstractmethod
     def finish(self) -> Iterator[None]:
-        """Everything is done: all that is left goes to the outputs, a little with every step."""
+        """Send all remaining content to the outputs, a little with every step."""
 
     def close(self) -> None:
-        """Let go of files, where there are any."""
+        """Release files, if there are any."""
         return
 
 
 def needs_element(value: Any, state: str) -> None:
-    """None is no element of a list."""
+    """Raise TypeError for None, which cannot be an element of a list."""
     if value is None:
         raise TypeError(f"None cannot be added to list state {state!r}")

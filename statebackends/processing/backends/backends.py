@@ -1,4 +1,4 @@
-"""The state backends by their names."""
+"""State backends by name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BACKENDS: dict[str, type[KeyedStateBackend]] = {
 
 
 def create_backend(name: str) -> KeyedStateBackend:
-    """A backend, empty."""
+    """Return a new, empty backend."""
     if name not in BACKENDS:
         raise OptionError(f"there is no state backend {name!r}", remedy=did_you_mean(name, BACKENDS))
     return BACKENDS[name]()

@@ -1,4 +1,4 @@
-"""Single values as bytes, for state that is kept in RocksDB while a task runs. Nobody else reads these bytes.
+"""Encoding of single values as bytes, for state in RocksDB while a task runs; internal to this package.
 
 integer, date, timestamp, duration := i64     float := f64     bool := u8     string := UTF-8     decimal := ASCII
 list   := frame[n]          struct := frame[fields]          map := (frame key  frame value)[n]
@@ -39,7 +39,7 @@ _NONE = _LENGTH.pack(-1)
 
 
 def codec(kind: pa.DataType) -> Codec:
-    """How values of a type become bytes, and back."""
+    """Return the encoder and decoder of a type."""
     if pt.is_struct(kind):
         return _struct(kind)
     if pt.is_map(kind):
@@ -58,7 +58,7 @@ def codec(kind: pa.DataType) -> Codec:
 
 
 def _strict(kind: pa.DataType, plain: type, encode: Encoder, decode: Decoder) -> Codec:
-    """As a column has values: what would not fit into one is refused when it is put, and nothing is cast with loss."""
+    """Return a codec that rejects values which a column of the type cannot hold, and never casts with loss."""
 
     def write(value: Any) -> bytes:
         if type(value) is not plain:
@@ -73,7 +73,7 @@ def _strict(kind: pa.DataType, plain: type, encode: Encoder, decode: Decoder) ->
 
 
 def as_stored(value: Any, kind: pa.DataType) -> Any:
-    """A value as a column of its type gives it back; ValueRangeError where the column cannot hold it."""
+    """Return a value as a column of its type returns it; raise ValueRangeError if the column cannot hold it."""
     return to_python(from_python([value], kind, "a state"))[0]
 
 
@@ -85,7 +85,7 @@ def _timestamp(kind: pa.TimestampType) -> Codec:
     )
 
 
-#: By type: the class that nearly all values are of, and their codec.
+#: By type: the class of nearly all values, and their codec.
 _SCALARS: tuple[tuple[Callable[[pa.DataType], bool], type, Codec], ...] = (
     (pt.is_integer, int, (_LONG.pack, lambda data: _LONG.unpack(data)[0])),
     (pt.is_floating, float, (_DOUBLE.pack, lambda data: _DOUBLE.unpack(data)[0])),
@@ -142,7 +142,7 @@ def _list(kind: pa.ListType) -> Codec:
 
 
 def key_codec(kind: pa.DataType) -> Codec:
-    """That of a map's keys, which are hashable when they are read."""
+    """Return the codec of a map's keys, which are hashable when they are decoded."""
     encode, decode = codec(kind)
     return (encode, lambda data: hashable(decode(data))) if has_lists(kind) else (encode, decode)
 

@@ -1,4 +1,4 @@
-"""The state backend of unsorted input that fits into memory: a hash map per state, keys (and namespaces) to values.
+"""State backend for unsorted input that fits into memory: one hash map per state, from keys (and namespaces) to values.
 
 Flink: ``HeapKeyedStateBackend``, ``StateTable``.
 """
@@ -14,7 +14,7 @@ from pyspark_savepoint.statebackends.processing.backends.tables import TABLES, P
 
 
 class HeapStateBackend(KeyedStateBackend):
-    """The states of all keys, in memory."""
+    """States of all keys, in memory."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -23,7 +23,7 @@ class HeapStateBackend(KeyedStateBackend):
         self._windowed: dict[State, tuple[Place, dict[Any, Any], RegisteredState]] = {}
 
     def create(self, state: RegisteredState, output: StateOutput) -> State:
-        """A table; of windowed state its look-up is key and namespace."""
+        """Create a table; windowed state is looked up by key and namespace."""
         place = Place() if state.namespaced else self._here
         table: dict[Any, Any] = {}
         self._tables.append((table, state.namespaced, output))
@@ -33,21 +33,18 @@ class HeapStateBackend(KeyedStateBackend):
         return created
 
     def set_current_key(self, key: Any, place: bytes) -> None:
-        """Look-ups are of this key."""
         self.key = key
         self.place = self._here.now = place
 
     def set_current_namespace(self, state: State, namespace: Any) -> None:
-        """Look-ups of a state are of the current key and this namespace."""
         self._windowed[state][0].now = (self.place, namespace)
 
     def merge_namespaces(self, state: State, target: Any, sources: Iterator[Any]) -> None:
-        """Of the current key."""
         _, table, registered = self._windowed[state]
         merge_tables(table, registered, (self.place, target), ((self.place, source) for source in sources))
 
     def finish(self) -> Iterator[None]:
-        """All keys, in the order in which they came."""
+        """Output all keys, in the order of their arrival."""
         for table, namespaced, output in self._tables:
             for where, content in table.items():
                 if namespaced:

@@ -1,4 +1,4 @@
-"""Map state of backends that keep no dict of the current key."""
+"""Base of map states in backends that have no dict of the current key."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from pyspark_savepoint.statebackends.processing.api.state import K, MapState, V
 
 
 class MapViews(MapState[K, V]):
-    """Map state that is looked at as a dict, made anew for every look."""
+    """Map state whose views are dicts, created for every access."""
 
     __slots__ = ()
 
     @abstractmethod
     def _map(self) -> dict[K, V | None]:
-        """All user keys and values, as they are now."""
+        """Return all current user keys and values."""
 
     def items(self) -> ItemsView[K, V | None]:
-        """User keys with their values."""
         return self._map().items()
 
     def keys(self) -> KeysView[K]:
@@ -28,5 +27,4 @@ class MapViews(MapState[K, V]):
         return self._map().values()
 
     def is_empty(self) -> bool:
-        """Whether there is no user key."""
         return not self._map()

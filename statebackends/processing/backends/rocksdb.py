@@ -1,10 +1,10 @@
-"""The state backend of unsorted input that is larger than memory: RocksDB in a local folder, gone with the task.
+"""State backend for unsorted input that is larger than memory: RocksDB in a local folder, removed with the task.
 
     entry   := u16 state  u8[] place  u8[] namespace  u8[] userKey  u32 (bytes of place)  u32 (bytes of namespace)
     list    := the number of its elements, and one entry per element whose user key is its number
 
-Serialized keys say themselves where they end, so no key's entries begin as another's do; entries of a state stand in
-the order of key groups and keys. Values are those of :mod:`codec`. The library (``rocksdict``) is the optional extra
+Serialized keys are self-delimiting, so no key's entries have another key's bytes as a prefix; entries of a state are in
+the order of key groups and keys. Values are encoded by :mod:`codec`. The library (``rocksdict``) is the optional extra
 ``rocksdb``. Flink: ``RocksDBKeyedStateBackend``.
 """
 
@@ -23,12 +23,12 @@ from pyspark_savepoint.statebackends.processing.backends.backend import KeyedSta
 from pyspark_savepoint.statebackends.processing.backends.rocksdb_states import ROCKS, RocksState
 from pyspark_savepoint.statebackends.processing.backends.tables import merged
 
-#: Bytes of blocks that a task keeps in memory.
+#: Size of a task's block cache in bytes.
 BLOCK_CACHE = 128 << 20
 
 
 class RocksDBStateBackend(KeyedStateBackend):
-    """The states of all keys, on disk."""
+    """States of all keys, on disk."""
 
     def __init__(self, directory: str | None = None) -> None:
         super().__init__()
@@ -40,13 +40,12 @@ class RocksDBStateBackend(KeyedStateBackend):
         self._states: list[tuple[RocksState, StateOutput]] = []
 
     def create(self, state: RegisteredState, output: StateOutput) -> State:
-        """A state with a number of its own."""
+        """Create a state with a new number."""
         created = ROCKS[state.kind](self._db, len(self._states), state)
         self._states.append((created, output))
         return created
 
     def set_current_key(self, key: Any, place: bytes) -> None:
-        """All states are those of this key."""
         if place != self.place:
             for state, _ in self._states:
                 state.go(place, b"")
@@ -54,13 +53,12 @@ class RocksDBStateBackend(KeyedStateBackend):
         self.key = key
 
     def set_current_namespace(self, state: State, namespace: Any) -> None:
-        """A state is that of the key and this namespace."""
         assert isinstance(state, RocksState)
         state.go(self.place, namespace.to_bytes())
         state.windows = type(namespace)
 
     def merge_namespaces(self, state: State, target: Any, sources: Iterator[Any]) -> None:
-        """Contents are read, merged and put where the target is."""
+        """Read and merge the contents, and store them in the target."""
         assert isinstance(state, RocksState)
         contents = []
         for namespace in sources:
@@ -76,7 +74,7 @@ class RocksDBStateBackend(KeyedStateBackend):
             state.put_content(added if old is None else merged(state.state, [old, added]))
 
     def finish(self) -> Iterator[None]:
-        """All keys, in order."""
+        """Output all keys, in order."""
         for state, output in self._states:
             for place, namespace, content in state.everything():
                 output.add(place, namespace, content)
@@ -88,7 +86,7 @@ class RocksDBStateBackend(KeyedStateBackend):
 
 
 def open_database(folder: str) -> Any:
-    """A database of bytes without a write-ahead log: it need not outlive its task."""
+    """Open a database of bytes without a write-ahead log, which it does not need because it ends with its task."""
     try:
         from rocksdict import BlockBasedOptions, Cache, Options, Rdict, WriteOptions
     except ImportError:
@@ -100,7 +98,7 @@ def open_database(folder: str) -> Any:
     options = Options(raw_mode=True)
     options.create_if_missing(True)
     options.set_write_buffer_size(64 << 20)
-    # With millions of keys most are looked up in files: filters and a cache save a third there.
+    # With millions of keys, most lookups read files: filters and a cache save a third of the time.
     tables = BlockBasedOptions()
     tables.set_bloom_filter(10, False)
     tables.set_block_cache(Cache(BLOCK_CACHE))

@@ -1,4 +1,4 @@
-"""States whose entries are in RocksDB: see :mod:`rocksdb` for what an entry is."""
+"""States whose entries are in RocksDB, in the layout of :mod:`rocksdb`."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _PRESENT, _ABSENT = b"\1", b"\0"
 
 
 class RocksState(State):
-    """What the kinds of state have in common: where their entries are."""
+    """Base of all kinds of state: the position of their entries."""
 
     def __init__(self, database: Any, number: int, state: RegisteredState) -> None:
         self.state = state
         self.prefix = _STATE.pack(number)
-        #: The class of the namespaces, once there is one.
+        #: The class of the namespaces, set with the first one.
         self.windows: Any = None
         self._db = database
         self._get: Callable[[bytes], bytes | None] = database.get
@@ -40,7 +40,7 @@ class RocksState(State):
         self.go(b"", b"")
 
     def go(self, place: bytes, namespace: bytes) -> None:
-        """Entries are of this place and namespace."""
+        """Set the place and namespace of the entries."""
         self._head = self.prefix + place + namespace
         self._tail = _LENGTHS.pack(len(place), len(namespace))
         self._here = self._head + self._tail
@@ -49,16 +49,16 @@ class RocksState(State):
         self._delete(self._here)
 
     def content(self) -> Any:
-        """What outputs are given; None where there is nothing."""
+        """Return the content for outputs; None if there is none."""
         data = self._get(self._here)
         return None if data is None else self.decode(data)
 
     def put_content(self, content: Any) -> None:
-        """The reverse of :meth:`content`."""
+        """Store the content."""
         self._put(self._here, self.encode(content))
 
     def entries(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Entries that begin with some bytes, in order."""
+        """Yield entries that begin with some bytes, in order."""
         from rocksdict import ReadOptions
 
         cursor = self._db.iter(ReadOptions())
@@ -72,7 +72,7 @@ class RocksState(State):
         cursor.status()
 
     def everything(self) -> Iterator[tuple[bytes, Any, Any]]:
-        """Place, namespace and content of every key, in order."""
+        """Yield place, namespace and content of every key, in order."""
         where: tuple[bytes, bytes] | None = None
         for key, _ in self.entries(self.prefix):
             place_bytes, namespace_bytes = _LENGTHS.unpack_from(key, len(key) - _LENGTHS.size)
@@ -88,7 +88,6 @@ class RocksState(State):
 
 class RocksValueState(RocksState, ValueState[Any]):
     def value(self) -> Any:
-        """The value, or None."""
         data = self._get(self._here)
         return None if data is None else self.decode(data)
 
@@ -100,7 +99,7 @@ class RocksValueState(RocksState, ValueState[Any]):
 
 
 class RocksListState(RocksState, ListState[Any]):
-    """Elements, each an entry: adding one costs the same however long the list is."""
+    """List with one entry per element: the cost of adding one does not depend on the length."""
 
     def _count(self) -> int:
         data = self._get(self._here)
@@ -144,7 +143,6 @@ class RocksListState(RocksState, ListState[Any]):
         self._delete(self._here)
 
     def content(self) -> Any:
-        """The elements, or None without any."""
         return self.get() or None
 
     def put_content(self, content: Any) -> None:
@@ -152,7 +150,7 @@ class RocksListState(RocksState, ListState[Any]):
 
 
 class RocksMapState(RocksState, MapViews[Any, Any]):
-    """User keys, each an entry."""
+    """Map with one entry per user key."""
 
     def _at(self, key: Any) -> bytes:
         encode, _ = self.codecs[0]
@@ -171,7 +169,6 @@ class RocksMapState(RocksState, MapViews[Any, Any]):
         return None if data == _ABSENT else self.decode(data[1:])
 
     def get(self, key: Any) -> Any:
-        """The value of a user key, or None."""
         data = self._get(self._at(key))
         return None if data is None else self._value(data)
 
@@ -186,11 +183,9 @@ class RocksMapState(RocksState, MapViews[Any, Any]):
         self._delete(self._at(key))
 
     def contains(self, key: Any) -> bool:
-        """Whether there is one."""
         return self._get(self._at(key)) is not None
 
     def is_empty(self) -> bool:
-        """Whether there is none."""
         return next(self.entries(self._head), None) is None
 
     def clear(self) -> None:
@@ -198,7 +193,6 @@ class RocksMapState(RocksState, MapViews[Any, Any]):
             self._delete(key)
 
     def content(self) -> Any:
-        """The map, or None where it is empty."""
         return self._map() or None
 
     def put_content(self, content: Any) -> None:
@@ -206,14 +200,12 @@ class RocksMapState(RocksState, MapViews[Any, Any]):
 
 
 class RocksReducingState(RocksState, ReducingState[Any]):
-    """A value that elements are reduced into."""
+    """Value into which elements are reduced."""
 
     def get(self) -> Any:
-        """The value, or None."""
         return self.content()
 
     def add(self, value: Any) -> None:
-        """Reduce one into it."""
         assert self.state.reduce is not None
         old = self.content()
         new = value if old is None else self.state.reduce(old, value)
@@ -225,7 +217,6 @@ class RocksReducingState(RocksState, ReducingState[Any]):
 
 class RocksAggregatingState(RocksState, AggregatingState[Any, Any]):
     def get(self) -> Any:
-        """The result, or None."""
         assert self.state.aggregate is not None
         accumulator = self.content()
         return None if accumulator is None else self.state.aggregate.get_result(accumulator)

@@ -1,8 +1,8 @@
-"""The state backend of sorted input: it holds the state of one key (FLIP-140).
+"""State backend for sorted input: it holds the state of one key (FLIP-140).
 
-A state object is a thin wrapper of its value: no look-up, no key groups. A key other than the current one prunes: what
-the states hold goes to their outputs, and they are empty again. Windowed state is a dict of this key's namespaces.
-Flink: ``BatchExecutionKeyedStateBackend``; states: :mod:`single_key_states`.
+A state object is a thin wrapper of its value, without look-ups or key groups. When the key changes, the contents of the
+states go to their outputs, and the states are empty again. Windowed state is a dict of this key's namespaces. Flink:
+``BatchExecutionKeyedStateBackend``; states: :mod:`single_key_states`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Add = Callable[[bytes, Any, Any], None]
 
 
 class SingleKeyStateBackend(KeyedStateBackend):
-    """The state of one key."""
+    """State of one key."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class SingleKeyStateBackend(KeyedStateBackend):
         self._places: dict[State, tuple[Place, dict[Any, Any], RegisteredState]] = {}
 
     def create(self, state: RegisteredState, output: StateOutput) -> State:
-        """A slot; of windowed state a dict of namespaces."""
+        """Create a slot; for windowed state a dict of namespaces."""
         if state.namespaced:
             place, table = Place(), dict[Any, Any]()
             self._windowed.append((table, output.add))
@@ -50,10 +50,10 @@ class SingleKeyStateBackend(KeyedStateBackend):
         return collection
 
     def set_current_key(self, key: Any, place: bytes) -> None:
-        """Another key: what there is of the one before goes out.
+        """Set the key; if it changes, output the state of the previous key.
 
-        What was handed out of a collection stays what it is, for the next key has another one. Every key comes by
-        here, so all of it is in one function.
+        Collections that were handed out stay unchanged, because the next key gets new ones. This method runs for every
+        key and is a single function for speed.
         """
         before = self.place
         if place != before:
@@ -81,15 +81,15 @@ class SingleKeyStateBackend(KeyedStateBackend):
             table.clear()
 
     def set_current_namespace(self, state: State, namespace: Any) -> None:
-        """The namespace is the whole look-up."""
+        """Set the namespace, which is the whole look-up key."""
         self._places[state][0].now = namespace
 
     def merge_namespaces(self, state: State, target: Any, sources: Iterator[Any]) -> None:
-        """Within the dict of this key."""
+        """Merge within the dict of this key."""
         _, table, registered = self._places[state]
         merge_tables(table, registered, target, sources)
 
     def finish(self) -> Iterator[None]:
-        """The last key is done."""
+        """Output the last key."""
         self.set_current_key(None, b"")
         yield

@@ -1,6 +1,6 @@
-"""The states of one key: thin wrappers of their ``content``, which the backend takes away when the key is done.
+"""States of one key: thin wrappers of their ``content``, which the backend takes when the key is done.
 
-Flink: ``BatchExecutionKeyValueState`` and its siblings.
+Flink: ``BatchExecutionKeyValueState`` and the classes for other kinds of state.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ class SingleKeyValueState(ValueState[Any]):
         self.content: Any = None
 
     def value(self) -> Any:
-        """The value, or None."""
         return self.content
 
     def update(self, value: Any) -> None:
@@ -65,7 +64,7 @@ class SingleKeyListState(ListState[Any]):
         self.content = elements
 
     def clear(self) -> None:
-        """Forget them. A list that was handed out stays what it is."""
+        """Remove the elements; a list that was handed out stays unchanged."""
         self.content = []
 
 
@@ -76,7 +75,6 @@ class SingleKeyMapState(MapState[Any, Any]):
         self.content: dict[Any, Any] = {}
 
     def get(self, key: Any) -> Any:
-        """The value of a user key, or None."""
         return self.content.get(key)
 
     def put(self, key: Any, value: Any) -> None:
@@ -89,7 +87,6 @@ class SingleKeyMapState(MapState[Any, Any]):
         self.content.pop(key, None)
 
     def contains(self, key: Any) -> bool:
-        """Whether there is one."""
         return key in self.content
 
     def items(self) -> ItemsView[Any, Any]:
@@ -102,7 +99,6 @@ class SingleKeyMapState(MapState[Any, Any]):
         return self.content.values()
 
     def is_empty(self) -> bool:
-        """Whether there is none."""
         return not self.content
 
     def clear(self) -> None:
@@ -110,7 +106,7 @@ class SingleKeyMapState(MapState[Any, Any]):
 
 
 class SingleKeyReducingState(ReducingState[Any]):
-    """A value that elements are reduced into."""
+    """Value into which elements are reduced."""
 
     __slots__ = ("_reduce", "content")
 
@@ -120,11 +116,9 @@ class SingleKeyReducingState(ReducingState[Any]):
         self.content: Any = None
 
     def get(self) -> Any:
-        """The value, or None."""
         return self.content
 
     def add(self, value: Any) -> None:
-        """Reduce one into it."""
         self.content = value if self.content is None else self._reduce(self.content, value)
 
     def clear(self) -> None:
@@ -140,7 +134,6 @@ class SingleKeyAggregatingState(AggregatingState[Any, Any]):
         self.content: Any = None
 
     def get(self) -> Any:
-        """The result, or None."""
         return None if self.content is None else self._aggregate.get_result(self.content)
 
     def add(self, value: Any) -> None:
@@ -153,7 +146,7 @@ class SingleKeyAggregatingState(AggregatingState[Any, Any]):
         self.content = None
 
 
-#: States that have one value, which is None where there is none, and those that are empty then.
+#: States with one value, None if there is none; and collections, empty if there are no elements.
 ValueSlot = SingleKeyValueState | SingleKeyReducingState | SingleKeyAggregatingState
 CollectionSlot = SingleKeyListState | SingleKeyMapState
 VALUE_SLOTS: Mapping[StateKind, Callable[[RegisteredState], ValueSlot]] = {

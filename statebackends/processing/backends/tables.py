@@ -1,6 +1,6 @@
 """States as look-ups in a dict: all of the heap backend, and the windows of a single key.
 
-A state looks up what :class:`Place` says: the key, the namespace, or both.
+A state looks up the current :class:`Place`: the key, the namespace, or both.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Table = dict[Any, Any]
 
 
 class Place:
-    """What is looked up now."""
+    """Current look-up key of a state."""
 
     __slots__ = ("now",)
 
@@ -33,7 +33,7 @@ class Place:
 
 
 class TableValueState(ValueState[Any]):
-    """A value per place."""
+    """Value per place."""
 
     __slots__ = ("_place", "_table")
 
@@ -41,7 +41,6 @@ class TableValueState(ValueState[Any]):
         self._place, self._table = place, table
 
     def value(self) -> Any:
-        """The value, or None."""
         return self._table.get(self._place.now)
 
     def update(self, value: Any) -> None:
@@ -55,7 +54,7 @@ class TableValueState(ValueState[Any]):
 
 
 class TableListState(ListState[Any]):
-    """A list per place."""
+    """List per place."""
 
     __slots__ = ("_name", "_place", "_table")
 
@@ -99,7 +98,7 @@ _NOTHING: Mapping[Any, Any] = {}
 
 
 class TableMapState(MapViews[Any, Any]):
-    """A map per place."""
+    """Map per place."""
 
     __slots__ = ("_place", "_table")
 
@@ -111,7 +110,6 @@ class TableMapState(MapViews[Any, Any]):
         return found
 
     def get(self, key: Any) -> Any:
-        """The value of a user key, or None."""
         return self._table.get(self._place.now, _NOTHING).get(key)
 
     def put(self, key: Any, value: Any) -> None:
@@ -132,7 +130,6 @@ class TableMapState(MapViews[Any, Any]):
             self.clear()
 
     def contains(self, key: Any) -> bool:
-        """Whether there is one."""
         return key in self._map()
 
     def clear(self) -> None:
@@ -140,7 +137,7 @@ class TableMapState(MapViews[Any, Any]):
 
 
 class TableReducingState(ReducingState[Any]):
-    """A value per place that elements are reduced into."""
+    """Value per place into which elements are reduced."""
 
     __slots__ = ("_place", "_reduce", "_table")
 
@@ -150,11 +147,9 @@ class TableReducingState(ReducingState[Any]):
         self._reduce: Callable[[Any, Any], Any] = state.reduce
 
     def get(self) -> Any:
-        """The value, or None."""
         return self._table.get(self._place.now)
 
     def add(self, value: Any) -> None:
-        """Reduce one into it."""
         now = self._place.now
         old = self._table.get(now)
         new = value if old is None else self._reduce(old, value)
@@ -168,7 +163,7 @@ class TableReducingState(ReducingState[Any]):
 
 
 class TableAggregatingState(AggregatingState[Any, Any]):
-    """An accumulator per place."""
+    """Accumulator per place."""
 
     __slots__ = ("_aggregate", "_place", "_table")
 
@@ -178,7 +173,6 @@ class TableAggregatingState(AggregatingState[Any, Any]):
         self._aggregate: AggregateFunction[Any, Any, Any] = state.aggregate
 
     def get(self) -> Any:
-        """The result, or None."""
         accumulator = self._table.get(self._place.now)
         return None if accumulator is None else self._aggregate.get_result(accumulator)
 
@@ -207,7 +201,7 @@ TABLES: Mapping[StateKind, Callable[[Place, Table, RegisteredState], State]] = {
 
 
 def merged(state: RegisteredState, contents: list[Any]) -> Any:
-    """What the contents of some namespaces of an appending state are together; None without contents."""
+    """Return the merged contents of some namespaces of an appending state; None without contents."""
     total = None
     for content in contents:
         total = content if total is None else _merge(state, total, content)
@@ -224,7 +218,7 @@ def _merge(state: RegisteredState, a: Any, b: Any) -> Any:
 
 
 def merge_tables(table: Table, state: RegisteredState, target: Any, sources: Iterator[Any]) -> None:
-    """The sources together join what the target has: as ``AbstractHeapMergingState#mergeNamespaces``."""
+    """Merge the sources into the target. Flink: ``AbstractHeapMergingState#mergeNamespaces``."""
     added = merged(state, [table.pop(source) for source in sources if source in table])
     if added is not None:
         table[target] = merged(state, [table[target], added] if target in table else [added])

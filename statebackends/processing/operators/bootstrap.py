@@ -1,7 +1,7 @@
-"""Bootstrapping in one task: records of some keys in, entries of their state out.
+"""Bootstrapping in one task: converts the records of some keys to the entries of their state.
 
 The driver makes a :class:`BootstrapPlan`, which is pickled to the tasks; :meth:`BootstrapPlan.describe` opens the
-functions once to learn what states there are. Flink: ``KeyedStateBootstrapOperator``, ``WindowOperator``,
+functions once to determine their states. Flink: ``KeyedStateBootstrapOperator``, ``WindowOperator``,
 ``BoundedOneInputStreamTask``.
 """
 
@@ -33,7 +33,7 @@ from pyspark_savepoint.statebackends.processing.runtime.user_code import Closing
 
 @dataclass(frozen=True)
 class BootstrapPlan:
-    """What tasks do with their records. ``states`` are those of the head of all state files, once they are known."""
+    """Plan of the tasks; ``states`` are the states in the header of all state files, once they are known."""
 
     function: KeyedStateBootstrapFunction | WindowSpec
     key: KeyedDescriptor
@@ -47,7 +47,7 @@ class BootstrapPlan:
     states: tuple[StateDescriptor, ...] | None = None
 
     def describe(self) -> BootstrapPlan:
-        """The plan with its states: on the driver, with a copy of the function."""
+        """Return the plan with its states; runs on the driver with a copy of the function."""
         task = BootstrapTask(self, 0)
         with task.closing():
             task.open()
@@ -55,7 +55,7 @@ class BootstrapPlan:
 
     @property
     def descriptor(self) -> KeyedDescriptor:
-        """What is written: the key, and the states that were found."""
+        """Return the descriptor of the output: the key, and the registered states."""
         assert self.states is not None
         return replace(self.key, states=self.states)
 
@@ -67,7 +67,7 @@ class BootstrapTask:
         self.plan = plan
         codec = KeyCodec(plan.key, plan.max_parallelism)
         self.records = Records(codec, plan.order, plan.columns, self._plain_elements())
-        # Last, for from here on there may be files, which only closing() lets go of.
+        # Last, because from here on there may be files, which only closing() releases.
         self.backend: KeyedStateBackend = create_backend(plan.backend)
         self.registry = StateRegistry(
             self.backend, plan.key.key_serializer, plan.flink_version, plan.reuse, plan.states,
@@ -75,7 +75,7 @@ class BootstrapTask:
         )  # fmt: skip
 
     def _plain_elements(self) -> bool:
-        """Whether windows have values instead of rows: their element type has no fields."""
+        """Return whether windows have values instead of rows: their element type has no fields."""
         function, columns = self.plan.function, self.plan.columns
         if not isinstance(function, WindowSpec):
             return False
@@ -106,7 +106,7 @@ class BootstrapTask:
         self.registry.closed = True
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Entries of the states of all keys of the records."""
+        """Yield the entries of the states of all keys of the records."""
         with self.closing():
             self.open()
             with relaxed_gc():
@@ -124,7 +124,7 @@ class BootstrapTask:
 
     @contextmanager
     def closing(self) -> Iterator[None]:
-        """Around everything: functions and files are let go."""
+        """Close functions and release files at the end."""
         function = self.plan.function
         try:
             with Closing(function.function if isinstance(function, WindowSpec) else function):
@@ -134,16 +134,16 @@ class BootstrapTask:
 
     @property
     def _named(self) -> Any:
-        """What errors name: the function, of windows the one that sees most of their elements."""
+        """Return the function that errors name; for windows, the one that gets most of their elements."""
         given = self.plan.function
         if isinstance(given, WindowSpec):
             return given.reduce or given.aggregate or given.function or given.trigger
         return given
 
     def _process(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
-        """Entries go as soon as there is a batch of them: those of one chunk may be more than memory holds.
+        """Process a chunk, and yield entries as soon as there is a batch: those of one chunk may exceed the memory.
 
-        What user code raises is caught here: generators turn StopIteration into RuntimeError.
+        Errors of user code are caught here: generators turn StopIteration into RuntimeError.
         """
         function = self.plan.function
         if isinstance(function, WindowSpec):

@@ -1,4 +1,4 @@
-"""What bootstrap and process functions are told with every element."""
+"""Contexts that bootstrap and process functions get with every element."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pyspark_savepoint.statebackends.processing.backends.backend import KeyedSta
 
 
 class KeyedElementContext:
-    """Time and key of an element. ``time`` is set by what drives the function."""
+    """Time and key of an element; the operator sets ``time``."""
 
     __slots__ = ("_backend", "_domain", "_service", "time")
 
@@ -20,18 +20,18 @@ class KeyedElementContext:
         self._domain = ""
 
     def timestamp(self) -> int | None:
-        """Milliseconds that ``assign_timestamps`` gave the element (of a timer: its own); None without."""
+        """Return the element's milliseconds from ``assign_timestamps`` (a timer's own time), or None."""
         return self.time
 
     def timer_service(self) -> TimerService:
-        """Timers of the key."""
+        """Return the timers of the key."""
         return self._service
 
     def get_current_key(self) -> Any:
         return self._backend.key
 
     def time_domain(self) -> str:
-        """Of a timer that fires: ``event`` or ``processing``."""
+        """Return the domain of a firing timer: ``event`` or ``processing``."""
         return self._domain
 
     def firing(self, timestamp: int, domain: str) -> None:
@@ -39,7 +39,7 @@ class KeyedElementContext:
 
 
 class PlainContext:
-    """The context of functions without key."""
+    """Context of functions without key."""
 
     __slots__ = ("time",)
 
@@ -47,9 +47,9 @@ class PlainContext:
         self.time: int | None = None
 
     def timestamp(self) -> int | None:
-        """Milliseconds that ``assign_timestamps`` gave the element; None without."""
+        """Return the element's milliseconds from ``assign_timestamps``, or None without it."""
         return self.time
 
     def current_processing_time(self) -> int:
-        """Milliseconds since 1970."""
+        """Return milliseconds since 1970."""
         return now_millis()

@@ -1,7 +1,7 @@
-"""States of keys on their way into a savepoint: Python objects, some thousands at a time, to entries of a state file.
+"""Output of state to a savepoint: several thousand Python objects at a time become entries of a state file.
 
-What one output has collected becomes columns of the state's types, and these the bytes of entries, as they are written
-for any column (``state_entries``). Batches are those of the internal table ``entries``.
+The contents that one output has collected become columns of the state's types, which ``state_entries`` encodes as it
+does any column. Batches have the schema of the internal table ``entries``.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ PLAIN = for_functions(DecodeOptions())
 
 
 def unit_types(state: StateDescriptor, options: DecodeOptions = PLAIN) -> tuple[pa.DataType, ...]:
-    """The types of what a state is made of; values with a time to live are structs with their last access."""
+    """Return the types of one unit of a state; values with a time to live are structs with their last access."""
     return tuple(_unit(serializer, options) for serializer in state.units)
 
 
 def content_type(state: StateDescriptor, options: DecodeOptions = PLAIN) -> pa.DataType:
-    """The type of a column of a state's contents."""
+    """Return the type of a column of a state's contents."""
     units = unit_types(state, options)
     if state.kind is StateKind.LIST:
         return pa.list_(pa.field("element", units[0]))
@@ -58,7 +58,7 @@ def _unit(serializer: TypeSerializer, options: DecodeOptions) -> pa.DataType:
 
 
 class EntryOutput:
-    """One state's entries; batches go to ``done``. ``number`` is the state's in the head of the file."""
+    """Output of one state; batches go to ``done``. ``number`` is the state's number in the file header."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class EntryOutput:
         self._pace = AdaptiveBatches()
 
     def add(self, place: bytes, namespace: Any, content: Any) -> None:
-        """What a place (and namespace) has."""
+        """Add the content of a place (and namespace)."""
         if self.discards:
             return
         self._keys.append(place + (_VOID if namespace is None else namespace.to_bytes()))
@@ -91,7 +91,7 @@ class EntryOutput:
             self.flush()
 
     def flush(self) -> None:
-        """What was collected becomes a batch."""
+        """Convert the collected contents to a batch."""
         if not self._keys:
             return
         keys, contents, size = self._keys, self._contents, self._size
@@ -125,7 +125,7 @@ class EntryOutput:
         return state_entries(self.state, column, None, keys)
 
     def _refused(self, keys: list[bytes], contents: list[Any]) -> str | None:
-        """The key whose content cannot be what the state's type says: by now others are processed."""
+        """Return the key whose content does not fit the state's type; the current key may be a later one."""
         for key, content in zip(keys, contents, strict=True):
             try:
                 self._entries([content], spans_of(pa.array([key], pa.binary())))
@@ -134,7 +134,7 @@ class EntryOutput:
         return None
 
     def _text(self, place: bytes) -> str:
-        """A key as errors name it; its bytes where nobody can decode them."""
+        """Return a key for errors; its bytes if it cannot be decoded."""
         if self._key is None or self._key.opaque_parts():
             return f"{place[_PREFIX:]!r:.500}"
         found = self._key.decode(Cursors.over([place[_PREFIX:]], options=PLAIN))
@@ -142,7 +142,7 @@ class EntryOutput:
 
 
 class TimerOutput:
-    """One timer queue's entries: timestamp, key, namespace, and no value."""
+    """Output of one timer queue: timestamp, key, namespace, without values."""
 
     def __init__(self, number: int, done: deque[pa.RecordBatch]) -> None:
         self.number = number
@@ -151,16 +151,16 @@ class TimerOutput:
         self._timers: list[bytes] = []
 
     def add(self, place: bytes, namespace: Any, content: Any) -> None:
-        """The timers of a key: a dict of timestamps."""
+        """Add the timers of a key: a dict with timestamps as keys."""
         group = place[:_PREFIX]
         key = place[_PREFIX:] + (_VOID if namespace is None else namespace.to_bytes())
-        # The sign bit is flipped, so that bytes sort as the numbers do.
+        # The sign bit is flipped, so that bytes sort in the order of the numbers.
         self._timers.extend([group + _TIME.pack(timestamp + (1 << 63)) + key for timestamp in content])
         if len(self._timers) >= MOST:
             self.flush()
 
     def flush(self) -> None:
-        """What was collected becomes a batch."""
+        """Convert the collected timers to a batch."""
         if not self._timers:
             return
         buffer, start, end = spans_of(pa.array(self._timers, pa.binary()))
@@ -171,19 +171,19 @@ class TimerOutput:
 
 
 def key_groups_of(buffer: Any, start: Any) -> Ints:
-    """The key groups of places, which begin with them."""
+    """Return the key groups of places, which are their first two bytes."""
     groups: Ints = (buffer[start].astype(np.int32) << 8) | buffer[start + 1]
     return groups
 
 
 def entry_batch(number: int, key_groups: Ints, keys: pa.Array, values: pa.Array) -> pa.RecordBatch:
-    """Entries of one state."""
+    """Return a batch of entries of one state."""
     state = fixed_array(pa.int32(), np.full(len(keys), number, np.int32))
     groups = fixed_array(pa.int32(), np.ascontiguousarray(key_groups))
     return pa.RecordBatch.from_arrays([state, groups, keys, values], schema=ENTRIES)
 
 
 def drain(done: deque[pa.RecordBatch]) -> Any:
-    """The batches that are there, each once."""
+    """Yield and remove the finished batches."""
     while done:
         yield done.popleft()

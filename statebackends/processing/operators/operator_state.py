@@ -1,6 +1,6 @@
-"""Bootstrapping state without keys: list and union state from every task, broadcast state from one.
+"""Bootstrapping of state without keys: list and union state from every task, broadcast state from one.
 
-One run gives the rows of one state: ``value``, or ``key`` and ``value``. Flink: ``StateBootstrapOperator``,
+One run produces the rows of one state: ``value``, or ``key`` and ``value``. Flink: ``StateBootstrapOperator``,
 ``BroadcastStateBootstrapOperator``.
 """
 
@@ -31,13 +31,13 @@ from pyspark_savepoint.statebackends.processing.runtime.adaptive_batches import 
 from pyspark_savepoint.statebackends.processing.runtime.user_code import Closing, UserCode, name_of, yields_nothing
 from pyspark_savepoint.statebackends.processing.runtime.values import from_python
 
-#: As Spark is sent what functions have as PLAIN.
+#: Decode options of the columns sent to Spark; functions use PLAIN.
 SENT = DecodeOptions()
 
 
 @dataclass(frozen=True)
 class OperatorStatePlan:
-    """What tasks do with their records; ``state`` is the one whose rows are wanted."""
+    """Plan of the tasks; ``state`` is the one whose rows are produced."""
 
     function: StateBootstrapFunction | BroadcastStateBootstrapFunction
     columns: tuple[str, ...]
@@ -47,7 +47,7 @@ class OperatorStatePlan:
     state: str = ""
 
     def describe(self) -> tuple[OperatorStateDescriptor, ...]:
-        """All states: on the driver, with a copy of the function."""
+        """Return all states; runs on the driver with a copy of the function."""
         task = OperatorStateTask(self, 0)
         with Closing(self.function):
             task.open()
@@ -65,7 +65,7 @@ class OperatorStatePlan:
 
 
 def state_schema(state: OperatorStateDescriptor, options: DecodeOptions = SENT) -> pa.Schema:
-    """The columns of a state's rows."""
+    """Return the columns of a state's rows."""
     value = pa.field("value", state.element.arrow_type(options))
     return pa.schema([value] if state.key is None else [pa.field("key", state.key.arrow_type(options)), value])
 
@@ -86,11 +86,11 @@ class _Store:
     get_operator_state = get_operator_state_store
 
     def get_list_state(self, descriptor: ListStateDescriptor) -> SingleKeyListState:
-        """A list that is split over subtasks."""
+        """Return a list that is split over subtasks."""
         return self._list(descriptor, OperatorStateMode.SPLIT_DISTRIBUTE)
 
     def get_union_list_state(self, descriptor: ListStateDescriptor) -> SingleKeyListState:
-        """A list that every subtask gets whole."""
+        """Return a list that every subtask gets as a whole."""
         return self._list(descriptor, OperatorStateMode.UNION)
 
     def _list(self, descriptor: ListStateDescriptor, mode: OperatorStateMode) -> SingleKeyListState:
@@ -102,7 +102,7 @@ class _Store:
         return state
 
     def add_broadcast(self, descriptor: MapStateDescriptor) -> None:
-        """A map that every subtask has."""
+        """Add a map of which every subtask has a copy."""
         key, value = (self._type(descriptor.name, text) for text in descriptor.types)
         mode = OperatorStateMode.BROADCAST
         self._add(OperatorStateDescriptor(descriptor.name, mode, value, key, ("key", "value")))
@@ -137,7 +137,7 @@ class _BroadcastContext(PlainContext):
         self._store = store
 
     def get_broadcast_state(self, descriptor: MapStateDescriptor) -> SingleKeyMapState:
-        """A broadcast state, one of the function's descriptors."""
+        """Return a broadcast state, given by one of the function's descriptors."""
         state = self._store.states.get(descriptor.name)
         if not isinstance(state, SingleKeyMapState):
             raise OptionError(
@@ -159,7 +159,7 @@ class OperatorStateTask:
         function = self.plan.function
         yields_nothing(function.process_element)
         with UserCode(function, "open"):
-            function.open(self.store)  # type: ignore[arg-type]  # there is no keyed state to ask for
+            function.open(self.store)  # type: ignore[arg-type]  # without keyed state
             if isinstance(function, StateBootstrapFunction):
                 function.initialize_state(self.store)
             else:
@@ -167,7 +167,7 @@ class OperatorStateTask:
                     self.store.add_broadcast(descriptor)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows of the wanted state."""
+        """Yield the rows of the selected state."""
         function = self.plan.function
         with Closing(function):
             self.open()

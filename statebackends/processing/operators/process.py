@@ -1,4 +1,4 @@
-"""A function over the records of one key at a time, with timers that fire at the end of every key (FLIP-140).
+"""Process function over the records of one key at a time, with timers that fire at the end of every key (FLIP-140).
 
 Flink: ``KeyedProcessOperator`` in BATCH mode, ``BatchExecutionInternalTimeServiceManager``.
 """
@@ -27,7 +27,7 @@ from pyspark_savepoint.statebackends.processing.runtime.user_code import Closing
 
 @dataclass(frozen=True)
 class ProcessPlan:
-    """What tasks do with their records. Timers fire key by key, so records are always sorted."""
+    """Plan of the tasks; records are always sorted, because timers fire key by key."""
 
     function: KeyedProcessFunction
     key: KeyedDescriptor
@@ -57,7 +57,7 @@ class ProcessTask:
         self.firing = UserCode(plan.function, "on_timer", self.backend)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows that the function yields."""
+        """Yield the rows that the function yields."""
         function = self.plan.function
         with Closing(function), relaxed_gc():
             with UserCode(function, "open"):
@@ -73,7 +73,7 @@ class ProcessTask:
                 yield from self.collector.rest()
 
     def _process(self, chunk: Chunk) -> Iterator[None]:
-        """Stops behind keys where there are rows enough for a batch."""
+        """Process a chunk, and yield after a key whenever there are enough rows for a batch."""
         process, ctx, collector = self.plan.function.process_element, self.context, self.collector
         values, times = iter(chunk.values), iter(chunk.timestamps or ())
         with UserCode(self.plan.function, "process_element", self.backend):
@@ -89,7 +89,7 @@ class ProcessTask:
                     yield
 
     def _end_of_key(self) -> None:
-        """The timers of the key before fire, while its state is still there."""
+        """Fire the timers of the previous key, while its state still exists."""
         with self.firing:
             self.timers.fire(
                 lambda time, _: self._on_timer(time, "event"), lambda time, _: self._on_timer(time, "processing")

@@ -1,13 +1,13 @@
-"""Records with keys on their way to a function: in the order of the keys' bytes, or as they arrive.
+"""Keyed records as input of a function: in the order of the keys' bytes, or as they arrive.
 
     RecordBatch -> key groups and serialized keys -> [RowSorter] -> runs of one key -> Python objects, some thousands
 
-Records of one key stay in the order in which they arrived, or, where they have timestamps, go by these: eight more
-bytes behind the key, which no other key can come between, since serialized keys say themselves where they end.
+Records of one key stay in the order of arrival, or are sorted by timestamp if they have one: the timestamp is eight
+more bytes after the key. No other key sorts in between, because serialized keys are self-delimiting.
 
-Records that Spark has sorted by their key already, within every task, are taken as they come, and checked on the way.
-``sortWithinPartitions("id")`` orders rows by the key, not by its serialized bytes. For functions either will do, as
-long as a key does not come back; whether the order is kept shows in the key column itself.
+Records that Spark has already sorted by key within every task are processed as they come, and the order is checked.
+``sortWithinPartitions("id")`` sorts rows by the key, not by its serialized bytes. Functions only need that a key does
+not come back, so both orders are correct; the check compares the key column.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from pyspark_savepoint.statebackends.writing.rows.row_forms import keyed_columns
 
 
 class SortedKeys:
-    """Checks batch by batch that keys ascend, and of each key the timestamps."""
+    """Check over several batches that keys ascend and, within each key, timestamps."""
 
     def __init__(self) -> None:
         self._last: tuple[pa.Array, int | None] | None = None
 
     def check(self, keys: pa.Array, times: Longs | None) -> None:
-        """The keys of one batch, without nulls; ValueRangeError where one stands before its predecessor."""
+        """Check the keys of one batch, without nulls; raise ValueRangeError for one that is out of order."""
         refuse_type(keys.type)
         if self._last is not None:
             last, time = self._last
@@ -66,7 +66,7 @@ class SortedKeys:
 
 
 def refuse_type(kind: pa.DataType) -> None:
-    """OptionError for keys whose order in Spark says nothing of whether they are the same."""
+    """Raise OptionError for key types whose order in Spark does not put equal keys together."""
     plain = (pt.is_integer, pt.is_string, pt.is_binary, pt.is_boolean, pt.is_date, pt.is_timestamp, pt.is_decimal)
     if not any(matches(kind) for matches in plain):
         raise OptionError(
@@ -80,7 +80,7 @@ def _flags(column: pa.BooleanArray) -> Flags:
     return np.array(column.to_numpy(zero_copy_only=False), np.bool_)
 
 
-#: Rows that are Python objects at a time.
+#: Number of rows converted to Python objects at a time.
 CHUNK = 8192
 _TIME_BYTES = 8
 SIGN = np.int64(-(2**63))
@@ -88,7 +88,7 @@ SIGN = np.int64(-(2**63))
 
 @dataclass(frozen=True)
 class RecordOrder:
-    """How records come to the function. ``presorted``: they arrive in the order of their keys."""
+    """Order of the records of a function; ``presorted``: they arrive in the order of their keys."""
 
     sort: bool = True
     presorted: bool = False
@@ -98,7 +98,7 @@ class RecordOrder:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Records as Python objects, run by run: keys, their places, and how many records each has."""
+    """Records as Python objects, run by run: keys, their places, and the number of records of each."""
 
     keys: list[Any]
     places: list[bytes]
@@ -108,8 +108,10 @@ class Chunk:
 
 
 class Records:
-    """The records of one task. ``columns`` are those that the function's rows have; a ``plain`` record is no row, but
-    the value of the one column.
+    """Records of one task.
+
+    ``columns`` are the columns of the function's rows; a ``plain`` record is not a row, but the value of the one
+    column.
     """
 
     def __init__(self, codec: KeyCodec, order: RecordOrder, columns: tuple[str, ...], plain: bool = False) -> None:
@@ -120,7 +122,7 @@ class Records:
         self._prefixes = [number.to_bytes(2, "big") for number in range(codec.max_parallelism)]
 
     def sorted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[SortedBatch]:
-        """All records, in order."""
+        """Yield all records in order."""
         if not self.order.sort:
             yield from (self._keyed(batch, timed=False) for batch in batches)
         elif self.order.presorted:
@@ -172,7 +174,7 @@ class Records:
                 yield self._keyed(batch, timed=False)
 
     def chunks(self, batch: SortedBatch, reuse: ObjectReuse, unshared: Unshared) -> Iterator[Chunk]:
-        """A batch as Python objects, some at a time."""
+        """Yield a batch as Python objects, some at a time."""
         for low in range(0, len(batch), CHUNK):
             yield self._chunk(batch.slice(low, min(low + CHUNK, len(batch))), reuse, unshared)
 
@@ -196,7 +198,7 @@ class Records:
 
 
 def values_of(rows: pa.RecordBatch, names: tuple[str, ...], reuse: ObjectReuse, unshared: Unshared) -> Iterable[Any]:
-    """Rows as functions are given them."""
+    """Return rows as functions get them."""
     columns = [to_python(rows.column(name)) for name in names]
     if reuse is ObjectReuse.FULL_REUSE:
         if unshared.row is None:
@@ -209,7 +211,7 @@ def values_of(rows: pa.RecordBatch, names: tuple[str, ...], reuse: ObjectReuse, 
 def plain_values(
     batch: pa.RecordBatch, names: tuple[str, ...], timestamp: str | None, reuse: ObjectReuse, unshared: Unshared
 ) -> Iterator[tuple[Any, int | None]]:
-    """Rows with their timestamps, for functions without keys."""
+    """Yield rows with their timestamps, for functions without keys."""
     for low in range(0, batch.num_rows, CHUNK):
         rows = batch.slice(low, CHUNK)
         times = timestamps_of(rows, timestamp).tolist() if timestamp is not None else repeat(None)
@@ -217,7 +219,7 @@ def plain_values(
 
 
 def timestamps_of(batch: pa.RecordBatch, name: str) -> Longs:
-    """The timestamps of records, in milliseconds; ValueRangeError where one is null."""
+    """Return the timestamps of records in milliseconds; raise ValueRangeError for a null."""
     column = batch.column(name)
     if pa.types.is_integer(column.type):
         column = column.cast(pa.int64())
@@ -231,7 +233,7 @@ def timestamps_of(batch: pa.RecordBatch, name: str) -> Longs:
 
 
 def run_starts(batch: SortedBatch) -> Longs:
-    """Where the runs of equal keys begin. Equal keys have equal key groups."""
+    """Return where the runs of equal keys begin; equal keys have equal key groups."""
     if not len(batch):
         return np.zeros(0, np.int64)
     same = pc.equal(batch.key[1:], batch.key[:-1])
@@ -240,7 +242,7 @@ def run_starts(batch: SortedBatch) -> Longs:
 
 
 def with_times(keys: pa.BinaryArray, times: Longs) -> pa.BinaryArray:
-    """Keys with sortable timestamps behind them."""
+    """Return keys followed by sortable timestamps."""
     offsets, data = binary_parts(keys)
     low, high = offsets[:-1], offsets[1:]
     places = np.arange(len(keys) + 1, dtype=np.int64) * _TIME_BYTES + (offsets - offsets[0])

@@ -1,4 +1,4 @@
-"""Timers on their way into a savepoint: map states of the key, timestamp to True, so every state backend keeps them."""
+"""Timers to save in a savepoint, kept by every backend as map states of the key, from timestamp to True."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pyspark_savepoint.statebackends.processing.backends.backend import KeyedSta
 
 
 class SavedTimers(Timers):
-    """Timers on their way into a savepoint."""
+    """Timers to save in a savepoint."""
 
     def __init__(
         self, backend: KeyedStateBackend, event: StateOutput, processing: StateOutput, namespaced: bool = False
@@ -37,17 +37,17 @@ class SavedTimers(Timers):
         return state
 
     def register_event(self, timestamp: int, namespace: Any = None) -> None:
-        """An event time timer."""
+        """Register an event time timer."""
         self._of(self._event, namespace).put(check_time(timestamp), True)
 
     def register_processing(self, timestamp: int, namespace: Any = None) -> None:
-        """A processing time timer."""
+        """Register a processing time timer."""
         self._of(self._processing, namespace).put(check_time(timestamp), True)
 
     def delete_event(self, timestamp: int, namespace: Any = None) -> None:
-        """Forget one, if it is there."""
+        """Delete an event time timer if it exists."""
         self._of(self._event, namespace).remove(check_time(timestamp))
 
     def delete_processing(self, timestamp: int, namespace: Any = None) -> None:
-        """Forget one, if it is there."""
+        """Delete a processing time timer if it exists."""
         self._of(self._processing, namespace).remove(check_time(timestamp))

@@ -1,7 +1,7 @@
-"""The states that an operator's functions register: in every task, and once on the driver.
+"""Registry of the states of an operator's functions, in every task and once on the driver.
 
-On the driver registration says what states there are, for the head of all state files is fixed before the job starts.
-In tasks the same functions register the same states again, and get ones that a backend holds.
+On the driver, registration determines the states, because the header of all state files is fixed before the Spark job
+starts. In tasks the same functions register the same states again, backed by a state backend.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ from pyspark_savepoint.statebackends.processing.runtime.row import Row
 
 
 class ObjectReuse(StrEnum):
-    """FLIP-21: what becomes of the objects that functions are given.
+    """FLIP-21: reuse of the objects that functions get.
 
-    DEFAULT             every record is a new object, which is never copied on its way
-    COPY_PER_OPERATOR   whoever takes a record or a state's value gets a copy of its own
-    FULL_REUSE          one row object, filled anew for every record; what keeps it copies it
+    DEFAULT             every record is a new object, which is never copied
+    COPY_PER_OPERATOR   every record and every state value is copied before it is handed over
+    FULL_REUSE          one row object is refilled for every record; state copies it when it is stored
     """
 
     DEFAULT = "DEFAULT"
@@ -57,7 +57,7 @@ class ObjectReuse(StrEnum):
 
 
 class Unshared:
-    """Copies the one row of FULL_REUSE where it would be stored."""
+    """Adapter that copies the reused row of FULL_REUSE when it is stored."""
 
     expires = touches = False
 
@@ -68,7 +68,7 @@ class Unshared:
         return False
 
     def into(self, value: Any) -> Any:
-        """A copy of the reused row; everything else as it is."""
+        """Return a copy of the reused row; any other value unchanged."""
         return copied(value) if value is self.row else value
 
     def out(self, stored: Any) -> Any:
@@ -77,7 +77,7 @@ class Unshared:
 
 @dataclass
 class StateRegistry:
-    """The states of one operator in one task. ``known`` are those that the driver has seen, None on the driver."""
+    """States of one operator in one task; ``known`` are those registered on the driver, None on the driver itself."""
 
     backend: KeyedStateBackend
     key_serializer: TypeSerializer
@@ -93,7 +93,7 @@ class StateRegistry:
     closed: bool = False
     _given: dict[str, tuple[Descriptor, State, State]] = field(default_factory=dict)
 
-    # -- what functions call ------------------------------------------------------------------------------------
+    # -- for functions ------------------------------------------------------------------------------------------
 
     def get_state(self, descriptor: ValueStateDescriptor | str) -> Any:
         return self.state(descriptor, StateKind.VALUE)
@@ -111,7 +111,7 @@ class StateRegistry:
         return self.state(descriptor, StateKind.AGGREGATING)
 
     def state(self, descriptor: Descriptor | str, kind: StateKind) -> State:
-        """The state of a descriptor, which must be of the kind that was asked for."""
+        """Return the state of a descriptor, which must be of the requested kind."""
         if isinstance(descriptor, str) or descriptor.kind is not kind:
             wanted = INTERFACES[kind] + "Descriptor"
             raise OptionError(
@@ -123,12 +123,12 @@ class StateRegistry:
             )
         return self.register(descriptor)[0]
 
-    # -- what operators call ------------------------------------------------------------------------------------
+    # -- for operators ------------------------------------------------------------------------------------------
 
     def register(
         self, descriptor: Descriptor, namespace: TypeSerializer | None = None, options: DecodeOptions = PLAIN
     ) -> tuple[State, State]:
-        """A state as its user sees it, and as the backend has it. Of one name there is one."""
+        """Return a state as its user sees it, and as the backend has it; each name has one state."""
         if descriptor.name in self._given:
             before, seen, own = self._given[descriptor.name]
             if before != descriptor:
@@ -158,7 +158,7 @@ class StateRegistry:
             value = state.units[-1]
             assert isinstance(value, TtlSerializer)
             units = (*units[:-1], value.value.arrow_type(options))
-        # What cannot change is shared in every mode, as Flink does not copy values of immutable types.
+        # Immutable values are shared in every mode, as in Flink.
         if any(pa.types.is_nested(unit) for unit in units):
             if self.reuse is ObjectReuse.COPY_PER_OPERATOR:
                 adapters.append(Copies())
@@ -170,20 +170,20 @@ class StateRegistry:
         return seen, own
 
     def timers(self, service: str, namespace: TypeSerializer | None = None) -> SavedTimers:
-        """Both queues of a timer service."""
+        """Return both queues of a timer service."""
         states = timer_states(self.key_serializer, namespace or NO_NAMESPACE, (service,))
         event, processing = (TimerOutput(self._number(state), self.done) for state in states)
         self.outputs += [event, processing]
         return SavedTimers(self.backend, event, processing, namespace is not None)
 
     def discard(self) -> None:
-        """States end with their keys, and nobody wants what is left of them."""
+        """Drop the states at the end of their keys, without output."""
         self.closed = True
         for output in self.outputs:
             output.discards = True
 
     def flush(self) -> None:
-        """What the outputs still have goes to ``done``."""
+        """Move the remaining contents of the outputs to ``done``."""
         for output in self.outputs:
             output.flush()
 

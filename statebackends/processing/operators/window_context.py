@@ -1,4 +1,4 @@
-"""What triggers and process functions of windows are told, and their states."""
+"""Contexts of triggers and of window process functions, with their states."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pyspark_savepoint.statebackends.processing.operators.state_registry import 
 
 
 class _States:
-    """Some states by name, of the current window where they have one."""
+    """States by name; namespaced ones are those of the current window."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class _States:
         self._states = {each.name: registry.register(each, namespace) for each in descriptors}
 
     def find(self, descriptor: Descriptor | str) -> tuple[State, State]:
-        """A state as its user sees it, and as the backend has it."""
+        """Return a state as its user sees it, and as the backend has it."""
         name = descriptor if isinstance(descriptor, str) else descriptor.name
         if name not in self._states:
             raise StateNotFoundError(
@@ -44,7 +44,7 @@ class _States:
         return self._states[name]
 
     def get(self, descriptor: Descriptor | str) -> Any:
-        """A state, at the current window."""
+        """Return a state, set to the current window."""
         seen, own = self.find(descriptor)
         if self._namespaced:
             self._backend.set_current_namespace(own, self.window)
@@ -66,11 +66,11 @@ class WindowTriggerContext:
         self._states = _States(registry, descriptors, namespace, "state_descriptors")
 
     def current_processing_time(self) -> int:
-        """Milliseconds since 1970."""
+        """Return milliseconds since 1970."""
         return now_millis()
 
     def current_watermark(self) -> int:
-        """MIN."""
+        """Return the smallest watermark: no time passes while state is bootstrapped."""
         return self._timers.watermark
 
     def register_event_time_timer(self, time: int) -> None:
@@ -90,13 +90,13 @@ class WindowTriggerContext:
         return self._states.get(descriptor)
 
     def merge_partitioned_state(self, descriptor: Descriptor) -> None:
-        """The merged windows' states become the window's."""
+        """Merge the states of the merged windows into that of the window."""
         _, own = self._states.find(descriptor)
         self._backend.merge_namespaces(own, self.window, iter(self.merged))
 
 
 class FunctionContext:
-    """``ProcessWindowFunction.Context``, and the call of the function, whose rows go nowhere."""
+    """``ProcessWindowFunction.Context``, and the call of the function, whose rows are discarded."""
 
     def __init__(
         self, registry: StateRegistry, namespace: TypeSerializer, function: ProcessWindowFunction | None
@@ -119,17 +119,17 @@ class FunctionContext:
         return self._window
 
     def current_processing_time(self) -> int:
-        """Milliseconds since 1970."""
+        """Return milliseconds since 1970."""
         return now_millis()
 
     def current_watermark(self) -> int:
-        """MIN: no time passes while state is bootstrapped."""
+        """Return the smallest watermark: no time passes while state is bootstrapped."""
         return MIN_WATERMARK
 
     def window_state(self) -> Any:
-        """State of the key and window."""
+        """Return the state of the key and window."""
         return self._windowed
 
     def global_state(self) -> Any:
-        """State of the key."""
+        """Return the state of the key."""
         return self._global

@@ -1,4 +1,4 @@
-"""Windows being filled: elements go into the state of their windows, triggers and timers into the savepoint.
+"""Window operator for bootstrapping: adds elements to the state of their windows, and saves triggers and timers.
 
     window-contents      reduced value, accumulator, or list of elements (with evictor: of records with timestamps)
     merging-window-set   of sessions: pairs of a window and the window under which its contents are kept
@@ -7,7 +7,7 @@
 
 Flink: ``WindowOperator``, ``EvictingWindowOperator``, ``MergingWindowSet``, ``WindowOperatorBuilder``.
 
-When windows merge, their contents stay where those of the earliest are, so that nothing has to move but what joins it.
+When windows merge, the contents of the earliest stay in place, and only those of the other windows are moved.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from pyspark_savepoint.statebackends.processing.api.windows import TimeWindow, W
 from pyspark_savepoint.statebackends.processing.operators.state_registry import StateRegistry
 from pyspark_savepoint.statebackends.processing.operators.window_context import FunctionContext, WindowTriggerContext
 
-#: Called with the merged window, the windows that went into it, the window that has the contents, and those that had.
+#: Called with the merged window, its parts, the state window that keeps the contents, and the other state windows.
 OnMerge = Callable[[TimeWindow, list[TimeWindow], TimeWindow, list[TimeWindow]], None]
 
 
 class MergingWindowSet:
-    """Windows to state windows, of the current key; the state is a list of pairs.
+    """Windows of the current key, mapped to state windows; the state is a list of pairs.
 
-    It is read and stored once for the records of a key that come one after the other: a key may have as many sessions
-    as it has records. Windows of a key never touch, so that those which a new one meets stand side by side.
+    It is read and stored once for consecutive records of a key, because a key may have as many sessions as records.
+    Windows of a key are disjoint, so those that intersect a new one are adjacent.
     """
 
     def __init__(self, state: Any) -> None:
@@ -54,13 +54,13 @@ class MergingWindowSet:
         self._changed = False
 
     def load(self) -> None:
-        """The windows are those of the current key, as its state has them."""
+        """Load the windows of the current key from its state."""
         self._mapping = {TimeWindow(*pair[0]): TimeWindow(*pair[1]) for pair in self._state.get()}
         self._sorted = sorted(self._mapping)
         self._changed = False
 
     def add(self, window: TimeWindow, on_merge: OnMerge) -> TimeWindow:
-        """A window of the current key; the window that it is now part of."""
+        """Add a window of the current key, and return the window that it is now part of."""
         first = bisect_left(self._sorted, window)
         if first and self._sorted[first - 1].intersects(window):
             first -= 1
@@ -68,7 +68,7 @@ class MergingWindowSet:
         while last < len(self._sorted) and self._sorted[last].intersects(cover):
             cover, last = cover.cover(self._sorted[last]), last + 1
         parts = self._sorted[first:last]
-        if parts != [cover]:  # One window that already covers the new one is not changed by it.
+        if parts != [cover]:  # A single window that covers the new one stays unchanged.
             self._changed = True
             self._sorted[first:last] = [cover]
             if parts:
@@ -83,11 +83,11 @@ class MergingWindowSet:
         on_merge(cover, parts, state_windows[0], state_windows[1:])
 
     def state_window(self, window: TimeWindow) -> TimeWindow:
-        """Where the contents of a window are."""
+        """Return the window that has the contents of a window."""
         return self._mapping[window]
 
     def persist(self) -> None:
-        """The state has the windows of the current key."""
+        """Store the windows of the current key in its state."""
         if self._changed:
             self._state.update(list(self._mapping.items()))
             self._changed = False
@@ -98,7 +98,7 @@ CONTENTS, MERGING, TIMERS = "window-contents", "merging-window-set", "window-tim
 
 @dataclass(frozen=True)
 class WindowSpec:
-    """What ``window(...)`` and its methods have said. One of reduce, aggregate or (both None) all elements."""
+    """Settings of ``window(...)`` and its methods; with neither reduce nor aggregate, windows keep all elements."""
 
     assigner: WindowAssigner
     element_type: str
@@ -111,7 +111,7 @@ class WindowSpec:
     allowed_lateness: int = 0
 
     def contents(self) -> Descriptor:
-        """The descriptor of the windows' contents."""
+        """Return the descriptor of the windows' contents."""
         if self.evictor is not None:
             return ListStateDescriptor(CONTENTS, f"STREAM_ELEMENT<{self.element_type}>")
         if self.reduce is not None:
@@ -122,11 +122,11 @@ class WindowSpec:
 
     @property
     def keeps_elements(self) -> bool:
-        """Whether contents are all elements, not one value that they come to."""
+        """Return whether the contents are all elements, rather than one combined value."""
         return self.evictor is not None or (self.reduce is None and self.aggregate is None)
 
     def combined(self, elements: list[Any]) -> list[Any]:
-        """What the process function is given of the elements that an evictor has left."""
+        """Return the arguments for the process function from the elements that an evictor has left."""
         if self.reduce is not None:
             return [functools.reduce(self.reduce, elements) if elements else None]
         if self.aggregate is not None:
@@ -137,7 +137,7 @@ class WindowSpec:
         return elements
 
     def check(self) -> None:
-        """Sessions need triggers and aggregates that merge, and their functions have no state of a window."""
+        """Raise OptionError for sessions whose trigger or aggregate cannot merge, or that use state of a window."""
         if self.assigner.merges and self.function is not None and self.function.window_state_descriptors():
             raise OptionError(
                 "windows that merge have no state of their own for functions, as Flink has none for them",
@@ -160,12 +160,12 @@ class WindowSpec:
 
 
 def _stored(record: Record) -> dict[str, Any]:
-    """A record as an evictor's list has it: StreamRecord, which may have no timestamp."""
+    """Return a record as in an evictor's list: a StreamRecord, which may have no timestamp."""
     return {"kind": "record", "timestamp": record.timestamp, "value": record.value}
 
 
 class WindowOperator:
-    """Fills windows with the elements of the current key."""
+    """Operator that adds elements of the current key to windows."""
 
     def __init__(self, spec: WindowSpec, registry: StateRegistry) -> None:
         self.spec = spec
@@ -184,17 +184,17 @@ class WindowOperator:
         self._function = FunctionContext(registry, namespace, spec.function)
 
     def begin(self) -> None:
-        """Elements of the current key follow."""
+        """Start a run of elements of the current key."""
         if self._merging is not None:
             self._merging.load()
 
     def end(self) -> None:
-        """The next elements are another key's."""
+        """End the run of elements of the current key."""
         if self._merging is not None:
             self._merging.persist()
 
     def process_element(self, value: Any, timestamp: int | None) -> None:
-        """One element of the current key, between :meth:`begin` and :meth:`end`."""
+        """Process one element of the current key, between :meth:`begin` and :meth:`end`."""
         time = MIN_WATERMARK if timestamp is None else timestamp
         windows = self.spec.assigner.assign_windows(value, time, now_millis())
         if self._merging is not None:
@@ -224,7 +224,7 @@ class WindowOperator:
         self._register_cleanup(window)
 
     def _fire(self, window: Any, state_window: Any) -> None:
-        """What a fired window leaves in the state: what evictors leave, and what the process function stores."""
+        """Fire a window: state keeps the elements that evictors leave and the writes of the process function."""
         self.backend.set_current_namespace(self._own, state_window)
         contents: Any = self._contents
         found = contents.get()

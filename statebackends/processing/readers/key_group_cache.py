@@ -1,7 +1,7 @@
-"""What belongs to the keys beside their row: timers, and states of other tables, a slice of key groups at a time.
+"""Cache of further data of keys beside their row: timers, and states of other tables, for some key groups at a time.
 
-They are loaded when a function first asks for one, and only for some key groups around that of the current key, so that
-memory stays bounded. Keys are compared by their bytes.
+Data is loaded when a function first requests it, and only for some key groups around that of the current key, so memory
+stays bounded. Keys are compared by their bytes.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ BATCH_ROWS = 8192
 
 
 class RegisteredTimers:
-    """The base class of contexts that tell a reader function which timers there are."""
+    """Base class of contexts that give a reader function the registered timers."""
 
     def _key_timers(self) -> KeyTimers:
-        """Those of the current key (and window)."""
+        """Return the timers of the current key (and window)."""
         raise NotImplementedError
 
     def event_time_timers(self) -> list[int]:
-        """Ascending."""
+        """Return the event time timers, ascending."""
         return list(self._key_timers()[0])
 
     def processing_time_timers(self) -> list[int]:
-        """Ascending."""
+        """Return the processing time timers, ascending."""
         return list(self._key_timers()[1])
 
-    # As Flink calls them.
+    # Flink's names.
     registered_event_time_timers = event_time_timers
     registered_processing_time_timers = processing_time_timers
-    # As FLIP-43 does.
+    # The names of FLIP-43.
     get_event_time_timers = event_time_timers
     get_processing_time_timers = processing_time_timers
 
 
 class KeyGroupCache:
-    """A dict by key of what some key groups have; others when they are needed."""
+    """Dict by key of the data of some key groups; others are loaded when needed."""
 
     def __init__(
         self, key_groups: Sequence[int], count: int, load: Callable[[tuple[int, ...]], dict[Any, Any]]
@@ -62,7 +62,7 @@ class KeyGroupCache:
         self._found: dict[Any, Any] = {}
 
     def get(self, key_group: int, key: Any) -> Any:
-        """What a key has, or None."""
+        """Return the data of a key, or None."""
         if key_group not in self._loaded:
             place = self._groups.index(key_group) // self._size * self._size
             around = self._groups[place : place + self._size]
@@ -74,13 +74,13 @@ class KeyGroupCache:
 
 @dataclass(frozen=True)
 class TimerLoader:
-    """Timers by key, or by key and namespace."""
+    """Loader of timers by key, or by key and namespace."""
 
     partition: TimerPartition
     namespaced: bool
 
     def __call__(self, key_groups: tuple[int, ...]) -> dict[Any, KeyTimers]:
-        """The timers of some key groups."""
+        """Return the timers of some key groups."""
         split = replace(self.partition.split, key_groups=key_groups)
         found: dict[Any, KeyTimers] = {}
         for batch in replace(self.partition, split=split).batches():
@@ -101,7 +101,7 @@ class TimerLoader:
 def timers_of(
     savepoint: Savepoint, operator: OperatorState, request: TableRequest, service: str, namespaced: bool
 ) -> TimersTable | None:
-    """The timers of a service; None where the operator has none."""
+    """Return the timers of a service; None if the operator has none."""
     wanted = replace(
         request,
         table="timers",
@@ -125,12 +125,12 @@ def timers_of(
 
 @dataclass(frozen=True)
 class RowLoader:
-    """Rows of a keyed table by the bytes of their keys: batch and place."""
+    """Loader of rows of a keyed table by the bytes of their keys: batch and row number."""
 
     partition: KeyedPartition
 
     def __call__(self, key_groups: tuple[int, ...]) -> dict[Any, tuple[pa.RecordBatch, int]]:
-        """The rows of some key groups."""
+        """Return the rows of some key groups."""
         split = replace(self.partition.split, key_groups=key_groups)
         found: dict[Any, tuple[pa.RecordBatch, int]] = {}
         for batch in replace(self.partition, split=split).batches():
@@ -140,6 +140,6 @@ class RowLoader:
 
 
 def partitions_by_group(table: KeyedTable | TimersTable | None, parallelism: int) -> dict[int, Any]:
-    """The partition of a table that has a key group."""
+    """Return the partitions of a table by key group."""
     partitions: list[Any] = table.partitions(parallelism) if table is not None else []
     return {group: partition for partition in partitions for group in partition.split.key_groups}

@@ -1,8 +1,8 @@
-"""A reader function over the keyed state of an operator: every key with its states and timers.
+"""Reader function over the keyed state of an operator: every key with its states and timers.
 
-On the driver :class:`KeyedReaderPlan` opens the function once, as a copy, and so learns which states to read; every
-task reads one execution vertex: states joined and decoded in columns, handed to the function key by key.
-Flink: ``KeyedStateInputFormat``, ``KeyedStateReaderOperator``.
+On the driver :class:`KeyedReaderPlan` opens a copy of the function once, to learn which states to read. Every task
+reads one execution vertex: states are joined and decoded in columns, and passed to the function key by key. Flink:
+``KeyedStateInputFormat``, ``KeyedStateReaderOperator``.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ from pyspark_savepoint.statebackends.tables.timers_table import TimerPartition
 
 
 def states_of(headers: OperatorHeaders, namespaced: bool) -> dict[str, StateMetaInfoSnapshot]:
-    """The key-value states of an operator with or without namespace, by name."""
+    """Return the key-value states of an operator with or without namespace, by name."""
     all_metas = headers.metas().items()
     return {name: metas[0] for (name, timer), metas in all_metas if not timer and is_namespaced(metas[0]) == namespaced}
 
 
 def decode_keys(serializer: TypeSerializer, keys: pa.Array, options: DecodeOptions) -> list[Any]:
-    """The Python objects of serialized keys; bytes where nobody can decode them."""
+    """Return the Python objects of serialized keys; bytes if they cannot be decoded."""
     if serializer.opaque_parts():
         return to_python(keys)
     at = Cursors.over(to_python(keys), options=options)
@@ -59,7 +59,7 @@ def decode_keys(serializer: TypeSerializer, keys: pa.Array, options: DecodeOptio
 
 
 def choose(states: list[str]) -> str:
-    """The value of option ``state`` that names some states."""
+    """Return the value of option ``state`` for some states."""
     for name in states:
         if "," in name:
             raise OptionError("a state whose name has a comma cannot be read by a function", state=name)
@@ -68,7 +68,7 @@ def choose(states: list[str]) -> str:
 
 @dataclass(frozen=True)
 class KeyedVertex:
-    """What one task reads."""
+    """Input of one task."""
 
     rows: KeyedPartition
     timers: TimerPartition | None
@@ -76,7 +76,7 @@ class KeyedVertex:
 
 @dataclass(frozen=True)
 class KeyedReaderPlan:
-    """A reader function, and all that its tasks need: picklable, holds nothing open."""
+    """Reader function with everything that its tasks need: picklable, without open files."""
 
     function: KeyedStateReaderFunction
     schema: pa.Schema
@@ -97,7 +97,7 @@ class KeyedReaderPlan:
         request: TableRequest,
         parallelism: int | None,
     ) -> KeyedReaderPlan:
-        """The plan, with a copy of the function that will be thrown away; errors are those of its ``open``."""
+        """Build the plan with a temporary copy of the function; errors are those of its ``open``."""
         headers = OperatorHeaders.read(savepoint, operator)
         metas = states_of(headers, namespaced=False)
         store = ReaderStore(ReaderRows(), metas, {name: name for name in metas})
@@ -154,7 +154,7 @@ class KeyedReaderTask:
         self.context = ReadContext(loaded)
 
     def run(self) -> Iterator[pa.RecordBatch]:
-        """The rows that the function yields."""
+        """Yield the rows that the function yields."""
         function, collector = self.plan.function, Collector(self.plan.schema)
         with Closing(function), relaxed_gc():
             with UserCode(function, "open"):

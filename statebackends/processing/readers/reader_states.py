@@ -1,6 +1,6 @@
-"""States of a snapshot as reader functions see them: columns of Python objects, of which a row is the current key.
+"""States of a snapshot for reader functions: columns of Python objects, of which the current key is a row.
 
-They read only: a reader changes nothing. Without a descriptor's type the snapshot's holds; with one it must be that.
+They are read-only. Without a type in the descriptor the snapshot's type is used; a given type must be equal to it.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from pyspark_savepoint.statebackends.processing.api.state import (
 from pyspark_savepoint.statebackends.processing.api.state_descriptors import AggregatingStateDescriptor, Descriptor
 from pyspark_savepoint.statebackends.processing.runtime.values import to_python
 
-#: Types are compared, not written: every type of any release is a type.
+#: Types are compared, not written, so types of every release are allowed.
 NEWEST = (2, 9)
 EMPTY: Mapping[Any, Any] = {}
 
 
 class ReaderRows:
-    """Some rows of a table; columns become Python objects when a state is first asked for them."""
+    """Rows of a table; columns become Python objects when a state is first accessed."""
 
     __slots__ = ("_batch", "_columns", "row")
 
@@ -48,7 +48,7 @@ class ReaderRows:
         self._batch, self._columns, self.row = batch, {}, 0
 
     def get(self, column: str) -> Any:
-        """The value of the current row."""
+        """Return the value of the current row."""
         found = self._columns.get(column)
         if found is None:
             assert self._batch is not None
@@ -57,7 +57,7 @@ class ReaderRows:
 
 
 def read_only(*_: Any) -> NoReturn:
-    """What writing to a state of a snapshot does."""
+    """Raise the error for writing to a state of a snapshot."""
     raise UnsupportedStateError(
         "a reader function reads only: its states cannot be changed",
         remedy="bootstrap new state (OperatorTransformation), or write a DataFrame of changed rows",
@@ -74,7 +74,6 @@ class _ReaderState(State):
 
 class ReaderValueState(_ReaderState, ValueState[Any]):
     def value(self) -> Any:
-        """The value, or None."""
         return self._rows.get(self._column)
 
     def update(self, value: Any) -> None:
@@ -99,16 +98,14 @@ class ReaderListState(_ReaderState, ListState[Any]):
 class ReaderMapState(_ReaderState, MapState[Any, Any]):
     def _map(self) -> Any:
         found = self._rows.get(self._column)
-        if isinstance(found, list):  # of keys that may be null: pairs, for no MAP of Arrow has such keys
+        if isinstance(found, list):  # keys may be null: pairs, because MAPs of Arrow have no null keys
             return {pair[0]: pair[1] for pair in found}
         return {} if found is None else found
 
     def get(self, key: Any) -> Any:
-        """The value of a user key, or None."""
         return self._map().get(key)
 
     def contains(self, key: Any) -> bool:
-        """Whether there is one."""
         return key in self._map()
 
     def items(self) -> ItemsView[Any, Any]:
@@ -124,7 +121,6 @@ class ReaderMapState(_ReaderState, MapState[Any, Any]):
         return found
 
     def is_empty(self) -> bool:
-        """Whether there is none."""
         return not self._map()
 
     def put(self, key: Any, value: Any) -> None:
@@ -139,7 +135,6 @@ class ReaderMapState(_ReaderState, MapState[Any, Any]):
 
 class ReaderReducingState(_ReaderState, ReducingState[Any]):
     def get(self) -> Any:
-        """The value, or None."""
         return self._rows.get(self._column)
 
     def add(self, value: Any) -> None:
@@ -147,14 +142,14 @@ class ReaderReducingState(_ReaderState, ReducingState[Any]):
 
 
 class ReaderAggregatingState(_ReaderState, AggregatingState[Any, Any]):
-    """An accumulator, and what it comes to where the descriptor has the function."""
+    """Accumulator, with its result if the descriptor has the function."""
 
     def __init__(self, rows: ReaderRows, column: str, result: Callable[[Any], Any] | None = None) -> None:
         super().__init__(rows, column)
         self._result = result
 
     def get(self) -> Any:
-        """The result (without a function the accumulator), or None."""
+        """Return the result (without a function the accumulator), or None."""
         accumulator = self._rows.get(self._column)
         return accumulator if accumulator is None or self._result is None else self._result(accumulator)
 
@@ -172,7 +167,7 @@ KINDS: Mapping[StateKind, Callable[[ReaderRows, str], State]] = {
 
 
 class ReaderStore:
-    """``KeyedStateStore`` of a snapshot: ``metas`` are the states that there are, ``columns`` their columns by name."""
+    """``KeyedStateStore`` of a snapshot: ``metas`` are the existing states, ``columns`` their columns by name."""
 
     def __init__(
         self, rows: ReaderRows, metas: Mapping[str, StateMetaInfoSnapshot], columns: Mapping[str, str]
@@ -182,7 +177,7 @@ class ReaderStore:
         self.columns = columns
         self.asked: list[str] = []
         self.closed = False
-        #: States of the operator that are read otherwise, and how.
+        #: States of the operator in other tables, with a hint how to read them.
         self.elsewhere: Mapping[str, str] = {}
         self.index_of_this_subtask = 0
         self.number_of_parallel_subtasks = 1
@@ -203,7 +198,7 @@ class ReaderStore:
         return self.get(descriptor, StateKind.AGGREGATING)
 
     def get(self, descriptor: Descriptor | str, kind: StateKind | None = None) -> State:
-        """A state of the snapshot; StateNotFoundError names the nearest, OptionError says how it differs."""
+        """Return a state; raise StateNotFoundError with the nearest name, or OptionError if its type differs."""
         name = descriptor if isinstance(descriptor, str) else descriptor.name
         if name not in self.metas:
             raise StateNotFoundError(
@@ -237,7 +232,7 @@ class ReaderStore:
 
 
 def as_read(serializer: TypeSerializer) -> TypeSerializer:
-    """A type as a snapshot tells it: names of a ROW's fields, for one, are not in it."""
+    """Return a type as read from a snapshot, which lacks, for example, the names of a ROW's fields."""
     view = DataOutputView()
     write_versioned(serializer, view)
     return SnapshotReader(DataInputView(view.getvalue())).versioned()

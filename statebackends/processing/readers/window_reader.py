@@ -1,4 +1,4 @@
-"""A reader function over the windows of an operator: every key and window with contents, states and timers.
+"""Reader function over the windows of an operator: every key and window with contents, states and timers.
 
 Flink: ``WindowReaderOperator``, ``KeyedStateInputFormat``.
 """
@@ -56,7 +56,7 @@ CONTENTS = "window-contents"
 
 @dataclass(frozen=True)
 class WindowVertex:
-    """What one task reads: windows, and by key their timers and the states without window."""
+    """Input of one task: windows, and by key their timers and the states without window."""
 
     rows: KeyedPartition
     timers: TimerPartition | None
@@ -65,7 +65,7 @@ class WindowVertex:
 
 @dataclass(frozen=True)
 class WindowReaderPlan:
-    """A reader function, and all that its tasks need: picklable, holds nothing open."""
+    """Reader function with everything that its tasks need: picklable, without open files."""
 
     function: WindowReaderFunction
     aggregate: AggregateFunction[Any, Any, Any] | None
@@ -91,7 +91,7 @@ class WindowReaderPlan:
         aggregate: AggregateFunction[Any, Any, Any] | None = None,
         reduce: Callable[[Any, Any], Any] | None = None,
     ) -> WindowReaderPlan:
-        """The plan; StateNotFoundError where the operator has no windows."""
+        """Build the plan; raise StateNotFoundError if the operator has no windows."""
         headers = OperatorHeaders.read(savepoint, operator)
         metas, plain_metas = states_of(headers, namespaced=True), states_of(headers, namespaced=False)
         if CONTENTS not in metas:
@@ -135,7 +135,7 @@ class WindowReaderPlan:
         return plan
 
     def elements(self) -> Callable[[Any], list[Any]]:
-        """What a window's contents are as elements."""
+        """Return a function from a window's contents to its elements."""
         meta = self.metas[self.contents]
         if meta.state_type == "LIST":
             if "STREAM_ELEMENT<" in meta.value_serializer.flink_type:
@@ -147,7 +147,7 @@ class WindowReaderPlan:
         return lambda content: [content]
 
     def _folded(self, elements: list[Any]) -> list[Any]:
-        """The elements that a window with an evictor keeps, as its function is given them."""
+        """Return the elements of a window with an evictor as its function gets them."""
         if self.reduce is not None and elements:
             return [reduce(self.reduce, elements)]
         if self.aggregate is None or not elements:
@@ -158,7 +158,7 @@ class WindowReaderPlan:
         return [self.aggregate.get_result(accumulator)]
 
     def check_functions(self, operator: str) -> None:
-        """OptionError where the contents are not what ``aggregate`` or ``reduce`` would be of."""
+        """Raise OptionError if ``aggregate`` or ``reduce`` does not fit the contents."""
         kind = self.metas[self.contents].state_type
         useless = "aggregate" if self.aggregate is not None and kind == "REDUCING" else ""
         useless = "reduce" if self.reduce is not None and kind == "AGGREGATING" else useless
@@ -173,7 +173,7 @@ class WindowReaderPlan:
 
 
 def window_of(namespace: TypeSerializer) -> Callable[[Any], Any]:
-    """Windows from their bytes (of a global window there are none)."""
+    """Return a function from bytes to windows; a global window has no bytes."""
     if namespace.flink_type == "TIME_WINDOW":
         return TimeWindow.from_bytes
     return lambda _: GlobalWindow()
@@ -198,15 +198,15 @@ class ReaderWindowContext(RegisteredTimers):
         return self.current
 
     def window_state(self) -> ReaderStore:
-        """State of the key and window."""
+        """Return the state of the key and window."""
         return self._store
 
     def trigger_state(self, descriptor: Descriptor | str) -> Any:
-        """The trigger's state of the key and window."""
+        """Return the trigger's state of the key and window."""
         return self._store.get(descriptor)
 
     def global_state(self) -> ReaderStore:
-        """State of the key."""
+        """Return the state of the key."""
         found = self._rows.get(self.key_group, self.place) if self._rows is not None else None
         if found is None:
             empty = {column: pa.nulls(1) for column in self._plain.columns.values()}
@@ -249,7 +249,7 @@ class WindowReaderTask:
         return self.plan.metas[self.plan.contents].namespace_serializer.flink_type != "GLOBAL_WINDOW"
 
     def run(self) -> Iterator[pa.RecordBatch]:
-        """The rows that the function yields."""
+        """Yield the rows that the function yields."""
         function, collector = self.plan.function, Collector(self.plan.schema)
         with Closing(function), relaxed_gc():
             with UserCode(function, "open"):

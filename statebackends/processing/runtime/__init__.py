@@ -1,1 +1,1 @@
-"""Around user functions: rows and values, errors, output."""
+"""Runtime of user functions: rows and values, errors, output."""

@@ -1,4 +1,4 @@
-"""How many Python objects become one batch: values may be a byte or a megabyte each, and memory should not notice."""
+"""Batch sizes that adapt to the size of Python objects, of a byte or a megabyte each, to bound memory."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 T = TypeVar("T")
-#: Units until their size is known, units at most, and bytes that a batch should have about.
+#: First number of units, largest number of units, and target size of a batch in bytes.
 FIRST, MOST, BYTES = 256, 8192, 16 << 20
 
 
 class AdaptiveBatches:
-    """A number of units that is set anew with every batch, by the size of its own."""
+    """Number of units per batch, updated after every batch from its size."""
 
     def __init__(self) -> None:
         self.units = FIRST
 
     def made(self, units: int, size: int) -> None:
-        """So many units have made a batch of so many bytes."""
+        """Record that a number of units made a batch of ``size`` bytes."""
         self.units = max(1, min(MOST, BYTES * units // max(1, size)))
 
     def parts(self, units: list[T]) -> Iterator[list[T]]:
-        """Units batch by batch, while :meth:`made` is told of each."""
+        """Yield units batch by batch; the caller reports each batch to :meth:`made`."""
         low = 0
         while low < len(units):
             part = units[low : low + self.units]

@@ -1,4 +1,4 @@
-"""Rows that functions yield, to batches of the declared schema."""
+"""Collection of the rows that functions yield into batches of the declared schema."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyspark_savepoint.statebackends.processing.runtime.adaptive_batches import 
 from pyspark_savepoint.statebackends.processing.runtime.row import Row
 from pyspark_savepoint.statebackends.processing.runtime.values import from_python
 
-#: What can be gone over, but is one row or value, whose parts nobody means to be rows.
+#: Iterable types that are a single row or value, not a sequence of rows.
 _NO_ROWS = (Row, Mapping, str, bytes)
 
 
@@ -24,7 +24,7 @@ def _check_rows(rows: Any) -> None:
 
 
 class Collector:
-    """Collects rows, some thousands at a time; :meth:`of` says whose they are, for errors."""
+    """Collector of rows, with several thousand per batch; :meth:`of` sets their key, for errors."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
@@ -36,7 +36,7 @@ class Collector:
         self._starts: list[int] = []
 
     def of(self, key: Any) -> None:
-        """Rows from here on are of this key."""
+        """Set the key of the rows that follow."""
         start = len(self._rows)
         if self._starts and self._starts[-1] == start:
             self._keys[-1] = key
@@ -45,24 +45,24 @@ class Collector:
             self._starts.append(start)
 
     def add(self, rows: Iterable[Any] | None) -> None:
-        """What a function gave: rows, or None."""
+        """Add the result of a function: rows, or None."""
         if rows is not None:
             if type(rows) is not GeneratorType and type(rows) is not list:
                 _check_rows(rows)
             self._rows.extend(rows)
 
     def is_full(self) -> bool:
-        """Whether there are enough rows for a batch."""
+        """Return whether there are enough rows for a batch."""
         return len(self._rows) >= self._pace.units
 
     def full(self) -> Iterator[pa.RecordBatch]:
-        """A batch where there is enough for one."""
+        """Yield a batch if there are enough rows for one."""
         if self.is_full():
             yield from self.rest()
 
     def rest(self) -> Iterator[pa.RecordBatch]:
         rows, keys, starts, done = self._rows, self._keys, self._starts, 0
-        # The last key may go on.
+        # The last key may have more rows.
         self._rows, self._keys, self._starts = [], keys[-1:], [0] * len(keys[-1:])
         for part in self._pace.parts(rows):
             try:
@@ -75,7 +75,7 @@ class Collector:
             yield batch
 
     def _refused(self, rows: list[Any]) -> int:
-        """The first row that is none of the schema's."""
+        """Return the first row that does not fit the schema."""
         for place, row in enumerate(rows):
             try:
                 self._batch([row])
@@ -95,7 +95,7 @@ class Collector:
         return pa.RecordBatch.from_arrays([table.field(i) for i in range(len(self.schema))], schema=self.schema)
 
     def _value(self, row: Any) -> Any:
-        """Of a schema with one column the value: itself, or in a row of its own."""
+        """Return the value of a row of a one-column schema: the row itself, or its only field."""
         if isinstance(row, Row) and row._fields == (self._one,):
             return row[0]
         if isinstance(row, Mapping) and row.keys() == {self._one}:

@@ -1,8 +1,8 @@
-"""Rows as user functions see them: what a Flink job's POJOs, tuples and rows are to its functions.
+"""Rows of user functions, which correspond to the POJOs, tuples and rows of a Flink job.
 
-A row is mutable, has its fields as attributes, by name and by position, equals the tuple and the dict of its fields,
-and hashes by its fields as they are at that time, as a POJO with ``equals`` and ``hashCode`` does. Every schema has a
-class of its own, whose fields are slots: reading one costs as little as reading any attribute.
+A row is mutable, and its fields are accessible as attributes, by name and by position. It equals the tuple and the dict
+of its fields, and hashes by its current field values, like a POJO with ``equals`` and ``hashCode``. Every schema has
+its own class, whose fields are slots: reading one is as fast as reading any attribute.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _new: Callable[[Any], Any] = object.__new__
 
 
 class Row:
-    """A value with named fields: ``row.total``, ``row["total"]`` or ``row[0]``."""
+    """Value with named fields: ``row.total``, ``row["total"]`` or ``row[0]``."""
 
     __slots__ = ()
 
@@ -68,26 +68,26 @@ class Row:
         return make_row, (self._fields, tuple(self))
 
     def _copied(self, copied: Callable[[Any], Any]) -> Row:
-        """Another row, of copies of the fields."""
+        """Return a new row with copies of the fields."""
         other: Row = _new(type(self))
         for get, put in zip(self._get, self._set, strict=True):
             put(other, copied(get(self)))
         return other
 
     def as_dict(self) -> dict[str, Any]:
-        """The fields by name; rows inside stay rows."""
+        """Return the fields by name; nested rows stay rows."""
         return dict(zip(self._fields, self, strict=True))
 
-    # As Spark's rows call it.
+    # The name in Spark's rows.
     asDict = as_dict  # noqa: N815
 
     def __getattr__(self, name: str) -> Any:
-        # Asked only where there is no such attribute.
+        # Called only for missing attributes.
         raise AttributeError(f"a row has no field {name!r}: there are {', '.join(self._fields)}")
 
 
 def make_row(fields: tuple[str, ...], values: Sequence[Any]) -> Row:
-    """A row of some fields.
+    """Return a row with some fields.
 
     >>> make_row(("id", "amount"), (1, 2.5))
     Row(id=1, amount=2.5)
@@ -97,7 +97,7 @@ def make_row(fields: tuple[str, ...], values: Sequence[Any]) -> Row:
 
 @lru_cache(maxsize=1024)
 def row_class(fields: tuple[str, ...]) -> type[Row]:
-    """The class of the rows of some fields. A name that cannot be an attribute is reached by ``row["name"]`` alone."""
+    """Return the row class for some fields; a name that is not a valid attribute needs ``row["name"]``."""
     names: dict[str, str] = {}
     for i, field in enumerate(fields):
         plain = field.isidentifier() and not field.startswith("_") and not keyword.iskeyword(field)
@@ -111,7 +111,7 @@ def row_class(fields: tuple[str, ...]) -> type[Row]:
 
 
 def rows_of_columns(fields: tuple[str, ...], columns: Sequence[Sequence[Any]], count: int) -> list[Row]:
-    """``count`` rows from columns, filled column by column."""
+    """Return ``count`` rows from columns, filled column by column."""
     kind = row_class(fields)
     rows = list(map(_new, repeat(kind, count)))
     for put, column in zip(kind._set, columns, strict=True):
@@ -120,7 +120,7 @@ def rows_of_columns(fields: tuple[str, ...], columns: Sequence[Sequence[Any]], c
 
 
 def refilled(row: Row, columns: Sequence[Sequence[Any]], count: int) -> Iterator[Row]:
-    """The same row again and again with the fields of the next: FULL_REUSE. Fields are set as the row is taken."""
+    """Yield one row object repeatedly with the fields of the next row (FULL_REUSE), set as each row is taken."""
     if not columns:
         return repeat(row, count)
     setting = [map(put, repeat(row), column) for put, column in zip(row._set, columns, strict=True)]

@@ -1,4 +1,4 @@
-"""Errors of user code: they say which function, which key, and where in the user's code."""
+"""Errors of user code, with the function, the key, and the position in the user's code."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any, Protocol
 
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, UserFunctionError
 
-#: Where this package lies: its frames mean nothing to users.
+#: Folder of this package, whose frames are removed from tracebacks.
 HOME = str(Path(__file__).parents[3])
 
 
 class HasKey(Protocol):
-    """What knows the current key."""
+    """Object that has the current key."""
 
     key: Any
 
 
 class UserCode:
-    """Around calls of a user's function: what it raises becomes a UserFunctionError, without our own frames."""
+    """Context of calls to a user's function: its exceptions become UserFunctionError, without this package's frames."""
 
     def __init__(self, function: object, doing: str, keys: HasKey | None = None) -> None:
         self.name = name_of(function)
@@ -32,7 +32,7 @@ class UserCode:
         return
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        # sys.exit() in a function would end Spark's worker, and say nothing of the function.
+        # sys.exit() in a function would end Spark's worker, without an error that names the function.
         if not isinstance(error, Exception | SystemExit) or isinstance(error, UserFunctionError):
             return
         key = None if self.keys is None else f"{self.keys.key!r:.500}"
@@ -48,16 +48,16 @@ class UserCode:
 
 
 class HasClose(Protocol):
-    """What is closed after its last call."""
+    """Object that is closed after its last call."""
 
     def close(self) -> None:
-        """Let go."""
+        """Release resources."""
 
 
 class Closing:
-    """Around all calls of a function, ``open`` too: closes it, whatever happened.
+    """Context of all calls to a function, including ``open``: closes the function in any case.
 
-    A function that failed is often one that cannot close either: then what failed first is what a user is told.
+    After an error, a function often cannot close either; then the first error is raised.
     """
 
     def __init__(self, function: HasClose | None) -> None:
@@ -78,8 +78,9 @@ class Closing:
 
 
 def yields_nothing(process_element: object) -> None:
-    """OptionError where a method that only fills state has a ``yield``: nobody would take what it yields, so that
-    none of its lines would ever run.
+    """Raise OptionError if a method that only fills state has a ``yield``.
+
+    Its result is not iterated, so none of its lines would ever run.
     """
     if inspect.isgeneratorfunction(process_element):
         raise OptionError(
@@ -90,7 +91,7 @@ def yields_nothing(process_element: object) -> None:
 
 
 def expect_function(function: object, kind: type) -> None:
-    """OptionError for what is no function of the kind that is needed, or has methods with other arguments."""
+    """Raise OptionError for an object that is not a function of the required kind, or has other arguments."""
     if not isinstance(function, kind):
         given = isinstance(function, type)
         article = "an" if kind.__name__[0] in "AE" else "a"
@@ -103,7 +104,7 @@ def expect_function(function: object, kind: type) -> None:
 
 
 def expect_arguments(function: object, kind: type) -> None:
-    """OptionError for a method that cannot be called as the kind's is: users of Flink expect a Collector, for one."""
+    """Raise OptionError for a method with other arguments than the kind's: a Collector, for example."""
     methods = {name: method for part in reversed(kind.__mro__) for name, method in part.__dict__.items()}
     for name, declared in methods.items():
         if name.startswith("_") or not inspect.isfunction(declared):
@@ -124,7 +125,7 @@ def expect_arguments(function: object, kind: type) -> None:
 
 
 def name_of(function: object) -> str:
-    """A function or class by its full name."""
+    """Return the full name of a function or class."""
     kind = function if isinstance(function, type) or hasattr(function, "__qualname__") else type(function)
     name = getattr(kind, "__qualname__", str(kind))
     module = getattr(kind, "__module__", None)
@@ -132,7 +133,7 @@ def name_of(function: object) -> str:
 
 
 def user_traceback(error: BaseException) -> str:
-    """The traceback from the first frame that is not of this package."""
+    """Return the traceback without the frames of this package."""
     frames = traceback.TracebackException.from_exception(error)
     theirs = [frame for frame in frames.stack if not frame.filename.startswith(HOME)]
     frames.stack = traceback.StackSummary.from_list(theirs or list(frames.stack))

@@ -1,4 +1,4 @@
-"""Between columns and the Python objects that user functions see.
+"""Conversion between columns and the Python objects of user functions.
 
 Arrow                      Python
 integers, floats, bool     int, float, bool
@@ -13,9 +13,9 @@ map                        dict; lists in its keys are tuples, and no key is Non
 struct                     Row (row.py)
 null                       None
 
-The other way, a struct is taken from a Row, dict (by name), tuple or list (by position), dataclass or any object with
-attributes of these names; a list from a list, tuple, set, frozenset or deque; a map from a mapping. Scalars must be of
-their types and in range: nothing is cast with loss.
+In the other direction, a struct may be a Row, dict (by name), tuple or list (by position), dataclass or any object with
+attributes of these names; a list may be a list, tuple, set, frozenset or deque; a map may be a mapping. Scalars must
+have the right type and range: no cast loses information.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from pyspark_savepoint.statebackends.processing.runtime.row import Row, make_row
 
 
 def to_python(array: pa.Array) -> list[Any]:
-    """The values of a column as Python objects, None where there is none."""
+    """Return the values of a column as Python objects, with None for nulls."""
     kind = array.type
     if pt.is_struct(kind):
         values: list[Any] = _rows(array)
@@ -80,12 +80,12 @@ def to_python(array: pa.Array) -> list[Any]:
 
 
 def has_lists(kind: pa.DataType) -> bool:
-    """Whether values of a type have lists in them, which cannot be keys of a dict."""
+    """Return whether values of a type contain lists, which cannot be keys of a dict."""
     return pt.is_list(kind) or (pt.is_struct(kind) and any(has_lists(field.type) for field in kind))
 
 
 def hashable(key: Any) -> Any:
-    """A key of a map as a dict can have it: its lists are tuples."""
+    """Return a map key in a form that a dict accepts: its lists become tuples."""
     if isinstance(key, list):
         return tuple(hashable(each) for each in key)
     return make_row(key._fields, [hashable(each) for each in key]) if isinstance(key, Row) else key
@@ -97,7 +97,7 @@ def _rows(array: pa.StructArray) -> list[Any]:
 
 
 def _spans(array: pa.Array) -> tuple[int, int, list[tuple[int, int]]]:
-    """Of a list or map column: where its items begin and end in the column below, and every row's span among them."""
+    """Return the first and last item of a list or map column in its child, and every row's span among them."""
     if not len(array):
         return 0, 0, []
     offsets = array.offsets.to_numpy()
@@ -109,7 +109,7 @@ def _spans(array: pa.Array) -> tuple[int, int, list[tuple[int, int]]]:
 
 
 def from_python(values: Sequence[Any], kind: pa.DataType, name: str) -> pa.Array:
-    """The column of some values; ValueRangeError names the place of one that the type cannot hold."""
+    """Return the column of some values; raise ValueRangeError for one that the type cannot hold."""
     if pt.is_struct(kind):
         return _structs(values, kind, name)
     if pt.is_map(kind):
@@ -130,7 +130,7 @@ def from_python(values: Sequence[Any], kind: pa.DataType, name: str) -> pa.Array
         raise
 
 
-#: What Arrow would cast with loss, or take for something else, is not asked of it: (type of column, classes of values).
+#: Accepted Python classes by column type: Arrow would cast others with loss, or misinterpret them.
 _CLASSES: tuple[tuple[Callable[[pa.DataType], bool], frozenset[type]], ...] = (
     (pt.is_integer, frozenset({int})),
     (pt.is_floating, frozenset({float, int})),
@@ -142,17 +142,17 @@ _CLASSES: tuple[tuple[Callable[[pa.DataType], bool], frozenset[type]], ...] = (
     (pt.is_date, frozenset({datetime.date})),
     (pt.is_duration, frozenset({datetime.timedelta})),
 )
-#: Subclasses that are something else than what they derive from.
+#: Subclasses that are not accepted in place of their base class.
 _NEVER = {int: (bool,), datetime.date: (datetime.datetime,)}
 
 
 def for_functions(options: DecodeOptions) -> DecodeOptions:
-    """How values become columns that become objects."""
+    """Return the decode options for columns that become objects."""
     return replace(options, decimals="objects") if options.decimals == "auto" else options
 
 
 def text_of(number: Decimal | int) -> str:
-    """All digits of a number, and its scale."""
+    """Return all digits of a number, with its scale."""
     return str(Decimal(number))
 
 
@@ -163,7 +163,7 @@ def _number(value: Any, name: str) -> str:
 
 
 def _check_types(values: Sequence[Any], kind: pa.DataType, name: str) -> None:
-    """Every value is of a class that the column can be given; one look at all their types is cheap."""
+    """Raise an error for values of a class that the column does not accept; checks the set of types first."""
     wanted = next((classes for matches, classes in _CLASSES if matches(kind)), None)
     if wanted is None or set(map(type, values)) - {type(None)} <= wanted:
         return
@@ -192,7 +192,7 @@ def _refuse(value: Any, kind: pa.DataType, name: str, remedy: str | None = None)
 
 
 def _instant(value: Any, kind: pa.TimestampType, name: str) -> Any:
-    """A datetime that says by itself which instant it is: aware for TIMESTAMP, naive for TIMESTAMP_NTZ."""
+    """Return a datetime whose time zone fits the type: aware for TIMESTAMP, naive for TIMESTAMP_NTZ."""
     if value is None:
         return None
     if not isinstance(value, datetime.datetime):
@@ -220,13 +220,13 @@ def _structs(values: Sequence[Any], kind: pa.StructType, name: str) -> pa.Array:
 
 
 def struct_fields(value: Any, names: tuple[str, ...], kind: pa.DataType, name: str) -> Sequence[Any]:
-    """The fields of one struct, in the type's order."""
+    """Return the fields of one struct, in the type's order."""
     if isinstance(value, Row):
         if value._fields == names or (len(value) == len(names) and not set(value._fields) & set(names)):
             return tuple(value)
         value = Row.as_dict(value)
     elif isinstance(value, tuple | list):
-        # Rows of Spark and named tuples know their fields; plain tuples and lists go by position.
+        # Rows of Spark and named tuples have field names; plain tuples and lists are matched by position.
         known: tuple[str, ...] = getattr(value, "__fields__", getattr(value, "_fields", ()))
         if set(known) == set(names):
             value = dict(zip(known, value, strict=True))
@@ -245,7 +245,7 @@ def struct_fields(value: Any, names: tuple[str, ...], kind: pa.DataType, name: s
 
 
 def _attributes(value: Any) -> dict[str, Any] | None:
-    """The attributes of an object, whether it keeps them in a dict or in slots."""
+    """Return the attributes of an object, from its dict and its slots."""
     if isinstance(value, str | bytes | int | float):
         return None
     found = dict(value.__dict__) if hasattr(value, "__dict__") else {}
@@ -258,14 +258,14 @@ def _attributes(value: Any) -> dict[str, Any] | None:
 
 
 def as_list(value: Any, kind: pa.DataType, name: str) -> Collection[Any]:
-    """A value that can be a list; ValueRangeError for others, which no list of their parts was meant to be."""
+    """Return a value that is a valid list; raise ValueRangeError for others, such as a string."""
     if not isinstance(value, Collection) or isinstance(value, str | bytes | Mapping):
         raise _refuse(value, kind, name)
     return value
 
 
 def as_map(value: Any, kind: pa.DataType, name: str) -> Mapping[Any, Any]:
-    """A value that can be a map; ValueRangeError for others."""
+    """Return a value that is a valid map; raise ValueRangeError for others."""
     if not isinstance(value, Mapping):
         raise _refuse(value, kind, name)
     return value
@@ -294,7 +294,7 @@ def _maps(values: Sequence[Any], kind: pa.MapType, name: str) -> pa.Array:
 
 
 def binary_values(array: pa.Array) -> list[bytes]:
-    """The rows of a binary column as bytes."""
+    """Return the rows of a binary column as bytes."""
     offsets, data = binary_parts(array)
     whole = data.tobytes()
     return [whole[a:b] for a, b in pairwise(offsets.tolist())]
