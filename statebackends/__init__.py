@@ -1,1 +1,1 @@
-"""What state means: tables, assignment of key groups, joins. No Spark here."""
+"""Meaning of state: tables, assignment of key groups, joins, writing and user functions, without Spark."""

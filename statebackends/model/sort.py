@@ -30,7 +30,7 @@ from pyspark_savepoint.statebackends.model.sort_runs import (
 BATCH_ROWS = 1 << 16
 #: Number of runs merged at a time; two batches of each are in memory.
 FAN_IN = 32
-#: Bytes per row that sorting takes beside the rows, and the size up to which 32-bit offsets of a column surely suffice.
+#: Bytes per row that sorting takes besides the rows, and the size up to which 32-bit offsets of a column suffice.
 SORTING, MAX_RUN = 40, 1 << 30
 MIN_BATCH, MAX_BATCH = 1 << 16, 1 << 23
 

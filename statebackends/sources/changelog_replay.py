@@ -80,7 +80,7 @@ class Parts:
         self.stack.close()
 
     def add(self, batch: pa.RecordBatch, part: Longs) -> None:
-        """Put the units of a batch into their parts."""
+        """Add the units of a batch to their parts."""
         if len(self.parts) == 1:
             self.parts[0].add(batch)
         else:

@@ -23,7 +23,7 @@ from pyspark_savepoint.statebackends.jobs.compatibility.compatibility import (
 
 Schema = Mapping[str, Any]
 NAMED = ("record", "error", "enum", "fixed")
-#: Types that a reader of a type accepts beside the type itself.
+#: Types that a reader of a type accepts in addition to the type itself.
 PROMOTIONS: Mapping[str, frozenset[str]] = {
     "long": frozenset({"int"}),
     "float": frozenset({"int", "long"}),

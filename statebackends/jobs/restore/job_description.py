@@ -7,8 +7,8 @@ another snapshot, such as one that the new version of the job took::
         "parallelism": 4,
         "maxParallelism": 128,              only if the job sets it
         "flinkVersion": "2.2",              default: that of the snapshot
-        "stateBackend": "rocksdb",          default: any; what one backend refuses is refused
-        "classes": ["com.shop.Order"],      classes that the job has beside those in its types
+        "stateBackend": "rocksdb",          default: any; a change must suit all backends
+        "classes": ["com.shop.Order"],      classes that the job has besides those in its types
         "inferredBy": "2.2",                types stand for classes, from which that release infers types;
                                             default: types are serializers as written
         "typesFrom": ["/jobs/shop.jar"],    class files, whose classes types may name: "com.shop.Order"
@@ -98,7 +98,7 @@ class JobDescription:
     """Description of a job.
 
     ``unidentified`` are names of operators with unknown ids: those after the head of a chain in a plan of the REST
-    interface. ``classes`` are classes of the job beside those of its types. ``notes`` are the assumptions made.
+    interface. ``classes`` are classes of the job besides those of its types. ``notes`` are the assumptions made.
     """
 
     operators: tuple[OperatorDescription, ...]

@@ -1,4 +1,4 @@
-"""Cache of further data of keys beside their row: timers, and states of other tables, for some key groups at a time.
+"""Cache of data of keys outside their row: timers, and states of other tables, for some key groups at a time.
 
 Data is loaded when a function first requests it, and only for some key groups around that of the current key, so memory
 stays bounded. Keys are compared by their bytes.

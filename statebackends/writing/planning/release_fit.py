@@ -3,7 +3,7 @@
 Streams in a form too new are rewritten, entry by entry as bytes: operator state of a newer version or compressed, files
 of a newer RocksDB, changelogs that register states in a newer form. If rewriting does not help, the part is reported as
 a problem with operator and state: serializers that the release does not have, values of another Kryo version, state of
-the asynchronous API. ``formats.flink_releases`` has the table of what each release reads.
+the asynchronous API. ``formats.flink_releases`` has the table of the forms that each release reads.
 """
 
 from __future__ import annotations

@@ -201,7 +201,7 @@ class _Existing:
 
     @property
     def kept(self) -> tuple[tuple[str, bool], ...]:
-        """Return the keyed states that are kept beside the written ones."""
+        """Return the keyed states that are kept in addition to the written ones."""
         if self.replaced_whole or not self.request.is_keyed:
             return ()
         return tuple(state for state in self.keyed if state not in self.of_the_table)
