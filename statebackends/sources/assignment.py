@@ -7,7 +7,7 @@ keys, each once.
 Operator state, per state name:
 
 ================  =================================================================================================
-SPLIT_DISTRIBUTE  unchanged parallelism: stays; else all elements, in the order of the old subtasks, are dealt out in
+SPLIT_DISTRIBUTE  unchanged parallelism: stays; else all elements, in the order of the old subtasks, are handed out in
                   runs of ``total // n``, the first ``total % n`` receivers one more; the next state starts with the
                   receiver after those
 UNION             every element to every vertex

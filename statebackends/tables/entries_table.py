@@ -2,8 +2,9 @@
 
 The table is internal: the fluent API filters, joins and unites its rows as a DataFrame and writes them back as table
 ``entries``. :class:`EntriesRequest` lists the states to read; a row's state number is the position in that list. With
-``max_parallelism``, key groups are recomputed for another max parallelism; keys are decoded only in this case. Timers
-that RocksDB jobs keep as raw keyed state are returned too, as entries of the timer states of a canonical savepoint.
+``max_parallelism``, key groups are recomputed for another max parallelism; keys are decoded only in this case. With
+``raw_timers``, timers that RocksDB jobs keep as raw keyed state are returned as entries of the timer states of a
+canonical savepoint.
 """
 
 from __future__ import annotations

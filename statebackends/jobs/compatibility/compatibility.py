@@ -1,4 +1,4 @@
-"""Flink's compatibility of a snapshot's serializer with the job's: can the bytes of one be read as the other's?
+"""Flink's compatibility check of a snapshot's serializer with the job's: whether the old bytes can still be read.
 
 =============== ============================================================================
 as is           the bytes are the same
@@ -32,7 +32,10 @@ COMPOSITES_UNCHECKED: Flink = (1, 19)
 
 
 class Compatibility(StrEnum):
-    """Verdict about two serializers: ``TypeSerializerSchemaCompatibility.Type``, UNKNOWN and MISREAD."""
+    """Verdict about two serializers, with UNKNOWN and MISREAD added.
+
+    Flink: ``TypeSerializerSchemaCompatibility.Type``.
+    """
 
     AS_IS = "as is"
     RECONFIGURED = "reconfigured"

@@ -38,7 +38,7 @@ def operator_at(
 
 
 def operator_at_plan(snapshot: Savepoint, plan: str, name: str, hasher: StreamGraphHasher) -> OperatorID:
-    """Return the operator id by an execution plan as JSON; ``settings`` beside ``nodes`` has further settings."""
+    """Return the operator id by an execution plan as JSON, which may have ``settings`` next to ``nodes``."""
     try:
         parsed: Any = json.loads(plan)
     except ValueError as error:

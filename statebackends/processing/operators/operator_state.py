@@ -72,7 +72,7 @@ def state_schema(state: OperatorStateDescriptor, options: DecodeOptions = SENT) 
 
 @dataclass
 class _Store:
-    """``OperatorStateStore`` and broadcast states of one task."""
+    """Operator state and broadcast states of one task. Flink: ``OperatorStateStore``."""
 
     version: tuple[int, int]
     descriptors: dict[str, OperatorStateDescriptor] = field(default_factory=dict)
@@ -128,7 +128,7 @@ class _Store:
 
 
 class _BroadcastContext(PlainContext):
-    """``BroadcastStateBootstrapFunction.Context``."""
+    """Context of a broadcast function. Flink: ``BroadcastStateBootstrapFunction.Context``."""
 
     __slots__ = ("_store",)
 

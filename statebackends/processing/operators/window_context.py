@@ -54,7 +54,7 @@ class _States:
 
 
 class WindowTriggerContext:
-    """``Trigger.TriggerContext`` and ``OnMergeContext``."""
+    """Context of a trigger. Flink: ``Trigger.TriggerContext``, ``Trigger.OnMergeContext``."""
 
     def __init__(
         self, registry: StateRegistry, namespace: TypeSerializer, timers: SavedTimers, descriptors: Sequence[Descriptor]
@@ -96,7 +96,10 @@ class WindowTriggerContext:
 
 
 class FunctionContext:
-    """``ProcessWindowFunction.Context``, and the call of the function, whose rows are discarded."""
+    """Context of a process function, and its call, whose rows are discarded.
+
+    Flink: ``ProcessWindowFunction.Context``.
+    """
 
     def __init__(
         self, registry: StateRegistry, namespace: TypeSerializer, function: ProcessWindowFunction | None

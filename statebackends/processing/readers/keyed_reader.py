@@ -126,7 +126,7 @@ class KeyedReaderPlan:
 
 
 class ReadContext(RegisteredTimers):
-    """``KeyedStateReaderFunction.Context``."""
+    """Context of a reader function. Flink: ``KeyedStateReaderFunction.Context``."""
 
     def __init__(self, timers: KeyGroupCache | None) -> None:
         self.key_group = 0

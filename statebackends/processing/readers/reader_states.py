@@ -167,7 +167,10 @@ KINDS: Mapping[StateKind, Callable[[ReaderRows, str], State]] = {
 
 
 class ReaderStore:
-    """``KeyedStateStore`` of a snapshot: ``metas`` are the existing states, ``columns`` their columns by name."""
+    """Access to the states of a snapshot. Flink: ``KeyedStateStore``.
+
+    ``metas`` are the existing states, ``columns`` their columns by name.
+    """
 
     def __init__(
         self, rows: ReaderRows, metas: Mapping[str, StateMetaInfoSnapshot], columns: Mapping[str, str]

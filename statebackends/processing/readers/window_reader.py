@@ -180,7 +180,7 @@ def window_of(namespace: TypeSerializer) -> Callable[[Any], Any]:
 
 
 class ReaderWindowContext(RegisteredTimers):
-    """``WindowReaderFunction.Context``."""
+    """Context of a window reader function. Flink: ``WindowReaderFunction.Context``."""
 
     def __init__(
         self, store: ReaderStore, plain: ReaderStore, timers: KeyGroupCache | None, rows: KeyGroupCache | None

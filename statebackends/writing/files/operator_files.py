@@ -1,6 +1,6 @@
 """Operator state files of every subtask, from the rows of tasks and the existing state to keep.
 
-    list, union   elements in the order of the partitions, dealt out in runs of ``total // n``, the first
+    list, union   elements in the order of the partitions, handed out in runs of ``total // n``, the first
                   ``total % n`` subtasks one more
     broadcast     all entries for every subtask
     kept          every other state of the operator, as each subtask has it, byte for byte

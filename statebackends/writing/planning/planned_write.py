@@ -31,7 +31,7 @@ class WritePlan:
     """Plan of one write.
 
     ``parallelism`` is None if the commit derives it from the size of the state. ``kept`` are the keyed states that the
-    operator keeps beside the written ones, as (name, is a timer), and ``kept_metas`` their registrations.
+    operator keeps besides the written ones, as (name, is a timer), and ``kept_metas`` their registrations.
     ``replaces_raw_timers``: timers in raw keyed state are replaced too. ``clustered``: ``key_by`` laid the rows out for
     exactly this plan. ``rewritten`` are operators whose operator state stays, but in the form of an older release.
     """

@@ -45,7 +45,7 @@ class WriteRequest:
 
     Only the fluent API sets the following. ``header`` is the header of the stream that ``entries`` go to: its states
     have the numbers in the rows. ``fragment`` is ``token/name``: instead of publishing, ``_metadata`` of only this
-    operator is written as ``.pending-token/name`` below the path, with its files beside it.
+    operator is written as ``.pending-token/name`` below the path, with its files next to it.
     """
 
     path: str

@@ -100,7 +100,7 @@ class EntryEncoder:
 
 @dataclass(frozen=True)
 class KeyEncoder:
-    """Function for ``mapInArrow`` from keys to their bytes in column ``serialized_key``, beside ``more`` columns."""
+    """Function for ``mapInArrow`` from keys to their bytes in column ``serialized_key``, then ``more`` columns."""
 
     serializer: TypeSerializer
     columns: tuple[str, ...]

@@ -55,7 +55,7 @@ class RowForm(Protocol):
 
     @property
     def schema(self) -> pa.Schema:
-        """Return the columns beside the key."""
+        """Return the columns that follow the key."""
 
     def rows(self, batch: pa.RecordBatch) -> SortRows:
         """Return key groups, keys and columns of some rows."""
