@@ -1,8 +1,8 @@
-"""``python -m pyspark_savepoint PATH``: what is in a snapshot, and SQL over it, without writing a line.
+"""Command line ``python -m pyspark_savepoint PATH``: list the states of a snapshot, and run SQL over its tables.
 
-Every table gets a temporary view: ``accounts`` for the keyed state of uid ``accounts`` (or its windows, where it has
-nothing else), ``accounts_timers``, and ``currency_converter_rates`` for an operator state; what SQL cannot spell is
-``_``.
+Every table gets a temporary view: ``accounts`` for the keyed state of uid ``accounts`` (or its windows, if it has only
+these), ``accounts_timers``, and ``currency_converter_rates`` for an operator state; characters that SQL names cannot
+contain become ``_``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ or point JAVA_HOME at one."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """List a snapshot, and run a query if there is one; the exit code is 1 where that failed."""
+    """List a snapshot, and run the queries; return the exit code, 1 on failure."""
     parser = argparse.ArgumentParser("pyspark_savepoint", description="What is in a Flink savepoint, as Spark tables.")
     parser.add_argument("path", help="a savepoint, a retained checkpoint (chk-N), or a folder of several")
     parser.add_argument("--sql", action="append", default=[], help="a query over the views that are listed")
@@ -36,12 +36,12 @@ def main(arguments: list[str] | None = None) -> int:
     if not has_java():
         print(NO_JAVA, file=sys.stderr)
         return 1
-    # Without it, Spark's workers take the first python3 of the PATH, which may know neither Spark nor this package.
+    # Else Spark's workers use the first python3 of the PATH, which may lack PySpark and this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.errors import PySparkException
 
     spark = start_spark()
-    # An error is printed once, below, and without the frames of the JVM.
+    # Errors are printed once, below, without the JVM's stack trace.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
     try:
@@ -55,13 +55,13 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def has_java() -> bool:
-    """Whether Spark will find a Java."""
+    """Return whether Spark will find Java."""
     home = os.environ.get("JAVA_HOME")
     return bool(home and (Path(home) / "bin" / "java").exists()) or shutil.which("java") is not None
 
 
 def start_spark() -> SparkSession:
-    """A local session that says little."""
+    """Start a local session that logs errors only."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master("local[*]").appName("pyspark_savepoint")
@@ -70,7 +70,7 @@ def start_spark() -> SparkSession:
 
 
 def show(spark: SparkSession, path: str, queries: list[str]) -> None:
-    """Print what is inside, the names of the views, and the answers."""
+    """Print the states, the names of the views, and the results of the queries."""
     listing = spark.read.format("savepoint").load(path)
     if "operator_uid" not in listing.columns:
         listing.show(1000, truncate=False)
@@ -85,7 +85,7 @@ def show(spark: SparkSession, path: str, queries: list[str]) -> None:
 
 
 def create_views(spark: SparkSession, path: str) -> list[str]:
-    """A temporary view for every table of every operator: their names."""
+    """Create a temporary view for every table of every operator; return their names."""
     from pyspark_savepoint.statebackends.model.request import TableRequest
     from pyspark_savepoint.statebackends.open_table import open_table
 
@@ -109,7 +109,7 @@ def create_views(spark: SparkSession, path: str) -> list[str]:
 
 
 def view_name(operator: str, table: str, tables: Iterable[tuple[str, str]]) -> str:
-    """The operator alone for its main table, else operator and table, as SQL can spell it.
+    """Return the operator's name for its main table, else operator and table, as a SQL name.
 
     >>> view_name("orders-per-minute", "timers", [("orders-per-minute", "timers")])
     'orders_per_minute_timers'

@@ -1,8 +1,7 @@
-"""What user functions make of records, as tables that the data source writes: entries of keyed state, operator state.
+"""State that user functions create from records, as tables that the data source writes: entries, or operator state.
 
-Records are laid out by :func:`~pyspark_savepoint.source.distribution.key_by`, so that every task has the keys of one
-subtask; the function's entries stay where they are made, so what the task that writes is given is its own file's
-content.
+Records are distributed by :func:`~pyspark_savepoint.source.distribution.key_by`, so that each task has the keys of one
+subtask. The entries that a function creates stay in that task, which writes the file of the same subtask.
 """
 
 from __future__ import annotations
@@ -48,13 +47,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 MAX_PARALLELISM = "maxParallelism"
-#: Options of a write that apply to state which functions make: they say the rest themselves.
+#: Options of a write that apply to state created by functions; their descriptors determine the rest.
 WRITE_OPTIONS = (MAX_PARALLELISM, "compression", "flinkVersion", "sortMemory")
 
 
 @dataclass(frozen=True)
 class KeyedInput:
-    """Records with their key, and how they are processed."""
+    """Records with their key, and the options of their processing."""
 
     frame: DataFrame
     columns: tuple[str, ...]
@@ -65,7 +64,7 @@ class KeyedInput:
     key_group: str | None
 
     def distributed(self, max_parallelism: int) -> tuple[DataFrame, int]:
-        """The records, those of every task being one subtask's, and how many tasks there are."""
+        """Return the records distributed by subtask, and the number of tasks."""
         wanted = self.processing.parallelism
         if self.processing.presorted:
             there = layout_of(self.frame.schema)
@@ -88,7 +87,7 @@ class KeyedInput:
         return {"key": self.key_type} if self.key_type is not None else {}
 
     def descriptor(self, options: Mapping[str, str]) -> tuple[KeyedDescriptor, tuple[int, int]]:
-        """The key as it will be written, and the oldest Flink that must restore it."""
+        """Return the descriptor of the key, and the oldest Flink that must restore the state."""
         given = {"path": "/", "uid": "any", **options, "key": json.dumps(list(self.keys))}
         given |= to_options({"types": self._types() or None, "key_group": self.key_group})
         request = SavepointWriteOptions.parse(given).request(overwrite=False)
@@ -100,7 +99,7 @@ class KeyedInput:
         return found, request.restoring_flink
 
     def _said_of_key_by(self, error: SavepointError) -> SavepointError:
-        """An error of a write's options in the words of key_by, where the operator has no name yet."""
+        """Return an error of a write's options with a remedy for key_by, and without the operator's placeholder."""
         error.facts.pop("operator", None)
         if isinstance(error, UndecodableStateError):
             error.facts["remedy"] = (
@@ -112,12 +111,12 @@ class KeyedInput:
         return error
 
     def order(self) -> RecordOrder:
-        """How records come to the function."""
+        """Return the order in which the function gets the records."""
         options = self.processing
         return RecordOrder(options.sorted, options.presorted, options.sort_memory, self.timestamp)
 
     def process(self, function: KeyedProcessFunction, schema: str | StructType) -> DataFrame:
-        """The rows that a function yields."""
+        """Return the rows that a function yields."""
         found = struct_type(schema)
         expect_function(function, KeyedProcessFunction)
         if not self.processing.sorted:
@@ -134,13 +133,13 @@ class KeyedInput:
 
 @dataclass(frozen=True)
 class KeyedRows:
-    """Keyed state that a function, or windows, make of records."""
+    """Keyed state that a function or windows create from records."""
 
     source: KeyedInput
     function: KeyedStateBootstrapFunction | WindowSpec
 
     def plan(self, options: Mapping[str, str]) -> BootstrapPlan:
-        """What tasks will do, with the states that there will be; a copy of the function is opened for that."""
+        """Return the plan of the tasks, with the states that a copy of the function registers when it is opened."""
         key, version = self.source.descriptor(options)
         function: Any = self.function
         if isinstance(function, WindowSpec) and not function.element_type:
@@ -160,13 +159,13 @@ class KeyedRows:
         return replace(plan.describe(), function=function)
 
     def _element_type(self, version: tuple[int, int]) -> str:
-        """The type of the DataFrame's rows."""
+        """Return the Flink type of the DataFrame's rows."""
         schema = arrow_schema(self.source.frame.schema)
         kind = pa.struct([schema.field(name) for name in self.source.columns])
         return default_serializer(kind, "element", version).flink_type
 
     def operator_tables(self, options: Mapping[str, str]) -> list[StateInput]:
-        """The entries of all states and timers as one table."""
+        """Return the entries of all states and timers as one table."""
         refuse_others(options)
         try:
             plan = self.plan(options)
@@ -182,7 +181,7 @@ class KeyedRows:
 
 
 def refuse_others(options: Mapping[str, str]) -> None:
-    """OptionError for options of a write that functions have no use for."""
+    """Raise OptionError for options of a write that do not apply to state created by functions."""
     for name in options:
         if name not in WRITE_OPTIONS:
             raise OptionError(
@@ -192,14 +191,14 @@ def refuse_others(options: Mapping[str, str]) -> None:
 
 
 def _with_layout(schema: StructType, layout: dict[str, Any]) -> StructType:
-    """The schema, which says in its first column how rows are laid out."""
+    """Return the schema with the distribution of the rows in the metadata of its first column."""
     first, *others = schema.fields
     return StructType([StructField(first.name, first.dataType, first.nullable, layout), *others])
 
 
 @dataclass(frozen=True)
 class OperatorStateRows:
-    """List, union or broadcast states that a function makes of records."""
+    """List, union or broadcast states that a function creates from records."""
 
     frame: DataFrame
     columns: tuple[str, ...]
@@ -208,9 +207,9 @@ class OperatorStateRows:
     function: StateBootstrapFunction | BroadcastStateBootstrapFunction
 
     def operator_tables(self, options: Mapping[str, str]) -> list[StateInput]:
-        """A table for every state.
+        """Return a table for each state.
 
-        The function runs once for each: what it makes of the records must not change from run to run.
+        The function runs once per state, so its results must not change from run to run.
         """
         refuse_others(options)
         given = {"path": "/", "uid": "any", **{k: v for k, v in options.items() if k == "flinkVersion"}}
@@ -221,7 +220,7 @@ class OperatorStateRows:
             described = plan.describe()
         except SavepointError as error:
             raise error.with_traceback(None) from None
-        # Every subtask has all of a broadcast state, so one task makes it.
+        # Every subtask has the whole broadcast state, so one task creates it.
         frame = self.frame.coalesce(1) if isinstance(self.function, BroadcastStateBootstrapFunction) else self.frame
         tables = []
         for state in described:

@@ -1,7 +1,7 @@
-"""User functions on their way to the tasks: pickled as Spark pickles any function of a user, never stored.
+"""Pickling of user functions for tasks, in the way Spark pickles functions; they are never stored.
 
-A function that cannot be pickled is refused before the job starts, with the attribute because of which it cannot, or
-the variable.
+A function that cannot be pickled is rejected before the job starts; the error names the attribute or variable that
+prevents it.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ F = TypeVar("F")
 
 
 def copy_of(function: F) -> F:
-    """A copy as tasks will have it; UserFunctionError where the function cannot be sent to them."""
+    """Return a copy of a function as tasks get it; raise UserFunctionError if it cannot be pickled."""
     problem = _problem(function)
     if problem is None:
         pickles: Any = _pickles()
         copy: F = pickles.loads(pickles.dumps(function))
         return copy
     if isinstance(function, WindowSpec):
-        # It is ours: the user's functions are its parts.
+        # The window specification is this package's; the user's functions are its parts.
         for part in _culprits(_parts(function)).values():
             copy_of(part)
     culprits = [f"{name} ({type(value).__name__})" for name, value in _culprits(_parts(function)).items()]
@@ -42,7 +42,7 @@ def copy_of(function: F) -> F:
 
 
 def _parts(function: Any) -> Mapping[str, Any]:
-    """What is pickled along with a function, by its name."""
+    """Return the objects that are pickled with a function, by name."""
     if not isinstance(function, FunctionType):
         return getattr(function, "__dict__", {})
     found = inspect.getclosurevars(function)
@@ -51,17 +51,17 @@ def _parts(function: Any) -> Mapping[str, Any]:
 
 
 def _culprits(parts: Mapping[str, Any]) -> dict[str, Any]:
-    """Those that cannot be pickled."""
+    """Return the objects that cannot be pickled."""
     return {name: value for name, value in parts.items() if _problem(value) is not None}
 
 
 def _pickles() -> Any:
-    """What Spark itself sends functions with."""
+    """Return the serializer by which Spark sends functions."""
     return CloudPickleSerializer()  # type: ignore[no-untyped-call]
 
 
 def _problem(value: Any) -> str | None:
-    """Why something cannot be pickled; None where it can."""
+    """Return why an object cannot be pickled; None if it can."""
     attempt = _Attempt()
     with attempt:
         _pickles().dumps(value)
@@ -69,7 +69,7 @@ def _problem(value: Any) -> str | None:
 
 
 class _Attempt:
-    """Whatever a pickle raises, which may be anything, is the answer and not an error."""
+    """Context manager that records any exception of pickling as the result, instead of raising it."""
 
     problem: str | None = None
 

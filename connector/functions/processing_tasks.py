@@ -1,4 +1,4 @@
-"""What Spark's tasks run: functions for ``mapInArrow``, which hold a plan and the user's function, and nothing open."""
+"""Functions for ``mapInArrow`` in Spark's tasks: they contain a plan and the user's function, and nothing open."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ Plan = BootstrapPlan | ProcessPlan | OperatorStatePlan
 
 @dataclass(frozen=True)
 class ReadTask:
-    """Rows are numbers of execution vertices, whose rows the function reads."""
+    """Task of a reader function; its input rows are the numbers of execution vertices to read."""
 
     plan: KeyedReaderPlan | WindowReaderPlan
     operator: str
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        """What the function yields of these vertices."""
+        """Yield the function's rows of these vertices."""
         for batch in batches:
             for index in batch.column(0).to_pylist():
                 yield from _named(self.operator, self._run(index))
@@ -41,12 +41,12 @@ class ReadTask:
 
 @dataclass(frozen=True)
 class RecordTask:
-    """Rows are records of the keys of this task."""
+    """Task of a bootstrap or process function; its input rows are the records of one subtask."""
 
     plan: Plan
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        """Entries of state, or rows that the function yields."""
+        """Yield entries of state, or the function's rows."""
         context = TaskContext.get()
         index = context.partitionId() if context is not None else 0
         yield from _named(None, self._run(index, batches))
@@ -61,7 +61,7 @@ class RecordTask:
 
 
 def _named(operator: str | None, found: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Errors name the operator, and come without frames that mean nothing to a user."""
+    """Yield the batches; errors get the operator's name, and lose the frames, which do not help users."""
     try:
         yield from found
     except SavepointError as error:

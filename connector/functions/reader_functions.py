@@ -1,6 +1,6 @@
-"""``sp.read_keyed_state`` and ``sp.read_window``: reader functions over a snapshot, as DataFrames.
+"""Reader functions over a snapshot as DataFrames: ``Savepoint.read_keyed_state`` and ``Savepoint.read_window``.
 
-Types come from the snapshot, the result's schema from the user. One task reads one execution vertex.
+Types of state come from the snapshot, the schema of the result from the user. One task reads one execution vertex.
 Flink: ``SavepointReader#readKeyedState``, ``WindowSavepointReader``.
 """
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def struct_type(schema: str | StructType) -> StructType:
-    """A schema as Spark has it, from its text such as ``key int, timers array<bigint>``."""
+    """Return a schema given as a StructType or as text such as ``key int, timers array<bigint>``."""
     found = StructType.fromDDL(schema) if isinstance(schema, str) else schema
     if not isinstance(found, StructType) or not len(found):
         raise OptionError(
@@ -51,7 +51,7 @@ def read_keyed_state(
     function: KeyedStateReaderFunction,
     schema: str | StructType,
 ) -> DataFrame:
-    """The rows that the function yields, key by key."""
+    """Return the rows that a function yields for each key."""
     found = struct_type(schema)
     expect_function(function, KeyedStateReaderFunction)
     copy = copy_of(function)
@@ -69,7 +69,7 @@ def read_window(
     aggregate: AggregateFunction[Any, Any, Any] | None,
     reduce: Callable[[Any, Any], Any] | None,
 ) -> DataFrame:
-    """The rows that the function yields, key by key and window by window."""
+    """Return the rows that a function yields for each key and window."""
     found = struct_type(schema)
     expect_function(function, WindowReaderFunction)
     copy_of(function)

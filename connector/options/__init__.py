@@ -1,1 +1,1 @@
-"""Text of options, parsed in one place; columns of Spark and of Arrow."""
+"""Parsing of options, and conversion between Spark's and Arrow's schemas."""

@@ -1,4 +1,4 @@
-"""Options of functions over records: how they are sorted, where their state is, what becomes of their objects."""
+"""Options of functions over records: sorting, state backend, object reuse."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import DEFAU
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessingOptions:
-    """The options, parsed and checked."""
-
     sorted: bool = option(
         flag, "records come in the order of their keys, one key at a time; `false`: as they arrive", True, "true"
     )
@@ -48,22 +46,20 @@ class ProcessingOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> Self:
-        """From texts; everything that is wrong is in one OptionError."""
+        """Parse options; raise one OptionError for all problems."""
         return cls(**collect(cls, options, _conflicts))
 
     @property
     def backend(self) -> str:
-        """The name of the state backend."""
         return self.state_backend or ("single_key" if self.sorted else "heap")
 
     @property
     def reuse(self) -> ObjectReuse:
-        """The mode of object reuse."""
         return ObjectReuse(self.object_reuse.upper())
 
 
 def processing_options_table() -> str:
-    """All options as a Markdown table, for the README."""
+    """Return all options as a Markdown table, for the README."""
     return table_of(ProcessingOptions)
 
 
@@ -79,6 +75,6 @@ def _conflicts(values: Mapping[str, Any]) -> list[str]:
 
 
 def merged(options: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
-    """Options, of which those that come later count; names are case-insensitive."""
+    """Merge two sets of options, of which the second takes precedence; names are case-insensitive."""
     names = {name.casefold() for name in more}
     return {**{name: text for name, text in options.items() if name.casefold() not in names}, **more}

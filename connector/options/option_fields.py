@@ -1,7 +1,7 @@
-"""What options of reads and of writes have in common: kinds of values, and one error for all that is wrong with them.
+"""Shared parsing of options of reads and writes: types of values, and one error for all problems.
 
-Spark hands options over as one dictionary of strings with keys in lower case. An option is a field of a frozen
-dataclass: its name in camel case is the option's, and its metadata say how it is parsed and what it means.
+Spark passes options as one dictionary of strings with keys in lower case. An option is a field of a frozen dataclass:
+the option's name is the field's in camel case, and the field's metadata contain its parser and description.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ MAX_SECONDS = 10 * 365 * 86_400
 NO_PATH = """there is no path: load() and save() need that of a savepoint or checkpoint.
   Spark keeps no options of CREATE TABLE: query the table WITH (path = '...', uid = '...'), or use a temporary view"""
 
-#: Set where Python works in a folder of the session's own, as it does on Spark Connect.
+#: Environment variable that is set if Python works in a folder of the session, as on Spark Connect; its default.
 OF_SESSION, EVERYBODYS = "SPARK_JOB_ARTIFACT_UUID", "default"
 
 STORAGE_OPTIONS_DOC = (
     'JSON: how an object store is reached, such as `{"endpoint": "http://host:9000"}`; its names are below'
 )
 
-#: Bytes of a wrong value that its error shows.
+#: Maximum length of an invalid value in an error.
 MAX_SHOWN = 300
 Parse = Callable[[str], Any]
 
 
 class InvalidOptionValueError(ValueError):
-    """What a value should have been; :func:`collect` says the rest."""
+    """A value is invalid; the message says what was expected, and :func:`collect` adds option and value."""
 
 
 # -- kinds of values ----------------------------------------------------------------------------------------
@@ -50,7 +50,7 @@ def text(value: str) -> str:
 
 
 def absolute_path(value: str) -> str:
-    """A path, absolute from here on: tasks begin relative paths elsewhere."""
+    """Parse a path and make it absolute, since tasks have other working directories."""
     path = absolute(text(value))
     if path != value and not value.startswith(("/", "~")) and os.environ.get(OF_SESSION, EVERYBODYS) != EVERYBODYS:
         raise InvalidOptionValueError(
@@ -65,7 +65,7 @@ def flag(value: str) -> bool:
 
 
 def choice(*choices: str) -> Parse:
-    """One of some words, in any case."""
+    """Return a parser of one of several words, in any case."""
 
     def parse(value: str) -> str:
         folded = value.strip().casefold()
@@ -77,7 +77,7 @@ def choice(*choices: str) -> Parse:
 
 
 def whole_number(low: int, high: int) -> Parse:
-    """A number between two, both inclusive."""
+    """Return a parser of a number between two bounds, both inclusive."""
 
     def parse(value: str) -> int:
         if not re.fullmatch(r"\s*[0-9]{1,18}\s*", value) or not low <= int(value) <= high:
@@ -88,7 +88,7 @@ def whole_number(low: int, high: int) -> Parse:
 
 
 def names(value: str) -> tuple[str, ...]:
-    """Names with commas between them."""
+    """Parse names separated by commas."""
     found = tuple(name.strip() for name in value.split(",") if name.strip())
     if not found:
         raise InvalidOptionValueError("names with commas between them")
@@ -96,7 +96,7 @@ def names(value: str) -> tuple[str, ...]:
 
 
 def size(value: str) -> int:
-    """Bytes, as Spark writes them.
+    """Parse a number of bytes, as Spark writes it.
 
     >>> size("64m")
     67108864
@@ -109,13 +109,13 @@ def size(value: str) -> int:
 
 
 def storage(value: str) -> str:
-    """How a store is reached, as JSON."""
+    """Parse storage options, as JSON."""
     StorageOptions.parse(value)
     return value
 
 
 def seconds(value: str) -> int:
-    """A time, as Spark and Flink write it.
+    """Parse a duration in the notation of Spark and Flink.
 
     >>> seconds("2h"), seconds("90"), seconds("0")
     (7200, 90, 0)
@@ -131,24 +131,24 @@ def seconds(value: str) -> int:
 
 
 def option(parse: Parse, doc: str, default: Any = None, shown: str = "") -> Any:
-    """A field that is an option; ``shown`` is the default as the README has it. Without doc it is not for users."""
+    """Return a field for an option; ``shown`` is the default in the README. An option without doc is internal."""
     return field(default=default, metadata={"parse": parse, "doc": doc, "default": shown})
 
 
 def required(parse: Parse, doc: str) -> Any:
-    """The same, without a default."""
+    """Return a field for an option without default."""
     return field(metadata={"parse": parse, "doc": doc, "default": "(required)"})
 
 
 def named(options: type) -> Iterator[tuple[str, Field[Any]]]:
-    """Every option with its name in Spark: the field's, in camel case."""
+    """Yield every option with its name in Spark, the field's in camel case."""
     for found in fields(options):
         head, *rest = found.name.split("_")
         yield head + "".join(part.capitalize() for part in rest), found
 
 
 def table_of(options: type) -> str:
-    """All options that are for users as a Markdown table, for the README."""
+    """Return all public options as a Markdown table, for the README."""
     rows = ["| option | default | meaning |", "| --- | --- | --- |"]
     rows += [
         f"| `{name}` | {found.metadata['default']} | {found.metadata['doc']} |"
@@ -164,7 +164,7 @@ def table_of(options: type) -> str:
 def collect(
     options: type, given: Mapping[str, str], conflicts: Callable[[Mapping[str, Any]], list[str]]
 ) -> dict[str, Any]:
-    """The values of the fields that were given; everything that is wrong is in one OptionError."""
+    """Return the values of the given options; raise one OptionError for all problems."""
     texts = _without_catalog({key.lower(): value for key, value in given.items()})
     problems = list(_take_paths(texts))
     known = {name.lower(): (name, found) for name, found in named(options)}
@@ -189,24 +189,24 @@ def collect(
 
 
 def given_names(options: type, values: Mapping[str, Any]) -> list[str]:
-    """The names in Spark of the options that were given."""
+    """Return the names in Spark of the given options."""
     return [name for name, found in named(options) if found.name in values]
 
 
 def listed(names: list[str]) -> str:
-    """Names as a sentence has them."""
+    """Join names for a sentence."""
     return " and ".join(f"'{name}'" for name in names)
 
 
 def _without_catalog(given: dict[str, str]) -> dict[str, str]:
-    """CREATE TABLE adds the catalog's own properties, and repeats every option as ``option.NAME``: only these count."""
+    """Remove the catalog's properties, which CREATE TABLE adds along with each option as ``option.NAME``."""
     if "provider" not in given:
         return given
     return {key: value for key, value in given.items() if key == "path" or f"option.{key}" in given}
 
 
 def _take_paths(given: dict[str, str]) -> Iterator[str]:
-    """``load([a, b])`` arrives as a JSON list in option 'paths'; a list of one is that path."""
+    """Replace option ``paths``, the JSON list of ``load([a, b])``, by ``path``; yield an error for several."""
     if "paths" not in given:
         return
     written = given.pop("paths")

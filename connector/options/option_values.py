@@ -6,15 +6,15 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-#: Options whose values may hold commas.
+#: Options whose values may contain commas.
 JSON_LISTS = ("keys", "typesFrom")
 
 
 def to_options(values: Mapping[str, Any]) -> dict[str, str]:
-    """Keyword arguments as options of the data source; what is None is left out.
+    """Return keyword arguments as options of the data source; None is left out.
 
-    Names may be Python's or Spark's. Truth is ``true`` and ``false``, a mapping is JSON, names are joined by commas,
-    and ``keys`` and paths of ``typesFrom`` are JSON lists, for these may hold commas.
+    Names may be in snake case or camel case. Booleans become ``true`` and ``false``, mappings JSON, sequences are
+    joined by commas, except ``keys`` and paths of ``typesFrom``, which become JSON lists since they may contain commas.
 
     >>> to_options({"include_ttl": True, "states": {"a": "list"}, "raw": ("a", "b"), "keys": [1], "ttl": None})
     {'includeTtl': 'true', 'states': '{"a": "list"}', 'raw': 'a,b', 'keys': '[1]'}
@@ -23,7 +23,7 @@ def to_options(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def inheriting(held: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
-    """The options of one table, with those that a Savepoint holds for all of its tables.
+    """Return the options of one table, with those that a Savepoint has for all of its tables.
 
     >>> inheriting({"raw": "profile", "timestamps": "raw"}, {"timestamps": "micros"})
     {'raw': 'profile', 'timestamps': 'micros', 'inherited': 'raw'}
@@ -34,7 +34,7 @@ def inheriting(held: Mapping[str, str], given: Mapping[str, str]) -> dict[str, s
 
 
 def option_name(name: str) -> str:
-    """The name of an option in Spark.
+    """Return the name of an option in Spark.
 
     >>> option_name("max_parallelism"), option_name("maxParallelism")
     ('maxParallelism', 'maxParallelism')
@@ -44,7 +44,7 @@ def option_name(name: str) -> str:
 
 
 def option_text(name: str, value: Any) -> str:
-    """The value of an option as text."""
+    """Return the value of an option as text."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, Mapping) or (name in JSON_LISTS and not isinstance(value, str)):

@@ -1,6 +1,6 @@
-"""Options of a read: every name, default and meaning is here, and nowhere else.
+"""Options of a read: the only place of their names, defaults and descriptions.
 
-They are parsed once, on the driver; everything that is wrong with them is said in one error.
+They are parsed once, on the driver, with one error for all problems.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ MAX_BATCH_ROWS = 1 << 20
 MAX_TOP = 10_000
 MAX_DECIMAL_PRECISION = 38
 
-# -- kinds of values that only reads have -------------------------------------------------------------------
+# -- values of options of reads -----------------------------------------------------------------------------
 
 
 def _kryo(value: str) -> int | None:
@@ -58,7 +58,7 @@ def _kryo(value: str) -> int | None:
 
 
 def _key_groups(value: str) -> tuple[tuple[int, int], ...]:
-    """Ranges, both ends inclusive.
+    """Parse ranges of key groups, both ends inclusive.
 
     >>> _key_groups("0-31, 77")
     ((0, 31), (77, 77))
@@ -108,8 +108,6 @@ def _entries(value: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavepointReadOptions:
-    """The options of one read, parsed and checked."""
-
     path: str = required(
         absolute_path,
         "the directory of a savepoint or checkpoint, its `_metadata` file, or a directory that holds several; what "
@@ -210,11 +208,11 @@ class SavepointReadOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> Self:
-        """From Spark's options; everything that is wrong is in one OptionError."""
+        """Parse Spark's options; raise one OptionError for all problems."""
         return cls(**collect(cls, options, _conflicts))
 
     def request(self) -> TableRequest:
-        """What the tables are asked for."""
+        """Return the request for the table."""
         decode = DecodeOptions(
             timestamps=self.timestamps, decimals=self.decimals, row_kind=self.include_row_kind, pickle=self.pickle
         )
@@ -245,11 +243,11 @@ class SavepointReadOptions:
 
     @property
     def located(self) -> str:
-        """The path, with how its store is reached."""
+        """Return the path with its storage options."""
         return StoragePath.of(self.path, self.storage_options)
 
     def _given(self) -> Iterator[str]:
-        """Names of options that are not left at their defaults, and not just inherited from ``Savepoint.load``."""
+        """Return the names of options that are neither at their defaults nor inherited from ``Savepoint.load``."""
         held = {name.casefold() for name in self.inherited}
         values = asdict(self)
         for name, found in named(type(self)):
@@ -258,14 +256,14 @@ class SavepointReadOptions:
                 yield name
 
     def _place(self, node: str) -> str:
-        """The uid hash of the operator at a place in the plan."""
+        """Return the uid hash of the operator at a position in the execution plan."""
         snapshot = Savepoint.open(self.located, allow_outside=self.allow_outside)
         hasher = StreamGraphHasher(self.stream_graph_hasher)
         return operator_at_plan(snapshot, self.execution_plan or "", node, hasher).hex
 
 
 def options_table() -> str:
-    """All options as a Markdown table, for the README."""
+    """Return all options as a Markdown table, for the README."""
     return table_of(SavepointReadOptions)
 
 

@@ -1,10 +1,10 @@
-"""Relative paths: one folder for all of the processes of a session.
+"""Absolute paths for all processes of a session.
 
-The data source is planned by a process that the driver's JVM starts, in the JVM's working directory, which is where
-Spark's own sources begin too; from there on a path is absolute. The Python that the user types in may have gone
-elsewhere since (``%cd``), and tasks are where the cluster puts them. So ``Savepoint`` makes its paths absolute as the
-JVM would. On Connect the data source is planned in a folder of the session, which goes with it, and refuses relative
-paths (``option_fields.place``); those of ``Savepoint`` begin where the user's Python is.
+The data source is planned by a process that the driver's JVM starts, in the JVM's working directory, to which paths of
+Spark's own sources are relative too; from there on a path is absolute. The user's Python may have changed its working
+directory since (``%cd``), and tasks have others. So ``Savepoint`` makes its paths absolute as the JVM would. On Connect
+the data source is planned in a temporary folder of the session, and rejects relative paths
+(``option_fields.absolute_path``); those of ``Savepoint`` are relative to the working directory of the user's Python.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ TYPES_FROM = "typesFrom"
 
 
 def located(spark: SparkSession, path: str | PathLike[str]) -> str:
-    """A path as the user gave it, absolute."""
+    """Return the absolute form of a user's path."""
     return absolute(path_text(path), _working_directory(spark))
 
 
 def path_text(path: object) -> str:
-    """A path as text; OptionError for what is none."""
+    """Return a path as text; raise OptionError if it is not a path."""
     text = os.fspath(path) if isinstance(path, str | PathLike) else None
     if not isinstance(text, str):
         raise OptionError(
@@ -41,17 +41,17 @@ def path_text(path: object) -> str:
 
 
 def reached(path: str, options: Mapping[str, str]) -> str:
-    """A path with the options that say how its store is reached."""
+    """Return a path with its storage options."""
     return StoragePath.of(path, options.get(OPTION))
 
 
 def located_types(spark: SparkSession, options: Mapping[str, str]) -> dict[str, str]:
-    """Options, with what ``typesFrom`` names by absolute paths."""
+    """Return the options, with absolute paths in ``typesFrom``."""
     given = options.get(TYPES_FROM, "")
     try:
         listed = json.loads(given) if given.lstrip().startswith("[") else [given]
     except ValueError:
-        return dict(options)  # refused where options are parsed
+        return dict(options)  # the error is raised when options are parsed
     found = []
     for text in map(str, listed):
         path, mark, operator = text.partition("#")
@@ -60,7 +60,7 @@ def located_types(spark: SparkSession, options: Mapping[str, str]) -> dict[str, 
 
 
 def _working_directory(spark: SparkSession) -> str | None:
-    """That of the driver's JVM; None on Connect."""
+    """Return the working directory of the driver's JVM; None on Connect."""
     if not hasattr(spark, "_jsparkSession"):
         return None
     jvm: Any = spark.sparkContext._jvm

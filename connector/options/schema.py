@@ -1,8 +1,9 @@
-"""Arrow schemas and Spark schemas.
+"""Conversion between Arrow schemas and Spark schemas.
 
-A table knows its Arrow schema. Spark is told the :class:`StructType` of it, and then accepts only batches of exactly
-the Arrow schema that *it* derives from that: the same layout under other labels (names of list elements, nullability,
-metadata, which tells a VARIANT from a struct). So batches are relabelled on the way out, without touching a byte.
+A table has an Arrow schema, from which the :class:`StructType` for Spark is derived. Spark then accepts only batches
+with exactly the Arrow schema that *it* derives from that: the same layout, but other names of list elements,
+nullability, and metadata (which distinguish a VARIANT from a struct). So batches get that schema before they are
+returned, without copying.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ COMMENT = b"comment"
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
-    """Spark's schema of a table: every column nullable, with its comment."""
+    """Return Spark's schema of a table: all columns nullable, with their comments."""
     return StructType([_spark_field(field) for field in schema])
 
 
@@ -32,18 +33,18 @@ def _spark_field(field: pa.Field) -> StructField:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """The Arrow schema that Spark derives from its own; timestamps are UTC in every version."""
+    """Return the Arrow schema that Spark derives from its own; timestamps are UTC in every version."""
     if "timezone" in inspect.signature(to_arrow_schema).parameters:
         return to_arrow_schema(schema, timezone="UTC")
     return to_arrow_schema(schema)  # PySpark 4.0 and 4.1
 
 
-# -- batches as Spark wants them ----------------------------------------------------------------------------
+# -- batches with Spark's schema ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class _Relabelled:
-    """A batch that says of itself that it has another schema, by Arrow's protocol of C structures."""
+    """A batch that exports another schema through Arrow's C data interface."""
 
     batch: pa.RecordBatch
     schema: pa.Schema
@@ -54,7 +55,7 @@ class _Relabelled:
 
 
 def relabel(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The same batch with Spark's schema; no byte is copied, and a null where Spark was told of none is an error."""
+    """Return the batch with Spark's schema, without copying; raise ValueRangeError for NULL in a NOT NULL column."""
     if batch.schema.equals(schema, check_metadata=True):
         return batch
     for column, field in zip(batch.columns, schema, strict=True):
@@ -66,11 +67,11 @@ def relabel(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.record_batch(_Relabelled(batch, schema))
 
 
-# -- a schema that the user gives ---------------------------------------------------------------------------
+# -- schemas of users ---------------------------------------------------------------------------------------
 
 
 def choose_columns(table: pa.Schema, wanted: StructType) -> list[str]:
-    """The names of the table's columns that a user's schema selects, in its order; it must have their types."""
+    """Return the names of the table's columns that a user's schema selects, in its order; types must match."""
     columns = [_column(table, field.name) for field in wanted]
     known = {field.name: field.dataType for field in spark_schema(table)}
     problems = []
@@ -90,7 +91,7 @@ def choose_columns(table: pa.Schema, wanted: StructType) -> list[str]:
 
 
 def _column(table: pa.Schema, name: str) -> str | None:
-    """The column of that name: exactly, or as Spark compares names, in any case."""
+    """Return the column with a name: exactly, or in any case as Spark compares names."""
     if name in table.names:
         return name
     folded = [known for known in table.names if known.casefold() == name.casefold()]
@@ -98,7 +99,7 @@ def _column(table: pa.Schema, name: str) -> str | None:
 
 
 def differences(path: str, table: DataType, wanted: DataType) -> Iterator[str]:
-    """Where two types differ, one sentence for each place."""
+    """Yield a sentence for each position at which two types differ."""
     if isinstance(table, StructType) and isinstance(wanted, StructType):
         yield from _field_differences(path, table, wanted)
     elif isinstance(table, ArrayType) and isinstance(wanted, ArrayType):

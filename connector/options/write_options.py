@@ -1,6 +1,6 @@
-"""Options of a write: every name, default and meaning is here, and nowhere else.
+"""Options of a write: the only place of their names, defaults and descriptions.
 
-They are parsed once, on the driver; everything that is wrong with them is said in one error.
+They are parsed once, on the driver, with one error for all problems.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import (
 )
 
 STATE_KINDS = ("value", "list", "map", "reducing", "aggregating")
-#: Options that only tables of keyed state have, and those that only states of an operator have.
+#: Options that only tables of keyed state have.
 OF_KEYS = ("key", "states", "sortMemory", "keyGroup")
-#: What is written, Flink reads from here on; parts of older snapshots travel in their own versions.
+#: Oldest Flink of written savepoints; oldest of fragments, which may contain parts of older snapshots; newest.
 OLDEST, OLDEST_PART, NEWEST = (1, 16), (1, 8), (2, 99)
 
-# -- kinds of values that only writes have ------------------------------------------------------------------
+# -- values of options of writes ----------------------------------------------------------------------------
 
 
 def _columns(value: str) -> tuple[str, ...]:
-    """Names with commas between them, or a JSON list of names that hold commas."""
+    """Parse names separated by commas, or a JSON list of names that contain commas."""
     return tuple(_json_names(value)) if value.lstrip().startswith("[") else names(value)
 
 
@@ -98,7 +98,7 @@ def _ttl(value: str) -> bool | tuple[str, ...]:
 
 
 def _flink_version(value: str) -> tuple[int, int]:
-    """Major and minor; what a patch release changes is never written.
+    """Parse major and minor version; no format depends on the patch version.
 
     >>> _flink_version("1.20.5")
     (1, 20)
@@ -118,7 +118,7 @@ def _uid_hash(value: str) -> str:
 
 
 def _types_from(value: str) -> tuple[str, ...]:
-    """A path, or a JSON list of paths, each perhaps with ``#`` and an operator."""
+    """Parse a path, or a JSON list of paths, each optionally with ``#`` and an operator."""
     found = []
     for given in _json_names(value) if value.lstrip().startswith("[") else [text(value)]:
         path, mark, operator = given.partition("#")
@@ -127,7 +127,7 @@ def _types_from(value: str) -> tuple[str, ...]:
 
 
 def _inferred_by(value: str) -> str:
-    """A release of Flink, or nothing where types are as they are declared.
+    """Parse a release of Flink; return an empty text for ``declared``.
 
     >>> _inferred_by("1.20.5"), _inferred_by("declared")
     ('1.20', '')
@@ -151,8 +151,6 @@ def _fragment(value: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavepointWriteOptions:
-    """The options of one write, parsed and checked."""
-
     path: str = required(absolute_path, "the directory of the savepoint, new or existing; what `save(path)` is given")
     uid: str | None = option(text, "the operator, by the uid that its job gives it")
     uid_hash: str | None = option(_uid_hash, "the operator, by its uid hash (32 hex digits)")
@@ -247,11 +245,11 @@ class SavepointWriteOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> Self:
-        """From Spark's options; everything that is wrong is in one OptionError."""
+        """Parse Spark's options; raise one OptionError for all problems."""
         return cls(**collect(cls, options, _conflicts))
 
     def request(self, overwrite: bool) -> WriteRequest:
-        """What is to be written."""
+        """Return the request of the write."""
         values = {name: value for name, value in asdict(self).items() if value is not None}
         path = StoragePath.of(values.pop("path"), values.pop("storage_options", None))
         values["inferred_by"] = self.inferred_by or None
@@ -262,7 +260,7 @@ class SavepointWriteOptions:
 
 
 def write_options_table() -> str:
-    """All options as a Markdown table, for the README."""
+    """Return all options as a Markdown table, for the README."""
     return table_of(SavepointWriteOptions)
 
 

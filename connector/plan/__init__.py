@@ -1,1 +1,1 @@
-"""What a changed or new snapshot is made of, and the writing of it."""
+"""Plans of changed and new savepoints, and their execution."""

@@ -1,4 +1,4 @@
-"""Files of untouched operators, copied into a new savepoint from the driver, some at a time."""
+"""Copies of the files of untouched operators in a new savepoint, made by the driver, several at a time."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.formats.snapshot.relocation import FileCopy
 
 COPIERS = 8
-#: Seconds between two lines about long copying.
+#: Seconds between two reports of progress.
 TELL_EVERY = 5.0
 
 
 def copy_files(copies: Sequence[FileCopy], staging: Staging) -> None:
-    """All files, some at a time, the largest first; a line now and then where it takes long."""
+    """Copy all files, several at a time, the largest first; long copying prints its progress."""
     progress = Progress(len(copies), sum(copy.size for copy in copies))
 
     def run(copy: FileCopy) -> None:
@@ -29,7 +29,7 @@ def copy_files(copies: Sequence[FileCopy], staging: Staging) -> None:
 
 
 class Progress:
-    """Says how far long copying is, on standard error."""
+    """Prints the progress of long copying to standard error."""
 
     def __init__(self, files: int, size: int) -> None:
         self.files, self.size = files, size
@@ -38,7 +38,7 @@ class Progress:
         self._lock = threading.Lock()
 
     def add(self, size: int) -> None:
-        """One file was copied."""
+        """Count a copied file."""
         with self._lock:
             self._done, self._copied = self._done + 1, self._copied + size
             now = time.monotonic()

@@ -1,7 +1,7 @@
 """Edits of an operator's keyed state as DataFrames of its entries.
 
-What stays of the base is read as entries, undecoded; keys that are deleted are anti-joined by their bytes; tables that
-are put in become entries too. All of them together are written as one table ``entries``.
+The remaining state of the base is read as entries, undecoded; deleted keys are anti-joined by their bytes; added tables
+are converted to entries too. All of these are written together as one table ``entries``.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ if TYPE_CHECKING:
 
 PLAIN = DecodeOptions(timestamps="raw")
 HASH_CODE = "hash_code"
-#: Of the options that a snapshot was loaded with, those that say how its bytes are found and read.
+#: Options of ``Savepoint.load`` that determine how the snapshot's bytes are found and read.
 READ_OPTIONS = frozenset({"allowOutside", "checksums", "kryo", "memory", OPTION})
 
 
 def with_states(plan: OperatorPlan) -> OperatorPlan:
-    """The plan with its states: those of the base, from the headers of its files."""
+    """Return the plan with its list of states, read from the headers of the base's files."""
     if plan.states is not None:
         return plan
     if plan.base is None:
@@ -81,7 +81,7 @@ def with_states(plan: OperatorPlan) -> OperatorPlan:
 
 
 def with_keys_deleted(spark: SparkSession, plan: OperatorPlan, keys: DataFrame | Collection[Any]) -> OperatorPlan:
-    """The plan without some keys, a table or a list; the columns, or the keys, are checked."""
+    """Return the plan without some keys, given as a table or a list; its columns or the keys are checked."""
     plan = with_states(plan)
     if plan.key_serializer is None:
         raise StateNotFoundError("the operator has no keyed state", operator=plan.label)
@@ -92,7 +92,7 @@ def with_keys_deleted(spark: SparkSession, plan: OperatorPlan, keys: DataFrame |
 
 
 def _listed_keys(spark: SparkSession, plan: OperatorPlan, serializer: TypeSerializer, keys: object) -> DataFrame:
-    """A table of keys that are given as a list."""
+    """Return a table of keys that are given as a list."""
     if not isinstance(keys, list | tuple | set | frozenset | range):
         raise OptionError(
             "keys are a DataFrame or a list",
@@ -107,7 +107,7 @@ def _listed_keys(spark: SparkSession, plan: OperatorPlan, serializer: TypeSerial
 
 
 def rehashed(plan: OperatorPlan, number: int, key_hashes: DataFrame | None) -> OperatorPlan:
-    """The plan with another max parallelism; errors where its keys' groups cannot be computed."""
+    """Return the plan with another max parallelism; raise an error if key groups of its keys cannot be computed."""
     if any(put.options["table"] == ENTRIES_TABLE or "maxParallelism" in put.options for put in plan.puts):
         raise OptionError(
             "tables that were put in have the key groups of another max parallelism",
@@ -153,7 +153,7 @@ def _check_hash(plan: OperatorPlan, serializer: TypeSerializer) -> None:
 
 
 def refuse_raw_state(plan: OperatorPlan, what: str) -> None:
-    """Raw keyed state that is not timers is its owner's own: nobody else finds keys in it."""
+    """Raise an error for raw keyed state other than timers: only its owner can find keys in it."""
     assert plan.base is not None or not plan.raw_timers
     if plan.base is None or plan.raw_timers:
         return
@@ -170,9 +170,9 @@ def refuse_raw_state(plan: OperatorPlan, what: str) -> None:
 
 @dataclass(frozen=True)
 class EditedState:
-    """All entries of an operator as they will be, and the head of their files.
+    """All entries of an operator after its edits, and the header of their files.
 
-    ``in_place``: partition i has what subtask i has, for nothing moved.
+    ``in_place``: partition i contains the state of subtask i, as no entry changes its subtask.
     """
 
     frame: DataFrame
@@ -181,7 +181,7 @@ class EditedState:
 
 
 def edited_state(spark: SparkSession, plan: OperatorPlan) -> EditedState | None:
-    """The keyed state of an operator after all edits, None where it has no state any more; nothing runs yet."""
+    """Return the keyed state of an operator after all edits, None if there is none left; no job runs yet."""
     states = plan.of_kind(KEYED, TIMERS)
     if not states or plan.key_serializer is None:
         return None
@@ -240,7 +240,7 @@ def _put_entries(
 
 
 def write_plan(plan: OperatorPlan, put: StateInput) -> WritePlan:
-    """What the rows of a table are encoded by."""
+    """Return the write plan by which the rows of a table are encoded."""
     given = {"path": "/", "uidHash": plan.identifier.operator_id.hex, **put.options}
     request = replace(SavepointWriteOptions.parse(given).request(overwrite=False), uid=plan.identifier.uid)
     return WritePlan(
@@ -258,7 +258,7 @@ def write_plan(plan: OperatorPlan, put: StateInput) -> WritePlan:
 
 
 def _without(plan: OperatorPlan, entries: DataFrame, put: int) -> DataFrame:
-    """Without the keys that were deleted after a table was put in (-1: the base)."""
+    """Return the entries without the keys deleted after table ``put`` was added (-1: the base)."""
     for puts_before, keys in plan.deletions:
         if put < puts_before:
             entries = entries.join(key_bytes(plan, keys), SERIALIZED_KEY, "left_anti")
@@ -266,7 +266,7 @@ def _without(plan: OperatorPlan, entries: DataFrame, put: int) -> DataFrame:
 
 
 def key_bytes(plan: OperatorPlan, keys: DataFrame, *more: str) -> DataFrame:
-    """A table of keys as their bytes, with some of its other columns."""
+    """Return the keys of a table as bytes, with some of its other columns."""
     assert plan.key_serializer is not None
     columns = key_columns(plan.key_serializer, arrow_schema(keys.drop(*more).schema), plan.label)
     encoder = KeyEncoder(plan.key_serializer, columns, more, plan.label)
@@ -275,7 +275,7 @@ def key_bytes(plan: OperatorPlan, keys: DataFrame, *more: str) -> DataFrame:
 
 
 def _regrouped(plan: OperatorPlan, entries: DataFrame) -> DataFrame:
-    """With key groups by hashes that somebody gave."""
+    """Return the entries with key groups computed from the given hashes."""
     assert plan.key_hashes is not None
     hashes = key_bytes(plan, plan.key_hashes, HASH_CODE)
     regroup = Regroup(plan.max_parallelism, plan.label)

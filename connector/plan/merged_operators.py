@@ -1,7 +1,7 @@
-"""Two operators made one: the entries of both, undecoded, as one table of entries that is put in.
+"""Merge of two operators: the entries of both, undecoded, as one table of entries of the target.
 
-States go by name. What only one of the two has is taken over; what both have must be of the same type, and the keys
-are those of both. A key that both have in one state is refused when the savepoint is written.
+States are matched by name. A state of only one operator is taken over; a state of both must have the same type, and
+gets the keys of both. A key that both have in one state is rejected when the savepoint is written.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def merged_operator(spark: SparkSession, source: OperatorPlan, into: OperatorPlan) -> OperatorPlan:
-    """The second operator, with the keyed state and timers of the first beside its own; nothing runs yet."""
+    """Return the target with the keyed state and timers of the source added; no job runs yet."""
     source, into = with_states(source), with_states(into)
     _check(source, into)
     taken, own = edited_state(spark, source), edited_state(spark, into)
@@ -109,7 +109,7 @@ def _identity(meta: StateMetaInfoSnapshot) -> tuple[str, bool]:
 
 
 def _renumbered(edited: EditedState, header: KeyedBackendHeader) -> DataFrame:
-    """Entries with the numbers that their states have in the common head."""
+    """Return entries with the numbers that their states have in the common header."""
     numbers = {_identity(meta): number for number, meta in enumerate(header.states)}
     places = tuple(numbers[_identity(meta)] for meta in edited.header.states)
     task = RemapStateIds(_descriptor(edited.header), places, with_keys=False)
@@ -117,7 +117,7 @@ def _renumbered(edited: EditedState, header: KeyedBackendHeader) -> DataFrame:
 
 
 def _descriptor(header: KeyedBackendHeader) -> KeyedDescriptor:
-    """What entries are of: names, kinds and serializers, without columns."""
+    """Return the descriptor of entries: names, kinds and serializers, without columns."""
     states = []
     for meta in header.states:
         kind = StateKind.TIMER if is_timer(meta) else StateKind(meta.options["KEYED_STATE_TYPE"])

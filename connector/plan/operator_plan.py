@@ -1,7 +1,7 @@
-"""What becomes of one operator: where its state comes from, and what is done to it. Immutable, and nothing runs.
+"""Plan of one operator: where its state comes from, and the edits to it. Immutable; nothing runs.
 
-A state has one source: the base, under the name that it has there, or one of the tables that were put in. Keys are
-deleted from what was there when they were. So every chain of calls comes to one list of states, each with its source.
+A state has one source: the base, under its name there, or one of the added tables. Deleted keys are removed from the
+state that existed at that time. So every chain of calls is reduced to one list of states, each with its source.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ KEYED, TIMERS, OPERATOR = "keyed state", "timers", "operator state"
 
 @dataclass(frozen=True)
 class Base:
-    """The operator in a snapshot that is there: ``path`` and ``options`` as the user gave them.
+    """The operator in an existing snapshot: ``path`` and ``options`` as the user gave them.
 
-    ``relocated``: its handles were given other paths than ``_metadata`` has.
+    ``relocated``: its handles have other paths than in ``_metadata``.
     """
 
     snapshot: Snapshot
@@ -41,18 +41,17 @@ class Base:
 
     @property
     def has_keyed_state(self) -> bool:
-        """Whether any subtask has some; also raw, for that may be timers."""
+        """Whether any subtask has keyed state, managed or raw (which may be timers)."""
         return any(s.managed_keyed_state or s.raw_keyed_state for s in self.operator.subtasks.values())
 
     @property
     def has_operator_state(self) -> bool:
-        """Whether any subtask has managed operator state."""
         return any(subtask.managed_operator_state for subtask in self.operator.subtasks.values())
 
 
 @dataclass(frozen=True)
 class StateInput:
-    """A table that is put into an operator: rows, how they are written (options of the data source), what they are."""
+    """A table to add to an operator: its rows, the options of the write, and the descriptor of its states."""
 
     frame: DataFrame
     options: Mapping[str, str]
@@ -61,15 +60,15 @@ class StateInput:
 
 @runtime_checkable
 class OperatorRows(Protocol):
-    """What makes rows for an operator by itself: user functions do."""
+    """Source of rows for an operator other than a DataFrame, such as user functions."""
 
     def operator_tables(self, options: Mapping[str, str]) -> Sequence[StateInput]:
-        """Tables of the operator's state; the options say ``maxParallelism``, and what the user said more."""
+        """Return tables of the operator's state; the options are ``maxParallelism`` and those of the user."""
 
 
 @dataclass(frozen=True)
 class PlannedState:
-    """One state as it will be registered, and its source: the base's state ``origin``, or ``puts[put]``."""
+    """One state of the planned operator, and its source: state ``origin`` of the base, or of ``puts[put]``."""
 
     kind: str
     meta: StateMetaInfoSnapshot
@@ -78,21 +77,21 @@ class PlannedState:
 
     @property
     def name(self) -> str:
-        """The name that it will have."""
         return self.meta.name
 
     @property
     def service(self) -> str:
-        """The timer service of a queue of timers; nothing for other states."""
+        """The timer service of a queue of timers; empty for other states."""
         return service_of(self.name)[1] if self.kind == TIMERS else ""
 
 
 @dataclass(frozen=True)
 class OperatorPlan:
-    """One operator of a savepoint that is to be written. ``states`` is None until somebody asks for one.
+    """Plan of one operator of a savepoint. ``states`` is None until it is needed, as it requires reading headers.
 
-    ``deletions`` are keys, each with the number of tables that were put in before: what came later stays.
-    ``max_parallelism`` is what it shall be, where that is not the base's; ``default_max_parallelism`` that of new ones.
+    ``deletions`` are keys, each with the number of tables added before it: tables added later keep these keys.
+    ``max_parallelism`` is the new one, if it differs from the base's; ``default_max_parallelism`` that of new
+    operators.
     """
 
     identifier: OperatorIdentifier
@@ -111,19 +110,19 @@ class OperatorPlan:
 
     @property
     def label(self) -> str:
-        """The operator for messages."""
+        """The operator's name for messages."""
         return self.identifier.uid or self.name or self.identifier.operator_id.hex
 
     @property
     def max_parallelism(self) -> int:
-        """What it will be."""
+        """The max parallelism of the planned operator."""
         if self.new_max_parallelism is not None:
             return self.new_max_parallelism
         return self.base.operator.max_parallelism if self.base is not None else self.default_max_parallelism
 
     @property
     def rehashes(self) -> bool:
-        """Whether keyed state of the base gets other key groups."""
+        """Whether keyed state of the base is assigned to other key groups."""
         return (
             self.base is not None
             and self.base.has_keyed_state
@@ -132,25 +131,25 @@ class OperatorPlan:
 
     @property
     def edits_keyed_state(self) -> bool:
-        """Whether keyed state cannot stay the files that it is."""
+        """Whether keyed state must be rewritten, so that its files cannot be kept."""
         return bool(self.deletions) or self.rehashes or bool(self.edited & {KEYED, TIMERS})
 
     @property
     def edits_operator_state(self) -> bool:
-        """Whether operator state cannot stay the files that it is."""
+        """Whether operator state must be rewritten, so that its files cannot be kept."""
         return OPERATOR in self.edited
 
     def of_kind(self, *kinds: str) -> list[PlannedState]:
-        """The planned states of some kinds, in order."""
+        """Return the planned states of some kinds, in order."""
         return [state for state in self.states or () if state.kind in kinds]
 
     # -- changes ---------------------------------------------------------------------------------------------
 
     def with_put(self, put: StateInput, states: Iterable[PlannedState], replaces: bool) -> OperatorPlan:
-        """Put in a table that gives these states; StateExistsError where one is there and shall not be replaced."""
+        """Add a table with these states; raise StateExistsError if one exists and is not to be replaced."""
         kept = list(self.states or ())
         for new in states:
-            # Timers, keyed state and operator state each have names of their own.
+            # Timers, keyed state and operator state have separate sets of names.
             there = next((old for old in kept if (old.name, old.kind) == (new.name, new.kind)), None)
             if there is not None and not replaces:
                 raise StateExistsError(
@@ -176,7 +175,7 @@ class OperatorPlan:
         return self._edited([s for s in self.states or () if s not in doomed], {state.kind for state in doomed})
 
     def with_renamed_state(self, old: str, new: str) -> OperatorPlan:
-        """Give a state, or a timer service, another name, which no other may have."""
+        """Rename a state or a timer service; raise StateExistsError if the name is taken."""
         found = self._find(old)
         renamed = [_renamed(state, old, new) if state in found else state for state in self.states or ()]
         names = [(state.name, state.kind) for state in renamed]
@@ -190,11 +189,11 @@ class OperatorPlan:
         return self._edited(renamed, {state.kind for state in found})
 
     def with_deleted_keys(self, keys: DataFrame) -> OperatorPlan:
-        """Delete keys from every keyed state and the timers that are there now."""
+        """Delete keys from all keyed states and timers that exist now."""
         return replace(self, deletions=(*self.deletions, (len(self.puts), keys)))
 
     def with_rewritten(self, *kinds: str) -> OperatorPlan:
-        """Write state of these kinds anew, with every entry as it is."""
+        """Rewrite state of these kinds, with all entries unchanged."""
         return replace(self, edited=self.edited | set(kinds))
 
     def _edited(self, states: list[PlannedState], kinds: set[str]) -> OperatorPlan:
@@ -211,6 +210,6 @@ class OperatorPlan:
 
 
 def _renamed(state: PlannedState, old: str, new: str) -> PlannedState:
-    """The state by its new name; where a timer service was named, by that of its queue."""
+    """Return the state with its new name; for a timer service, with the name of its queue."""
     name = new if state.name == old else state.name.removesuffix(old) + new
     return replace(state, meta=replace(state.meta, name=name))

@@ -1,7 +1,8 @@
-"""What is edited of one operator, written: each part by the data source into the pending folder, as a fragment.
+"""Write of the edited parts of one operator: each by the data source, as a fragment in the pending folder.
 
-A fragment is a snapshot of one operator that nobody sees: its ``_metadata`` is called ``.pending-TOKEN/PART``. Operator
-state that is put in lands in fragments too, and is put together with what stays, for a subtask has one stream of it.
+A fragment is an unpublished snapshot of one operator: its ``_metadata`` is ``.pending-TOKEN/PART``. Added operator
+state is written to fragments too, and then combined with the remaining one, since a subtask has one stream of operator
+state.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRI
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: Options that say what the key is.
+#: Options that determine the key's type.
 KEY_OPTIONS = frozenset({"types", "typesFrom", "inferredBy", "keyGroup"})
-#: What option ``types`` calls a composite key.
+#: The name of a composite key in option ``types``.
 KEY_TYPE = "key"
 
 
 def without_edited(plan: OperatorPlan) -> OperatorState:
-    """The base's operator without what is written anew."""
+    """Return the base's operator without the state that is rewritten."""
     assert plan.base is not None
     operator = plan.base.operator
     subtasks = dict(operator.subtasks)
@@ -56,7 +57,7 @@ def without_edited(plan: OperatorPlan) -> OperatorState:
 
 @dataclass(frozen=True)
 class OperatorWriter:
-    """The edited parts of one operator. ``path`` is the new savepoint's as the user gave it."""
+    """Writer of the edited parts of one operator. ``path`` is that of the new savepoint, as the user gave it."""
 
     spark: SparkSession
     plan: OperatorPlan
@@ -66,7 +67,7 @@ class OperatorWriter:
     version: int
 
     def keyed_state(self) -> OperatorState | None:
-        """All keyed state and timers, in the canonical format; None where there is none any more."""
+        """Write all keyed state and timers in the canonical format; return None if there is none left."""
         direct = self._direct()
         if direct is not None:
             return self._fragment(self._laid_out(direct), direct.options, f"{self.part}k").operators[0]
@@ -84,14 +85,14 @@ class OperatorWriter:
 
     @property
     def parallelism(self) -> int | None:
-        """The base's, or what was asked for; None where nobody says."""
+        """The base's parallelism, or the requested one; None if there is neither."""
         if self.plan.base is not None:
             return min(self.plan.base.operator.parallelism, self.plan.max_parallelism)
         asked = [int(put.options["parallelism"]) for put in self.plan.puts if "parallelism" in put.options]
         return max(asked, default=None)
 
     def _laid_out(self, put: StateInput) -> DataFrame:
-        """The rows of a table where their subtasks write them, unless they are there already."""
+        """Return the rows of a table distributed by subtask, unless they are already."""
         if put.options["table"] == ENTRIES or layout_of(put.frame.schema) is not None:
             return put.frame
         assert isinstance(put.descriptor, KeyedDescriptor)
@@ -104,25 +105,25 @@ class OperatorWriter:
         return key_by(put.frame, *keys, max_parallelism=limit, parallelism=self.parallelism, **given)
 
     def _direct(self) -> StateInput | None:
-        """The one table that is all of the keyed state, as it was given."""
+        """Return the single table that is the whole keyed state, as it was given."""
         states = self.plan.of_kind(KEYED, TIMERS)
         sources = {state.put for state in states}
         if self.plan.deletions or len(sources) != 1 or -1 in sources:
             return None
         put = self.plan.puts[sources.pop()]
         if put.options["table"] == ENTRIES and layout_of(put.frame.schema) is None:
-            return None  # entries of other operators, whose key groups lie anywhere
+            return None  # entries of other operators, in any key group
         assert isinstance(put.descriptor, KeyedDescriptor)
         given = [state.meta_info() for state in put.descriptor.states]
         return put if given == [state.meta for state in states] else None
 
     def operator_state(self) -> Mapping[int, OperatorStreamStateHandle | None]:
-        """The operator state of every subtask, put together from what stays and what was put in."""
+        """Write the operator state of every subtask, combined from remaining and added state."""
         parts = (OperatorPart(source, names) for source, names in self._operator_sources())
         return write_operator_streams(parts, self.staging, f"{self.part}o")
 
     def _operator_sources(self) -> list[tuple[OperatorSource, dict[str, str]]]:
-        """Streams with the states that are wanted of them, by their names there."""
+        """Return streams with the wanted states, by their names there."""
         states = self.plan.of_kind(OPERATOR)
         found = []
         base = self.plan.base
@@ -138,7 +139,7 @@ class OperatorWriter:
         return found
 
     def _fragment(self, frame: DataFrame, options: Mapping[str, str], part: str) -> Snapshot:
-        """Write a table as a fragment, and open that."""
+        """Write a table as a fragment, and open it."""
         plan = self.plan
         identity = {"uidHash": plan.identifier.operator_id.hex, "fragment": f"{self.staging.token}/{part}"}
         numbers = {"flinkVersion": first_with_metadata(self.version).name}
@@ -152,7 +153,7 @@ class OperatorWriter:
 
 
 def storage_of(staging: Staging) -> dict[str, str]:
-    """The option that says how the store of a savepoint is reached, where it was given."""
+    """Return option ``storageOptions`` of a savepoint, if it was given."""
     filesystem = staging.filesystem
     if not isinstance(filesystem, ArrowFileSystem) or filesystem.options == NO_OPTIONS:
         return {}
@@ -160,7 +161,7 @@ def storage_of(staging: Staging) -> dict[str, str]:
 
 
 def open_fragment(staging: Staging, part: str) -> Snapshot:
-    """A fragment that was written, as a snapshot."""
+    """Open a written fragment as a snapshot."""
     filesystem = staging.filesystem
     path = posixpath.join(staging.pending, part)
     file = filesystem.open_input(path)

@@ -1,6 +1,6 @@
-"""Which untouched parts of operators are written anew: for a release that could not read them, or for any backend.
+"""Untouched parts of operators that must be rewritten: for an older release, or for any state backend.
 
-Nothing runs here: plans are changed so that entries of such parts are read and written as they are.
+Nothing runs here: the plans are changed so that the entries of such parts are read and written unchanged.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRI
 
 
 def for_release(plan: SavepointPlan, release: Release, copied: bool) -> SavepointPlan:
-    """Write anew what a release could not read as it is; UnsupportedVersionError names all that it cannot have.
+    """Rewrite state that a release cannot read as it is; raise UnsupportedVersionError for state that it cannot have.
 
-    ``copied``: untouched files are copied, so that segments of merged files become files of their own.
+    ``copied``: untouched files are copied, so that segments of merged files become separate files.
     """
     problems: list[tuple[str, Misfit]] = []
     operators = []
@@ -46,7 +46,7 @@ def for_release(plan: SavepointPlan, release: Release, copied: bool) -> Savepoin
 
 
 def all_portable(plan: SavepointPlan) -> SavepointPlan:
-    """Write keyed state anew that only one state backend restores: then all of it is canonical."""
+    """Rewrite keyed state that only one state backend can restore, so that all of it is canonical."""
     return replace(
         plan,
         operators=tuple(
@@ -57,7 +57,7 @@ def all_portable(plan: SavepointPlan) -> SavepointPlan:
 
 
 def is_portable(plan: OperatorPlan) -> bool:
-    """Whether every state backend restores the keyed state that the operator will have."""
+    """Return whether every state backend can restore the keyed state of the planned operator."""
     if plan.base is None or plan.edits_keyed_state:
         return True
     handles = (subtask.managed_keyed_state for subtask in plan.base.operator.subtasks.values())
@@ -65,7 +65,7 @@ def is_portable(plan: OperatorPlan) -> bool:
 
 
 def _fit(plan: OperatorPlan, release: Release) -> OperatorFit:
-    """What the release makes of the operator as it will be: of what stays of the base, and of what is put in."""
+    """Return what the release supports of the planned operator: of its remaining and of its added state."""
     fit = OperatorFit()
     kryo = release.kryo
     if plan.base is not None:
@@ -75,7 +75,7 @@ def _fit(plan: OperatorPlan, release: Release) -> OperatorFit:
     edited = [state for state in plan.states or () if state.put >= 0 or _is_edited(plan, state.kind)]
     problems = [*fit.problems]
     for state in edited:
-        # Entries are bytes as the base has them; columns are written for the release.
+        # Entries keep the bytes of the base; columns are encoded for the release.
         as_bytes = state.put < 0 or plan.puts[state.put].options["table"] == ENTRIES
         problems += meta_problems([state.meta], release, kryo if as_bytes else release.kryo)
     if plan.key_serializer is not None and plan.edits_keyed_state:

@@ -1,4 +1,4 @@
-"""What becomes of a whole savepoint: its operators in order, each with its plan. Immutable, and nothing runs."""
+"""Plan of a whole savepoint: its operators in order, each with its own plan. Immutable; nothing runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ OperatorRef = str | OperatorIdentifier
 
 
 def identifier_of(named: OperatorRef) -> OperatorIdentifier:
-    """A uid, or the uid hash that 32 lower-case hex digits are; who has such a uid gives an OperatorIdentifier.
+    """Return the identifier for a uid, or for a uid hash of 32 lower-case hex digits.
+
+    A uid that looks like a hash must be given as an OperatorIdentifier.
 
     >>> print(identifier_of("my-uid"))
     uid 'my-uid' (8409efe6adc6d20787611f16017c808f)
@@ -44,7 +46,7 @@ def identifier_of(named: OperatorRef) -> OperatorIdentifier:
 
 @dataclass(frozen=True)
 class SavepointPlan:
-    """The operators of a savepoint that is to be written, and the metadata of the snapshots that they come from."""
+    """The operators of a planned savepoint, and the metadata of the snapshots that they come from."""
 
     operators: tuple[OperatorPlan, ...] = ()
     bases: tuple[CheckpointMetadata, ...] = ()
@@ -52,7 +54,7 @@ class SavepointPlan:
 
     @classmethod
     def of(cls, snapshot: Snapshot, path: str, options: Mapping[str, str]) -> SavepointPlan:
-        """Everything as it is in a snapshot."""
+        """Return the plan that contains a snapshot unchanged."""
         plans = []
         for operator in snapshot.operators:
             identifier = OperatorIdentifier(operator.operator_id, operator.uid)
@@ -62,17 +64,17 @@ class SavepointPlan:
         return cls(tuple(plans), (snapshot.metadata,), usual)
 
     def find(self, named: OperatorRef) -> OperatorPlan | None:
-        """The operator of a uid or uid hash; None where there is none."""
+        """Return the operator with a uid or uid hash, or None."""
         wanted = identifier_of(named)
         for operator in self.operators:
             if operator.identifier.operator_id == wanted.operator_id:
                 return operator
-        # A uid and a uid hash were both set: the hash counted, the uid was recorded.
+        # If a job sets both uid and uid hash, the hash is the id, and the uid is recorded too.
         recorded = [operator for operator in self.operators if named == operator.identifier.uid]
         return recorded[0] if recorded else None
 
     def operator(self, named: OperatorRef) -> OperatorPlan:
-        """The operator of a uid or uid hash; OperatorNotFoundError names the nearest."""
+        """Return the operator with a uid or uid hash; raise OperatorNotFoundError, which names the nearest."""
         found = self.find(named)
         if found is not None:
             return found
@@ -85,16 +87,16 @@ class SavepointPlan:
         )
 
     def new_operator(self, identifier: OperatorIdentifier, name: str | None) -> OperatorPlan:
-        """An operator without state."""
+        """Return an operator without state."""
         return OperatorPlan(identifier, name, default_max_parallelism=self.max_parallelism, states=())
 
     def taken(self, other: SavepointPlan, named: OperatorRef) -> SavepointPlan:
-        """One operator of another savepoint more."""
+        """Add an operator of another savepoint."""
         plan = self.with_new(other.operator(named))
         return replace(plan, bases=(*self.bases, *(base for base in other.bases if base not in self.bases)))
 
     def with_new(self, operator: OperatorPlan) -> SavepointPlan:
-        """One operator more; StateExistsError where it is there."""
+        """Add an operator; raise StateExistsError if the savepoint has it."""
         if self.find(operator.identifier) is not None:
             raise StateExistsError(
                 "the savepoint has this operator already",
@@ -104,14 +106,14 @@ class SavepointPlan:
         return replace(self, operators=(*self.operators, operator))
 
     def with_changed(self, old: OperatorPlan, new: OperatorPlan) -> SavepointPlan:
-        """One operator as it was planned anew."""
+        """Replace the plan of one operator."""
         return replace(self, operators=tuple(new if operator is old else operator for operator in self.operators))
 
     def without(self, operator: OperatorPlan) -> SavepointPlan:
         return replace(self, operators=tuple(other for other in self.operators if other is not operator))
 
     def with_identifier(self, operator: OperatorPlan, identifier: OperatorIdentifier) -> SavepointPlan:
-        """One operator under another identifier, which no other may have."""
+        """Change the identifier of an operator; raise StateExistsError if it is taken."""
         other = next((o for o in self.operators if o.identifier.operator_id == identifier.operator_id), None)
         if other is not None and other is not operator:
             raise StateExistsError(
@@ -120,21 +122,21 @@ class SavepointPlan:
         return self.with_changed(operator, replace(operator, identifier=identifier))
 
     def merged(self, other: SavepointPlan) -> SavepointPlan:
-        """The operators of both."""
+        """Add the operators of another plan."""
         plan = self
         for operator in other.operators:
             plan = plan.with_new(operator)
         return replace(plan, bases=(*self.bases, *(base for base in other.bases if base not in self.bases)))
 
     def with_max_parallelism(self, number: int, key_hashes: Mapping[str, DataFrame]) -> SavepointPlan:
-        """Every operator, and those to come, with another max parallelism."""
+        """Change the max parallelism of all operators, and of operators added later."""
         check_parallelism(number, 1)
         hashes = {self.operator(named).identifier: frame for named, frame in key_hashes.items()}
         operators = tuple(rehashed(plan, number, hashes.get(plan.identifier)) for plan in self.operators)
         return replace(self, operators=operators, max_parallelism=number)
 
     def relocated(self, old: str, new: str) -> SavepointPlan:
-        """Absolute paths in handles that begin with a prefix, with another one; OptionError where none does."""
+        """Replace a prefix of the absolute paths in handles; raise OptionError if none has it."""
         count = 0
 
         def move(handle: StreamStateHandle) -> StreamStateHandle:

@@ -1,10 +1,10 @@
-"""A planned savepoint, written: edited operators by Spark, untouched files copied, ``_metadata`` last.
+"""Write of a planned savepoint: edited operators by Spark, copies of untouched files, ``_metadata`` last.
 
 ::
 
-    1  edited parts    every one a write of the data source, which leaves a fragment in the pending folder
-    2  the others      their files are copied (``files="copy"``), or referred to where they are (``"reference"``)
-    3  ``_metadata``   put together and published, if the path is still free
+    1  edited parts      each one a write of the data source, which creates a fragment in the pending folder
+    2  untouched parts   their files are copied (``files="copy"``), or referred to where they are (``"reference"``)
+    3  ``_metadata``     assembled and published, if the path is still free
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 COPY, REFERENCE = "copy", "reference"
-#: Operators that are written at a time.
+#: Number of operators written at a time.
 WRITERS = 4
 
 
 @dataclass
 class SavepointWriter:
-    """One ``write``. ``given`` is the path as the user wrote it, for Spark."""
+    """One call of ``Savepoint.write``. ``given`` is the path as the user gave it, for Spark."""
 
     spark: SparkSession
     plan: SavepointPlan
@@ -74,7 +74,7 @@ class SavepointWriter:
         flink_version: Flink | None,
         portable: bool,
     ) -> SavepointWriter:
-        """Prepare writing to a path that is free; whatever forbids it is raised here, before anything is written."""
+        """Prepare a write to a free path; raise every error that can be found before anything is written."""
         if files not in (COPY, REFERENCE):
             raise OptionError(f"files are not {files!r}", expected=f"'{COPY}' or '{REFERENCE}'")
         staging = Staging.at(path)
@@ -93,7 +93,7 @@ class SavepointWriter:
         return cls(spark, plan, path, staging, files, version, release, Relocation(f"{staging.token}-copy"))
 
     def run(self) -> None:
-        """Write everything, or leave nothing."""
+        """Write the savepoint; on failure, remove everything."""
         staging = self.staging
         existed = staging.filesystem.info(staging.directory) is not None
         published = False
@@ -112,7 +112,7 @@ class SavepointWriter:
 
     def _assembled(self) -> CheckpointMetadata:
         kept = [self._kept(plan) for plan in self.plan.operators]
-        # Each edited operator is a job or two of Spark, of which planning takes the most where state is small.
+        # Each edited operator takes one or two Spark jobs, whose planning takes most of the time if state is small.
         with ThreadPoolExecutor(WRITERS) as pool:
             run = inheritable_thread_target(self.spark)(self._operator)
             plans = zip(self.plan.operators, kept, strict=True)
@@ -124,7 +124,7 @@ class SavepointWriter:
         return assemble(operators, self.plan.bases, self.version)
 
     def _operator(self, number: int, plan: OperatorPlan, kept: OperatorState) -> OperatorState:
-        # Spark looks for Python data sources in the thread's active session, which this makes of the user's.
+        # Makes the user's session active in this thread: Spark looks up Python data sources there.
         self.spark.createDataFrame([], "nothing INT")
         operator = replace(with_identifier(kept, plan.identifier), name=plan.name, max_parallelism=plan.max_parallelism)
         writer = OperatorWriter(self.spark, plan, self.given, self.staging, f"op{number}", self.version)
@@ -136,7 +136,7 @@ class SavepointWriter:
         return operator
 
     def _kept(self, plan: OperatorPlan) -> OperatorState:
-        """What stays of the base, with handles of its files where they will be."""
+        """Return the remaining state of the base, with the handles that its files will have."""
         if plan.base is None:
             return OperatorState(plan.identifier.operator_id, 1, plan.max_parallelism)
         operator = without_edited(plan)
@@ -148,7 +148,7 @@ class SavepointWriter:
 
 
 def _warn_of_one_backend(plan: SavepointPlan) -> None:
-    """Warn where state that was changed is canonical, and other state stays in files of one state backend."""
+    """Warn if changed state becomes canonical while other state stays in files of one state backend."""
     kept = [operator.label for operator in plan.operators if not is_portable(operator)]
     if kept and any(operator.edits_keyed_state for operator in plan.operators):
         named = ", ".join(kept[:5]) + (f" and {len(kept) - 5} more" if len(kept) > 5 else "")

@@ -1,4 +1,4 @@
-"""Tables that are put into an operator: what they will be, decided and checked before anything runs."""
+"""Tables to add to an operator: their descriptors, determined and checked before any job runs."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import (
     WriteRequest,
 )
 
-#: What says of a state's type, kind or time to live that it changes.
+#: Options that change a state's type, kind or time to live.
 SAID = {"types", "typesFrom", "states", "ttl"}
-#: What the fluent API says of an operator itself, so its options may not.
+#: Options that the fluent API sets itself, so users cannot.
 OWN_OPTIONS = ("uid", "uidHash", "operatorName", "table", "path", "fragment", "header")
 OPERATOR_TABLES = {"LIST": LIST, "UNION": UNION, "BROADCAST": BROADCAST}
 
 
 def expect_frame(frame: object, plan: OperatorPlan) -> None:
-    """OptionError where rows are no DataFrame."""
+    """Raise OptionError unless the rows are a DataFrame."""
     if not isinstance(frame, DataFrame):
         raise OptionError(
             "rows of state are a DataFrame",
@@ -60,13 +60,13 @@ def expect_frame(frame: object, plan: OperatorPlan) -> None:
 
 
 def put_table(plan: OperatorPlan, frame: DataFrame, table: str, options: Mapping[str, Any]) -> OperatorPlan:
-    """The operator with the states of a table beside its own; StateExistsError where one is there."""
+    """Return the operator with the states of a table added; raise StateExistsError if it has one of them."""
     expect_frame(frame, plan)
     return _put(with_states(plan), frame, table, to_options(options), None)
 
 
 def put_rows(plan: OperatorPlan, rows: OperatorRows, options: Mapping[str, Any]) -> OperatorPlan:
-    """A new operator with what user functions make."""
+    """Return a new operator with the state that user functions create."""
     plan = with_states(plan)
     texts = to_options(options)
     wanted = texts.pop("maxParallelism", None)
@@ -78,10 +78,10 @@ def put_rows(plan: OperatorPlan, rows: OperatorRows, options: Mapping[str, Any])
 
 
 def put_state(plan: OperatorPlan, name: str, frame: DataFrame, options: Mapping[str, Any]) -> OperatorPlan:
-    """The operator with one state replaced, or added where there is none of that name.
+    """Return the operator with one state replaced, or added if it has none of that name.
 
-    A state that is replaced keeps its serializers, exactly as they are, unless option ``types`` names others; its kind,
-    time to live and namespace also then, unless ``states`` and ``ttl`` say otherwise.
+    A replaced state keeps its exact serializers unless option ``types`` changes them; its kind, time to live and
+    namespace are kept even then, unless ``states`` and ``ttl`` change them.
     """
     expect_frame(frame, plan)
     plan = with_states(plan)
@@ -94,7 +94,7 @@ def put_state(plan: OperatorPlan, name: str, frame: DataFrame, options: Mapping[
     table = WINDOW_STATE if old is not None and is_namespaced(old.meta) else KEYED_STATE
     key = SavepointWriteOptions.parse({"path": "/", "uid": "any", **texts}).key or ("key",)
     column = _only_state_column(frame, name, (*key, "window"), plan.label)
-    # Types of a state that is there are found by the name that it has there.
+    # Types of an existing state are found by its name in the base.
     known = old.origin if old is not None else name
     renamed = frame.withColumnsRenamed({column: known, column + LAST_ACCESS: known + LAST_ACCESS})
     if old is None:
@@ -105,7 +105,7 @@ def put_state(plan: OperatorPlan, name: str, frame: DataFrame, options: Mapping[
 
 
 def _by_known_name(texts: Mapping[str, str], names: set[str], known: str) -> dict[str, str]:
-    """The options with the name that the column gets, where they name it by that of the state or of the column."""
+    """Return the options with the column's new name in place of the state's or column's old one."""
     renamed = dict(texts)
     for option in ("types", "states"):
         if option in texts:
@@ -119,7 +119,7 @@ def _by_known_name(texts: Mapping[str, str], names: set[str], known: str) -> dic
 
 
 def _kept(plan: OperatorPlan, old: PlannedState, texts: Mapping[str, str]) -> dict[str, str]:
-    """The options of a state that is there, with its kind, time to live and namespace where nobody says otherwise."""
+    """Return the options for an existing state: its kind, time to live and namespace, unless options change them."""
     if old.meta.kind is BackendStateType.KEY_VALUE_V2:
         raise UnsupportedStateError(
             "state of Flink's asynchronous API gets no other type",
@@ -173,7 +173,7 @@ def _put(
     keyed = describe_keyed(schema, request, _headers(plan))
     states = planned(keyed)
     if replaced is not None and exact:
-        # Exactly as it was registered, also where the bytes of values say nothing of it.
+        # Exactly the registration of the base, including what values do not show.
         states = [replace(states[0], meta=replaced.meta)]
     elif name is not None:
         states = [replace(states[0], meta=replace(states[0].meta, name=name))]
@@ -182,7 +182,7 @@ def _put(
 
 
 def planned(described: KeyedDescriptor | OperatorStateDescriptor) -> list[PlannedState]:
-    """The states that a table gives."""
+    """Return the states of a table."""
     if isinstance(described, OperatorStateDescriptor):
         return [PlannedState(OPERATOR, described.meta_info(), described.name)]
     return [
@@ -192,7 +192,7 @@ def planned(described: KeyedDescriptor | OperatorStateDescriptor) -> list[Planne
 
 
 def _headers(plan: OperatorPlan) -> OperatorHeaders | None:
-    """What the operator will have: a table that is put in must have its keys."""
+    """Return the headers of the planned operator, which an added table must match in its keys."""
     if plan.key_serializer is None:
         return None
     metas = tuple(state.meta for state in plan.of_kind(KEYED, TIMERS))
@@ -226,7 +226,7 @@ def _other_max_parallelism(plan: OperatorPlan, found: object) -> OptionError:
 
 
 def _types_from(plan: OperatorPlan, state: PlannedState, options: Mapping[str, str]) -> dict[str, str]:
-    """The options, with serializers from the base where the state is there and nobody says more."""
+    """Return the options, with serializers from the base if the state is there and no option overrides them."""
     if state.put >= 0 or plan.base is None or "typesFrom" in options:
         return dict(options)
     storage = {name: text for name, text in plan.base.options.items() if name == OPTION}
@@ -234,7 +234,7 @@ def _types_from(plan: OperatorPlan, state: PlannedState, options: Mapping[str, s
 
 
 def _only_state_column(frame: DataFrame, name: str, others: tuple[str, ...], operator: str) -> str:
-    """The column that is the state: by its name, or the only one beside key and window."""
+    """Return the column of the state: the one with its name, or the only one beside key and window."""
     for column in (name, f"state_{name}"):
         if column in frame.columns:
             extra = [c for c in frame.columns if c not in (*others, column, column + LAST_ACCESS)]

@@ -1,8 +1,8 @@
-"""What has changed between two snapshots, in numbers: one row per operator, table and state.
+"""Counts of the differences between two snapshots: one row per operator, table and state.
 
-Entries of keyed state are values, entries of maps and timers, compared by their bytes through a digest; a row whose
-operator is on one side only says so in ``operator_change``. Where entries of an operator cannot be told apart (values
-that only user code delimits, in the heap format), one row without counts says so in ``note``, and hides no other.
+Entries of keyed state are values, entries of maps, and timers, compared by a digest of their bytes; an operator in one
+snapshot only is shown by ``operator_change``. If entries of an operator cannot be delimited (values in the heap format
+that only user code can delimit), a row without counts says so in ``note``; other operators are not affected.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def overview(old: Savepoint, new: Savepoint) -> DataFrame:
 
 
 def _hidden(savepoint: Savepoint) -> dict[str, str]:
-    """Why the keyed entries of operators cannot be told apart, by hash; sizes are asked only where a type is opaque."""
+    """Return why keyed entries of operators cannot be delimited, by hash; sizes are read only if a type is opaque."""
     if not any(_is_opaque(plan.base) for plan in savepoint.plan.operators if plan.base is not None):
         return {}
     noted = savepoint.sizes().where("note IS NOT NULL AND entries IS NULL").select("operator_uid_hash", "note")
@@ -71,7 +71,7 @@ def _hidden(savepoint: Savepoint) -> dict[str, str]:
 
 
 def _is_opaque(base: Base) -> bool:
-    """Whether a key or keyed state is of a type whose end nobody can tell; the headers of the files say it."""
+    """Return whether a key or keyed state has a type whose values cannot be delimited, by the files' headers."""
     for header in OperatorHeaders.read(base.snapshot, base.operator).headers:
         values = [serializer for meta in header.states for serializer in meta.serializers.values()]
         if any(serializer.opaque_parts() for serializer in (header.key_serializer, *values)):
@@ -80,7 +80,7 @@ def _is_opaque(base: Base) -> bool:
 
 
 def _entries(savepoint: Savepoint, uid_hash: str, states: list[Row], side: int) -> list[DataFrame]:
-    """Entries of an operator: side, operator_uid_hash, table, state, key, digest; a list's elements are keys here."""
+    """Return an operator's entries: side, operator_uid_hash, table, state, key, digest; list elements are keys here."""
     from pyspark.sql import functions as F  # noqa: N812
 
     found = []
@@ -112,7 +112,7 @@ def _entries(savepoint: Savepoint, uid_hash: str, states: list[Row], side: int) 
 
 
 def _entry_name(row: Row) -> str:
-    """The name that entries know a state by: timers of raw keyed state are called as in canonical savepoints."""
+    """Return a state's name in table ``entries``: timers of raw keyed state are named as in canonical savepoints."""
     if row["table"] == "timers" and row["note"]:
         domain, _, service = row["state"].partition(" ")
         return f"{PREFIX}{domain}_{service}"

@@ -42,7 +42,7 @@ Row = Mapping[str, Any]
 
 
 def readable_size(size: float) -> str:
-    """Bytes for people.
+    """Return a number of bytes in a readable unit.
 
     >>> readable_size(900), readable_size(57_344), readable_size(3 << 31)
     ('900 bytes', '56 KiB', '6 GiB')
@@ -54,7 +54,7 @@ def readable_size(size: float) -> str:
 
 
 def text_tree(plan: SavepointPlan, path: str | None) -> str:
-    """Where it is and which operators it has."""
+    """Return the path and one line per operator."""
     lines = [f"Savepoint {path or '(not written yet)'}: {_summary(plan)}"]
     width = max((len(operator.label) for operator in plan.operators[:MAX_OPERATORS]), default=0)
     for operator in plan.operators[:MAX_OPERATORS]:
@@ -63,7 +63,7 @@ def text_tree(plan: SavepointPlan, path: str | None) -> str:
 
 
 def html_tree(plan: SavepointPlan, path: str | None, options: Mapping[str, str]) -> str:
-    """A tree of operators and states."""
+    """Return a tree of operators and states as HTML."""
     states = _states(path, options) if path is not None else {}
     parts = [f"<div class='savepoint-tree'><style>{STYLE}</style>"]
     parts.append(f"<span class='path'>{_text(path or '(not written yet)', 300)}</span>")
@@ -77,7 +77,7 @@ def html_tree(plan: SavepointPlan, path: str | None, options: Mapping[str, str])
 
 
 def _states(path: str, options: Mapping[str, str]) -> dict[str, list[Row]]:
-    """The rows of table ``states`` by uid hash; none where they cannot be listed."""
+    """Return the rows of table ``states`` by uid hash; none if they cannot be read."""
     found: dict[str, list[Row]] = {}
     try:
         allowed = options.get("allowOutside") == "true"
@@ -147,5 +147,5 @@ def _cut(text: str, length: int = MAX_TEXT) -> str:
 
 
 def _text(text: str, length: int = MAX_TEXT) -> str:
-    """Text in HTML, also between single quotes; what would break the page's encoding is shown as escapes."""
+    """Escape a text for HTML, also in single quotes; characters that cannot be encoded become escapes."""
     return html.escape(_cut(text, length).encode("utf-8", "backslashreplace").decode(), quote=True)

@@ -1,9 +1,9 @@
-"""The reader of one query: plans partitions on the driver, reads them on executors.
+"""Reader of one query: plans partitions on the driver, reads them on executors.
 
-Filters are not pushed down: PySpark hands the filters of one use of a DataFrame to another use of it, so a source that
-takes them returns wrong rows. What is opened is chosen by options (``keys``, ``keyGroups``, ``state``) and ``.schema``.
+Filters are not pushed down: PySpark passes the filters of one use of a DataFrame to another use of it, so a source that
+accepts them returns wrong rows. Options (``keys``, ``keyGroups``, ``state``) and ``.schema`` choose what is read.
 
-Errors are raised again without the frames below, which mean nothing to a user: Spark shows a traceback in full.
+Errors are raised again without the frames below, which do not help users: Spark shows the full traceback.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-#: A task is given about so much state, as Spark's own file sources give it (``spark.sql.files.maxPartitionBytes``).
+#: Target size of a partition, that of Spark's file sources (``spark.sql.files.maxPartitionBytes``).
 BYTES_PER_PARTITION = 128 << 20
 #: Below this, starting a task costs more than reading its bytes.
 MIN_BYTES_PER_PARTITION = 1 << 20
@@ -39,17 +39,17 @@ MIN_BYTES_PER_PARTITION = 1 << 20
 
 @dataclass(frozen=True)
 class StatePartition(InputPartition):
-    """One restored execution vertex, or one part of a listing: picklable, holds no open thing."""
+    """One execution vertex that restores state, or one part of a listing: picklable, without open files."""
 
     state: TablePartition
 
 
 def default_parallelism(state_bytes: int, max_parallelism: int | None) -> int:
-    """How many partitions a read has when nobody says.
+    """Return the number of partitions of a read without option ``parallelism``.
 
-    Spark tells a Python source nothing of the cluster: neither its conf nor its number of cores reaches the process
-    that plans. So: one partition per CPU of the driver's machine (all of a local session), more where that would be
-    more than :data:`BYTES_PER_PARTITION` each (a cluster), fewer where less than :data:`MIN_BYTES_PER_PARTITION`.
+    Spark does not pass its configuration or number of cores to the process that plans a Python source. So the number
+    is one partition per CPU of the driver's machine (all of a local session); more if that would exceed
+    :data:`BYTES_PER_PARTITION` each (a cluster), fewer if each would have less than :data:`MIN_BYTES_PER_PARTITION`.
     """
     by_cpus = min(cpus(), -(-state_bytes // MIN_BYTES_PER_PARTITION))
     wanted = max(1, by_cpus, -(-state_bytes // BYTES_PER_PARTITION))
@@ -57,14 +57,14 @@ def default_parallelism(state_bytes: int, max_parallelism: int | None) -> int:
 
 
 def cpus() -> int:
-    """The CPUs that this process may use."""
+    """Return the number of CPUs that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 class SavepointDataSourceReader(DataSourceReader):
-    """Reads the columns of a schema from one table. Spark pickles it, so it holds nothing that is open or large."""
+    """Reader of columns of one table. Spark pickles it, so it contains nothing open or large."""
 
     def __init__(self, options: SavepointReadOptions, schema: StructType, shown_warnings: tuple[str, ...] = ()) -> None:
         self.options = options
@@ -72,7 +72,7 @@ class SavepointDataSourceReader(DataSourceReader):
         self.shown_warnings = shown_warnings
 
     def partitions(self) -> list[InputPartition]:
-        """One per execution vertex that has state to read."""
+        """Return a partition for each execution vertex that has state to read."""
         try:
             return of_one_version(self._plan)
         except SavepointError as error:
@@ -86,8 +86,8 @@ class SavepointDataSourceReader(DataSourceReader):
         return [StatePartition(partition) for partition in chosen.partitions(parallelism)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The batches of a partition, with exactly the schema that Spark wants."""
-        # Where there is no partition, Spark reads one that it makes up.
+        """Yield the batches of a partition, with exactly the schema that Spark expects."""
+        # If there is no partition, Spark reads a default one.
         if not isinstance(partition, StatePartition):
             return
         schema = arrow_schema(self.schema)
@@ -99,7 +99,7 @@ class SavepointDataSourceReader(DataSourceReader):
 
 
 def of_one_version(plan: Callable[[], T]) -> T:
-    """Plan a query; once more where what it began with was replaced, and is gone: what is there now is whole."""
+    """Plan a query; plan it again if files of the snapshot were replaced meanwhile, so that all are of one version."""
     try:
         return plan()
     except (StateFileNotFoundError, FileReplacedError):
@@ -107,6 +107,6 @@ def of_one_version(plan: Callable[[], T]) -> T:
 
 
 def warn(warnings: Iterator[str]) -> None:
-    """Tell the user. Planning is not in the user's process; what it prints is shown with the driver's output."""
+    """Print warnings: planning runs in a process of its own, whose output appears in the driver's."""
     for warning in warnings:
         print(f"WARNING savepoint: {shown(warning)}", file=sys.stderr, flush=True)

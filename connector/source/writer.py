@@ -1,8 +1,8 @@
-"""The writer of one DataFrame: planned on the driver, written by tasks, committed or left without a trace.
+"""Writer of one DataFrame: planned on the driver, written by tasks, then committed or completely removed.
 
-Spark pickles the writer along to tasks and to the process that commits, so it holds what was decided and nothing open.
-Planning and committing are processes of their own for every write: each imports only what it needs.
-Errors are raised again without the frames below, which mean nothing to a user: Spark shows a traceback in full.
+Spark pickles the writer to tasks and to the process that commits, so it contains the plan and nothing open. Planning
+and committing are separate processes in every write, so each imports only what it needs. Errors are raised again
+without the frames below, which do not help users: Spark shows the full traceback.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 @dataclass
 class SubtaskStateMessage(WriterCommitMessage):
-    """What a task has written."""
+    """Output of one task."""
 
     output: TaskOutput
 
 
 class SavepointDataSourceWriter(DataSourceArrowWriter):
-    """Writes one part of one operator."""
+    """Writer of one table of one operator."""
 
     def __init__(self, options: SavepointWriteOptions, schema: StructType, overwrite: bool) -> None:
         from pyspark_savepoint.options.schema import arrow_schema
@@ -42,7 +42,7 @@ class SavepointDataSourceWriter(DataSourceArrowWriter):
         self.plan = plan_write(options.request(overwrite), arrow_schema(schema), layout_of(schema))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> SubtaskStateMessage:
-        """The rows of one partition."""
+        """Write the rows of one partition."""
         from pyspark_savepoint.statebackends.writing.commit.write_task import write_rows
 
         context = TaskContext.get()
@@ -53,7 +53,7 @@ class SavepointDataSourceWriter(DataSourceArrowWriter):
             raise error.with_traceback(None) from None
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Publish what all tasks have written."""
+        """Publish the output of all tasks."""
         from pyspark_savepoint.statebackends.writing.commit.committer import commit
 
         outputs = [message.output for message in messages if isinstance(message, SubtaskStateMessage)]
@@ -63,7 +63,7 @@ class SavepointDataSourceWriter(DataSourceArrowWriter):
             raise error.with_traceback(None) from None
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Leave nothing, of failed tasks and of others."""
+        """Remove all files of this write, including those of failed tasks."""
         from pyspark_savepoint.statebackends.writing.commit.committer import abort
 
         abort(self.plan)
