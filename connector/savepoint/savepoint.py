@@ -62,7 +62,9 @@ class Savepoint:
 
     An operator is named by its uid, its uid hash (32 hex digits), or an :class:`OperatorIdentifier`. Methods that read
     or change an operator raise OperatorNotFoundError if the snapshot does not contain it. Changes are only planned, and
-    no file is written before :meth:`write`. Flink: ``SavepointReader``, ``SavepointWriter``.
+    no file is written before :meth:`write`. Errors in Spark's own processes (planning of a read, tasks, commits) are
+    raised as ``pyspark.errors.PySparkException``, with the text of the :class:`SavepointError`. Flink:
+    ``SavepointReader``, ``SavepointWriter``.
 
     Example::
 
@@ -188,7 +190,8 @@ class Savepoint:
             The table.
 
         Raises:
-            OptionError: If the savepoint is not written yet, or an option is invalid.
+            OptionError: If the savepoint is not written yet.
+            PySparkException: If an option is invalid, or the snapshot does not have the table.
 
         Example::
 
@@ -225,7 +228,7 @@ class Savepoint:
 
         Raises:
             OperatorNotFoundError: If the snapshot has no such operator.
-            StateNotFoundError: If the operator has no keyed state, or not the one named by ``state``.
+            PySparkException: If the operator has no keyed state, or not the one named by ``state``.
 
         Example::
 
@@ -246,7 +249,7 @@ class Savepoint:
 
         Raises:
             OperatorNotFoundError: If the snapshot has no such operator.
-            StateNotFoundError: If the operator has no window state.
+            PySparkException: If the operator has no window state.
 
         """
         return self.table(**self._named(uid), table="window_state", **options)
@@ -264,7 +267,7 @@ class Savepoint:
 
         Raises:
             OperatorNotFoundError: If the snapshot has no such operator.
-            StateNotFoundError: If the operator has no timers.
+            PySparkException: If the operator has no timers.
 
         """
         return self.table(**self._named(uid), table="timers", **options)
@@ -282,7 +285,7 @@ class Savepoint:
 
         Raises:
             OperatorNotFoundError: If the snapshot has no such operator.
-            StateNotFoundError: If the operator has no such state.
+            PySparkException: If the operator has no such state.
 
         """
         return self.table(**self._named(uid), table="operator_state", state=name, **options)
@@ -300,7 +303,7 @@ class Savepoint:
 
         Raises:
             OperatorNotFoundError: If the snapshot has no such operator.
-            StateNotFoundError: If the operator has no such state.
+            PySparkException: If the operator has no such state.
 
         """
         return self.table(**self._named(uid), table="operator_state", state=name, **options)
@@ -318,7 +321,7 @@ class Savepoint:
 
         Raises:
             OperatorNotFoundError: If the snapshot has no such operator.
-            StateNotFoundError: If the operator has no such state.
+            PySparkException: If the operator has no such state.
 
         """
         return self.table(**self._named(uid), table="operator_state", state=name, **options)
@@ -347,7 +350,8 @@ class Savepoint:
 
         Raises:
             OperatorNotFoundError: If the snapshot has no such operator.
-            UserFunctionError: If the function cannot be pickled, or raises.
+            StateNotFoundError: If the function registers a state that the operator does not have.
+            UserFunctionError: If the function cannot be pickled. An exception in a task is a PySparkException.
 
         Example::
 
@@ -386,7 +390,8 @@ class Savepoint:
 
         Raises:
             OperatorNotFoundError: If the snapshot has no such operator.
-            UserFunctionError: If a function cannot be pickled, or raises.
+            StateNotFoundError: If the operator has no windows.
+            UserFunctionError: If a function cannot be pickled. An exception in a task is a PySparkException.
 
         Example::
 
@@ -685,13 +690,14 @@ class Savepoint:
             into: The operator that gets its state.
 
         Returns:
-            The savepoint without ``uid``, not written yet. Writing it raises DuplicateKeyError if both operators have
-            the same entry.
+            The savepoint without ``uid``, not written yet. Writing it fails if a key has the same state in
+            both operators.
 
         Raises:
             OperatorNotFoundError: If the savepoint has no such operators.
-            OptionError: If types, keys or max parallelism differ.
-            UnsupportedStateError: If operator state would be lost.
+            StateNotFoundError: If ``uid`` has no keyed state.
+            OptionError: If types, keys or max parallelism differ, or both are the same operator.
+            UnsupportedStateError: If operator state or in-flight records would be lost.
 
         Example::
 
@@ -758,7 +764,8 @@ class Savepoint:
             The savepoint with the new max parallelism, not written yet.
 
         Raises:
-            OptionError: If ``max_parallelism`` is out of range.
+            OptionError: If ``max_parallelism`` is out of range, or below an operator's parallelism.
+            UnsupportedStateError: If an operator has in-flight records, or raw keyed state other than timers.
             UndecodableStateError: If a hash is missing that only the job's code can compute.
 
         Example::
@@ -947,7 +954,9 @@ class Savepoint:
 
         Raises:
             OperatorNotFoundError: If the savepoint has no such operator.
+            StateNotFoundError: If the operator has no keyed state.
             OptionError: If the keys do not fit the operator's key type.
+            UnsupportedStateError: If the operator has raw keyed state other than timers.
 
         Example::
 
@@ -985,8 +994,8 @@ class Savepoint:
         ``state_backend``, ``classes``, ``inferred_by`` and ``types_from`` supply them.
 
         Args:
-            job: The job: a mapping (``statebackends.job_description``), a :class:`StreamGraph`, an execution plan or a
-                plan of the REST interface as JSON, or a savepoint that the new job has taken.
+            job: The job: a mapping (``statebackends.jobs.restore.job_description``), a :class:`StreamGraph`, an
+                execution plan or a plan of the REST interface as JSON, or a savepoint that the new job has taken.
             types: The types of keys and states, by uid or name of the operator.
             flink_version: The release of Flink that runs the job, such as ``2.1``.
             state_backend: The job's state backend.
@@ -1147,8 +1156,8 @@ class Savepoint:
         Raises:
             StateExistsError: If the path contains a savepoint.
             OptionError: If there is no operator to write, or an argument is invalid.
-            UnsupportedStateError: If ``flink_version`` cannot restore some state; the error names all of it.
-            DuplicateKeyError: If a DataFrame contains a key twice.
+            UnsupportedVersionError: If ``flink_version`` cannot restore some state; the error names all of it.
+            PySparkException: If rows are invalid, such as a key that is repeated.
 
         Example::
 
