@@ -207,7 +207,7 @@ class ConcurrentWriteError(SavepointError, FileExistsError):
 
 
 class UserFunctionError(SavepointError, RuntimeError):
-    """A user function raised an exception, or cannot be sent to the tasks."""
+    """A user function or serializer plug-in raised an exception, or a function cannot be sent to the tasks."""
 
 
 def _clean(value: Any, look: bool = False) -> Any:

@@ -251,6 +251,10 @@ class Savepoint:
             OperatorNotFoundError: If the snapshot has no such operator.
             PySparkException: If the operator has no window state.
 
+        Example::
+
+            sp.window_state("orders-per-minute").select("key", "window.start", "`window-contents`")
+
         """
         return self.table(**self._named(uid), table="window_state", **options)
 
@@ -268,6 +272,10 @@ class Savepoint:
         Raises:
             OperatorNotFoundError: If the snapshot has no such operator.
             PySparkException: If the operator has no timers.
+
+        Example::
+
+            sp.timers("accounts").where("domain = 'event'").selectExpr("key", "timestamp_millis(timestamp)")
 
         """
         return self.table(**self._named(uid), table="timers", **options)
@@ -322,6 +330,10 @@ class Savepoint:
         Raises:
             OperatorNotFoundError: If the snapshot has no such operator.
             PySparkException: If the operator has no such state.
+
+        Example::
+
+            sp.broadcast_state("currency-converter", "rates")
 
         """
         return self.table(**self._named(uid), table="operator_state", state=name, **options)
@@ -654,6 +666,10 @@ class Savepoint:
             OperatorNotFoundError: If the savepoint has no operator ``old``.
             StateExistsError: If it has an operator ``new``.
 
+        Example::
+
+            sp.change_operator_identifier("orders-per-minute", "orders-by-minute")
+
         """
         return self._planned(self.plan.with_identifier(self.plan.operator(old), identifier_of(new)))
 
@@ -817,6 +833,11 @@ class Savepoint:
             OperatorNotFoundError: If the savepoint has no such operator.
             StateExistsError: If the operator has timers of one of these services.
 
+        Example::
+
+            timers = df.selectExpr("id", "unix_millis(ts) AS timestamp", "'event' AS domain", "'user-timers' AS
+            service") sp.with_timers("accounts", timers, key="id")
+
         """
         return self._changed(uid, lambda plan: put_table(plan, df, TIMERS, {"key": key, **options}))
 
@@ -873,6 +894,10 @@ class Savepoint:
         Raises:
             OperatorNotFoundError: If the savepoint has no such operator.
             StateExistsError: If the operator has a state of this name.
+
+        Example::
+
+            sp.with_broadcast_state("currency-converter", "rates", rates, types={"key": "STRING", "value": "DOUBLE"})
 
         """
         return self._changed(uid, lambda plan: put_table(plan, df, BROADCAST, {"state": name, **options}))

@@ -18,6 +18,10 @@ class ChainingStrategy(StrEnum):
     """Whether an operator may be chained; ``disableChaining()`` sets NEVER, ``startNewChain()`` HEAD.
 
     Flink: ``ChainingStrategy``.
+
+    Example::
+
+        graph.operator("print", joined, chaining=ChainingStrategy.NEVER)
     """
 
     ALWAYS = "ALWAYS"

@@ -92,9 +92,13 @@ class AggregateFunction(ABC, Generic[IN, ACC, OUT]):
 
 
 class UpdateType(Enum):
-    """Accesses that update the time of last access of a value with a time to live.
+    """Accesses that renew the time to live of a value: creation and writes, or reads too.
 
     Flink: ``StateTtlConfig.UpdateType``.
+
+    Example::
+
+        StateTtlConfig(timedelta(days=7), UpdateType.ON_READ_AND_WRITE)
     """
 
     ON_CREATE_AND_WRITE = "OnCreateAndWrite"
@@ -105,6 +109,10 @@ class StateVisibility(Enum):
     """Whether expired values that are not cleaned up yet are returned.
 
     Flink: ``StateTtlConfig.StateVisibility``.
+
+    Example::
+
+        StateTtlConfig(timedelta(days=7), visibility=StateVisibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP)
     """
 
     NEVER_RETURN_EXPIRED = "NeverReturnExpired"

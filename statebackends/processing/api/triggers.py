@@ -23,9 +23,15 @@ from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
 
 
 class TriggerResult(Enum):
-    """Reaction of a trigger to an element, with the values (fires, purges).
+    """Reaction of a trigger to an element; each value is the pair (fires, purges).
 
-    Flink: ``TriggerResult``.
+    ``CONTINUE`` does nothing, ``FIRE`` calls the window's function, ``PURGE`` removes the window's contents, and
+    ``FIRE_AND_PURGE`` does both. Flink: ``TriggerResult``.
+
+    Example::
+
+        def on_element(self, element, timestamp, window, ctx):
+            return TriggerResult.FIRE if element.is_last else TriggerResult.CONTINUE
     """
 
     CONTINUE = (False, False)
@@ -173,7 +179,11 @@ class Trigger(ABC):
 class EventTimeTrigger(Trigger):
     """Trigger that fires when the watermark passes the end of the window.
 
-    Flink: ``EventTimeTrigger``.
+    It is the default of windows in event time. Flink: ``EventTimeTrigger``.
+
+    Example::
+
+        keyed.window(EventTimeSessionWindows.with_gap(60_000)).trigger(PurgingTrigger.of(EventTimeTrigger.create()))
     """
 
     @classmethod
@@ -206,7 +216,11 @@ class EventTimeTrigger(Trigger):
 class ProcessingTimeTrigger(Trigger):
     """Trigger that fires when the wall clock passes the end of the window.
 
-    Flink: ``ProcessingTimeTrigger``.
+    It is the default of windows in processing time. Flink: ``ProcessingTimeTrigger``.
+
+    Example::
+
+        keyed.window(TumblingEventTimeWindows.of(60_000)).trigger(ProcessingTimeTrigger.create())
     """
 
     @classmethod
@@ -384,6 +398,10 @@ class ContinuousEventTimeTrigger(_Continuous):
     """Trigger that fires at regular intervals of event time, and at the end of the window; its state is ``fire-time``.
 
     Flink: ``ContinuousEventTimeTrigger``.
+
+    Example::
+
+        keyed.window(TumblingEventTimeWindows.of(timedelta(hours=1))).trigger(ContinuousEventTimeTrigger.of(60_000))
     """
 
     @classmethod
@@ -435,6 +453,10 @@ class ContinuousProcessingTimeTrigger(_Continuous):
     """Trigger that fires at regular intervals of the wall clock; its state is ``fire-time``.
 
     Flink: ``ContinuousProcessingTimeTrigger``.
+
+    Example::
+
+        keyed.window(GlobalWindows.create()).trigger(ContinuousProcessingTimeTrigger.of(timedelta(minutes=1)))
     """
 
     @classmethod

@@ -28,6 +28,15 @@ class TimeWindow(NamedTuple):
     """Window from ``start`` (inclusive) to ``end`` (exclusive), in milliseconds since 1970.
 
     Flink: ``TimeWindow``.
+
+    Args:
+        start: The first millisecond of the window.
+        end: The first millisecond after the window.
+
+    Example::
+
+        TimeWindow(0, 60_000).max_timestamp()  # 59_999
+
     """
 
     start: int
@@ -83,6 +92,10 @@ class GlobalWindow(NamedTuple):
     """The single window of :class:`GlobalWindows`, which contains all elements of a key.
 
     Flink: ``GlobalWindow``.
+
+    Example::
+
+        GlobalWindow() == GlobalWindow()  # True: all are equal
     """
 
     def max_timestamp(self) -> int:
@@ -228,6 +241,10 @@ class TumblingProcessingTimeWindows(_TimeWindows):
     """Window assigner of adjacent windows of one size, in processing time.
 
     Flink: ``TumblingProcessingTimeWindows``.
+
+    Example::
+
+        keyed.window(TumblingProcessingTimeWindows.of(timedelta(minutes=1)))
     """
 
     is_event_time = False
@@ -293,6 +310,10 @@ class SlidingProcessingTimeWindows(_TimeWindows):
     """Window assigner of overlapping windows of one size, in processing time.
 
     Flink: ``SlidingProcessingTimeWindows``.
+
+    Example::
+
+        keyed.window(SlidingProcessingTimeWindows.of(timedelta(minutes=10), timedelta(minutes=1)))
     """
 
     is_event_time = False
@@ -388,6 +409,10 @@ class ProcessingTimeSessionWindows(_SessionWindows):
     """Window assigner of sessions, which end when no element arrives for a gap, in processing time.
 
     Flink: ``ProcessingTimeSessionWindows`` and ``DynamicProcessingTimeSessionWindows``.
+
+    Example::
+
+        keyed.window(ProcessingTimeSessionWindows.with_dynamic_gap(lambda order: order.gap_millis))
     """
 
     is_event_time = False
