@@ -821,10 +821,10 @@ class Savepoint:
 
         Args:
             uid: The operator.
-            df: One row per timer: the key, ``timestamp`` in milliseconds, ``domain`` (``event`` or ``processing``),
-                ``service``, and for timers of windows ``namespace``.
+            df: One row per timer: the key, ``timestamp`` (a long of milliseconds, or a TIMESTAMP), ``domain``
+                (``event`` or ``processing``), optionally ``service``, and for timers of windows ``namespace``.
             key: The column of the key, or several of a composite key; ``key`` by default.
-            **options: Options of a write.
+            **options: Options of a write; ``state`` lists the timer services, ``user-timers`` by default.
 
         Returns:
             The savepoint with the timers, not written yet.
