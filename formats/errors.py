@@ -17,10 +17,10 @@ from pyspark_savepoint.formats.redaction import elide, printable, redact
 MAX_TEXT = 2048
 #: Remedies: of bytes that do not match the format, and of bytes that do not match their checksum.
 UNREADABLE = (
-    "the bytes are cut off, not those that were written, or of a form that is not read: take the file from its origin "
-    "again, or a canonical savepoint of the job"
+    "the file is incomplete, changed since it was written, or of a form that is not supported: copy it from its "
+    "origin again, or take a canonical savepoint of the job"
 )
-DAMAGED = "the file is damaged: take it from its origin again"
+DAMAGED = "the file is damaged: copy it from its origin again"
 
 FACTS = ("path", "offset", "operator", "state", "function", "key", "expected", "found", "remedy", "traceback")
 #: Facts with names from the snapshot: printed on one line, since a line break could forge another fact.

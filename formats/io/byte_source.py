@@ -153,7 +153,7 @@ class FileLocation:
             path=file.path,
             expected=f"{self.start + self.size} bytes",
             found=f"{file.size} bytes",
-            remedy="the file is truncated: take it from its origin again",
+            remedy="the file is truncated: copy it from its origin again",
         )
 
 

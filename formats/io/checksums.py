@@ -103,6 +103,6 @@ def damaged(path: str, offset: int | None, expected: str, found: str) -> Corrupt
         offset=offset,
         expected=expected,
         found=found,
-        remedy="the file was damaged or replaced: take it from its origin again; option('checksums', 'ignore') reads "
+        remedy="the file was damaged or replaced: copy it from its origin again; option('checksums', 'ignore') reads "
         "what is there",
     )

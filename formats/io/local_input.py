@@ -85,6 +85,6 @@ def fill(file: Any, buffer: Any, path: str, start: int) -> None:
                 offset=start + done,
                 expected=f"{len(target) - done} more bytes",
                 found="the end of the file",
-                remedy="the file is truncated: take it from its origin again",
+                remedy="the file is truncated: copy it from its origin again",
             )
         done += count

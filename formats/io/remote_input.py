@@ -86,7 +86,7 @@ def _read_part(file: Any, path: str, start: int, size: int) -> bytes:
                 offset=start + done,
                 expected=f"{size - done} more bytes",
                 found="the end of the file",
-                remedy="the file is truncated: take it from its origin again",
+                remedy="the file is truncated: copy it from its origin again",
             )
         parts.append(data)
         done += len(data)
@@ -122,7 +122,7 @@ class RemoteInputFile:
                 offset=start,
                 expected=f"{len(target)} bytes",
                 found=f"{self.size} bytes in all",
-                remedy="the file is truncated: take it from its origin again",
+                remedy="the file is truncated: copy it from its origin again",
             )
         goes_on = start == self._last
         if not goes_on:

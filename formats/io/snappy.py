@@ -31,7 +31,7 @@ WRITE_AT_ONCE = 1 << 20
 
 def _unreadable(path: str | None, offset: int, expected: str, found: object) -> CorruptStateError:
     return CorruptStateError(
-        "a compressed part of the state is not what the format says",
+        "a compressed part of the state does not match the format",
         path=path,
         offset=offset,
         expected=expected,

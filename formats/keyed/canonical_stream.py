@@ -296,7 +296,7 @@ class CanonicalKeyedStream:
     def _unreadable(self, origin: Origin, position: int, key_group: int, why: int, frames: FrameSpans) -> NoReturn:
         found = {frames.done: "the end mark before the end", frames.more: "the end of the bytes within an entry"}
         raise CorruptStateError(
-            f"key group {key_group} is not what the format says",
+            f"key group {key_group} does not match the format",
             expected="entries of known states, each with its key group, up to an end mark at the key group's end",
             found=found.get(why, "a length, state id or key group that cannot be"),
             remedy=UNREADABLE,

@@ -177,7 +177,7 @@ class _GivenBack(KeyGroupContent):
 
 def _damaged(origin: Origin, position: int, expected: str, found: object) -> CorruptStateError:
     return CorruptStateError(
-        "a changelog is not what the format says",
+        "a changelog does not match the format",
         expected=expected,
         found=found,
         remedy=UNREADABLE,

@@ -109,7 +109,7 @@ class HeapKeyedStream:
         head = self.source.read(extent.start, 4) if extent.size >= 4 else b""
         if int.from_bytes(head, "big") != extent.key_group or len(head) < 4:
             raise CorruptStateError(
-                f"key group {extent.key_group} is not what the format says",
+                f"key group {extent.key_group} does not match the format",
                 path=self.source.path,
                 offset=extent.start,
                 operator=self.origin.operator,

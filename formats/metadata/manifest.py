@@ -83,7 +83,7 @@ def split_manifest(data: memoryview, path: str | None) -> tuple[memoryview, Mani
         raise CorruptStateError(
             "the metadata of the savepoint is not what was written: its checksum is another",
             path=path,
-            remedy="the file was damaged: take it from its origin again",
+            remedy="the file was damaged: copy it from its origin again",
         )
     return metadata, found[1]
 

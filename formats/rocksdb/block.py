@@ -129,7 +129,7 @@ def read_blocks(
 
 def _unreadable(path: str, offset: int, expected: str, found: object) -> CorruptStateError:
     return CorruptStateError(
-        "a block of a table file is not what the format says",
+        "a block of a table file does not match the format",
         path=path,
         offset=offset,
         expected=expected,

@@ -29,7 +29,7 @@ class Coding:
     def fail(self, expected: str, found: object = None) -> NoReturn:
         """Raise a CorruptStateError at this position."""
         raise CorruptStateError(
-            "a file of RocksDB is not what the format says",
+            "a file of RocksDB does not match the format",
             path=self.path,
             offset=self.base + self.position,
             expected=expected,

@@ -166,7 +166,7 @@ def within(entries: DatabaseEntries, ranges: Sequence[KeyRange]) -> DatabaseEntr
 
 def _unreadable(path: str, expected: str) -> CorruptStateError:
     return CorruptStateError(
-        "a table file is not what the format says",
+        "a table file does not match the format",
         path=path,
         expected=expected,
         found="bytes that are none, though their checksums are right",

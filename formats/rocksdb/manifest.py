@@ -133,7 +133,7 @@ def read_manifest(data: bytes, path: str) -> dict[str, ColumnFamily]:
 
 def _unreadable(path: str, offset: int, expected: str, found: object) -> CorruptStateError:
     return CorruptStateError(
-        "the manifest of a RocksDB database is not what the format says",
+        "the manifest of a RocksDB database does not match the format",
         path=path,
         offset=offset,
         expected=expected,

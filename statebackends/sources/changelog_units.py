@@ -80,7 +80,7 @@ class UnitReader:
             if known.name == meta.name and (known.kind is BackendStateType.PRIORITY_QUEUE) == timer:
                 return i
         raise CorruptStateError(
-            "a changelog is not what the format says",
+            "a changelog does not match the format",
             state=meta.name,
             expected="the registrations of states in front of all changes",
             found="one behind them",
@@ -113,7 +113,7 @@ class UnitReader:
         if len(wrong):
             i = int(wrong[0])
             raise CorruptStateError(
-                "a changelog is not what the format says",
+                "a changelog does not match the format",
                 expected=f"an operation from 0 to {OPERATIONS - 1} on a registered state",
                 found=f"operation {int(operation[i])} on state {int(number[i])}",
                 remedy=UNREADABLE,
@@ -161,7 +161,7 @@ class UnitReader:
 
 def _refuse(at: Cursors, meta: StateMetaInfoSnapshot, operation: int) -> CorruptStateError:
     return CorruptStateError(
-        "a changelog is not what the format says",
+        "a changelog does not match the format",
         expected=f"an operation on a state of kind {meta.state_type}",
         found=f"operation {operation}",
         remedy=UNREADABLE,

@@ -130,7 +130,7 @@ class EntryChecks:
                 raise CorruptStateError(
                     f"a key of key group {int(block.key_group[entries[low]])} comes twice in a state that has it once",
                     expected="every key (with its namespace, and in maps its user key) once",
-                    remedy="the file is damaged: take it from its origin again",
+                    remedy="the file is damaged: copy it from its origin again",
                     **block.origin.facts(int(start[low])),
                 ).with_facts(state=meta.name)
             count = high - low

@@ -41,6 +41,7 @@ NAMES = [
     "allowOutside",
     "storageOptions",
     "top",
+    "checksums",
     "batchSize",
     "memory",
 ]

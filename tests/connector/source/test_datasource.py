@@ -178,14 +178,14 @@ def test_an_operator_that_is_not_there(read: Any) -> None:
     text = error_of(lambda: read(uid="acounts"))
     assert "OperatorNotFoundError" in text
     assert "did you mean 'accounts'" in text
-    assert our_frames(text) == ["datasource.py"]
+    assert our_frames(text) == ["source/datasource.py"]
 
 
 def test_options_that_are_wrong(read: Any) -> None:
     text = error_of(lambda: read(udi="accounts", parallelism="0"))
     assert "there is no option 'udi', did you mean 'uid'?" in text
     assert "option 'parallelism' is '0', expected a whole number from 1 to 32768" in text
-    assert our_frames(text) == ["datasource.py"]
+    assert our_frames(text) == ["source/datasource.py"]
 
 
 def test_several_paths(spark: SparkSession, shop: Path) -> None:
@@ -211,7 +211,7 @@ def test_a_state_file_that_is_damaged(spark: SparkSession, shop: Path, tmp_path:
     assert "CorruptStateError" in text
     for fact in (f"  file: {damaged}", "  at byte: ", "  operator: accounts", "  expected: ", "  to do: "):
         assert fact in text
-    assert our_frames(text) == ["reader.py"]
+    assert our_frames(text) == ["source/reader.py"]
 
 
 # -- what crosses to executors ------------------------------------------------------------------------------

@@ -224,7 +224,7 @@ def test_a_change_set_outside_of_its_file_is_an_error() -> None:
     for compressed in (False, True):
         (file,) = changelog_file([change_set(logged(LOG, 4))], compressed)
         for offset in (-1, 1 << 20, 1 << 60):
-            with pytest.raises(CorruptStateError, match="changelog is not what the format says"):
+            with pytest.raises(CorruptStateError, match="changelog does not match the format"):
                 list(registrations([replace(file, offset=offset)], "the operator"))
 
 

@@ -43,7 +43,7 @@ def test_a_handle_of_other_key_groups_is_noticed() -> None:
     first = source.offsets.offsets[0]
     shifted = replace(source, offsets=KeyGroupRangeOffsets(KeyGroupRange(1, 1), (first,)))
 
-    with pytest.raises(CorruptStateError, match="key group 1 is not what the format says"):
+    with pytest.raises(CorruptStateError, match="key group 1 does not match the format"):
         Written(shifted, 4).rows(KEYED, 1 << 20)
 
 
