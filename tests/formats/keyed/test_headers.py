@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,6 +21,7 @@ from pyspark_savepoint.formats.keyed.meta_info import (
 from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer
 from pyspark_savepoint.formats.serializers.registry import OpaqueSerializer
+from tests.processor_time import processor_seconds
 
 BASE = "org.apache.flink.api.common.typeutils.base."
 DATA = b"\x00\x00data of key groups"
@@ -134,10 +133,11 @@ def nested_unknown(size: int) -> bytes:
 
 
 def seconds_of(data: bytes) -> float:
-    start = time.process_time()
-    with pytest.raises(SavepointError):
-        read_header(KeyedBackendHeader, InlineByteSource("a stream", data), len(data))
-    return time.process_time() - start
+    def read() -> None:
+        with pytest.raises(SavepointError):
+            read_header(KeyedBackendHeader, InlineByteSource("a stream", data), len(data))
+
+    return processor_seconds(read)
 
 
 def test_unknown_serializers_in_one_another_take_time_in_proportion() -> None:

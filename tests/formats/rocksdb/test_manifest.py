@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 
@@ -15,6 +13,7 @@ from pyspark_savepoint.formats.errors import (
 )
 from pyspark_savepoint.formats.rocksdb.checksum import masked_crc32c
 from pyspark_savepoint.formats.rocksdb.manifest import PAGE, read_current, read_manifest
+from tests.processor_time import processor_seconds
 
 A_KEY, Z_KEY = b"a" + bytes(8), b"z" + (5 << 8 | 1).to_bytes(8, "little")
 
@@ -180,9 +179,8 @@ def seconds_of_levels(count: int) -> float:
     """The processor time of sorting files into runs, each file on a level of its own."""
     files = b"".join(add(number, number, 7) for number in range(1, count + 1))
     family = read_manifest(log(NEW_FAMILY, FAMILY + files), "m")["state"]
-    start = time.process_time()
     assert len(family.runs()) == count
-    return time.process_time() - start
+    return processor_seconds(family.runs)
 
 
 def test_thousands_of_levels_take_time_in_proportion() -> None:

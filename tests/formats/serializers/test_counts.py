@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import struct
-import time
 import tracemalloc
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,6 +20,7 @@ from pyspark_savepoint.formats.serializers.layout import skip_rows
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.serializers.sql.logical_types import EmbeddedType
 from tests.formats.serializers.codec_checks import decode
+from tests.processor_time import processor_seconds
 
 MEGABYTES = 1 << 20
 
@@ -40,10 +40,7 @@ def cost(work: Callable[[], object]) -> tuple[float, int]:
         with suppress(CorruptStateError, ValueRangeError):
             work()
 
-    run()
-    start = time.process_time()
-    run()
-    seconds = time.process_time() - start
+    seconds = processor_seconds(run)
     tracemalloc.start()
     run()
     peak = tracemalloc.get_traced_memory()[1]
