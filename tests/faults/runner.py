@@ -159,8 +159,8 @@ class Attack:
         time.sleep(self.random.uniform(0, 1.1) * self.durations[master, kind])
         hit = self._kill(driver, victim)
         ended = driver.wait_for("ended")
-        if not driver.alive:
-            driver.stop()
+        if victim.startswith("driver") or not driver.alive:
+            driver.stop()  # also where the write had ended before: a session without its JVM goes down a little later
         self._judge(f"{kind}, {victim} killed, version {self.version}", kind, victim, hit, ended, path, target, old)
 
     def stop(self) -> None:
