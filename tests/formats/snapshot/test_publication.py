@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,7 @@ from pyspark_savepoint.formats.snapshot.publication import (
     publish_metadata,
     read_published,
     roll_back,
+    warn_of_leftovers,
 )
 
 
@@ -379,3 +381,12 @@ def test_a_publication_that_fails_late_is_found_by_reading(
             publish_metadata(staging, write_metadata(metadata_of(NEW)), None)
         assert not roll_back(staging)
         assert names(tmp_path) == []
+
+
+def test_a_warning_that_is_made_an_error_does_not_fail_what_is_published() -> None:
+    filesystem, directory = LocalFileSystem(), "/somewhere"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_of_leftovers(filesystem, directory, "a file cannot be deleted")
+    with pytest.warns(SavepointWarning, match="a file cannot be deleted"):
+        warn_of_leftovers(filesystem, directory, "a file cannot be deleted")
