@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, ValueRangeError
+from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, UnsupportedStateError, ValueRangeError
 
 Bytes = npt.NDArray[np.uint8]
 Longs = npt.NDArray[np.int64]
@@ -202,6 +202,16 @@ def struct_array(kind: pa.DataType, columns: Sequence[pa.Array], rows: int, vali
     """Return a struct array; ``columns`` may be empty."""
     bitmap = validity_buffer(valid) if valid is not None else None
     return pa.Array.from_buffers(kind, rows, [bitmap], children=list(columns))
+
+
+def map_type(key: pa.DataType, item: pa.DataType) -> pa.DataType:
+    """Return the type of maps; keys that are always null (UNIT, VOID, NULL) raise UnsupportedStateError."""
+    if pa.types.is_null(key):
+        raise UnsupportedStateError(
+            "a map whose keys are always null cannot be a column: maps of Spark and Arrow have no null keys",
+            remedy="leave this state out, or read its bytes with the option raw",
+        )
+    return pa.map_(key, item)
 
 
 def map_array(

@@ -21,6 +21,7 @@ from pyspark_savepoint.formats.columns import (
     fixed_array,
     list_array,
     map_array,
+    map_type,
     scatter,
 )
 from pyspark_savepoint.formats.errors import UndecodableStateError
@@ -114,12 +115,12 @@ class StateColumn:
         units = unit_serializers(self.meta)
         types = [pa.binary() if self._as_bytes(unit) else unit.arrow_type(self.options) for unit in units]
         if self.meta.state_type == "MAP" and (self.many or self.raw):
-            return pa.map_(*types)
+            return map_type(*types)
         if any(self._as_bytes(unit) for unit in units):
             return pa.binary()
         if self.meta.state_type == "LIST":
             return pa.list_(pa.field("element", types[0]))
-        return pa.map_(*types) if self.meta.state_type == "MAP" else types[0]
+        return map_type(*types) if self.meta.state_type == "MAP" else types[0]
 
     def _as_bytes(self, unit: TypeSerializer) -> bool:
         return self.raw or bool(unit.opaque_parts())
@@ -240,7 +241,7 @@ def split_ttl(column: pa.Array) -> tuple[pa.Array, pa.Array]:
     if pa.types.is_map(kind):
         keys = column.keys[low:high]
         value, time = column.items[low:high].flatten()
-        maps = [map_array(pa.map_(kind.key_type, part.type), counts, keys, part, valid) for part in (value, time)]
+        maps = [map_array(map_type(kind.key_type, part.type), counts, keys, part, valid) for part in (value, time)]
         return maps[0], maps[1]
     value, time = column.values[low:high].flatten()
     lists = [list_array(pa.list_(pa.field("element", part.type)), counts, part, valid) for part in (value, time)]
@@ -253,7 +254,7 @@ def split_ttl_type(kind: pa.DataType) -> tuple[pa.DataType, pa.DataType]:
         return kind.field(0).type, kind.field(1).type
     if pa.types.is_map(kind):
         value, time = kind.item_type.field(0).type, kind.item_type.field(1).type
-        return pa.map_(kind.key_type, value), pa.map_(kind.key_type, time)
+        return map_type(kind.key_type, value), map_type(kind.key_type, time)
     value, time = kind.value_type.field(0).type, kind.value_type.field(1).type
     return pa.list_(pa.field("element", value)), pa.list_(pa.field("element", time))
 

@@ -107,6 +107,14 @@ def damage_bytes(rng: random.Random, data: bytes) -> bytes:
     return bytes(out)
 
 
+def damage_gently(rng: random.Random, data: bytes) -> bytes:
+    """One bit or one small number changed: most of the input still reads, and what is behind the change is reached."""
+    out = bytearray(data)
+    if out:
+        rng.choice((flip, nudge))(rng, out)
+    return bytes(out)
+
+
 def damaged(rng: random.Random, seed: CheckpointMetadata) -> bytes:
     """A ``_metadata`` file: one part of one stream changed, or bytes of the file anywhere."""
     streams = [

@@ -78,7 +78,7 @@ def _run(target: str, seed: int, first: int, count: int, keep: Path, replay: Seq
                     report.problems.append(said)
                     _keep(keep, said["name"], (Path(folder) / said["name"]).read_bytes(), said)
         if not finished:
-            # The inputs since the last report are read again with another one left out: there are few of them.
+            # The next worker goes on behind the last report and what would have been in the next one.
             name = f"{target}-{seed}-died-{first + inputs}"
             said = {"name": name, "problem": f"Died: {process.returncode}", "trace": errors.read_text()[-6000:]}
             report.problems.append(said)

@@ -42,7 +42,7 @@ from tests.formats.rocksdb.rocksdb_files import FAMILY, locations, writer
 from tests.formats.rocksdb.test_manifest import log
 from tests.formats.serializers.kryo import test_kryo
 from tests.formats.serializers.notation.test_notation import TYPES
-from tests.fuzz.damage import damaged
+from tests.fuzz.damage import damage_gently, damaged
 from tests.fuzz.restructure import restructured
 from tests.fuzz.seeds import seeds_of, snapshot_paths
 from tests.statebackends.keyed_models import KEYED, LONG, Written
@@ -63,6 +63,7 @@ from tests.statebackends.sources.changelog_models import (
 #: Larger seeds only take longer.
 MAX_SEED = 1 << 15
 SEEDS = 24
+MAX_TYPE = 4096
 
 
 @dataclass(frozen=True)
@@ -73,12 +74,14 @@ class Target:
     read: Callable[[bytes], object]
 
 
-def _plain(seeds: Callable[[], list[bytes]]) -> Callable[[random.Random], bytes]:
-    """Some of the seeds, with parts of one another at times."""
+def _plain(seeds: Callable[[], list[bytes]], gently: float = 0.0) -> Callable[[random.Random], bytes]:
+    """Some of the seeds, with parts of one another at times; ``gently``: the share that has one byte changed."""
     known = cache(seeds)
 
     def make(rng: random.Random) -> bytes:
         data = rng.choice(known())
+        if rng.random() < gently:
+            return damage_gently(rng, data)
         if rng.random() < 0.1:
             other = rng.choice(known())
             data = data[: rng.randrange(len(data) + 1)] + other[rng.randrange(len(other) + 1) :]
@@ -105,6 +108,8 @@ def _snapshots(kind: str) -> list[Any]:
 def _damaged_snapshot(kind: str) -> Callable[[random.Random], bytes]:
     def make(rng: random.Random) -> bytes:
         seed = rng.choice(_snapshots(kind))
+        if rng.random() < 0.2:
+            return damage_gently(rng, write_metadata(seed))
         if rng.random() < 0.6:
             return damaged(rng, seed)
         operator = seed.operators[0]
@@ -327,16 +332,47 @@ def _notation_seeds() -> list[bytes]:
     return [text.encode() for text in TYPES]
 
 
+def _types(rng: random.Random) -> bytes:
+    """Types with types of one another in them, or damaged anywhere."""
+    if rng.random() < 0.5:
+        return _plain_notation(rng)
+    texts = [text for text in TYPES if "'" not in text]
+    text = rng.choice(texts)
+    for _ in range(rng.choice((1, 1, 2, 5, 20))):
+        inner = _inner_types(text)
+        if not inner or len(text) > MAX_TYPE:
+            break
+        start, end = rng.choice(inner)
+        text = text[:start] + rng.choice(texts) + text[end:]
+    return text.encode()
+
+
+def _inner_types(text: str) -> list[tuple[int, int]]:
+    """Where the arguments of types are: behind ``<``, ``(`` or a comma, up to the end that belongs to it."""
+    found = []
+    for start in (at + 1 for at, char in enumerate(text) if char in "<(,"):
+        depth = 0
+        for end in range(start, len(text)):
+            if depth == 0 and text[end] in ">),":
+                found.append((start, end))
+                break
+            depth += (text[end] in "<(") - (text[end] in ">)")
+    return found
+
+
+_plain_notation = _plain(_notation_seeds)
+
+
 TARGETS: Mapping[str, Target] = {
     "metadata": Target(_plain(_metadata_seeds), read_metadata),
     "canonical": Target(_damaged_snapshot("canonical"), _read_tables),
     "heap": Target(_damaged_snapshot("hashmap-native"), _read_tables),
-    "changelog": Target(_plain(_change_sets), _read_changes),
+    "changelog": Target(_plain(_change_sets, gently=0.6), _read_changes),
     "rocksdb": Target(_damaged_block, _read_database),
     "manifest": Target(_damaged_manifest, _read_families),
     "java": Target(_plain(_java_seeds), _read_java),
     "pickle": Target(_plain(_pickle_seeds), read_pickle),
     "kryo": Target(_plain(_kryo_seeds), _read_kryo),
     "avro": Target(_plain(_avro_seeds), _read_avro),
-    "notation": Target(_plain(_notation_seeds), _read_notation),
+    "notation": Target(_types, _read_notation),
 }

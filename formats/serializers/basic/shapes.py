@@ -26,6 +26,7 @@ from pyspark_savepoint.formats.columns import (
     Longs,
     list_array,
     map_array,
+    map_type,
     scatter,
     struct_array,
     valid_rows,
@@ -182,7 +183,7 @@ class MapEntries:
         return f"MAP<{self.key.flink_type}, {self.value.flink_type}>"
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return pa.map_(self.key.arrow_type(options), self.value.arrow_type(options))
+        return map_type(self.key.arrow_type(options), self.value.arrow_type(options))
 
     def layout(self, layout: Layout) -> int:
         from pyspark_savepoint.formats.kernels import skip

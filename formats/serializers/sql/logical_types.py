@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 
-from pyspark_savepoint.formats.columns import DecodeOptions
+from pyspark_savepoint.formats.columns import DecodeOptions, map_type
 from pyspark_savepoint.formats.data_view import DataInputView
 from pyspark_savepoint.formats.java_stream import (
     JavaArray,
@@ -156,9 +156,9 @@ def arrow_type(kind: LogicalType, options: DecodeOptions) -> pa.DataType:
     if root == "ARRAY":
         return pa.list_(pa.field("element", children[0]))
     if root == "MAP":
-        return pa.map_(*children)
+        return map_type(*children)
     if root == "MULTISET":
-        return pa.map_(children[0], pa.int32())
+        return map_type(children[0], pa.int32())
     if root in ROWS:
         return pa.struct(list(zip(kind.names, children, strict=True)))
     if root == "DISTINCT_TYPE":

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Ints, fixed_array
+from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Ints, fixed_array, map_type
 from pyspark_savepoint.formats.errors import DuplicateKeyError, SavepointError
 from pyspark_savepoint.formats.keyed.keyed_block import binary_column
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
@@ -48,7 +48,7 @@ def content_type(state: StateDescriptor, options: DecodeOptions = PLAIN) -> pa.D
     units = unit_types(state, options)
     if state.kind is StateKind.LIST:
         return pa.list_(pa.field("element", units[0]))
-    return pa.map_(*units) if state.kind is StateKind.MAP else units[0]
+    return map_type(*units) if state.kind is StateKind.MAP else units[0]
 
 
 def _unit(serializer: TypeSerializer, options: DecodeOptions) -> pa.DataType:
