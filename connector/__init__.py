@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from pyspark_savepoint.formats.errors import SavepointError, UserFunctionError
     from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
     from pyspark_savepoint.functions.operator_transformation import OperatorTransformation
+    from pyspark_savepoint.local.local_savepoint import LocalSavepoint
+    from pyspark_savepoint.local.local_savepoint import open_savepoint as open  # noqa: A004
+    from pyspark_savepoint.local.local_table import LocalTable
     from pyspark_savepoint.savepoint.differences import diff
     from pyspark_savepoint.savepoint.history import history
     from pyspark_savepoint.savepoint.progress import show_progress
@@ -92,6 +95,8 @@ __all__ = [
     "KeyedStateBootstrapFunction",
     "KeyedStateReaderFunction",
     "ListStateDescriptor",
+    "LocalSavepoint",
+    "LocalTable",
     "MapStateDescriptor",
     "OperatorIdentifier",
     "OperatorTransformation",
@@ -125,6 +130,7 @@ __all__ = [
     "from_execution_plan",
     "history",
     "key_by",
+    "open",
     "register",
     "show_progress",
 ]
@@ -181,6 +187,9 @@ _LAZY = {
     **{name: (f"{_FUNCTIONS}.{module}", name) for module, names in _OF_FUNCTIONS.items() for name in names},
     "OperatorTransformation": ("pyspark_savepoint.functions.operator_transformation", "OperatorTransformation"),
     "UserFunctionError": ("pyspark_savepoint.formats.errors", "UserFunctionError"),
+    "LocalSavepoint": ("pyspark_savepoint.local.local_savepoint", "LocalSavepoint"),
+    "LocalTable": ("pyspark_savepoint.local.local_table", "LocalTable"),
+    "open": ("pyspark_savepoint.local.local_savepoint", "open_savepoint"),
     "DefaultSource": ("pyspark_savepoint.source.datasource", "SavepointDataSource"),
     "key_by": ("pyspark_savepoint.source.distribution", "key_by"),
     "OperatorIdentifier": ("pyspark_savepoint.formats.metadata.identifiers", "OperatorIdentifier"),

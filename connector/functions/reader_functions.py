@@ -17,9 +17,9 @@ from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint as Snapshot
 from pyspark_savepoint.functions.function_pickles import copy_of
 from pyspark_savepoint.functions.processing_tasks import ReadTask
+from pyspark_savepoint.local.table_reads import cpus, default_parallelism
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.schema import arrow_schema
-from pyspark_savepoint.source.reader import default_parallelism
 from pyspark_savepoint.statebackends.model.applicability import READ_KEYED_STATE, READ_WINDOW, refuse_useless
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.processing.api.functions import KeyedStateReaderFunction, WindowReaderFunction
@@ -96,7 +96,7 @@ def _open(path: str, options: Mapping[str, str], verb: str) -> tuple[Snapshot, O
     snapshot = Snapshot.open(request.path, allow_outside=request.allow_outside, checksums=request.checksums)
     request = request.of_version(snapshot.metadata.version)
     operator = snapshot.operator(uid=request.uid, uid_hash=request.uid_hash, name=request.operator_name)
-    parallelism = parsed.parallelism or default_parallelism(operator.state_size, operator.max_parallelism)
+    parallelism = parsed.parallelism or default_parallelism(operator.state_size, operator.max_parallelism, cpus())
     return snapshot, operator, request, parallelism
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -14,34 +13,13 @@ from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
 from pyspark_savepoint.formats.metadata.stream_handles import FileStateHandle, SegmentFileStateHandle, StreamStateHandle
 from pyspark_savepoint.formats.snapshot.handle_streams import replace_streams
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint as Snapshot
+from pyspark_savepoint.options.operators import OperatorRef, identifier_of
 from pyspark_savepoint.plan.keyed_edits import rehashed
 from pyspark_savepoint.plan.operator_plan import Base, OperatorPlan
 from pyspark_savepoint.statebackends.writing.planning.write_request import DEFAULT_MAX_PARALLELISM
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-UID_HASH = re.compile(r"[0-9a-f]{32}")
-OperatorRef = str | OperatorIdentifier
-
-
-def identifier_of(named: OperatorRef) -> OperatorIdentifier:
-    """Return the identifier for a uid, or for a uid hash of 32 lower-case hex digits.
-
-    A uid that looks like a hash must be given as an OperatorIdentifier.
-
-    >>> print(identifier_of("my-uid"))
-    uid 'my-uid' (8409efe6adc6d20787611f16017c808f)
-    """
-    if isinstance(named, OperatorIdentifier):
-        return named
-    if not isinstance(named, str):
-        raise OptionError(
-            "an operator is named by its uid, its uid hash, or an OperatorIdentifier", found=type(named).__name__
-        )
-    if not named:
-        raise OptionError("an operator's uid is not empty")
-    return OperatorIdentifier.for_uid_hash(named) if UID_HASH.fullmatch(named) else OperatorIdentifier.for_uid(named)
 
 
 @dataclass(frozen=True)

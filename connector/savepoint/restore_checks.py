@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean
 from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint as Snapshot
+from pyspark_savepoint.options.operators import identifier_of
 from pyspark_savepoint.options.paths import reached
-from pyspark_savepoint.plan.savepoint_plan import identifier_of
 from pyspark_savepoint.statebackends.jobs.graph.graph_position import identifiers_to_change, operator_at
 from pyspark_savepoint.statebackends.jobs.graph.hashers import StreamGraphHasher
 from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph

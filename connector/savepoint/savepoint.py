@@ -24,12 +24,13 @@ from pyspark_savepoint.formats.io.filesystem import absolute
 from pyspark_savepoint.formats.io.storage_options import OPTION
 from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint as Snapshot
+from pyspark_savepoint.options.operators import OperatorRef, identifier_of
 from pyspark_savepoint.options.option_values import inheriting, to_options
 from pyspark_savepoint.options.paths import located, path_text, reached
 from pyspark_savepoint.plan.keyed_edits import with_keys_deleted, with_states
 from pyspark_savepoint.plan.merged_operators import merged_operator
 from pyspark_savepoint.plan.operator_plan import OperatorPlan, OperatorRows
-from pyspark_savepoint.plan.savepoint_plan import OperatorRef, SavepointPlan, identifier_of
+from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
 from pyspark_savepoint.plan.state_inputs import put_rows, put_state, put_table
 from pyspark_savepoint.savepoint.display import html_tree, text_tree
 from pyspark_savepoint.statebackends.writing.planning.write_request import (

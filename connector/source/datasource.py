@@ -43,14 +43,13 @@ class SavepointDataSource(DataSource):
 
         """
         from pyspark_savepoint.formats.errors import SavepointError
+        from pyspark_savepoint.local.table_reads import table_of
         from pyspark_savepoint.options.options import SavepointReadOptions
         from pyspark_savepoint.options.schema import spark_schema
-        from pyspark_savepoint.source.reader import of_one_version, warn
-        from pyspark_savepoint.statebackends.open_table import open_table
+        from pyspark_savepoint.source.reader import warn
 
         try:
-            request = SavepointReadOptions.parse(self.options).request()
-            table = of_one_version(lambda: open_table(request))
+            table = table_of(SavepointReadOptions.parse(self.options))
         except SavepointError as error:
             raise error.with_traceback(None) from None
         warn(iter(table.warnings))

@@ -8,19 +8,17 @@ Errors are raised again without the frames below, which do not help users: Spark
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from pyspark_savepoint.formats.errors import FileReplacedError, SavepointError, StateFileNotFoundError
-from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
+from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.redaction import shown
+from pyspark_savepoint.local.table_reads import cpus, partitions_of
 from pyspark_savepoint.options.schema import arrow_schema, choose_columns, relabel
-from pyspark_savepoint.statebackends.open_table import open_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,37 +28,11 @@ if TYPE_CHECKING:
     from pyspark_savepoint.statebackends.model.request import TablePartition
 
 
-T = TypeVar("T")
-#: Target size of a partition, that of Spark's file sources (``spark.sql.files.maxPartitionBytes``).
-BYTES_PER_PARTITION = 128 << 20
-#: Below this, starting a task costs more than reading its bytes.
-MIN_BYTES_PER_PARTITION = 1 << 20
-
-
 @dataclass(frozen=True)
 class StatePartition(InputPartition):
     """One execution vertex that restores state, or one part of a listing: picklable, without open files."""
 
     state: TablePartition
-
-
-def default_parallelism(state_bytes: int, max_parallelism: int | None) -> int:
-    """Return the number of partitions of a read without option ``parallelism``.
-
-    Spark does not pass its configuration or number of cores to the process that plans a Python source. So the number
-    is one partition per CPU of the driver's machine (all of a local session); more if that would exceed
-    :data:`BYTES_PER_PARTITION` each (a cluster), fewer if each would have less than :data:`MIN_BYTES_PER_PARTITION`.
-    """
-    by_cpus = min(cpus(), -(-state_bytes // MIN_BYTES_PER_PARTITION))
-    wanted = max(1, by_cpus, -(-state_bytes // BYTES_PER_PARTITION))
-    return min(wanted, max_parallelism or UPPER_BOUND_MAX_PARALLELISM)
-
-
-def cpus() -> int:
-    """Return the number of CPUs that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 class SavepointDataSourceReader(DataSourceReader):
@@ -74,16 +46,11 @@ class SavepointDataSourceReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """Return a partition for each execution vertex that has state to read."""
         try:
-            return of_one_version(self._plan)
+            table, found = partitions_of(self.options, lambda known: choose_columns(known, self.schema), cpus())
         except SavepointError as error:
             raise error.with_traceback(None) from None
-
-    def _plan(self) -> list[InputPartition]:
-        table = open_table(self.options.request())
         warn(warning for warning in table.warnings if warning not in self.shown_warnings)
-        chosen = table.select(choose_columns(table.schema, self.schema))
-        parallelism = self.options.parallelism or default_parallelism(chosen.state_bytes, chosen.max_parallelism)
-        return [StatePartition(partition) for partition in chosen.partitions(parallelism)]
+        return [StatePartition(partition) for partition in found]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the batches of a partition, with exactly the schema that Spark expects."""
@@ -96,14 +63,6 @@ class SavepointDataSourceReader(DataSourceReader):
                 yield relabel(batch, schema)
         except SavepointError as error:
             raise error.with_traceback(None) from None
-
-
-def of_one_version(plan: Callable[[], T]) -> T:
-    """Plan a query; plan it again if files of the snapshot were replaced meanwhile, so that all are of one version."""
-    try:
-        return plan()
-    except (StateFileNotFoundError, FileReplacedError):
-        return plan()
 
 
 def warn(warnings: Iterator[str]) -> None:

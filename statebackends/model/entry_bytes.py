@@ -53,7 +53,8 @@ ENTRIES = pa.schema(
 )
 KEYED_ENTRIES = ENTRIES.append(pa.field(SERIALIZED_KEY, pa.binary()))
 TIMESTAMP_BYTES = 8
-NOTHING = pa.scalar(b"", pa.binary())
+#: What joined parts have between them: as bytes, for a scalar of Arrow would import pandas where it is installed.
+NOTHING = b""
 
 
 @dataclass(frozen=True)

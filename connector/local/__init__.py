@@ -1,0 +1,1 @@
+"""Tables of snapshots as Arrow in this process, without Spark and Java."""

@@ -1,0 +1,126 @@
+"""A snapshot whose tables are read as Arrow in this process: what ``pyspark_savepoint.open`` returns.
+
+::
+
+    sp = pyspark_savepoint.open("/savepoints/savepoint-2f1a3c")
+    sp.states().to_arrow()
+    sp.keyed_state("accounts", keys=[1042]).to_pandas()
+    sp.table("timers", uid="accounts").batches()
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+from pyspark_savepoint.formats.errors import SavepointWarning
+from pyspark_savepoint.formats.io.filesystem import absolute
+from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.local.local_table import LocalTable
+from pyspark_savepoint.options.operators import identifier_of
+from pyspark_savepoint.options.option_values import inheriting, to_options
+from pyspark_savepoint.options.options import SavepointReadOptions
+from pyspark_savepoint.options.paths import path_text
+
+
+def open_savepoint(path: str | PathLike[str], **options: Any) -> LocalSavepoint:
+    """Open a snapshot without Spark and Java: its tables are Arrow tables of this process.
+
+    Args:
+        path: The folder of a savepoint or of a retained checkpoint, or its ``_metadata`` file; relative paths are
+            relative to the working directory.
+        **options: Options of the data source, in snake case or camel case, which apply to all tables.
+
+    Returns:
+        The snapshot.
+
+    Raises:
+        SnapshotNotFoundError: If there is no snapshot at the path; the error names those in folders below.
+        CorruptStateError: If ``_metadata`` is damaged.
+        OptionError: If an option is invalid.
+
+    Example::
+
+        pyspark_savepoint.open("/savepoints/savepoint-2f1a3c").keyed_state("accounts").to_arrow()
+
+    """
+    located, texts = absolute(path_text(path)), to_options(options)
+    parsed = SavepointReadOptions.parse({**texts, "path": located})
+    Savepoint.open(parsed.located, allow_outside=parsed.allow_outside, checksums=parsed.checksums)
+    return LocalSavepoint(located, texts)
+
+
+@dataclass(frozen=True)
+class LocalSavepoint:
+    """A savepoint or checkpoint, read-only, without Spark; made by ``pyspark_savepoint.open``.
+
+    An operator is named by its uid, its uid hash (32 hex digits), or an :class:`OperatorIdentifier`. Options are those
+    of the data source; one that a table cannot honour is refused.
+    """
+
+    path: str
+    options: Mapping[str, str]
+
+    def table(self, name: str | None = None, uid: str | OperatorIdentifier | None = None, **options: Any) -> LocalTable:
+        """Return a table, by its name or by what the operator or state named has.
+
+        Args:
+            name: The table, such as ``keyed_state``, ``timers``, ``sizes``, ``metadata``.
+            uid: The operator.
+            **options: Options of a read, such as ``state``, ``keys``, in snake case or camel case.
+
+        Returns:
+            The table; no state is read yet.
+
+        Raises:
+            OperatorNotFoundError: If the snapshot has no such operator.
+            StateNotFoundError: If the operator has no such state or table.
+            OptionError: If an option is invalid, or does not apply to the table.
+
+        Example::
+
+            sp.table("timers", uid="accounts").to_arrow()
+
+        """
+        given = to_options({**_operator(uid), **options, "table": name})
+        parsed = SavepointReadOptions.parse({**inheriting(self.options, given), "path": self.path})
+        table = LocalTable.of(parsed)
+        for warning in table.warnings:
+            warnings.warn(warning, SavepointWarning, stacklevel=2)
+        return table
+
+    def states(self) -> LocalTable:
+        """Return table ``states``: one row per state with its operator, types and the options that read it."""
+        return self.table("states")
+
+    def operators(self) -> LocalTable:
+        """Return table ``metadata``: one row per operator with name, uid, hash, parallelism and bytes."""
+        return self.table("metadata")
+
+    def keyed_state(self, uid: str | OperatorIdentifier, **options: Any) -> LocalTable:
+        """Return the keyed state of an operator: a row per key, with column ``key`` and a column per state."""
+        return self.table("keyed_state", uid, **options)
+
+    def window_state(self, uid: str | OperatorIdentifier, **options: Any) -> LocalTable:
+        """Return the window state of an operator: a row per key and window."""
+        return self.table("window_state", uid, **options)
+
+    def timers(self, uid: str | OperatorIdentifier, **options: Any) -> LocalTable:
+        """Return the timers of an operator: columns ``key``, ``namespace``, ``timestamp``, ``domain``, ``service``."""
+        return self.table("timers", uid, **options)
+
+    def operator_state(self, uid: str | OperatorIdentifier, state: str, **options: Any) -> LocalTable:
+        """Return a list, union or broadcast state of an operator."""
+        return self.table("operator_state", uid, state=state, **options)
+
+
+def _operator(uid: str | OperatorIdentifier | None) -> dict[str, str]:
+    """Return the option that names an operator."""
+    if uid is None:
+        return {}
+    identifier = identifier_of(uid)
+    return {"uid": identifier.uid} if identifier.uid is not None else {"uidHash": identifier.operator_id.hex}

@@ -1,0 +1,108 @@
+"""One table of a snapshot as Arrow, read in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
+
+import pyarrow as pa
+
+from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.local.table_reads import partitions_of, table_of
+from pyspark_savepoint.options.options import SavepointReadOptions
+from pyspark_savepoint.statebackends.model.request import choose_columns
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class LocalTable:
+    """A table of a snapshot: its columns are known, its rows are read when they are asked for.
+
+    Libraries that read Arrow streams take the table itself: ``polars.DataFrame(table)``, ``duckdb.from_arrow``.
+
+    Example::
+
+        accounts = pyspark_savepoint.open(path).keyed_state("accounts")
+        accounts.select("key", "total").to_arrow()
+    """
+
+    options: SavepointReadOptions
+    #: The Arrow schema of every batch.
+    schema: pa.Schema
+    #: What to know about the table, such as states that are BINARY because they cannot be decoded.
+    warnings: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, options: SavepointReadOptions) -> Self:
+        """Internal: open the table that the options select, without reading any state."""
+        try:
+            table = table_of(options)
+        except SavepointError as error:
+            raise error.with_traceback(None) from None
+        return cls(options, table.schema, table.warnings)
+
+    def select(self, *columns: str) -> Self:
+        """Return the table with only some columns, in that order; the others are not decoded.
+
+        Args:
+            *columns: Names of columns.
+
+        Returns:
+            The table of these columns.
+
+        Raises:
+            OptionError: If there is no such column; the error names the nearest.
+
+        """
+        return replace(self, schema=choose_columns(self.schema, columns))
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in batches of at most ``batchSize`` rows, in the memory that option ``memory`` bounds.
+
+        Yields:
+            Batches of :attr:`schema`.
+
+        Raises:
+            SavepointError: If the state cannot be read.
+
+        """
+        try:
+            _, partitions = partitions_of(self.options, lambda _: self.schema.names, workers=1)
+            for partition in partitions:
+                yield from partition.batches()
+        except SavepointError as error:
+            raise error.with_traceback(None) from None
+
+    def to_arrow(self) -> pa.Table:
+        """Return all rows, in memory.
+
+        Returns:
+            An Arrow table of :attr:`schema`.
+
+        Raises:
+            SavepointError: If the state cannot be read.
+
+        """
+        return pa.Table.from_batches(self.batches(), self.schema)
+
+    def to_pandas(self, **options: Any) -> pd.DataFrame:
+        """Return all rows as a pandas DataFrame; pandas must be installed.
+
+        Args:
+            **options: Those of ``pyarrow.Table.to_pandas``.
+
+        Returns:
+            The rows.
+
+        Raises:
+            SavepointError: If the state cannot be read.
+
+        """
+        return self.to_arrow().to_pandas(**options)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Export the rows as a stream of Arrow's C data interface."""
+        return pa.RecordBatchReader.from_batches(self.schema, self.batches()).__arrow_c_stream__(requested_schema)

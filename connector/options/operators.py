@@ -1,0 +1,30 @@
+"""Operators as users name them: by uid, by uid hash, or by an identifier."""
+
+from __future__ import annotations
+
+import re
+
+from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
+
+UID_HASH = re.compile(r"[0-9a-f]{32}")
+OperatorRef = str | OperatorIdentifier
+
+
+def identifier_of(named: OperatorRef) -> OperatorIdentifier:
+    """Return the identifier for a uid, or for a uid hash of 32 lower-case hex digits.
+
+    A uid that looks like a hash must be given as an OperatorIdentifier.
+
+    >>> print(identifier_of("my-uid"))
+    uid 'my-uid' (8409efe6adc6d20787611f16017c808f)
+    """
+    if isinstance(named, OperatorIdentifier):
+        return named
+    if not isinstance(named, str):
+        raise OptionError(
+            "an operator is named by its uid, its uid hash, or an OperatorIdentifier", found=type(named).__name__
+        )
+    if not named:
+        raise OptionError("an operator's uid is not empty")
+    return OperatorIdentifier.for_uid_hash(named) if UID_HASH.fullmatch(named) else OperatorIdentifier.for_uid(named)

@@ -1,0 +1,133 @@
+"""Tables without Spark: the rows that Spark reads, in a process that can import neither Spark nor pandas."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+import pyspark_savepoint
+from pyspark_savepoint.errors import (
+    OperatorNotFoundError,
+    OptionError,
+    SnapshotNotFoundError,
+    StateNotFoundError,
+)
+
+SHOP = Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint"
+BLOCKED = """
+import importlib.abc
+import json
+import sys
+
+class Blocked(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name.partition(".")[0] in ("pyspark", "py4j", "pandas"):
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Blocked())
+import pyspark_savepoint
+sp = pyspark_savepoint.open(sys.argv[1])
+states = sp.states().to_arrow()
+accounts = sp.keyed_state("accounts", state="total", keys=[1042]).to_arrow().to_pylist()
+timers = sp.timers("accounts").to_arrow().num_rows
+assert "numba" in sys.modules
+print(json.dumps([states.num_rows, accounts, timers]))
+"""
+
+
+@pytest.fixture(scope="module")
+def shop() -> pyspark_savepoint.LocalSavepoint:
+    return pyspark_savepoint.open(SHOP)
+
+
+def test_neither_spark_nor_pandas_is_needed() -> None:
+    command = [sys.executable, "-W", "ignore", "-c", BLOCKED, str(SHOP)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    states, accounts, timers = json.loads(done.stdout)
+    assert states > 10
+    assert accounts[0]["key"] == 1042
+    assert timers > 0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"table": "states"},
+        {"table": "metadata"},
+        {"table": "sizes", "uid": "accounts"},
+        {"uid": "accounts"},
+        {"uid": "accounts", "table": "timers", "parallelism": 3},
+        {"uid": "accounts", "keys": [1042, 1043], "state": "total", "include_key_group": True},
+        {"uid": "accounts", "state": "recent_amounts", "flatten": True},
+    ],
+)
+@pytest.mark.filterwarnings("ignore::pyspark_savepoint.formats.errors.SavepointWarning")
+def test_the_rows_are_those_of_spark(
+    spark: SparkSession, shop: pyspark_savepoint.LocalSavepoint, options: dict[str, object]
+) -> None:
+    ours = shop.table(**options) if "table" not in options else shop.table(options.pop("table"), **options)  # type: ignore[arg-type]
+    asked = {
+        name: getattr(ours.options, name) for name in ("table", "uid", "state", "keys") if getattr(ours.options, name)
+    }
+    reader = spark.read.format("savepoint").options(**asked)
+    if "flatten" in options:
+        reader = reader.option("flatten", "true")
+    if "include_key_group" in options:
+        reader = reader.option("includeKeyGroup", "true")
+    theirs = reader.load(str(SHOP)).toArrow()
+    assert theirs.schema.names == ours.schema.names
+
+    def rows(table: pa.Table) -> list[str]:
+        return sorted(repr(row) for row in table.to_pylist())
+
+    assert rows(ours.to_arrow()) == rows(theirs)
+
+
+def test_columns_are_chosen_before_they_are_decoded(shop: pyspark_savepoint.LocalSavepoint) -> None:
+    table = shop.keyed_state("accounts").select("total", "key")
+    assert table.schema.names == ["total", "key"]
+    assert table.to_arrow().schema == table.schema
+    with pytest.raises(OptionError, match="did you mean 'total'"):
+        table.select("totl")
+
+
+def test_batches_are_as_large_as_asked(shop: pyspark_savepoint.LocalSavepoint) -> None:
+    sizes = [len(batch) for batch in shop.keyed_state("accounts", batch_size=7).batches()]
+    assert max(sizes) == 7
+    assert sum(sizes) == shop.keyed_state("accounts").to_arrow().num_rows
+
+
+def test_arrow_streams_and_pandas(shop: pyspark_savepoint.LocalSavepoint) -> None:
+    table = shop.keyed_state("accounts").select("key", "total")
+    assert pa.RecordBatchReader.from_stream(table).read_all() == table.to_arrow()
+    assert list(table.to_pandas().columns) == ["key", "total"]
+
+
+def test_options_of_the_snapshot_apply_to_the_tables_that_have_them() -> None:
+    opened = pyspark_savepoint.open(SHOP, raw="total")
+    assert opened.keyed_state("accounts").schema.field("total").type == pa.binary()
+    assert opened.states().to_arrow().num_rows > 10
+
+
+def test_what_cannot_be_honoured_is_refused(shop: pyspark_savepoint.LocalSavepoint, tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="there is no option 'kyes', did you mean 'keys'"):
+        shop.keyed_state("accounts", kyes=[1])
+    with pytest.raises(OptionError, match="option 'keys' cannot apply to table 'states'"):
+        shop.table("states", keys=[1])
+    with pytest.raises(OptionError, match="raw"):
+        shop.keyed_state("accounts", raw="totl")
+    with pytest.raises(OperatorNotFoundError, match="did you mean 'accounts'"):
+        shop.keyed_state("acounts")
+    with pytest.raises(StateNotFoundError, match="did you mean 'total'"):
+        shop.keyed_state("accounts", state="totl")
+    with pytest.raises(SnapshotNotFoundError):
+        pyspark_savepoint.open(tmp_path)
+    with pytest.raises(OptionError, match=r"pathlib\.Path"):
+        pyspark_savepoint.open(3)  # type: ignore[arg-type]
