@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, StateNotFoundError, did_you_mean
-from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint, find_snapshots
 from pyspark_savepoint.statebackends.catalog.table import SCHEMAS, CatalogTable
 from pyspark_savepoint.statebackends.model.applicability import refuse_useless
 from pyspark_savepoint.statebackends.model.request import Table, TableRequest
-from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders, is_key_value, is_namespaced
+from pyspark_savepoint.statebackends.sources.keyed_plan import is_key_value, is_namespaced
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.surveys.registry import SURVEYS, survey
 from pyspark_savepoint.statebackends.tables.entries_table import EntriesTable
 from pyspark_savepoint.statebackends.tables.flat_table import FlatTable
 from pyspark_savepoint.statebackends.tables.keyed_table import KeyedTable
-from pyspark_savepoint.statebackends.tables.operator_table import OperatorTable, operator_sources
+from pyspark_savepoint.statebackends.tables.operator_table import OperatorTable
 from pyspark_savepoint.statebackends.tables.timers_table import TimersTable
 
 OPERATOR_STATE = "operator_state"
@@ -38,7 +38,7 @@ def open_table(request: TableRequest) -> Table:
     request = request.of_version(savepoint.metadata.version)
     operator = savepoint.operator(uid=request.uid, uid_hash=request.uid_hash, name=request.operator_name)
     try:
-        return _of_operator(savepoint, operator, request)
+        return _of_operator(OpenOperator(savepoint, operator), request)
     except SavepointError as error:
         raise error.with_facts(path=savepoint.path, operator=operator.label) from None
 
@@ -58,31 +58,31 @@ def _without_operator(request: TableRequest) -> Table:
     return CatalogTable.of(request, "states")
 
 
-def _of_operator(savepoint: Savepoint, operator: OperatorState, request: TableRequest) -> Table:
+def _of_operator(opened: OpenOperator, request: TableRequest) -> Table:
     if request.entries is not None:
-        return EntriesTable(savepoint, operator, request)
-    table = request.table or _default_table(savepoint, operator, request)
+        return EntriesTable(opened, request)
+    table = request.table or _default_table(opened, request)
     refuse_useless(table, sorted(request.given))
-    request.check_key_groups(operator.max_parallelism)
+    request.check_key_groups(opened.operator.max_parallelism)
     if "raw" in request.given:
-        _check_raw(savepoint, operator, request, table)
+        _check_raw(opened, request, table)
     if table == "timers":
-        return TimersTable(savepoint, operator, request)
+        return TimersTable(opened, request)
     if table == OPERATOR_STATE:
-        return OperatorTable(savepoint, operator, request, _one_state(savepoint, operator, request))
+        return OperatorTable(opened, request, _one_state(opened, request))
     if request.flatten:
-        return FlatTable(savepoint, operator, request, table == "window_state")
-    return KeyedTable(savepoint, operator, request, table == "window_state")
+        return FlatTable(opened, request, table == "window_state")
+    return KeyedTable(opened, request, table == "window_state")
 
 
-def _check_raw(savepoint: Savepoint, operator: OperatorState, request: TableRequest, table: str) -> None:
+def _check_raw(opened: OpenOperator, request: TableRequest, table: str) -> None:
     """Raise an error for names in option ``raw`` that are not states of the operator, which would be ignored."""
     if table == OPERATOR_STATE:
-        known = _operator_state_names(savepoint, operator)
+        known = opened.operator_state_names
     elif table == "timers":
         known = ["key", "namespace"]
     else:
-        metas = OperatorHeaders.read(savepoint, operator).metas()
+        metas = opened.keyed.metas()
         known = [name for name, timer in metas if not timer] + ["key"] + ["window"] * (table == "window_state")
     unknown = [name for name in request.raw if name not in known]
     if unknown:
@@ -92,33 +92,33 @@ def _check_raw(savepoint: Savepoint, operator: OperatorState, request: TableRequ
         )
 
 
-def _default_table(savepoint: Savepoint, operator: OperatorState, request: TableRequest) -> str:
-    names = _operator_state_names(savepoint, operator)
+def _default_table(opened: OpenOperator, request: TableRequest) -> str:
+    names = opened.operator_state_names
     if request.state is not None and request.state in names:
         return OPERATOR_STATE
-    if any(subtask.managed_keyed_state is not None for subtask in operator.subtasks.values()):
-        return _default_keyed_table(savepoint, operator)
+    if any(subtask.managed_keyed_state is not None for subtask in opened.operator.subtasks.values()):
+        return _default_keyed_table(opened)
     if names:
         return OPERATOR_STATE
     raise StateNotFoundError(
         "the operator has no state of its own kind of table",
-        path=savepoint.path,
-        operator=operator.label,
+        path=opened.savepoint.path,
+        operator=opened.operator.label,
         remedy="load the path without options to see what the snapshot has",
     )
 
 
-def _default_keyed_table(savepoint: Savepoint, operator: OperatorState) -> str:
+def _default_keyed_table(opened: OpenOperator) -> str:
     """Return keyed state; windows if there is no keyed state; timers if there is neither."""
-    metas = [meta for header in OperatorHeaders.read(savepoint, operator).headers for meta in header.states]
+    metas = [meta for header in opened.keyed.headers for meta in header.states]
     namespaced = [is_namespaced(meta) for meta in metas if is_key_value(meta)]
     if not namespaced:
         return "timers"
     return "window_state" if all(namespaced) else "keyed_state"
 
 
-def _one_state(savepoint: Savepoint, operator: OperatorState, request: TableRequest) -> str:
-    names = _operator_state_names(savepoint, operator)
+def _one_state(opened: OpenOperator, request: TableRequest) -> str:
+    names = opened.operator_state_names
     if request.state is not None:
         return request.state
     if len(names) == 1:
@@ -126,16 +126,11 @@ def _one_state(savepoint: Savepoint, operator: OperatorState, request: TableRequ
     if not names:
         raise StateNotFoundError(
             "the operator has no operator state",
-            operator=operator.label,
+            operator=opened.operator.label,
             remedy="load the path without options to see what the snapshot has",
         )
     raise OptionError(
         "option 'state' is missing: the operator has several operator states",
-        operator=operator.label,
+        operator=opened.operator.label,
         remedy="name one of " + ", ".join(repr(name) for name in names),
     )
-
-
-def _operator_state_names(savepoint: Savepoint, operator: OperatorState) -> list[str]:
-    headers = (source.header() for source in operator_sources(savepoint, operator))
-    return list(dict.fromkeys(meta.name for header in headers for meta in header.states))

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.types import StructType
 
 from pyspark_savepoint.formats.errors import OptionError
-from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint as Snapshot
 from pyspark_savepoint.functions.function_pickles import copy_of
 from pyspark_savepoint.functions.processing_tasks import ReadTask
@@ -27,6 +26,7 @@ from pyspark_savepoint.statebackends.processing.api.state_descriptors import Agg
 from pyspark_savepoint.statebackends.processing.readers.keyed_reader import KeyedReaderPlan
 from pyspark_savepoint.statebackends.processing.readers.window_reader import WindowReaderPlan
 from pyspark_savepoint.statebackends.processing.runtime.user_code import expect_function
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -55,9 +55,9 @@ def read_keyed_state(
     found = struct_type(schema)
     expect_function(function, KeyedStateReaderFunction)
     copy = copy_of(function)
-    snapshot, operator, request, parallelism = _open(path, options, READ_KEYED_STATE)
-    plan = KeyedReaderPlan.of(copy, arrow_schema(found), snapshot, operator, request, parallelism)
-    return _frame(spark, replace(plan, function=function), found, operator.label)
+    opened, request, parallelism = _open(path, options, READ_KEYED_STATE)
+    plan = KeyedReaderPlan.of(copy, arrow_schema(found), opened, request, parallelism)
+    return _frame(spark, replace(plan, function=function), found, opened.operator.label)
 
 
 def read_window(
@@ -82,14 +82,12 @@ def read_window(
         if not callable(reduce):
             raise OptionError("reduce is a function of two elements", found=type(reduce).__name__)
         reduced = copy_of(reduce)
-    snapshot, operator, request, parallelism = _open(path, options, READ_WINDOW)
-    plan = WindowReaderPlan.of(
-        function, arrow_schema(found), snapshot, operator, request, parallelism, aggregated, reduced
-    )
-    return _frame(spark, plan, found, operator.label)
+    opened, request, parallelism = _open(path, options, READ_WINDOW)
+    plan = WindowReaderPlan.of(function, arrow_schema(found), opened, request, parallelism, aggregated, reduced)
+    return _frame(spark, plan, found, opened.operator.label)
 
 
-def _open(path: str, options: Mapping[str, str], verb: str) -> tuple[Snapshot, OperatorState, TableRequest, int]:
+def _open(path: str, options: Mapping[str, str], verb: str) -> tuple[OpenOperator, TableRequest, int]:
     parsed = SavepointReadOptions.parse({**options, "path": path})
     request = parsed.request()
     refuse_useless(verb, sorted(request.given), path=path)
@@ -97,7 +95,7 @@ def _open(path: str, options: Mapping[str, str], verb: str) -> tuple[Snapshot, O
     request = request.of_version(snapshot.metadata.version)
     operator = snapshot.operator(uid=request.uid, uid_hash=request.uid_hash, name=request.operator_name)
     parallelism = parsed.parallelism or default_parallelism(operator.state_size, operator.max_parallelism, cpus())
-    return snapshot, operator, request, parallelism
+    return OpenOperator(snapshot, operator), request, parallelism
 
 
 def _frame(

@@ -36,7 +36,6 @@ from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, S
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES, KEYED_ENTRIES, SERIALIZED_KEY
 from pyspark_savepoint.statebackends.model.json_values import from_json
 from pyspark_savepoint.statebackends.model.request import EntriesRequest
-from pyspark_savepoint.statebackends.tables.operator_table import operator_sources
 from pyspark_savepoint.statebackends.writing.planning.edited_header import KeyedStates
 from pyspark_savepoint.statebackends.writing.planning.write_plan import WritePlan
 from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRIES as ENTRIES_TABLE
@@ -64,12 +63,12 @@ def with_states(plan: OperatorPlan) -> OperatorPlan:
         return plan
     if plan.base is None:
         return replace(plan, states=())
-    snapshot, operator = plan.base.snapshot, plan.base.operator
-    keyed = KeyedStates.read(snapshot, operator)
+    opened = plan.base.opened
+    keyed = KeyedStates.of(opened)
     states = [
         PlannedState(TIMERS if timer else KEYED, meta, origin=name) for (name, timer), meta in keyed.metas.items()
     ]
-    of_operator = {meta.name: meta for s in operator_sources(snapshot, operator) for meta in s.header().states}
+    of_operator = {meta.name: meta for meta in opened.operator_states}
     states += [PlannedState(OPERATOR, meta, origin=name) for name, meta in of_operator.items()]
     return replace(
         plan,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from pyspark_savepoint.formats.errors import StateExistsError, StateNotFoundError, did_you_mean
@@ -19,6 +20,7 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint as Snapshot
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, OperatorStateDescriptor
 from pyspark_savepoint.statebackends.model.timer_queue import service_of
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -38,6 +40,11 @@ class Base:
     path: str
     options: Mapping[str, str]
     relocated: bool = False
+
+    @cached_property
+    def opened(self) -> OpenOperator:
+        """The operator with its headers, which are read once for all edits."""
+        return OpenOperator(self.snapshot, self.operator)
 
     @property
     def has_keyed_state(self) -> bool:

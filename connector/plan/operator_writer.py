@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, Operat
 from pyspark_savepoint.source.distribution import by_key_group, cores, key_by, layout_of
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
 from pyspark_savepoint.statebackends.model.entry_bytes import KEY, KEY_GROUP
-from pyspark_savepoint.statebackends.tables.operator_table import OperatorSource, operator_sources
+from pyspark_savepoint.statebackends.sources.operator_sources import operator_sources
 from pyspark_savepoint.statebackends.writing.files.operator_edit import OperatorPart, write_operator_streams
 from pyspark_savepoint.statebackends.writing.planning.entry_header import header_text
 from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRIES, OPERATOR_WRITES
@@ -119,24 +119,23 @@ class OperatorWriter:
 
     def operator_state(self) -> Mapping[int, OperatorStreamStateHandle | None]:
         """Write the operator state of every subtask, combined from remaining and added state."""
-        parts = (OperatorPart(source, names) for source, names in self._operator_sources())
-        return write_operator_streams(parts, self.staging, f"{self.part}o")
+        return write_operator_streams(self._operator_parts(), self.staging, f"{self.part}o")
 
-    def _operator_sources(self) -> list[tuple[OperatorSource, dict[str, str]]]:
-        """Return streams with the wanted states, by their names there."""
+    def _operator_parts(self) -> Iterator[OperatorPart]:
+        """Yield streams with the wanted states, by their names there."""
         states = self.plan.of_kind(OPERATOR)
-        found = []
         base = self.plan.base
         if base is not None:
             names = {state.origin: state.name for state in states if state.put < 0}
             if names:
-                found += [(source, names) for source in operator_sources(base.snapshot, base.operator)]
+                for source, header in zip(base.opened.streams, base.opened.stream_headers, strict=True):
+                    yield OperatorPart(source, names, header)
         for i, put in enumerate(self.plan.puts):
             names = {state.origin: state.name for state in states if state.put == i}
             if names:
                 written = self._fragment(put.frame, put.options, f"{self.part}o{i}")
-                found += [(source, names) for source in operator_sources(written, written.operators[0])]
-        return found
+                for source in operator_sources(written, written.operators[0]):
+                    yield OperatorPart.of(source, names)
 
     def _fragment(self, frame: DataFrame, options: Mapping[str, str], part: str) -> Snapshot:
         """Write a table as a fragment, and open it."""

@@ -15,6 +15,7 @@ from pyspark_savepoint.plan.keyed_edits import with_states
 from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, OperatorPlan
 from pyspark_savepoint.plan.operator_writer import without_edited
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.writing.planning.release_fit import (
     Misfit,
     OperatorFit,
@@ -69,12 +70,13 @@ def _fit(plan: OperatorPlan, release: Release) -> OperatorFit:
     fit = OperatorFit()
     kryo = release.kryo
     if plan.base is not None:
-        snapshot = plan.base.snapshot
-        fit = operator_fit(snapshot, without_edited(plan), release)
-        kryo = last_with_metadata(snapshot.metadata.version).kryo
-    edited = [state for state in plan.states or () if state.put >= 0 or _is_edited(plan, state.kind)]
+        base = plan.base
+        edited = plan.edits_keyed_state or plan.edits_operator_state
+        fit = operator_fit(OpenOperator(base.snapshot, without_edited(plan)) if edited else base.opened, release)
+        kryo = last_with_metadata(base.snapshot.metadata.version).kryo
+    changed = [state for state in plan.states or () if state.put >= 0 or _is_edited(plan, state.kind)]
     problems = [*fit.problems]
-    for state in edited:
+    for state in changed:
         # Entries keep the bytes of the base; columns are encoded for the release.
         as_bytes = state.put < 0 or plan.puts[state.put].options["table"] == ENTRIES
         problems += meta_problems([state.meta], release, kryo if as_bytes else release.kryo)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from pyspark_savepoint.savepoint.differences import SIDES, on_side
 from pyspark_savepoint.statebackends.model.request import EntriesRequest
 from pyspark_savepoint.statebackends.model.timer_queue import PREFIX
-from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
 from pyspark_savepoint.statebackends.tables.entry_diff import AFTER, BEFORE, NULL_FLAG, SIDE
 
 if TYPE_CHECKING:
@@ -72,7 +71,7 @@ def _hidden(savepoint: Savepoint) -> dict[str, str]:
 
 def _is_opaque(base: Base) -> bool:
     """Return whether a key or keyed state has a type whose values cannot be delimited, by the files' headers."""
-    for header in OperatorHeaders.read(base.snapshot, base.operator).headers:
+    for header in base.opened.keyed.headers:
         values = [serializer for meta in header.states for serializer in meta.serializers.values()]
         if any(serializer.opaque_parts() for serializer in (header.key_serializer, *values)):
             return True

@@ -74,6 +74,13 @@ class Savepoint:
         opened = cls(location, metadata_path, metadata)
         return opened if checksums == IGNORE else opened.verified()
 
+    @classmethod
+    def of_bytes(cls, filesystem: SnapshotFileSystem, directory: str, data: bytes) -> Savepoint:
+        """Return the snapshot of a folder whose ``_metadata`` has been read already."""
+        path = posixpath.join(directory, METADATA_FILE_NAME)
+        metadata = read_metadata(memoryview(data), filesystem.uri(path))
+        return cls(SnapshotLocation(filesystem, _directory(filesystem, path)), path, metadata)
+
     def verified(self) -> Savepoint:
         """Return the same snapshot with verification of all data read from files that have checksums."""
         return replace(self, location=replace(self.location, checksums=self.metadata.checksums))

@@ -11,7 +11,7 @@ from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsStateHandl
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.catalog.rows import BYTES, INT, OPERATOR, TEXT, Row, identity, operators, schema
 from pyspark_savepoint.statebackends.model.request import TableRequest
-from pyspark_savepoint.statebackends.tables.operator_table import operator_sources
+from pyspark_savepoint.statebackends.sources.operator_sources import operator_sources
 
 COORDINATOR_STATE = schema(**OPERATOR, value=BYTES)
 MASTER_STATE = schema(name=TEXT, version=INT, value=BYTES)

@@ -27,8 +27,8 @@ from pyspark_savepoint.statebackends.model.type_names import spark_type
 from pyspark_savepoint.statebackends.sources.changelog_source import ChangelogSource
 from pyspark_savepoint.statebackends.sources.keyed_plan import is_key_value, is_namespaced, key_type, state_type
 from pyspark_savepoint.statebackends.sources.keyed_sources import keyed_sources
+from pyspark_savepoint.statebackends.sources.operator_sources import operator_sources
 from pyspark_savepoint.statebackends.sources.raw_timers import raw_timer_sources
-from pyspark_savepoint.statebackends.tables.operator_table import operator_sources
 
 STATES = schema(
     **OPERATOR,

@@ -7,7 +7,6 @@ each file's own header again: state ids, and sometimes serializers, differ betwe
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -20,14 +19,12 @@ from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, range_for_operator_index
 from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.model.request import TableRequest, choose_states
 from pyspark_savepoint.statebackends.model.state_column import StateColumn
 from pyspark_savepoint.statebackends.model.unify_types import unify
 from pyspark_savepoint.statebackends.sources.changelog_source import ChangelogSource
-from pyspark_savepoint.statebackends.sources.keyed_sources import AnyKeyedSource, KeyedStream, keyed_sources
+from pyspark_savepoint.statebackends.sources.keyed_sources import AnyKeyedSource, KeyedStream
 
-HEADER_READERS = 16
 #: Key groups and serialized keys to look up; None: read everything.
 Places = Sequence[tuple[int, bytes]] | None
 
@@ -49,15 +46,6 @@ class OperatorHeaders:
     operator: OperatorState
     sources: tuple[AnyKeyedSource, ...]
     headers: tuple[KeyedBackendHeader, ...]
-
-    @classmethod
-    def read(cls, savepoint: Savepoint, operator: OperatorState) -> OperatorHeaders:
-        """Read the header of every file, several at a time."""
-        sources = keyed_sources(savepoint, operator)
-        if len(sources) <= 1:
-            return cls(operator, tuple(sources), tuple(source.header() for source in sources))
-        with ThreadPoolExecutor(HEADER_READERS) as pool:
-            return cls(operator, tuple(sources), tuple(pool.map(lambda source: source.header(), sources)))
 
     def metas(self) -> dict[tuple[str, bool], list[StateMetaInfoSnapshot]]:
         """Return the registrations of every state in all files, by name and whether it is a timer queue."""

@@ -33,9 +33,9 @@ from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.sources.keyed_plan import KeyedSplit, is_key_value, is_namespaced, meets, vertices
 from pyspark_savepoint.statebackends.sources.keyed_sources import KeyedStream, keyed_sources
+from pyspark_savepoint.statebackends.sources.operator_sources import OperatorSource, operator_sources
 from pyspark_savepoint.statebackends.sources.raw_timers import RawTimerSource, raw_timer_sources
 from pyspark_savepoint.statebackends.surveys.survey import STATE_FIELDS, Row, Surveyed, SurveyPart
-from pyspark_savepoint.statebackends.tables.operator_table import OperatorSource, operator_sources
 
 SCHEMA = pa.schema(
     [

@@ -20,6 +20,7 @@ from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest
 from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS, has_ttl, unit_serializers
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders, is_key_value, is_namespaced
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.surveys.survey import STATE_FIELDS, Row, Surveyed, SurveyPart
 from pyspark_savepoint.statebackends.tables.keyed_table import KEY_GROUP, KeyedTable, column_names
 
@@ -52,11 +53,12 @@ def plan_ttl_ages(
     surveyed = Surveyed.of(operator)
     now = _snapshot_time(savepoint)
     found: list[tuple[Surveyed, SurveyPart]] = []
-    for table, states in _states_with_ttl(savepoint, operator, request):
+    opened = OpenOperator(savepoint, operator)
+    for table, states in _states_with_ttl(opened.keyed, request):
         wanted = replace(
             request, state=",".join(states), include_ttl=True, include_key_group=True, undecodable="binary", raw=()
         )
-        keyed = KeyedTable(savepoint, operator, wanted, table == "window_state")
+        keyed = KeyedTable(opened, wanted, table == "window_state")
         names = column_names(keyed.spec.states, table == "window_state")
         columns = {names[state] + LAST_ACCESS: state for state in states}
         chosen = keyed.select([*columns, KEY_GROUP])
@@ -65,12 +67,10 @@ def plan_ttl_ages(
     return found
 
 
-def _states_with_ttl(
-    savepoint: Savepoint, operator: OperatorState, request: TableRequest
-) -> Iterator[tuple[str, list[str]]]:
+def _states_with_ttl(headers: OperatorHeaders, request: TableRequest) -> Iterator[tuple[str, list[str]]]:
     """Yield the states with readable access times by table; windows of different kinds separately."""
     groups: dict[str, list[str]] = {}
-    for (name, timer), metas in OperatorHeaders.read(savepoint, operator).metas().items():
+    for (name, timer), metas in headers.metas().items():
         if timer or not is_key_value(metas[0]) or (request.states is not None and name not in request.states):
             continue
         if all(has_ttl(meta) for meta in metas) and not any(p.opaque_parts() for p in unit_serializers(metas[0])):

@@ -50,6 +50,7 @@ from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocatio
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.sources.keyed_plan import meets, vertices
 from pyspark_savepoint.statebackends.sources.keyed_sources import AnyKeyedSource, KeyedStream, keyed_sources
+from pyspark_savepoint.statebackends.sources.operator_sources import OperatorSource, operator_sources
 from pyspark_savepoint.statebackends.sources.raw_timers import RawTimerSource, raw_timer_sources
 from pyspark_savepoint.statebackends.surveys.entry_checks import (
     NOT_SHOWN,
@@ -61,7 +62,7 @@ from pyspark_savepoint.statebackends.surveys.entry_checks import (
 from pyspark_savepoint.statebackends.surveys.sizes import entry_bytes, entry_counts, table_of, wanted_states
 from pyspark_savepoint.statebackends.surveys.survey import STATE_FIELDS, Row, Surveyed, SurveyPart
 from pyspark_savepoint.statebackends.tables.key_check import exact_options
-from pyspark_savepoint.statebackends.tables.operator_table import OperatorPartition, OperatorSource, operator_sources
+from pyspark_savepoint.statebackends.tables.operator_table import OperatorPartition
 
 OK, WARNING, ERROR = "ok", "warning", "error"
 SCHEMA = pa.schema(

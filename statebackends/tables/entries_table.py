@@ -20,12 +20,10 @@ from pyspark_savepoint.formats.columns import Cursors, binary_parts, fixed_array
 from pyspark_savepoint.formats.keyed.canonical_stream import CanonicalKeyedStream
 from pyspark_savepoint.formats.keyed.keyed_block import binary_column
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
-from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.key_groups import key_groups_for_hashes
 from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.layout import skip_rows
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.model.entry_bytes import (
     ENTRIES,
     KEY_GROUP,
@@ -38,22 +36,23 @@ from pyspark_savepoint.statebackends.model.entry_bytes import (
 )
 from pyspark_savepoint.statebackends.model.request import EntriesRequest, TablePartition, TableRequest, choose_columns
 from pyspark_savepoint.statebackends.model.timer_queue import PREFIX, TimerQueue
-from pyspark_savepoint.statebackends.sources.keyed_plan import KeyedSplit, OperatorHeaders, meets, vertices
-from pyspark_savepoint.statebackends.sources.raw_timers import RawTimerSource, raw_timer_sources
+from pyspark_savepoint.statebackends.sources.keyed_plan import KeyedSplit, meets, vertices
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
+from pyspark_savepoint.statebackends.sources.raw_timers import RawTimerSource
 from pyspark_savepoint.statebackends.tables.key_check import exact_options
 
 
 class EntriesTable:
     """Entries of an operator's keyed state."""
 
-    def __init__(self, savepoint: Savepoint, operator: OperatorState, request: TableRequest) -> None:
+    def __init__(self, opened: OpenOperator, request: TableRequest) -> None:
         assert request.entries is not None
         self.request = request
         self.wanted: EntriesRequest = request.entries
-        self.headers = OperatorHeaders.read(savepoint, operator)
-        self.raw = tuple(raw_timer_sources(savepoint, operator)) if self.wanted.raw_timers else ()
-        self.max_parallelism: int | None = operator.max_parallelism
-        self.state_bytes = operator.state_size
+        self.headers = opened.keyed
+        self.raw = opened.raw_timers if self.wanted.raw_timers else ()
+        self.max_parallelism: int | None = opened.operator.max_parallelism
+        self.state_bytes = opened.operator.state_size
         self.warnings: tuple[str, ...] = ()
         self.schema = KEYED_ENTRIES if self.wanted.keys else ENTRIES
 

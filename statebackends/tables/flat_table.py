@@ -18,12 +18,11 @@ from pyspark_savepoint.formats.columns import Longs
 from pyspark_savepoint.formats.errors import OptionError, UndecodableStateError
 from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, KeyedBlock
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
-from pyspark_savepoint.formats.metadata import OperatorState
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, choose_columns
 from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS, StateColumn, repeat_index
 from pyspark_savepoint.statebackends.model.unify_types import conform
 from pyspark_savepoint.statebackends.sources.keyed_plan import vertices
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.key_check import check_key_groups
 from pyspark_savepoint.statebackends.tables.keyed_table import (
     KEY,
@@ -47,8 +46,8 @@ FLAT = ("LIST", "MAP")
 class FlatTable:
     """``keyed_state`` or ``window_state`` of one list or map state, with one row per element."""
 
-    def __init__(self, savepoint: Savepoint, operator: OperatorState, request: TableRequest, namespaced: bool) -> None:
-        self.keyed = KeyedTable(savepoint, operator, _only_flat(savepoint, operator, request, namespaced), namespaced)
+    def __init__(self, opened: OpenOperator, request: TableRequest, namespaced: bool) -> None:
+        self.keyed = KeyedTable(opened, _only_flat(opened, request, namespaced), namespaced)
         self.max_parallelism = self.keyed.max_parallelism
         self.warnings = self.keyed.warnings
         self.state_bytes = self.keyed.state_bytes
@@ -105,16 +104,14 @@ class FlatTable:
         ]
 
 
-def _only_flat(savepoint: Savepoint, operator: OperatorState, request: TableRequest, namespaced: bool) -> TableRequest:
+def _only_flat(opened: OpenOperator, request: TableRequest, namespaced: bool) -> TableRequest:
     """Return the request for one list or map state: the named one, or the only one of the operator."""
-    from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
-
-    chosen = OperatorHeaders.read(savepoint, operator).choose(namespaced, request.states)
+    chosen = opened.keyed.choose(namespaced, request.states)
     flat = [name for name, metas in chosen.items() if metas[0].state_type in FLAT]
     if len(flat) != 1 or (request.states is not None and len(chosen) != 1):
         raise OptionError(
             "'flatten' reads one list or map state",
-            operator=operator.label,
+            operator=opened.operator.label,
             found=", ".join(f"{name} ({metas[0].state_type})" for name, metas in chosen.items()),
             remedy="name it with option 'state'" if flat else "read the state without 'flatten'",
         )

@@ -21,9 +21,7 @@ from pyspark_savepoint.formats.columns import Cursors, Ints, Longs, fixed_array
 from pyspark_savepoint.formats.errors import UnsupportedStateError
 from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, KeyedBlock, SortedRows, binary_column
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
-from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, choose_columns
 from pyspark_savepoint.statebackends.model.rows import RowsOfBlock, rows_of
 from pyspark_savepoint.statebackends.model.state_column import (
@@ -37,13 +35,13 @@ from pyspark_savepoint.statebackends.model.unify_types import conform, unify
 from pyspark_savepoint.statebackends.sources.keyed_plan import (
     KeyedSpec,
     KeyedSplit,
-    OperatorHeaders,
     check_decodable,
     check_decodable_key,
     key_type,
     state_type,
     vertices,
 )
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.key_check import check_key_groups
 from pyspark_savepoint.statebackends.tables.key_lookup import KeyLookup
 from pyspark_savepoint.statebackends.tables.spill import SpillJoin
@@ -78,9 +76,10 @@ def column_names(states: Sequence[str], namespaced: bool) -> dict[str, str]:
 class KeyedTable:
     """``keyed_state`` or, where ``namespaced``, ``window_state`` of an operator."""
 
-    def __init__(self, savepoint: Savepoint, operator: OperatorState, request: TableRequest, namespaced: bool) -> None:
+    def __init__(self, opened: OpenOperator, request: TableRequest, namespaced: bool) -> None:
         self.request = request
-        self.headers = OperatorHeaders.read(savepoint, operator)
+        self.headers = opened.keyed
+        operator = opened.operator
         self.max_parallelism: int | None = operator.max_parallelism
         self.state_bytes = operator.state_size
         chosen = self.headers.choose(namespaced, request.states)

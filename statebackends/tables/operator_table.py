@@ -22,78 +22,38 @@ from pyspark_savepoint.formats.errors import (
     SavepointError,
     UndecodableStateError,
 )
-from pyspark_savepoint.formats.io.byte_source import StateLocation
 from pyspark_savepoint.formats.keyed.headers import read_header
 from pyspark_savepoint.formats.keyed.keyed_block import binary_column
 from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader, StateMetaInfoSnapshot
-from pyspark_savepoint.formats.metadata import OperatorState
-from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamStateHandle, StateMetaInfo
+from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamStateHandle
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
 from pyspark_savepoint.formats.operator.operator_stream import OperatorStream, Piece
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
 from pyspark_savepoint.formats.serializers.layout import decode_elements, locate
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, choose_columns, choose_states
 from pyspark_savepoint.statebackends.model.unify_types import conform, unify
 from pyspark_savepoint.statebackends.sources.assignment import repartition_state
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
+from pyspark_savepoint.statebackends.sources.operator_sources import OperatorSource
 
 KEY, VALUE, SUBTASK = "key", "value", "subtask"
 NOWHERE = ByteStreamStateHandle("", b"")
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorSource:
-    """Description of the operator state that one subtask wrote: frozen and picklable."""
-
-    location: StateLocation
-    states: tuple[StateMetaInfo, ...]
-    subtask: int
-    operator: str
-
-    def header(self) -> OperatorBackendHeader:
-        """Read the descriptions of the states from the stream."""
-        try:
-            with self.location.open() as source:
-                return read_header(OperatorBackendHeader, source, min(self._boundaries(), default=source.size))
-        except SavepointError as error:
-            raise error.with_facts(operator=self.operator) from None
-
-    def _boundaries(self) -> list[int]:
-        return [offset for state in self.states for offset in state.offsets]
-
-    def offsets(self, name: str) -> tuple[int, ...]:
-        """Return the offsets of the elements of a state."""
-        return next((state.offsets for state in self.states if state.name == name), ())
-
-
-def operator_sources(savepoint: Savepoint, operator: OperatorState, raw: bool = False) -> list[OperatorSource]:
-    """Return the managed (or raw) operator state of every subtask that has some."""
-    found = []
-    for index in sorted(operator.subtasks):
-        subtask = operator.subtasks[index]
-        handle = subtask.raw_operator_state if raw else subtask.managed_operator_state
-        if handle is None or (not isinstance(handle, OperatorStreamStateHandle) and handle.is_empty):
-            continue
-        location = savepoint.resolve(handle.delegate, operator)
-        found.append(OperatorSource(location, handle.states, index, operator.label))
-    return found
-
-
 class OperatorTable:
     """One operator state, selected by name."""
 
-    def __init__(self, savepoint: Savepoint, operator: OperatorState, request: TableRequest, state: str) -> None:
+    def __init__(self, opened: OpenOperator, request: TableRequest, state: str) -> None:
         self.request = request
-        self.operator = operator
+        self.operator = operator = opened.operator
         self.state = state
         self.max_parallelism: int | None = operator.max_parallelism
         self.state_bytes = operator.state_size
-        self.sources = operator_sources(savepoint, operator)
-        metas = [meta for source in self.sources for meta in source.header().states if meta.name == state]
+        self.sources = opened.streams
+        metas = [meta for meta in opened.operator_states if meta.name == state]
         if not metas:
-            names = dict.fromkeys(meta.name for source in self.sources for meta in source.header().states)
-            choose_states(list(names), (state,), "operator state", operator.label)
+            choose_states(opened.operator_state_names, (state,), "operator state", operator.label)
         self.mode = metas[0].state_type
         self.raw = state in request.raw
         if self.mode == "BROADCAST" and "parallelism" in request.given:

@@ -20,22 +20,20 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import Cursors, Longs, fixed_array
 from pyspark_savepoint.formats.errors import StateNotFoundError
 from pyspark_savepoint.formats.keyed.keyed_block import KeyedBlock, binary_column
-from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
 from pyspark_savepoint.formats.serializers.layout import skip_rows
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, choose_columns, choose_states
 from pyspark_savepoint.statebackends.model.timer_queue import TimerQueue, timer_queues
 from pyspark_savepoint.statebackends.model.unify_types import conform, unify
 from pyspark_savepoint.statebackends.sources.keyed_plan import (
     KeyedSplit,
-    OperatorHeaders,
     check_decodable_key,
     meets,
     vertices,
 )
-from pyspark_savepoint.statebackends.sources.raw_timers import RawTimerSource, raw_timer_sources
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
+from pyspark_savepoint.statebackends.sources.raw_timers import RawTimerSource
 from pyspark_savepoint.statebackends.tables.key_check import check_key_groups
 from pyspark_savepoint.statebackends.tables.key_lookup import KeyLookup
 
@@ -47,16 +45,16 @@ KEY, NAMESPACE, KEY_GROUP, SUBTASK = "key", "namespace", "key_group", "subtask"
 class TimersTable:
     """Table ``timers`` of an operator; option ``state`` selects timer services."""
 
-    def __init__(self, savepoint: Savepoint, operator: OperatorState, request: TableRequest) -> None:
+    def __init__(self, opened: OpenOperator, request: TableRequest) -> None:
         self.request = request
-        self.operator = operator
-        self.raw = raw_timer_sources(savepoint, operator)
-        self.headers = OperatorHeaders.read(savepoint, operator)
+        self.operator = operator = opened.operator
+        self.raw = opened.raw_timers
+        self.headers = opened.keyed
         self.max_parallelism: int | None = operator.max_parallelism
         self.state_bytes = operator.state_size
         self.warnings: tuple[str, ...] = ()
         queues = [queue for header in self.headers.headers for _, queue in timer_queues(header)]
-        queues += [queue for source in self.raw for queue in source.queues(request.decode)]
+        queues += opened.raw_queues(request.decode)
         if not queues:
             raise StateNotFoundError(
                 "the operator has no timers",

@@ -16,7 +16,7 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer, write_env
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.model.state_entries import encode_column
-from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.writing.planning.exact_casts import conform_column
 from tests.oracle.flink import FlinkError, Oracle, SavepointOf
 
@@ -183,7 +183,7 @@ def test_what_is_shown_of_a_savepoint_can_be_pasted(flink_version: str, savepoin
     savepoint = Savepoint.open(str(savepoint_of(flink_version, "types").path))
     metas: dict[str, StateMetaInfoSnapshot] = {}
     for operator in savepoint.operators:
-        for header in OperatorHeaders.read(savepoint, operator).headers:
+        for header in OpenOperator(savepoint, operator).keyed.headers:
             metas |= {f"{operator.label}/{meta.name}": meta for meta in header.states}
     parsed = 0
     for name, meta in metas.items():

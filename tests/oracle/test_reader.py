@@ -19,7 +19,8 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer, write_env
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.open_table import open_table
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
-from pyspark_savepoint.statebackends.tables.operator_table import operator_sources
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
+from pyspark_savepoint.statebackends.sources.operator_sources import operator_sources
 from tests.corpus.expected import Json, Snapshot, differences, is_opaque, kind_of, multiset_differences, read_keyed
 from tests.corpus.written import from_variant, is_variant, written
 from tests.oracle.compare import comparable
@@ -63,7 +64,7 @@ def without(snapshot: Snapshot, *uids: str) -> Snapshot:
 
 def headers_of(snapshot: Snapshot, uid: str) -> OperatorHeaders:
     savepoint = Savepoint.open(snapshot.path)
-    return OperatorHeaders.read(savepoint, savepoint.operator(uid=uid))
+    return OpenOperator(savepoint, savepoint.operator(uid=uid)).keyed
 
 
 def serializer_of(header: KeyedBackendHeader, state: str) -> TypeSerializer:

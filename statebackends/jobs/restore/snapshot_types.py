@@ -17,7 +17,7 @@ from pyspark_savepoint.statebackends.jobs.restore.job_description import (
 )
 from pyspark_savepoint.statebackends.sources.keyed_plan import is_key_value
 from pyspark_savepoint.statebackends.sources.keyed_sources import keyed_sources
-from pyspark_savepoint.statebackends.tables.operator_table import operator_sources
+from pyspark_savepoint.statebackends.sources.operator_sources import operator_sources
 
 StateMetas = dict[str, tuple[StateMetaInfoSnapshot, ...]]
 

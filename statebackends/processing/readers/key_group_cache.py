@@ -13,10 +13,9 @@ from typing import Any
 import pyarrow as pa
 
 from pyspark_savepoint.formats.errors import StateNotFoundError
-from pyspark_savepoint.formats.metadata import OperatorState
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.processing.runtime.values import to_python
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.keyed_table import KeyedPartition, KeyedTable
 from pyspark_savepoint.statebackends.tables.timers_table import TimerPartition, TimersTable
 
@@ -98,9 +97,7 @@ class TimerLoader:
         return found
 
 
-def timers_of(
-    savepoint: Savepoint, operator: OperatorState, request: TableRequest, service: str, namespaced: bool
-) -> TimersTable | None:
+def timers_of(opened: OpenOperator, request: TableRequest, service: str, namespaced: bool) -> TimersTable | None:
     """Return the timers of a service; None if the operator has none."""
     wanted = replace(
         request,
@@ -112,7 +109,7 @@ def timers_of(
         key_groups=None,
     )
     try:
-        table = TimersTable(savepoint, operator, wanted)
+        table = TimersTable(opened, wanted)
     except StateNotFoundError:
         return None
     columns = ["key", "timestamp", "domain"]

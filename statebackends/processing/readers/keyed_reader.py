@@ -16,9 +16,7 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
-from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.model.descriptors import USER_TIMERS
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.processing.api.functions import KeyedStateReaderFunction
@@ -38,6 +36,7 @@ from pyspark_savepoint.statebackends.processing.runtime.garbage_collection impor
 from pyspark_savepoint.statebackends.processing.runtime.user_code import Closing, UserCode
 from pyspark_savepoint.statebackends.processing.runtime.values import for_functions, to_python
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders, is_namespaced
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.keyed_table import KEY, KEY_GROUP, KeyedPartition, KeyedTable, column_names
 from pyspark_savepoint.statebackends.tables.timers_table import TimerPartition
 
@@ -92,13 +91,12 @@ class KeyedReaderPlan:
         cls,
         function: KeyedStateReaderFunction,
         schema: pa.Schema,
-        savepoint: Savepoint,
-        operator: OperatorState,
+        opened: OpenOperator,
         request: TableRequest,
         parallelism: int | None,
     ) -> KeyedReaderPlan:
         """Build the plan with a temporary copy of the function; errors are those of its ``open``."""
-        headers = OperatorHeaders.read(savepoint, operator)
+        headers, operator = opened.keyed, opened.operator
         metas = states_of(headers, namespaced=False)
         store = ReaderStore(ReaderRows(), metas, {name: name for name in metas})
         store.elsewhere = dict.fromkeys(states_of(headers, namespaced=True), "read_window reads states of windows")
@@ -114,9 +112,9 @@ class KeyedReaderPlan:
             request, table="keyed_state", state=choose(store.asked), raw=(*request.raw, KEY),
             include_key_group=True, include_ttl=False, batch_rows=BATCH_ROWS, decode=for_functions(request.decode),
         )  # fmt: skip
-        table = KeyedTable(savepoint, operator, wanted, namespaced=False)
+        table = KeyedTable(opened, wanted, namespaced=False)
         count = min(parallelism or max(operator.parallelism, 1), operator.max_parallelism)
-        timers = partitions_by_group(timers_of(savepoint, operator, request, USER_TIMERS, False), count)
+        timers = partitions_by_group(timers_of(opened, request, USER_TIMERS, False), count)
         partitions: list[Any] = table.partitions(count)
         vertices = tuple(KeyedVertex(rows, timers.get(rows.split.key_groups[0])) for rows in partitions)
         columns = column_names(table.spec.states, namespaced=False)

@@ -15,9 +15,7 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
-from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.model.descriptors import WINDOW_TIMERS
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.processing.api.functions import WindowReaderFunction
@@ -40,7 +38,7 @@ from pyspark_savepoint.statebackends.processing.runtime.collector import Collect
 from pyspark_savepoint.statebackends.processing.runtime.garbage_collection import relaxed_gc
 from pyspark_savepoint.statebackends.processing.runtime.user_code import Closing, UserCode
 from pyspark_savepoint.statebackends.processing.runtime.values import for_functions, to_python
-from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.keyed_table import (
     KEY,
     KEY_GROUP,
@@ -84,15 +82,14 @@ class WindowReaderPlan:
         cls,
         function: WindowReaderFunction,
         schema: pa.Schema,
-        savepoint: Savepoint,
-        operator: OperatorState,
+        opened: OpenOperator,
         request: TableRequest,
         parallelism: int | None,
         aggregate: AggregateFunction[Any, Any, Any] | None = None,
         reduce: Callable[[Any, Any], Any] | None = None,
     ) -> WindowReaderPlan:
         """Build the plan; raise StateNotFoundError if the operator has no windows."""
-        headers = OperatorHeaders.read(savepoint, operator)
+        headers, operator = opened.keyed, opened.operator
         metas, plain_metas = states_of(headers, namespaced=True), states_of(headers, namespaced=False)
         if CONTENTS not in metas:
             raise StateNotFoundError(
@@ -106,7 +103,7 @@ class WindowReaderPlan:
         decode = for_functions(request.decode)
         base = replace(request, include_key_group=True, include_ttl=False, batch_rows=BATCH_ROWS, decode=decode)
         wanted = replace(base, table="window_state", state=choose(list(metas)), raw=(*request.raw, KEY, WINDOW))
-        table = KeyedTable(savepoint, operator, wanted, namespaced=True)
+        table = KeyedTable(opened, wanted, namespaced=True)
         count = min(parallelism or max(operator.parallelism, 1), operator.max_parallelism)
         plain: dict[int, Any] = {}
         if plain_metas:
@@ -118,9 +115,9 @@ class WindowReaderPlan:
                 keys=None,
                 key_groups=None,
             )
-            plain = partitions_by_group(KeyedTable(savepoint, operator, named, namespaced=False), count)
+            plain = partitions_by_group(KeyedTable(opened, named, namespaced=False), count)
         namespaced = space != "GLOBAL_WINDOW"
-        timers = partitions_by_group(timers_of(savepoint, operator, request, WINDOW_TIMERS, namespaced), count)
+        timers = partitions_by_group(timers_of(opened, request, WINDOW_TIMERS, namespaced), count)
         partitions: list[Any] = table.partitions(count)
         vertices = tuple(
             WindowVertex(rows, timers.get(rows.split.key_groups[0]), plain.get(rows.split.key_groups[0]))

@@ -24,7 +24,9 @@ from pyspark_savepoint.statebackends.writing.files.write_results import RunFile,
 from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
 
 if TYPE_CHECKING:
+    from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
     from pyspark_savepoint.statebackends.model.sort_runs import SortedBatch
+    from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
 
 #: Bytes of rows per subtask if no parallelism was given.
 BYTES_PER_SUBTASK = 64 << 20
@@ -32,35 +34,44 @@ BYTES_PER_SUBTASK = 64 << 20
 MAX_LANES = 4
 
 
-def assemble_keyed(plan: WritePlan, outputs: Sequence[TaskOutput]) -> OperatorState:
-    """Return the operator with a state file for every subtask."""
+def assemble_keyed(plan: WritePlan, base: Savepoint | None, outputs: Sequence[TaskOutput]) -> OperatorState:
+    """Return the operator with a state file for every subtask; ``base`` has the states to keep."""
     runs = [output.run for output in outputs if output.run is not None]
     finals = [output.file for output in outputs if output.file is not None]
     parallelism = plan.parallelism or fitting_parallelism(plan, runs)
     files, others = _settled(plan, parallelism, finals, runs)
     if len(files) < parallelism:
-        _fill(plan, parallelism, files, runs, others)
+        _fill(plan, base, parallelism, files, runs, others)
     return plan.operator(parallelism, {i: _subtask(plan, parallelism, files[i]) for i in range(parallelism)})
 
 
 def _fill(
-    plan: WritePlan, parallelism: int, files: dict[int, StateFile], runs: list[RunFile], others: Iterable[StateFile]
+    plan: WritePlan,
+    base: Savepoint | None,
+    parallelism: int,
+    files: dict[int, StateFile],
+    runs: list[RunFile],
+    others: Iterable[StateFile],
 ) -> None:
     """Write the missing files: several lanes in parallel, each a range of adjacent subtasks in sequence."""
     from pyspark_savepoint.statebackends.writing.commit.reread import reread
     from pyspark_savepoint.statebackends.writing.files.run_files import reduced
+    from pyspark_savepoint.statebackends.writing.files.state_file import kept_headers
 
     names = reduced(plan, runs + [reread(plan, parallelism, file) for file in others])
     missing = [subtask for subtask in range(parallelism) if subtask not in files]
     lanes = min(len(missing), os.cpu_count() or 1, MAX_LANES) if names else 1
     bounds = [len(missing) * lane // lanes for lane in range(lanes + 1)]
+    kept = kept_headers(plan, base)
     with ThreadPoolExecutor(lanes) as pool:
         parts = [missing[low:high] for low, high in pairwise(bounds)]
-        for written in pool.map(lambda part: _write_lane(plan, parallelism, names, part), parts):
+        for written in pool.map(lambda part: _write_lane(plan, parallelism, names, part, kept), parts):
             files.update((file.subtask, file) for file in written)
 
 
-def _write_lane(plan: WritePlan, parallelism: int, names: Sequence[str], subtasks: Sequence[int]) -> list[StateFile]:
+def _write_lane(
+    plan: WritePlan, parallelism: int, names: Sequence[str], subtasks: Sequence[int], kept: OperatorHeaders | None
+) -> list[StateFile]:
     """Write the files of adjacent subtasks in one pass over the runs."""
     from pyspark_savepoint.statebackends.writing.files.run_files import merged
     from pyspark_savepoint.statebackends.writing.files.state_file import write_state_file
@@ -69,7 +80,7 @@ def _write_lane(plan: WritePlan, parallelism: int, names: Sequence[str], subtask
     whole = KeyGroupRange(ranges[subtasks[0]].start, ranges[subtasks[-1]].end)
     with ExitStack() as stack:
         rows = _Rows(merged(plan, names, whole, stack))
-        return [write_state_file(plan, parallelism, i, rows.up_to(ranges[i].end)) for i in subtasks]
+        return [write_state_file(plan, parallelism, i, rows.up_to(ranges[i].end), kept) for i in subtasks]
 
 
 def _subtask(plan: WritePlan, parallelism: int, file: StateFile) -> OperatorSubtaskState:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pyspark_savepoint.formats.errors import ConcurrentWriteError, SavepointError
-from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, read_metadata, write_metadata
+from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, write_metadata
 from pyspark_savepoint.formats.metadata.manifest import with_manifest
 from pyspark_savepoint.formats.snapshot import changes
 from pyspark_savepoint.formats.snapshot.publication import (
@@ -38,9 +38,10 @@ def commit(plan: WritePlan, outputs: Sequence[TaskOutput]) -> None:
     staging = plan.staging
     published = False
     try:
-        seen = _base(plan)
-        base = _rewritten(plan, seen)
-        metadata = _with_operator(plan, base, _operator(plan, base, outputs))
+        there = _base(plan)
+        seen = there.metadata if there is not None else None
+        base = _rewritten(plan, there)
+        metadata = _with_operator(plan, base, _operator(plan, there, base, outputs))
         _publish(plan, base, metadata)
         published = True
     except SavepointError as error:
@@ -66,7 +67,7 @@ def abort(plan: WritePlan) -> None:
             roll_back(plan.staging, plan.existed)
 
 
-def _base(plan: WritePlan) -> CheckpointMetadata | None:
+def _base(plan: WritePlan) -> Savepoint | None:
     """Return the savepoint to change; raise an error if it changed since the write was planned."""
     if plan.seen is None:
         return None
@@ -78,32 +79,33 @@ def _base(plan: WritePlan) -> CheckpointMetadata | None:
             path=staging.filesystem.uri(staging.directory),
             remedy="nothing of this write was published: see what is there now, and write again",
         )
-    return read_metadata(published, staging.filesystem.uri(staging.directory))
+    return Savepoint.of_bytes(staging.filesystem, staging.directory, published)
 
 
-def _rewritten(plan: WritePlan, base: CheckpointMetadata | None) -> CheckpointMetadata | None:
+def _rewritten(plan: WritePlan, there: Savepoint | None) -> CheckpointMetadata | None:
     """Return the savepoint to change, with operator state rewritten if the target release cannot read it."""
-    if base is None or not plan.rewritten:
-        return base
-    from pyspark_savepoint.statebackends.tables.operator_table import operator_sources
+    if there is None or not plan.rewritten:
+        return there.metadata if there is not None else None
+    from pyspark_savepoint.statebackends.sources.operator_sources import operator_sources
     from pyspark_savepoint.statebackends.writing.files.operator_edit import whole_parts, write_operator_streams
 
-    snapshot = Savepoint.open(plan.request.path)
     operators = []
-    for number, operator in enumerate(base.operators):
+    for number, operator in enumerate(there.operators):
         if operator.operator_id in plan.rewritten:
-            parts = whole_parts(operator_sources(snapshot, operator))
+            parts = whole_parts(operator_sources(there, operator))
             handles = write_operator_streams(parts, plan.staging, f"{number}s")
             operator = changes.with_operator_state(operator, handles)
         operators.append(operator)
-    return replace(base, operators=tuple(operators))
+    return replace(there.metadata, operators=tuple(operators))
 
 
-def _operator(plan: WritePlan, base: CheckpointMetadata | None, outputs: Sequence[TaskOutput]) -> OperatorState:
+def _operator(
+    plan: WritePlan, snapshot: Savepoint | None, base: CheckpointMetadata | None, outputs: Sequence[TaskOutput]
+) -> OperatorState:
     """Return the operator with the written state, and the rest of its existing state."""
     there = next((found for found in base.operators if found.operator_id == plan.operator_id), None) if base else None
     if plan.request.is_keyed:
-        written = assemble_keyed(plan, outputs)
+        written = assemble_keyed(plan, snapshot, outputs)
         if there is None or plan.replaces_operator:
             return written
         if plan.replaces_raw_timers:
@@ -112,7 +114,6 @@ def _operator(plan: WritePlan, base: CheckpointMetadata | None, outputs: Sequenc
     from pyspark_savepoint.statebackends.writing.files.operator_files import assemble_operator_state
 
     elements = [(output.elements, output.rows) for output in outputs if output.elements is not None]
-    snapshot = Savepoint.open(plan.request.path) if there is not None else None
     written = assemble_operator_state(plan, snapshot, there, elements)
     if there is None:
         return written

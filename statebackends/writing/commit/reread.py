@@ -21,6 +21,7 @@ from pyspark_savepoint.statebackends.model.request import EntriesRequest, TableP
 from pyspark_savepoint.statebackends.model.sort import RowSorter
 from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS
 from pyspark_savepoint.statebackends.sources.keyed_plan import is_key_value
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.entries_table import EntriesTable
 from pyspark_savepoint.statebackends.tables.keyed_table import KEY, KEY_GROUP, WINDOW, KeyedTable, column_names
 from pyspark_savepoint.statebackends.writing.commit.write_task import write_run_file
@@ -31,13 +32,9 @@ from pyspark_savepoint.statebackends.writing.rows.row_forms import PLAIN, Column
 
 def reread(plan: WritePlan, parallelism: int, file: StateFile) -> RunFile:
     """Return the rows of a file as a run, and delete the file."""
-    savepoint, operator = _opened(plan, parallelism, file)
+    opened = _opened(plan, parallelism, file)
     form = row_form(plan)
-    rows = (
-        _columns(form, savepoint, operator)
-        if isinstance(form, ColumnForm)
-        else _entries(plan, form.schema, savepoint, operator)
-    )
+    rows = _columns(form, opened) if isinstance(form, ColumnForm) else _entries(plan, form.schema, opened)
     seen = np.zeros(plan.max_parallelism, bool)
     with RowSorter(form.schema, plan.request.sort_memory) as sorter:
         for key_group, key, batch in rows:
@@ -48,7 +45,7 @@ def reread(plan: WritePlan, parallelism: int, file: StateFile) -> RunFile:
     return run
 
 
-def _opened(plan: WritePlan, parallelism: int, file: StateFile) -> tuple[Savepoint, OperatorState]:
+def _opened(plan: WritePlan, parallelism: int, file: StateFile) -> OpenOperator:
     """Open the file as a snapshot of one operator with one subtask."""
     key_groups = range_for_operator_index(plan.max_parallelism, parallelism, file.subtask)
     state = OperatorSubtaskState(managed_keyed_state=file.handle(key_groups))
@@ -56,7 +53,7 @@ def _opened(plan: WritePlan, parallelism: int, file: StateFile) -> tuple[Savepoi
     folder = posixpath.dirname(plan.staging.state_path(file.name))
     metadata = CheckpointMetadata(plan.metadata_version, 0, (), (operator,))
     location = SnapshotLocation(plan.staging.filesystem, folder)
-    return Savepoint(location, posixpath.join(folder, METADATA_FILE_NAME), metadata), operator
+    return OpenOperator(Savepoint(location, posixpath.join(folder, METADATA_FILE_NAME), metadata), operator)
 
 
 def _batches(partitions: list[TablePartition]) -> Iterator[pa.RecordBatch]:
@@ -64,11 +61,11 @@ def _batches(partitions: list[TablePartition]) -> Iterator[pa.RecordBatch]:
         yield from partition.batches()
 
 
-def _columns(form: ColumnForm, savepoint: Savepoint, operator: OperatorState) -> Iterator[SortRows]:
+def _columns(form: ColumnForm, opened: OpenOperator) -> Iterator[SortRows]:
     """Yield rows as a user would read them, with the column names that they were written from."""
     descriptor = form.descriptor
-    request = TableRequest(savepoint.path, include_ttl=True, include_key_group=True, decode=PLAIN)
-    table = KeyedTable(savepoint, operator, request, namespaced=descriptor.namespace_column is not None)
+    request = TableRequest(opened.savepoint.path, include_ttl=True, include_key_group=True, decode=PLAIN)
+    table = KeyedTable(opened, request, namespaced=descriptor.namespace_column is not None)
     names = column_names(table.spec.states, table.spec.namespaced)
     for batch in _batches(table.partitions(None)):
         yield form.rows(pa.record_batch(_renamed(batch, descriptor, names)))
@@ -89,11 +86,11 @@ def _renamed(batch: pa.RecordBatch, descriptor: KeyedDescriptor, names: dict[str
     return columns
 
 
-def _entries(plan: WritePlan, schema: pa.Schema, savepoint: Savepoint, operator: OperatorState) -> Iterator[SortRows]:
+def _entries(plan: WritePlan, schema: pa.Schema, opened: OpenOperator) -> Iterator[SortRows]:
     """Yield the entries of the written states; kept states are read from the existing savepoint."""
     metas = plan.header().states[: len(plan.header().states) - len(plan.kept)]
     wanted = EntriesRequest(tuple((meta.name, not is_key_value(meta)) for meta in metas))
-    table = EntriesTable(savepoint, operator, TableRequest(savepoint.path, entries=wanted))
+    table = EntriesTable(opened, TableRequest(opened.savepoint.path, entries=wanted))
     form = EntryForm(plan)
     for batch in _batches(table.partitions(None)):
         key_group, key, values = form.rows(batch)

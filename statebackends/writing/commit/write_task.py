@@ -19,7 +19,7 @@ from pyspark_savepoint.formats.snapshot.publication import fingerprint, read_pub
 from pyspark_savepoint.statebackends.model.sort import RowSorter
 from pyspark_savepoint.statebackends.writing.files.element_files import created_work
 from pyspark_savepoint.statebackends.writing.files.operator_files import write_element_rows
-from pyspark_savepoint.statebackends.writing.files.state_file import write_state_file
+from pyspark_savepoint.statebackends.writing.files.state_file import kept_headers, write_state_file
 from pyspark_savepoint.statebackends.writing.files.write_results import RunFile, TaskOutput
 from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
 from pyspark_savepoint.statebackends.writing.rows.row_forms import row_form
@@ -64,7 +64,7 @@ def _keyed(plan: WritePlan, partition: int, batches: Iterable[pa.RecordBatch]) -
             return TaskOutput(partition, 0)
         if _is_own(plan, partition, seen, sorter.rows):
             assert plan.parallelism is not None
-            file = write_state_file(plan, plan.parallelism, partition, sorter.sorted())
+            file = write_state_file(plan, plan.parallelism, partition, sorter.sorted(), kept_headers(plan))
             return TaskOutput(partition, sorter.rows, file=file)
         return TaskOutput(partition, sorter.rows, run=write_run_file(plan, sorter, seen))
 

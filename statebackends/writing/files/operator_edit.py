@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from pyspark_savepoint.formats.columns import DecodeOptions, binary_parts
 from pyspark_savepoint.formats.data_view import DataOutputView
-from pyspark_savepoint.formats.errors import SavepointError, UndecodableStateError, UnsupportedStateError
+from pyspark_savepoint.formats.errors import SavepointError, UndecodableStateError
 from pyspark_savepoint.formats.io.byte_source import ByteSource
 from pyspark_savepoint.formats.io.snapshot_files import OutputFile
 from pyspark_savepoint.formats.keyed.keyed_block import binary_column
@@ -21,7 +21,7 @@ from pyspark_savepoint.formats.metadata.stream_handles import RelativeFileStateH
 from pyspark_savepoint.formats.operator.operator_stream import OperatorStream
 from pyspark_savepoint.formats.serializers.layout import locate
 from pyspark_savepoint.formats.snapshot.publication import Staging
-from pyspark_savepoint.statebackends.tables.operator_table import OperatorSource
+from pyspark_savepoint.statebackends.sources.operator_sources import OperatorSource
 
 #: The header version that every release since 1.8 reads.
 VERSION = 5
@@ -35,6 +35,12 @@ class OperatorPart:
 
     source: OperatorSource
     names: Mapping[str, str]
+    header: OperatorBackendHeader
+
+    @classmethod
+    def of(cls, source: OperatorSource, names: Mapping[str, str]) -> OperatorPart:
+        """Return the part of a stream whose header has not been read yet."""
+        return cls(source, names, source.header())
 
 
 def write_operator_streams(
@@ -60,14 +66,15 @@ def write_operator_streams(
 def whole_parts(sources: Iterable[OperatorSource]) -> Iterator[OperatorPart]:
     """Yield all states of some streams under their own names."""
     for source in sources:
-        yield OperatorPart(source, {meta.name: meta.name for meta in source.header().states})
+        header = source.header()
+        yield OperatorPart(source, {meta.name: meta.name for meta in header.states}, header)
 
 
 def write_operator_state(parts: Sequence[OperatorPart], file: OutputFile) -> tuple[StateMetaInfo, ...]:
     """Write the selected states of the parts to one stream, which stays open; return their handle entries."""
     metas: dict[str, tuple[OperatorPart, StateMetaInfoSnapshot]] = {}
     for part in parts:
-        for meta in part.source.header().states:
+        for meta in part.header.states:
             if meta.name in part.names:
                 name = part.names[meta.name]
                 metas.setdefault(name, (part, replace(meta, name=name)))
@@ -94,7 +101,7 @@ def _copy(part: OperatorPart, meta: StateMetaInfoSnapshot, file: OutputFile) -> 
     if not offsets:
         return
     with part.source.location.open() as opened:
-        stream = _stream(opened, part.source)
+        stream = _stream(opened, part)
         for buffer, pieces, base in stream.windows(offsets, WINDOW):
             at, counts = stream.cursors(buffer, pieces, base, old, DecodeOptions(timestamps="raw", decimals="string"))
             start, end = at.position.copy(), at.end
@@ -121,21 +128,6 @@ def _no_ends(state: str, meta: StateMetaInfoSnapshot) -> UndecodableStateError:
     )
 
 
-def _stream(opened: ByteSource, source: OperatorSource) -> OperatorStream:
-    boundaries = [offset for state in source.states for offset in state.offsets]
-    return OperatorStream(opened, source.header(), boundaries)
-
-
-def names_of(sources: Iterable[OperatorSource]) -> dict[str, str]:
-    """Return the operator states of some streams with their kinds: LIST, UNION, BROADCAST."""
-    found: dict[str, str] = {}
-    for source in sources:
-        for meta in source.header().states:
-            if found.setdefault(meta.name, meta.state_type) != meta.state_type:
-                raise UnsupportedStateError(
-                    "an operator state is of one kind in one subtask, and of another in another",
-                    operator=source.operator,
-                    state=meta.name,
-                    found=f"{found[meta.name]} and {meta.state_type}",
-                )
-    return found
+def _stream(opened: ByteSource, part: OperatorPart) -> OperatorStream:
+    boundaries = [offset for state in part.source.states for offset in state.offsets]
+    return OperatorStream(opened, part.header, boundaries)

@@ -32,7 +32,7 @@ from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.model.descriptors import OperatorStateDescriptor
 from pyspark_savepoint.statebackends.model.sort_order import order_within
 from pyspark_savepoint.statebackends.model.state_entries import encode_column
-from pyspark_savepoint.statebackends.tables.operator_table import OperatorSource, operator_sources
+from pyspark_savepoint.statebackends.sources.operator_sources import OperatorSource, operator_sources
 from pyspark_savepoint.statebackends.writing.files.element_files import read_elements, write_elements
 from pyspark_savepoint.statebackends.writing.files.operator_edit import VERSION, OperatorPart, write_operator_state
 from pyspark_savepoint.statebackends.writing.planning.exact_casts import conform_column, form_of
@@ -158,7 +158,7 @@ def _write_subtask(
 ) -> OperatorStreamStateHandle:
     """Write one subtask's file: the new state, and the subtask's states to keep."""
     descriptor = _descriptor(plan)
-    names = {meta.name for meta in kept.header().states} - {descriptor.name} if kept is not None else set()
+    rest = _others(kept, descriptor.name) if kept is not None else None
     name = plan.staging.unique(f"{subtask}o")
     file = plan.staging.create_state(name)
     try:
@@ -167,10 +167,17 @@ def _write_subtask(
     finally:
         file.abort()
     handle = OperatorStreamStateHandle(states, RelativeFileStateHandle(name, file.size))
-    if kept is not None and names:
-        handle = _with_kept(plan, subtask, handle, OperatorPart(kept, {name: name for name in sorted(names)}))
+    if rest is not None and rest.names:
+        handle = _with_kept(plan, subtask, handle, rest)
     _read_back(plan, handle)
     return handle
+
+
+def _others(source: OperatorSource, written: str) -> OperatorPart:
+    """Return the states of a stream other than the one that is written."""
+    header = source.header()
+    names = sorted({meta.name for meta in header.states} - {written})
+    return OperatorPart(source, {name: name for name in names}, header)
 
 
 def _write_state(
@@ -193,7 +200,7 @@ def _with_kept(
 ) -> OperatorStreamStateHandle:
     """Combine new and kept states in one file, and delete the file of the new state alone."""
     source = _source(plan, written, subtask)
-    part = OperatorPart(source, {state.name: state.name for state in written.states})
+    part = OperatorPart.of(source, {state.name: state.name for state in written.states})
     name = plan.staging.unique(f"{subtask}o")
     file = plan.staging.create_state(name)
     try:

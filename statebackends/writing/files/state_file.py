@@ -20,11 +20,14 @@ from pyspark_savepoint.formats.keyed.canonical_writer import CanonicalKeyedStrea
 from pyspark_savepoint.formats.keyed.key_group_reader import Extent, whole_content
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, range_for_operator_index
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES
 from pyspark_savepoint.statebackends.model.request import EntriesRequest, TableRequest
 from pyspark_savepoint.statebackends.model.sort import RowSorter
 from pyspark_savepoint.statebackends.model.sort_runs import SortedBatch, group_bounds
+from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
 from pyspark_savepoint.statebackends.sources.keyed_sources import KeyedSource
-from pyspark_savepoint.statebackends.tables.entries_table import EntriesPartition, EntriesTable
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
+from pyspark_savepoint.statebackends.tables.entries_table import EntriesPartition
 from pyspark_savepoint.statebackends.writing.files.write_results import StateFile
 from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
 from pyspark_savepoint.statebackends.writing.rows.keyed_sink import EntrySink
@@ -33,15 +36,12 @@ from pyspark_savepoint.statebackends.writing.rows.row_forms import EntryForm, ro
 
 @contextmanager
 def kept_entries(
-    plan: WritePlan, writer: CanonicalKeyedStreamWriter, key_groups: KeyGroupRange
+    plan: WritePlan, headers: OperatorHeaders, writer: CanonicalKeyedStreamWriter, key_groups: KeyGroupRange
 ) -> Iterator[tuple[EntrySink, Iterator[SortedBatch]]]:
     """Return a sink for the states to keep, numbered after the written ones, and their entries, sorted."""
-    base = Savepoint.open(plan.request.path)
     wanted = EntriesRequest(plan.kept)
-    operator = next(operator for operator in base.operators if operator.operator_id == plan.operator_id)
-    table = EntriesTable(base, operator, TableRequest(plan.request.path, entries=wanted))
-    split = table.headers.split(tuple(key_groups))
-    partition = EntriesPartition(split, (), wanted, table.schema, table.request)
+    request = TableRequest(plan.request.path, entries=wanted)
+    partition = EntriesPartition(headers.split(tuple(key_groups)), (), wanted, ENTRIES, request)
     written = len(plan.header().states) - len(plan.kept)
     form = EntryForm(plan, written)
     with RowSorter(form.schema, plan.request.sort_memory // 2) as sorter:
@@ -50,12 +50,23 @@ def kept_entries(
         yield form.sink(writer), sorter.sorted()
 
 
+def kept_headers(plan: WritePlan, base: Savepoint | None = None) -> OperatorHeaders | None:
+    """Return the headers of the operator whose other states are kept; None if there are none."""
+    if not plan.kept:
+        return None
+    base = base or Savepoint.open(plan.request.path)
+    operator = next(operator for operator in base.operators if operator.operator_id == plan.operator_id)
+    return OpenOperator(base, operator).keyed
+
+
 #: Block size in bytes when a file is read back.
 READ_BACK_WINDOW = 1 << 24
 
 
-def write_state_file(plan: WritePlan, parallelism: int, subtask: int, batches: Iterable[SortedBatch]) -> StateFile:
-    """Write the file of a subtask from all of its rows, sorted; the file is removed on failure."""
+def write_state_file(
+    plan: WritePlan, parallelism: int, subtask: int, batches: Iterable[SortedBatch], kept: OperatorHeaders | None
+) -> StateFile:
+    """Write the file of a subtask from all of its rows, sorted, and the states to keep; on failure, remove it."""
     key_groups = range_for_operator_index(plan.max_parallelism, parallelism, subtask)
     name = plan.staging.unique(str(subtask))
     file = plan.staging.create_state(name)
@@ -63,7 +74,7 @@ def write_state_file(plan: WritePlan, parallelism: int, subtask: int, batches: I
         with CanonicalKeyedStreamWriter(
             file, plan.header(), key_groups, plan.max_parallelism, plan.request.sort_memory
         ) as writer:
-            _fill(plan, writer, key_groups, batches)
+            _fill(plan, writer, key_groups, batches, kept)
             offsets = writer.finish().offsets
         file.close()
     finally:
@@ -80,14 +91,18 @@ def write_state_file(plan: WritePlan, parallelism: int, subtask: int, batches: I
 
 
 def _fill(
-    plan: WritePlan, writer: CanonicalKeyedStreamWriter, key_groups: KeyGroupRange, batches: Iterable[SortedBatch]
+    plan: WritePlan,
+    writer: CanonicalKeyedStreamWriter,
+    key_groups: KeyGroupRange,
+    batches: Iterable[SortedBatch],
+    headers: OperatorHeaders | None,
 ) -> None:
     sink = row_form(plan).sink(writer)
-    if not plan.kept:
+    if headers is None:
         for batch in batches:
             sink.add(batch)
         return
-    with kept_entries(plan, writer, key_groups) as (kept_sink, kept):
+    with kept_entries(plan, headers, writer, key_groups) as (kept_sink, kept):
         steps = heapq.merge(_by_key_group(batches, sink.add), _by_key_group(kept, kept_sink.add), key=_place)
         for _, add, batch in steps:
             add(batch)

@@ -60,16 +60,24 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import (
 TIMESTAMP, DOMAIN, SERVICE = "timestamp", "domain", "service"
 
 
-def describe_keyed(schema: pa.Schema, request: WriteRequest, base: OperatorHeaders | None) -> KeyedDescriptor:
-    """Describe keyed state, windows or timers; ``base`` has the headers of the existing operator at the path."""
-    return _Keyed(schema, request, base).describe()
+def describe_keyed(
+    schema: pa.Schema, request: WriteRequest, base: OperatorHeaders | None, types: OperatorTypes | None = None
+) -> KeyedDescriptor:
+    """Describe keyed state, windows or timers.
+
+    ``base`` has the headers of the existing operator at the path; ``types`` are those to keep, else those of option
+    ``typesFrom``.
+    """
+    return _Keyed(schema, request, base, types or OperatorTypes.named_by(request)).describe()
 
 
 class _Keyed:
-    def __init__(self, schema: pa.Schema, request: WriteRequest, base: OperatorHeaders | None) -> None:
+    def __init__(
+        self, schema: pa.Schema, request: WriteRequest, base: OperatorHeaders | None, types: OperatorTypes | None
+    ) -> None:
         self.schema = schema
         self.request = request
-        self.types = OperatorTypes.named_by(request)
+        self.types = types
         self.inference = inference_of(request)
         self.base = OperatorTypes.of(base) if base is not None and not request.replaces_operator else None
         self.keys = key_columns(schema, request)

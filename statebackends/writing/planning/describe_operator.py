@@ -7,7 +7,6 @@ import pyarrow as pa
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.statebackends.model.descriptors import OperatorStateDescriptor, OperatorStateMode
 from pyspark_savepoint.statebackends.model.state_column import unwrap
-from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
 from pyspark_savepoint.statebackends.writing.planning.describe_types import check_writable, expect_column, expect_names
 from pyspark_savepoint.statebackends.writing.planning.flink_types import default_serializer, parts_of
 from pyspark_savepoint.statebackends.writing.planning.operator_types import OperatorTypes, inference_of
@@ -17,9 +16,9 @@ KEY, VALUE = "key", "value"
 
 
 def describe_operator_state(
-    schema: pa.Schema, request: WriteRequest, _base: OperatorHeaders | None = None
+    schema: pa.Schema, request: WriteRequest, types: OperatorTypes | None = None
 ) -> OperatorStateDescriptor:
-    """Describe list, union or broadcast state; existing keyed state is irrelevant to it."""
+    """Describe list, union or broadcast state; ``types`` are those to keep, else those of option ``typesFrom``."""
     name = request.state
     if not name:
         raise OptionError(
@@ -37,7 +36,7 @@ def describe_operator_state(
             remedy="drop it, or put all columns into one: struct(*)",
         )
     expect_names("types", request.types, [path for field in schema for path in parts_of(field.type, field.name)])
-    types = OperatorTypes.named_by(request)
+    types = types or OperatorTypes.named_by(request)
     roles = {KEY: "KEY_SERIALIZER", VALUE: "VALUE_SERIALIZER"}
     found = {}
     for column in columns:

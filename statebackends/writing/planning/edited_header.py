@@ -16,11 +16,10 @@ from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.serializers.base import CompositeSerializer, TypeSerializer
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
 from pyspark_savepoint.formats.serializers.runtime.timers_and_sinks import TimerSerializer
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.model.entry_bytes import is_timer
 from pyspark_savepoint.statebackends.model.timer_queue import PREFIX, TimerQueue
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
-from pyspark_savepoint.statebackends.sources.raw_timers import raw_timer_sources
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 
 StateId = tuple[str, bool]
 
@@ -39,17 +38,16 @@ class KeyedStates:
     raw_timers: bool
 
     @classmethod
-    def read(cls, savepoint: Savepoint, operator: OperatorState) -> KeyedStates:
-        """Read the headers of all files."""
-        headers = OperatorHeaders.read(savepoint, operator)
+    def of(cls, opened: OpenOperator) -> KeyedStates:
+        """Combine the headers of all files."""
+        headers, operator = opened.keyed, opened.operator
         metas = {state: _one(found, operator) for state, found in headers.metas().items()}
-        raw = raw_timer_sources(savepoint, operator)
-        queues = [queue for source in raw for queue in source.queues(DecodeOptions(timestamps="raw"))]
+        queues = opened.raw_queues(DecodeOptions(timestamps="raw"))
         for queue in queues:
             metas.setdefault((f"{PREFIX}{queue.domain}_{queue.service}", True), timer_meta(queue))
         keys = headers.key_serializers or [queue.key for queue in queues]
         compressed = any(header.compressed for header in headers.headers)
-        return cls(headers, metas, _one_key(keys, operator) if keys else None, compressed, bool(raw))
+        return cls(headers, metas, _one_key(keys, operator) if keys else None, compressed, bool(opened.raw_timers))
 
 
 def timer_meta(queue: TimerQueue) -> StateMetaInfoSnapshot:

@@ -21,7 +21,7 @@ from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.model.state_column import unwrap
 from pyspark_savepoint.statebackends.model.timer_queue import TimerQueue, timer_queues
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
-from pyspark_savepoint.statebackends.tables.operator_table import operator_sources
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.type_extraction.releases import Release
 from pyspark_savepoint.statebackends.type_extraction.words import TypeInference
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest
@@ -55,9 +55,8 @@ class OperatorTypes:
             operator = savepoint.operator(uid_hash=OperatorID.from_hex(name).hex)
         else:
             operator = savepoint.operator(uid=name)
-        headers = OperatorHeaders.read(savepoint, operator)
-        metas = [meta for source in operator_sources(savepoint, operator) for meta in source.header().states]
-        return cls.of(headers, metas, savepoint.path)
+        opened = OpenOperator(savepoint, operator)
+        return cls.of(opened.keyed, opened.operator_states, savepoint.path)
 
     @classmethod
     def of(cls, headers: OperatorHeaders, metas: Iterable[StateMetaInfoSnapshot] = (), path: str = "") -> OperatorTypes:

@@ -27,9 +27,7 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.model.descriptors import OperatorStateDescriptor
-from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
-from pyspark_savepoint.statebackends.sources.raw_timers import raw_timer_sources
-from pyspark_savepoint.statebackends.tables.operator_table import operator_sources
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
 
 #: The first release in which map state of the asynchronous API has a separate serializer for user keys.
@@ -57,11 +55,11 @@ class OperatorFit:
     operator_state: str = ""
 
 
-def operator_fit(savepoint: Savepoint, operator: OperatorState, release: Release) -> OperatorFit:
+def operator_fit(opened: OpenOperator, release: Release) -> OperatorFit:
     """Check an operator of a snapshot against a release, from its handles and the headers of its streams."""
-    written = last_with_metadata(savepoint.metadata.version)
+    written = last_with_metadata(opened.savepoint.metadata.version)
     try:
-        return _fit(savepoint, operator, written, release)
+        return _fit(opened, written, release)
     except UndecodableStateError as error:
         # Headers that cannot be parsed are kept if the release is not older than the one that wrote them.
         older = release.version < written.version
@@ -69,28 +67,29 @@ def operator_fit(savepoint: Savepoint, operator: OperatorState, release: Release
         return OperatorFit((Misfit("state", why),) if older else ())
 
 
-def _fit(savepoint: Savepoint, operator: OperatorState, written: Release, release: Release) -> OperatorFit:
-    keyed = OperatorHeaders.read(savepoint, operator)
-    streams = [source.header() for source in operator_sources(savepoint, operator)]
+def _fit(opened: OpenOperator, written: Release, release: Release) -> OperatorFit:
+    keyed, operator = opened.keyed, opened.operator
     problems = list(_channel_problems(operator, release))
     for serializer in keyed.key_serializers:
         problems += key_problems(serializer, release, written.kryo)
-    for source in raw_timer_sources(savepoint, operator):
-        for queue in source.queues(DecodeOptions(timestamps="raw")):
-            for serializer in (queue.key, queue.namespace):
-                found = _serializer_problems(serializer, release, written.kryo)
-                problems += [Misfit(f"timers {queue.service}", why) for why in found]
+    for queue in opened.raw_queues(DecodeOptions(timestamps="raw")):
+        for serializer in (queue.key, queue.namespace):
+            found = _serializer_problems(serializer, release, written.kryo)
+            problems += [Misfit(f"timers {queue.service}", why) for why in found]
     metas = [meta for found in keyed.metas().values() for meta in found]
-    metas += [meta for header in streams for meta in header.states]
+    metas += opened.operator_states
     problems += meta_problems(metas, release, written.kryo)
     return OperatorFit(
-        tuple(dict.fromkeys(problems)), _keyed_misfit(operator, written, release), _stream_misfit(streams, release)
+        tuple(dict.fromkeys(problems)),
+        _keyed_misfit(operator, written, release),
+        _stream_misfit(opened.stream_headers, release),
     )
 
 
-def fitted(plan: WritePlan, base: Savepoint | None, release: Release) -> WritePlan:
+def fitted(plan: WritePlan, base: Savepoint | None, opened: OpenOperator | None, release: Release) -> WritePlan:
     """Return the plan of a single write, extended by the operators that must be rewritten for a release.
 
+    ``opened`` is the operator that is written to, if it exists.
     Raise UnsupportedVersionError if keyed state of another operator would have to be rewritten: only
     ``Savepoint.write`` does that.
     """
@@ -101,7 +100,10 @@ def fitted(plan: WritePlan, base: Savepoint | None, release: Release) -> WritePl
         mine = operator.operator_id == plan.operator_id
         if mine and plan.replaces_operator:
             continue
-        fit = operator_fit(savepoint, _without_keyed(operator) if mine and plan.request.is_keyed else operator, release)
+        if mine and plan.request.is_keyed:
+            fit = operator_fit(OpenOperator(savepoint, _without_keyed(operator)), release)
+        else:
+            fit = operator_fit(opened if mine and opened is not None else OpenOperator(savepoint, operator), release)
         problems += [(operator.label, problem) for problem in fit.problems]
         if fit.keyed_state:
             remedy = "Savepoint.load(spark, path).write(new_path, flink_version=...) writes them anew"

@@ -25,9 +25,9 @@ from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, O
 from pyspark_savepoint.statebackends.model.state_column import has_ttl
 from pyspark_savepoint.statebackends.model.timer_queue import service_of
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders, is_key_value, is_namespaced
-from pyspark_savepoint.statebackends.sources.raw_timers import raw_timer_sources
-from pyspark_savepoint.statebackends.tables.operator_table import operator_sources
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.writing.planning.describe import describe_keyed, describe_operator_state
+from pyspark_savepoint.statebackends.writing.planning.operator_types import OperatorTypes
 from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution, WritePlan
 from pyspark_savepoint.statebackends.writing.planning.release_fit import fitted
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
@@ -54,13 +54,13 @@ def plan_write(request: WriteRequest, schema: pa.Schema, layout: Distribution | 
             remedy="name a new folder, or that of the savepoint (without /_metadata)",
         )
     published = None if request.fragment else read_published(staging.filesystem, staging.directory)
-    base = None if published is None else Savepoint.open(request.path)
+    base = None if published is None else Savepoint.of_bytes(staging.filesystem, staging.directory, published)
     if base is not None:
         _refuse_checkpoint(base)
     request, existing = _resolve(request, base)
-    found = _Existing.of(base, existing, request)
+    found = _Existing.of(None if base is None or existing is None else OpenOperator(base, existing), request)
     found.refuse_what_is_there()
-    request = found.with_types_that_are_there()
+    request = found.with_ttl_that_is_there()
     max_parallelism, parallelism = _numbers(request, found, layout)
     version = target_version([base.metadata] if base is not None else [], request.flink_version)
     release = release_of(request.flink_version) if request.flink_version is not None else None
@@ -69,7 +69,7 @@ def plan_write(request: WriteRequest, schema: pa.Schema, layout: Distribution | 
     descriptor = _describe(request, schema, found)
     if isinstance(descriptor, KeyedDescriptor):
         found.refuse_other_names(descriptor)
-        found.refuse_loss(base, descriptor)
+        found.refuse_loss(descriptor)
     plan = WritePlan(
         request=request,
         operator_id=existing.operator_id if existing is not None else request.operator_id,
@@ -90,7 +90,7 @@ def plan_write(request: WriteRequest, schema: pa.Schema, layout: Distribution | 
         found.refuse_misfits(plan.header())
     check_parallelism(max_parallelism, parallelism or 1)
     # Fragments are checked by the fluent API, all of a write together.
-    return plan if release is None or request.fragment else fitted(plan, base, release)
+    return plan if release is None or request.fragment else fitted(plan, base, found.opened, release)
 
 
 def _describe(
@@ -99,8 +99,8 @@ def _describe(
     if request.table == ENTRIES:
         return None
     if request.is_keyed:
-        return describe_keyed(schema, request, found.headers)
-    return describe_operator_state(schema, request, found.headers)
+        return describe_keyed(schema, request, found.headers, found.types)
+    return describe_operator_state(schema, request)
 
 
 def _refuse_checkpoint(base: Savepoint) -> None:
@@ -161,25 +161,28 @@ class _Existing:
     """The existing operator, if any, and which of its state is kept."""
 
     request: WriteRequest
-    operator: OperatorState | None = None
+    opened: OpenOperator | None = None
     headers: OperatorHeaders | None = None
     keyed: tuple[tuple[str, bool], ...] = ()
     raw_timers: bool = False
     operator_states: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, base: Savepoint | None, operator: OperatorState | None, request: WriteRequest) -> _Existing:
-        if base is None or operator is None:
+    def of(cls, opened: OpenOperator | None, request: WriteRequest) -> _Existing:
+        if opened is None:
             return cls(request)
         if not request.is_keyed:
-            names = [meta.name for source in operator_sources(base, operator) for meta in source.header().states]
-            return cls(request, operator, operator_states=tuple(dict.fromkeys(names)))
+            return cls(request, opened, operator_states=tuple(opened.operator_state_names))
         if request.replaces_operator:
-            return cls(request, operator)
-        headers = OperatorHeaders.read(base, operator)
-        raw = [queue for source in raw_timer_sources(base, operator) for queue in source.queues(DecodeOptions())]
-        there = headers if headers.headers else None
-        return cls(request, operator, there, tuple(headers.metas()), raw_timers=bool(raw))
+            return cls(request, opened)
+        there = opened.keyed if opened.keyed.headers else None
+        raw = bool(opened.raw_queues(DecodeOptions()))
+        return cls(request, opened, there, tuple(opened.keyed.metas()), raw_timers=raw)
+
+    @property
+    def operator(self) -> OperatorState | None:
+        """Return the existing operator."""
+        return self.opened.operator if self.opened is not None else None
 
     @property
     def replaced_whole(self) -> bool:
@@ -240,16 +243,23 @@ class _Existing:
                 + ("; Savepoint.load(...).with_state(...) adds one state" if request.table == KEYED_STATE else ""),
             )
 
-    def with_types_that_are_there(self) -> WriteRequest:
-        """Return the request with existing serializers for replaced states, unless the user set types."""
+    @property
+    def types(self) -> OperatorTypes | None:
+        """Return the existing serializers for replaced states; None if the user set types, or there are no others."""
         request, there = self.request, {name for name, _ in self.of_the_table}
         if request.types or request.types_from or set(request.named_states or ()) != there or not there:
-            return request
-        assert self.operator is not None
+            return None
+        assert self.headers is not None
+        return OperatorTypes.of(self.headers, path=request.path)
+
+    def with_ttl_that_is_there(self) -> WriteRequest:
+        """Return the request with the time to live of replaced states, unless the user set types or ``ttl``."""
+        if self.request.ttl or self.types is None:
+            return self.request
         assert self.headers is not None
         metas = self.headers.metas()
-        ttl = request.ttl or tuple(state[0] for state in self.of_the_table if has_ttl(metas[state][0]))
-        return replace(request, types_from=f"{request.path}#{self.operator.operator_id}", ttl=ttl)
+        ttl = tuple(state[0] for state in self.of_the_table if has_ttl(metas[state][0]))
+        return replace(self.request, ttl=ttl)
 
     def refuse_other_names(self, descriptor: KeyedDescriptor) -> None:
         """Raise an error if option ``state`` is set and names other states than the columns."""
@@ -263,17 +273,17 @@ class _Existing:
                 remedy="select the key and these states, or leave the option out",
             )
 
-    def refuse_loss(self, base: Savepoint | None, descriptor: KeyedDescriptor) -> None:
+    def refuse_loss(self, descriptor: KeyedDescriptor) -> None:
         """Raise an error if an overwrite drops state that is neither rewritten nor named in option ``drop``."""
         request = self.request
         if not request.overwrite:
             if request.drop:
                 raise OptionError("option 'drop' is for mode 'overwrite': append takes nothing away")
             return
-        if base is None or self.operator is None:
+        if self.opened is None:
             there: list[str] = []
         elif self.replaced_whole:
-            there = _parts(base, self.operator)
+            there = _parts(self.opened)
         else:
             there = list(dict.fromkeys(_shown_name(name, timer) for name, timer in self.of_the_table))
         written = {_shown_name(state.name, state.kind is StateKind.TIMER) for state in descriptor.states}
@@ -336,14 +346,14 @@ class _Existing:
             )
 
 
-def _parts(base: Savepoint, operator: OperatorState) -> list[str]:
+def _parts(opened: OpenOperator) -> list[str]:
     """Return all parts of an operator's state, by the names that option ``drop`` takes."""
-    found = [_shown_name(name, timer) for name, timer in OperatorHeaders.read(base, operator).metas()]
-    raw_timers = raw_timer_sources(base, operator)
-    found += [queue.service for source in raw_timers for queue in source.queues(DecodeOptions())]
-    found += [meta.name for source in operator_sources(base, operator) for meta in source.header().states]
+    operator = opened.operator
+    found = [_shown_name(name, timer) for name, timer in opened.keyed.metas()]
+    found += [queue.service for queue in opened.raw_queues(DecodeOptions())]
+    found += opened.operator_state_names
     subtasks = operator.subtasks.values()
-    if not raw_timers and any(subtask.raw_keyed_state is not None for subtask in subtasks):
+    if not opened.raw_timers and any(subtask.raw_keyed_state is not None for subtask in subtasks):
         found.append("raw_keyed_state")
     if any(subtask.raw_operator_state is not None for subtask in subtasks):
         found.append("raw_operator_state")

@@ -128,7 +128,7 @@ def registered(written: Savepoint, operator: str) -> dict[str, tuple[str, str, s
     """Kind, value type and namespace of an operator's states, as their registrations in the files have them."""
     found = written.plan.operator(operator).base
     assert found is not None
-    metas = KeyedStates.read(found.snapshot, found.operator).metas
+    metas = KeyedStates.of(found.opened).metas
     return {
         name: (meta.state_type, meta.value_serializer.flink_type, meta.namespace_serializer.flink_type)
         for (name, timers), meta in metas.items()

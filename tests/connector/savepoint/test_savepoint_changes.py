@@ -29,6 +29,7 @@ from pyspark_savepoint.formats.metadata.key_groups import key_group_for_hash, ra
 from pyspark_savepoint.formats.snapshot.handle_streams import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint as Snapshot
 from pyspark_savepoint.statebackends.model.request import EntriesRequest, TableRequest
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.entries_table import EntriesTable
 from pyspark_savepoint.statebackends.writing.planning.edited_header import KeyedStates
 
@@ -52,12 +53,12 @@ def entries(path: Path | str, uid: str, max_parallelism: int | None = None) -> d
     """All keyed state of an operator as canonical bytes, by state."""
     snapshot = Snapshot.open(str(path))
     operator = operator_of(snapshot, uid)
-    states = KeyedStates.read(snapshot, operator)
+    states = KeyedStates.of(OpenOperator(snapshot, operator))
     names = list(states.metas)
     wanted = EntriesRequest(tuple(names), max_parallelism=max_parallelism, raw_timers=states.raw_timers)
     request = TableRequest(str(path), entries=wanted, decode=DecodeOptions(timestamps="raw"))
     found: dict[str, Entries] = {name: {} for name, _ in names}
-    for part in EntriesTable(snapshot, operator, request).partitions(1):
+    for part in EntriesTable(OpenOperator(snapshot, operator), request).partitions(1):
         for batch in part.batches():
             for row in batch.to_pylist():
                 name = names[row["state"]][0]

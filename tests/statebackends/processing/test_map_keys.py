@@ -18,6 +18,7 @@ from pyspark_savepoint.statebackends.processing.api.functions import (
 from pyspark_savepoint.statebackends.processing.api.state_descriptors import MapStateDescriptor
 from pyspark_savepoint.statebackends.processing.readers.keyed_reader import KeyedReaderPlan, KeyedReaderTask
 from pyspark_savepoint.statebackends.processing.readers.reader_states import ReaderMapState, ReaderRows
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from tests.statebackends.processing.tasks import plan_of, run_plan, written
 
 BACKENDS = ["single_key", "heap", "rocksdb"]
@@ -61,7 +62,7 @@ def test_lists_in_keys_are_tuples(backend: str, key_type: str, key: Any, tmp_pat
     written(tmp_path / "sp", plan_of(Puts(key_type, key), backend), [("a", 1, 1), ("a", 2, 2), ("a", 3, 3)])
     savepoint, request = Savepoint.open(str(tmp_path / "sp")), TableRequest(str(tmp_path / "sp"), uid="uid")
     schema = pa.schema([("found", pa.int64())])
-    plan = KeyedReaderPlan.of(Gets(key), schema, savepoint, savepoint.operator(uid="uid"), request, 1)
+    plan = KeyedReaderPlan.of(Gets(key), schema, OpenOperator(savepoint, savepoint.operator(uid="uid")), request, 1)
     (batch,) = KeyedReaderTask(plan, 0).run()
     assert batch.to_pylist() == [{"found": 2}]
 

@@ -17,7 +17,6 @@ from pyspark_savepoint.formats.errors import (
     UserFunctionError,
     ValueRangeError,
 )
-from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
@@ -39,17 +38,17 @@ from pyspark_savepoint.statebackends.processing.api.windows import GlobalWindow,
 from pyspark_savepoint.statebackends.processing.operators.window_operator import WindowSpec
 from pyspark_savepoint.statebackends.processing.readers.keyed_reader import KeyedReaderPlan, KeyedReaderTask
 from pyspark_savepoint.statebackends.processing.readers.window_reader import WindowReaderPlan, WindowReaderTask
-from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from tests.statebackends.processing.tasks import plan_of, written
 
 SHOP = Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint"
 LONGS = pa.list_(pa.int64())
 
 
-def opened(path: Path, **named: Any) -> tuple[Savepoint, OperatorState, TableRequest]:
+def opened(path: Path, **named: Any) -> tuple[OpenOperator, TableRequest]:
     savepoint = Savepoint.open(str(path))
     request = TableRequest(str(path), **named).of_version(savepoint.metadata.version)
-    return savepoint, savepoint.operator(uid=request.uid, uid_hash=request.uid_hash), request
+    return OpenOperator(savepoint, savepoint.operator(uid=request.uid, uid_hash=request.uid_hash)), request
 
 
 def keyed(function: Any, schema: pa.Schema, parallelism: int = 3, slices: int | None = None, **named: Any) -> list[Any]:
@@ -275,7 +274,7 @@ def operators_with(path: Path, kind: str, namespace: str) -> Iterator[str]:
     """The uid hashes of operators whose windows are of a kind."""
     savepoint = Savepoint.open(str(path))
     for operator in savepoint.operators:
-        metas = OperatorHeaders.read(savepoint, operator).metas()
+        metas = OpenOperator(savepoint, operator).keyed.metas()
         found = metas.get(("window-contents", False))
         if found and (found[0].state_type, found[0].namespace_serializer.flink_type) == (kind, namespace):
             yield operator.operator_id.hex
@@ -396,7 +395,7 @@ def test_an_accumulator_is_what_its_function_makes_of_it(corpus: Path) -> None:
     places = [
         (operator.operator_id.hex, state)
         for operator in savepoint.operators
-        for (state, timer), metas in OperatorHeaders.read(savepoint, operator).metas().items()
+        for (state, timer), metas in OpenOperator(savepoint, operator).keyed.metas().items()
         if not timer
         and metas[0].state_type == "AGGREGATING"
         and metas[0].namespace_serializer.flink_type == "VOID_NAMESPACE"

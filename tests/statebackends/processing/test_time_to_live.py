@@ -34,6 +34,7 @@ from pyspark_savepoint.statebackends.processing.api.windows import TimeWindow
 from pyspark_savepoint.statebackends.processing.backends.adapters import TimeToLive, create_adapted
 from pyspark_savepoint.statebackends.processing.backends.backends import create_backend
 from pyspark_savepoint.statebackends.processing.readers.keyed_reader import KeyedReaderPlan, KeyedReaderTask
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from tests.statebackends.processing.programs import STATES, Average, Collected, concatenate
 from tests.statebackends.processing.tasks import plan_of, written
 
@@ -225,7 +226,11 @@ def test_a_reader_takes_the_descriptor_that_wrote(tmp_path: Path) -> None:
     savepoint = Savepoint.open(str(tmp_path / "sp"))
     schema = pa.schema([("key", pa.string()), ("at", pa.list_(pa.string())), ("x", pa.int64())])
     plan = KeyedReaderPlan.of(
-        Reads(), schema, savepoint, savepoint.operator(uid="uid"), TableRequest(str(tmp_path / "sp"), uid="uid"), 1
+        Reads(),
+        schema,
+        OpenOperator(savepoint, savepoint.operator(uid="uid")),
+        TableRequest(str(tmp_path / "sp"), uid="uid"),
+        1,
     )
     (batch,) = KeyedReaderTask(plan, 0).run()
     assert batch.to_pylist() == [{"key": "a", "at": ["a", "a"], "x": 2}]

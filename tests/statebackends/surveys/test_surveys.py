@@ -14,7 +14,7 @@ from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.model.json_values import from_json, to_json
 from pyspark_savepoint.statebackends.model.request import EntriesRequest, TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
-from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.surveys.ttl_ages import BOUNDS
 
 SHOP = Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint"
@@ -35,7 +35,7 @@ def snapshot(corpus: Path, case: str) -> Path:
 def entries(path: Path, uid: str = UID) -> tuple[list[str], list[dict[str, Any]]]:
     """The names of the states, and every entry as bytes of the canonical format."""
     savepoint = Savepoint.open(str(path))
-    metas = OperatorHeaders.read(savepoint, savepoint.operator(uid=uid)).metas()
+    metas = OpenOperator(savepoint, savepoint.operator(uid=uid)).keyed.metas()
     states = tuple(metas)
     found = rows(path, uid=uid, entries=EntriesRequest(states, keys=True))
     return [name for name, _ in states], found

@@ -20,6 +20,7 @@ from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES, KEYED_ENT
 from pyspark_savepoint.statebackends.model.request import EntriesRequest, TableRequest
 from pyspark_savepoint.statebackends.model.timer_queue import TimerQueue
 from pyspark_savepoint.statebackends.sources.keyed_plan import KeyedSplit
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.entries_table import EntriesPartition, EntriesTable, timer_entries
 from pyspark_savepoint.statebackends.writing.planning.edited_header import KeyedStates
 from pyspark_savepoint.statebackends.writing.planning.entry_header import header_of, header_text
@@ -103,11 +104,11 @@ def all_entries(path: Path, **wanted: Any) -> dict[tuple[str, str], dict[tuple[i
     savepoint = Savepoint.open(str(path), allow_outside=True)
     found: dict[tuple[str, str], dict[tuple[int, bytes], bytes]] = {}
     for operator in savepoint.operators:
-        states = KeyedStates.read(savepoint, operator)
+        states = KeyedStates.of(OpenOperator(savepoint, operator))
         if states.key_serializer is None:
             continue
         request = EntriesRequest(tuple(states.metas), raw_timers=states.raw_timers, **wanted)
-        table = EntriesTable(savepoint, operator, TableRequest(str(path), entries=request, decode=RAW))
+        table = EntriesTable(OpenOperator(savepoint, operator), TableRequest(str(path), entries=request, decode=RAW))
         names = list(states.metas)
         try:
             rows = [row for part in table.partitions(3) for batch in part.batches() for row in batch.to_pylist()]

@@ -25,7 +25,7 @@ from pyspark_savepoint.statebackends.model.descriptors import (
     OperatorStateDescriptor,
     OperatorStateMode,
 )
-from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.writing.planning.describe import describe_keyed, describe_operator_state
 from pyspark_savepoint.statebackends.writing.planning.describe_types import timer_millis
 from pyspark_savepoint.statebackends.writing.planning.flink_types import (
@@ -428,7 +428,7 @@ def test_types_from_a_savepoint(lab: Path) -> None:
 
 def test_the_key_of_the_operator_that_is_there(lab: Path) -> None:
     savepoint = Savepoint.open(str(lab))
-    base = OperatorHeaders.read(savepoint, savepoint.operator(uid="kv-tuple"))
+    base = OpenOperator(savepoint, savepoint.operator(uid="kv-tuple")).keyed
     schema = pa.schema([("name", TEXT), ("number", LONG), ("timestamp", LONG), ("domain", TEXT)])
     request = WriteRequest("/new", uid="u", table="timers", key=("name", "number"))
     described = describe_keyed(schema, request, base)

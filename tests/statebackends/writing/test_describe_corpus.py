@@ -17,7 +17,7 @@ from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, S
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.model.state_entries import encode_column, state_entries
 from pyspark_savepoint.statebackends.open_table import open_table
-from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.writing.planning.describe import describe_keyed, describe_operator_state
 from pyspark_savepoint.statebackends.writing.planning.describe_types import access_serializer, check_writable
 from pyspark_savepoint.statebackends.writing.planning.exact_casts import conform_column
@@ -52,7 +52,7 @@ def writable(path: Path, operator: dict[str, str], table: str) -> list[str]:
     """The states whose values can be written."""
     savepoint = Savepoint.open(str(path))
     found = savepoint.operator(**operator)
-    states = OperatorHeaders.read(savepoint, found).choose(table == "window_state", None)
+    states = OpenOperator(savepoint, found).keyed.choose(table == "window_state", None)
     names = []
     for name, metas in states.items():
         serializer = metas[0].value_serializer
@@ -68,9 +68,7 @@ def writable(path: Path, operator: dict[str, str], table: str) -> list[str]:
 def has_own_hash(path: Path, operator: dict[str, str]) -> bool:
     """Whether only user code knows the hash of the keys."""
     savepoint = Savepoint.open(str(path))
-    return isinstance(
-        OperatorHeaders.read(savepoint, savepoint.operator(**operator)).key_serializers[0], PojoSerializer
-    )
+    return isinstance(OpenOperator(savepoint, savepoint.operator(**operator)).keyed.key_serializers[0], PojoSerializer)
 
 
 def request_of(path: Path, operator: dict[str, str], table: str) -> WriteRequest:
@@ -173,7 +171,7 @@ def test_descriptors_are_what_flink_registered(snapshot: Path) -> None:
             if request.key_group is not None:
                 schema = schema.append(pa.field("key_group", pa.int32()))
             described = describe_keyed(schema, request, None)
-            headers = OperatorHeaders.read(savepoint, savepoint.operator(**operator)).headers
+            headers = OpenOperator(savepoint, savepoint.operator(**operator)).keyed.headers
             there = {meta.name: meta for header in headers for meta in header.states}
             assert described.key_serializer == headers[0].key_serializer
             for state in described.states:

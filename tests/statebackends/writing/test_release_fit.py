@@ -25,7 +25,8 @@ from pyspark_savepoint.formats.snapshot.changes import without_empty_segments
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocation
 from pyspark_savepoint.statebackends.model.descriptors import NO_NAMESPACE, StateDescriptor, StateKind
-from pyspark_savepoint.statebackends.tables.operator_table import operator_sources
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
+from pyspark_savepoint.statebackends.sources.operator_sources import operator_sources
 from pyspark_savepoint.statebackends.writing.planning.release_fit import (
     OperatorFit,
     meta_problems,
@@ -42,7 +43,8 @@ def fits(path: Path, version: tuple[int, int]) -> dict[str, OperatorFit]:
     """What a release makes of every operator of a snapshot, as far as it is not all well."""
     savepoint = Savepoint.open(str(path), allow_outside=True)
     found = {
-        op.uid or op.operator_id.hex: operator_fit(savepoint, op, release_of(version)) for op in savepoint.operators
+        op.uid or op.operator_id.hex: operator_fit(OpenOperator(savepoint, op), release_of(version))
+        for op in savepoint.operators
     }
     return {uid: fit for uid, fit in found.items() if fit != OperatorFit()}
 
@@ -133,8 +135,8 @@ def test_handles_that_a_release_does_not_know() -> None:
     operator = OperatorState(OperatorID.from_uid("a"), 1, 128, subtasks={0: subtask})
     location = SnapshotLocation(LocalFileSystem(), "/nowhere")
     savepoint = Savepoint(location, "/nowhere/_metadata", CheckpointMetadata(6, 1, operators=(operator,)))
-    assert operator_fit(savepoint, operator, release_of((2, 1))).problems == ()
-    assert operator_fit(savepoint, operator, release_of((2, 0))).problems[0].place == "records in flight"
+    assert operator_fit(OpenOperator(savepoint, operator), release_of((2, 1))).problems == ()
+    assert operator_fit(OpenOperator(savepoint, operator), release_of((2, 0))).problems[0].place == "records in flight"
     empty = FileMergingOperatorStreamStateHandle((), "/t", "/s", True, EmptySegmentFileStateHandle())
     with_empty = replace(operator, subtasks={0: OperatorSubtaskState(managed_operator_state=empty)})
     assert without_empty_segments(with_empty).subtasks[0].managed_operator_state is None

@@ -23,7 +23,7 @@ from pyspark_savepoint.formats.serializers.notation.parser import SPECIAL
 from pyspark_savepoint.formats.serializers.registry import read_serializer
 from pyspark_savepoint.formats.serializers.sql.rowdata import CollectionDataSerializer, RowDataSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
-from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from tests.formats.serializers.codec_checks import check_column
 
 NEWEST = (2, 3)
@@ -247,7 +247,7 @@ def test_rows_of_sql_are_written_as_flink_wrote_them(corpus: Path) -> None:
     for metadata in sorted(corpus.glob("sql/**/_metadata")):
         savepoint = Savepoint.open(str(metadata.parent))
         for operator in savepoint.operators:
-            for header in OperatorHeaders.read(savepoint, operator).headers:
+            for header in OpenOperator(savepoint, operator).keyed.headers:
                 metas = [header.key_serializer, *(s for meta in header.states for s in meta.serializers.values())]
                 texts |= {part.flink_type: snapshot_of(part) for whole in metas for part in sql_parts(whole)}
     others = 0

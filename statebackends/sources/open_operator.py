@@ -1,0 +1,87 @@
+"""An operator of an opened savepoint, with what the headers of its streams say.
+
+It is opened once per query and passed down. Headers are read when they are first needed, and then kept: a table, the
+decision which table it is, checks of options and user functions all see the same ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Protocol, TypeVar
+
+from pyspark_savepoint.formats.columns import DecodeOptions
+from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.statebackends.model.timer_queue import TimerQueue
+from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
+from pyspark_savepoint.statebackends.sources.keyed_sources import keyed_sources
+from pyspark_savepoint.statebackends.sources.operator_sources import OperatorSource, operator_sources
+from pyspark_savepoint.statebackends.sources.raw_timers import RawTimerSource, raw_timer_sources
+
+HEADER_READERS = 16
+H = TypeVar("H", covariant=True)
+
+
+class _Stream(Protocol[H]):
+    def header(self) -> H: ...
+
+
+@dataclass(frozen=True)
+class OpenOperator:
+    """One operator of a savepoint; every header of its streams is read at most once."""
+
+    savepoint: Savepoint
+    operator: OperatorState
+    _raw_queues: dict[DecodeOptions, list[TimerQueue]] = field(default_factory=dict, init=False, compare=False)
+
+    @cached_property
+    def keyed(self) -> OperatorHeaders:
+        """The sources of keyed state, each with its header."""
+        sources = keyed_sources(self.savepoint, self.operator)
+        return OperatorHeaders(self.operator, tuple(sources), _headers(sources))
+
+    @cached_property
+    def raw_timers(self) -> tuple[RawTimerSource, ...]:
+        """The sources of timers in raw keyed state."""
+        return tuple(raw_timer_sources(self.savepoint, self.operator))
+
+    def raw_queues(self, options: DecodeOptions) -> list[TimerQueue]:
+        """Return the timer queues of raw keyed state; ``options`` are those by which timers are skipped."""
+        if options not in self._raw_queues:
+            self._raw_queues[options] = [queue for source in self.raw_timers for queue in source.queues(options)]
+        return self._raw_queues[options]
+
+    @cached_property
+    def streams(self) -> tuple[OperatorSource, ...]:
+        """The sources of operator state, in order of subtasks."""
+        return tuple(operator_sources(self.savepoint, self.operator))
+
+    @cached_property
+    def stream_headers(self) -> tuple[OperatorBackendHeader, ...]:
+        """The header of each of :attr:`streams`."""
+        return _headers(self.streams)
+
+    @property
+    def operator_states(self) -> list[StateMetaInfoSnapshot]:
+        """The registrations of operator states in all streams."""
+        return [meta for header in self.stream_headers for meta in header.states]
+
+    @property
+    def operator_state_names(self) -> list[str]:
+        """The names of operator states."""
+        return list(dict.fromkeys(meta.name for meta in self.operator_states))
+
+
+def _headers(sources: Iterable[_Stream[H]]) -> tuple[H, ...]:
+    """Read the headers, several at a time, and keep equal ones once."""
+    streams = list(sources)
+    if len(streams) <= 1:
+        return tuple(stream.header() for stream in streams)
+    with ThreadPoolExecutor(HEADER_READERS) as pool:
+        found = list(pool.map(lambda stream: stream.header(), streams))
+    first = found[0]
+    return tuple(first if header == first else header for header in found)
