@@ -8,8 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[3]
 #: Four subtasks, each with a file of keyed state (timers) and one of operator state.
 FOUR = "datastream/new-stateful-broadcast-udf-migration-itcase-flink1.20-rocksdb-savepoint"
