@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.local.table_reads import partitions_of, table_of
 from pyspark_savepoint.options.options import SavepointReadOptions
-from pyspark_savepoint.statebackends.model.request import choose_columns
+from pyspark_savepoint.statebackends.model.request import PartitionOfRows, choose_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,6 +76,28 @@ class LocalTable:
         except SavepointError as error:
             raise error.with_traceback(None) from None
 
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield the rows as dictionaries by column, maps as lists of pairs; large tables are faster as :meth:`batches`.
+
+        Yields:
+            A dictionary per row.
+
+        Raises:
+            SavepointError: If the state cannot be read.
+
+        """
+        names = self.schema.names
+        try:
+            _, partitions = partitions_of(self.options, lambda _: names, workers=1)
+            for partition in partitions:
+                if isinstance(partition, PartitionOfRows):
+                    yield from ({name: _plain(row.get(name)) for name in names} for row in partition.rows())
+                else:
+                    for batch in partition.batches():
+                        yield from batch.to_pylist()
+        except SavepointError as error:
+            raise error.with_traceback(None) from None
+
     def to_arrow(self) -> pa.Table:
         """Return all rows, in memory.
 
@@ -106,3 +128,8 @@ class LocalTable:
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Export the rows as a stream of Arrow's C data interface."""
         return pa.RecordBatchReader.from_batches(self.schema, self.batches()).__arrow_c_stream__(requested_schema)
+
+
+def _plain(value: object) -> object:
+    """Return a value as Arrow gives it to Python."""
+    return list(value.items()) if isinstance(value, dict) else value

@@ -36,6 +36,7 @@ from pyspark_savepoint.options.option_fields import (
 )
 from pyspark_savepoint.statebackends.jobs.graph.graph_position import operator_at_plan
 from pyspark_savepoint.statebackends.jobs.graph.hashers import StreamGraphHasher
+from pyspark_savepoint.statebackends.model.applicability import TABLES
 from pyspark_savepoint.statebackends.model.request import (
     DEFAULT_BATCH_ROWS,
     DEFAULT_MEMORY,
@@ -43,7 +44,6 @@ from pyspark_savepoint.statebackends.model.request import (
     EntriesRequest,
     TableRequest,
 )
-from pyspark_savepoint.statebackends.open_table import TABLES
 
 MAX_BATCH_ROWS = 1 << 20
 MAX_TOP = 10_000

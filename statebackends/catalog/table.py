@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from types import MappingProxyType
 
 import pyarrow as pa
@@ -127,7 +128,7 @@ class CatalogPartition:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows in batches."""
         rows: list[Row] = []
-        for row in self._rows():
+        for row in self.rows():
             rows.append(row)
             # Bytes can be large: use small batches.
             if len(rows) >= min(64 if "value" in row else self.request.batch_rows, self.request.batch_rows):
@@ -136,13 +137,14 @@ class CatalogPartition:
         if rows:
             yield self._batch(rows)
 
-    def _rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[Row]:
+        """Yield the rows, with the values that they have."""
         if self.name == "snapshots":
             for found in find_snapshots(self.request.path):
                 yield {
                     "path": found.path,
                     "checkpoint_id": found.checkpoint_id,
-                    "time": None if found.modified is None else int(found.modified * 1_000_000),
+                    "time": None if found.modified is None else datetime.fromtimestamp(found.modified, UTC),
                     "kind": found.kind.value,
                     "size_in_bytes": found.size,
                     "problem": found.problem,

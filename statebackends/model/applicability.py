@@ -25,7 +25,20 @@ FUNCTIONS = (READ_KEYED_STATE, READ_WINDOW)
 ROWS_OF_KEYS = (KEYED_STATE, WINDOW_STATE)
 DECODED = (*ROWS_OF_KEYS, TIMERS, OPERATOR_STATE)
 VERIFICATION = "verification"
+#: Tables by the package that has them.
+KEYED_TABLES = (KEYED_STATE, WINDOW_STATE, TIMERS)
+CATALOG = (
+    STATES,
+    "metadata",
+    "snapshots",
+    "statements",
+    "coordinator_state",
+    "master_state",
+    "raw_operator_state",
+    RAW_KEYED_STATE,
+)
 SURVEYED = (SIZES, HEAVIEST_KEYS, TTL_AGES, VERIFICATION)
+TABLES = (*KEYED_TABLES, OPERATOR_STATE, *CATALOG, *SURVEYED)
 #: Tables of a whole snapshot, or of a folder of snapshots.
 OF_SNAPSHOT = frozenset({"snapshots", "master_state"})
 NAMES = ("uid", "uidHash", "operatorName", "node")

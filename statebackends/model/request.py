@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -111,6 +111,14 @@ class TablePartition(Protocol):
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield record batches of the table's schema, of at most ``batch_rows`` rows."""
+
+
+@runtime_checkable
+class PartitionOfRows(TablePartition, Protocol):
+    """Partition whose rows are found one by one: they need not become Arrow before they are shown."""
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield the rows by column; columns that a row has not are NULL."""
 
 
 class Table(Protocol):

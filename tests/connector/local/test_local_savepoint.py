@@ -104,6 +104,12 @@ def test_batches_are_as_large_as_asked(shop: pyspark_savepoint.LocalSavepoint) -
     assert sum(sizes) == shop.keyed_state("accounts").to_arrow().num_rows
 
 
+@pytest.mark.parametrize("table", [{"name": "states"}, {"name": "metadata"}, {"uid": "accounts"}, {"name": "sizes"}])
+def test_rows_are_those_of_arrow(shop: pyspark_savepoint.LocalSavepoint, table: dict[str, str]) -> None:
+    opened = shop.table(**table)
+    assert list(opened.rows()) == opened.to_arrow().to_pylist()
+
+
 def test_arrow_streams_and_pandas(shop: pyspark_savepoint.LocalSavepoint) -> None:
     table = shop.keyed_state("accounts").select("key", "total")
     assert pa.RecordBatchReader.from_stream(table).read_all() == table.to_arrow()

@@ -11,8 +11,10 @@ from pyspark_savepoint.formats.errors import OptionError, SavepointError, StateN
 from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
 from pyspark_savepoint.options.option_fields import named
 from pyspark_savepoint.options.options import SavepointReadOptions
-from pyspark_savepoint.statebackends.model.applicability import APPLIES_TO, applies
-from pyspark_savepoint.statebackends.open_table import TABLES, open_table
+from pyspark_savepoint.statebackends.catalog.table import SCHEMAS
+from pyspark_savepoint.statebackends.model.applicability import APPLIES_TO, CATALOG, SURVEYED, TABLES, applies
+from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.statebackends.surveys.registry import SURVEYS
 
 SHOP = str(Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint")
 LAB, SQL, PYTHON = (
@@ -132,6 +134,11 @@ SHOWN: dict[tuple[str, str], Case] = {
         for name in ("uid", "operatorName")
     },
 }
+
+
+def test_tables_are_those_of_their_packages() -> None:
+    assert tuple(SCHEMAS) == CATALOG
+    assert tuple(SURVEYS) == SURVEYED
 
 
 def read(corpus: Path, path: str, **options: str) -> Any:

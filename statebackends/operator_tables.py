@@ -1,0 +1,93 @@
+"""Tables of one operator: which one a request means, and what it must name."""
+
+from __future__ import annotations
+
+from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, did_you_mean
+from pyspark_savepoint.statebackends.model.applicability import OPERATOR_STATE, refuse_useless
+from pyspark_savepoint.statebackends.model.request import Table, TableRequest
+from pyspark_savepoint.statebackends.sources.keyed_plan import is_key_value, is_namespaced
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
+from pyspark_savepoint.statebackends.tables.entries_table import EntriesTable
+from pyspark_savepoint.statebackends.tables.flat_table import FlatTable
+from pyspark_savepoint.statebackends.tables.keyed_table import KeyedTable
+from pyspark_savepoint.statebackends.tables.operator_table import OperatorTable
+from pyspark_savepoint.statebackends.tables.timers_table import TimersTable
+
+
+def operator_table(opened: OpenOperator, request: TableRequest) -> Table:
+    """Return the table of an operator that a request names, or else the one that its state has."""
+    if request.entries is not None:
+        return EntriesTable(opened, request)
+    table = request.table or _default_table(opened, request)
+    refuse_useless(table, sorted(request.given))
+    request.check_key_groups(opened.operator.max_parallelism)
+    if "raw" in request.given:
+        _check_raw(opened, request, table)
+    if table == "timers":
+        return TimersTable(opened, request)
+    if table == OPERATOR_STATE:
+        return OperatorTable(opened, request, _one_state(opened, request))
+    if request.flatten:
+        return FlatTable(opened, request, table == "window_state")
+    return KeyedTable(opened, request, table == "window_state")
+
+
+def _check_raw(opened: OpenOperator, request: TableRequest, table: str) -> None:
+    """Raise an error for names in option ``raw`` that are not states of the operator, which would be ignored."""
+    if table == OPERATOR_STATE:
+        known = opened.operator_state_names
+    elif table == "timers":
+        known = ["key", "namespace"]
+    else:
+        metas = opened.keyed.metas()
+        known = [name for name, timer in metas if not timer] + ["key"] + ["window"] * (table == "window_state")
+    unknown = [name for name in request.raw if name not in known]
+    if unknown:
+        raise OptionError(
+            f"option 'raw' names {unknown[0]!r}, which table '{table}' of the operator does not have",
+            remedy=did_you_mean(unknown[0], known),
+        )
+
+
+def _default_table(opened: OpenOperator, request: TableRequest) -> str:
+    names = opened.operator_state_names
+    if request.state is not None and request.state in names:
+        return OPERATOR_STATE
+    if any(subtask.managed_keyed_state is not None for subtask in opened.operator.subtasks.values()):
+        return _default_keyed_table(opened)
+    if names:
+        return OPERATOR_STATE
+    raise StateNotFoundError(
+        "the operator has no state of its own kind of table",
+        path=opened.savepoint.path,
+        operator=opened.operator.label,
+        remedy="load the path without options to see what the snapshot has",
+    )
+
+
+def _default_keyed_table(opened: OpenOperator) -> str:
+    """Return keyed state; windows if there is no keyed state; timers if there is neither."""
+    metas = [meta for header in opened.keyed.headers for meta in header.states]
+    namespaced = [is_namespaced(meta) for meta in metas if is_key_value(meta)]
+    if not namespaced:
+        return "timers"
+    return "window_state" if all(namespaced) else "keyed_state"
+
+
+def _one_state(opened: OpenOperator, request: TableRequest) -> str:
+    names = opened.operator_state_names
+    if request.state is not None:
+        return request.state
+    if len(names) == 1:
+        return names[0]
+    if not names:
+        raise StateNotFoundError(
+            "the operator has no operator state",
+            operator=opened.operator.label,
+            remedy="load the path without options to see what the snapshot has",
+        )
+    raise OptionError(
+        "option 'state' is missing: the operator has several operator states",
+        operator=opened.operator.label,
+        remedy="name one of " + ", ".join(repr(name) for name in names),
+    )
