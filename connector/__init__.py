@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from pyspark_savepoint.options.release import __version__
+
 if TYPE_CHECKING:
     from pyspark_savepoint.catalog.table_functions import register
     from pyspark_savepoint.formats.errors import SavepointError, UserFunctionError
@@ -71,8 +73,6 @@ if TYPE_CHECKING:
         TumblingEventTimeWindows,
         TumblingProcessingTimeWindows,
     )
-
-__version__ = "0.1.0"
 
 __all__ = [
     "AggregateFunction",

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pyspark_savepoint.formats.errors import OperatorNotFoundError, OptionError, StateExistsError, did_you_mean
+from pyspark_savepoint.formats.errors import OperatorNotFoundError, StateExistsError, did_you_mean
 from pyspark_savepoint.formats.metadata import CheckpointMetadata
 from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
 from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
-from pyspark_savepoint.formats.metadata.stream_handles import FileStateHandle, SegmentFileStateHandle, StreamStateHandle
-from pyspark_savepoint.formats.snapshot.handle_streams import replace_streams
+from pyspark_savepoint.formats.snapshot.relocation import no_such_prefix, with_prefix
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint as Snapshot
 from pyspark_savepoint.options.operators import OperatorRef, identifier_of
 from pyspark_savepoint.plan.keyed_edits import rehashed
@@ -115,28 +114,16 @@ class SavepointPlan:
 
     def relocated(self, old: str, new: str) -> SavepointPlan:
         """Replace a prefix of the absolute paths in handles; raise OptionError if none has it."""
-        count = 0
-
-        def move(handle: StreamStateHandle) -> StreamStateHandle:
-            nonlocal count
-            if isinstance(handle, FileStateHandle | SegmentFileStateHandle) and handle.path.startswith(old):
-                count += 1
-                return replace(handle, path=new + handle.path[len(old) :])
-            return handle
-
-        operators = tuple(_relocated(operator, move) for operator in self.operators)
-        if not count:
-            raise OptionError(
-                f"no file of the savepoint is recorded under {old!r}",
-                remedy="relative files and inline state move along with the savepoint, and need no new prefix",
-            )
+        operators = tuple(_relocated(operator, old, new) for operator in self.operators)
+        if operators == self.operators:
+            raise no_such_prefix(old)
         return replace(self, operators=operators)
 
 
-def _relocated(plan: OperatorPlan, move: Callable[[StreamStateHandle], StreamStateHandle]) -> OperatorPlan:
+def _relocated(plan: OperatorPlan, old: str, new: str) -> OperatorPlan:
     if plan.base is None:
         return plan
-    moved = replace_streams(plan.base.operator, move)
+    moved = with_prefix(plan.base.operator, old, new)
     if moved == plan.base.operator:
         return plan
     return replace(plan, base=replace(plan.base, operator=moved, relocated=True))

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING
 
 from pyspark import inheritable_thread_target
 
-from pyspark_savepoint.formats.errors import OptionError, StateExistsError
+from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.flink_releases import Flink, Release, release_of
-from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, write_metadata
-from pyspark_savepoint.formats.metadata.manifest import with_manifest
+from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState
 from pyspark_savepoint.formats.snapshot.changes import (
     assemble,
     target_version,
@@ -28,16 +27,9 @@ from pyspark_savepoint.formats.snapshot.changes import (
     with_operator_state,
     without_empty_segments,
 )
-from pyspark_savepoint.formats.snapshot.publication import (
-    Staging,
-    finish,
-    publish_metadata,
-    read_published,
-    relative_files,
-    roll_back,
-)
+from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.formats.snapshot.relocation import Relocation, referenced
-from pyspark_savepoint.plan.copying import copy_files
+from pyspark_savepoint.local.copying import publish, to_free_path
 from pyspark_savepoint.plan.operator_plan import OperatorPlan
 from pyspark_savepoint.plan.operator_writer import OperatorWriter, without_edited
 from pyspark_savepoint.plan.rewritten_parts import all_portable, for_release, is_portable
@@ -77,13 +69,7 @@ class SavepointWriter:
         """Prepare a write to a free path; raise every error that can be found before anything is written."""
         if files not in (COPY, REFERENCE):
             raise OptionError(f"files are not {files!r}", expected=f"'{COPY}' or '{REFERENCE}'")
-        staging = Staging.at(path)
-        if read_published(staging.filesystem, staging.directory) is not None:
-            raise StateExistsError(
-                "there is a savepoint at this path already",
-                path=staging.filesystem.uri(staging.directory),
-                remedy="write to a new path: a savepoint is not changed in place",
-            )
+        staging = to_free_path(path)
         release = release_of(flink_version) if flink_version is not None else None
         if release is not None:
             plan = for_release(plan, release, copied=files == COPY)
@@ -94,21 +80,7 @@ class SavepointWriter:
 
     def run(self) -> None:
         """Write the savepoint; on failure, remove everything."""
-        staging = self.staging
-        existed = staging.filesystem.info(staging.directory) is not None
-        published = False
-        try:
-            staging.filesystem.create_directory(staging.pending)
-            metadata = self._assembled()
-            copy_files(list(self.relocation.copies.values()), staging)
-            names = sorted(relative_files(metadata))
-            staging.adopt(names)
-            publish_metadata(staging, with_manifest(write_metadata(metadata), staging.checksums(names)), None)
-            published = True
-        finally:
-            if not published:
-                roll_back(staging, existed)
-        finish(staging, None, metadata, 0)
+        publish(self.staging, self._assembled, self.relocation)
 
     def _assembled(self) -> CheckpointMetadata:
         kept = [self._kept(plan) for plan in self.plan.operators]

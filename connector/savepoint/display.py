@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.local.texts import readable_size
 from pyspark_savepoint.options.paths import reached
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.model.timer_queue import PREFIX
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 MAX_OPERATORS, MAX_STATES = 50, 40
 MAX_TEXT = 90
 HEADINGS = ("table", "state", "kind", "key", "Flink type", "Spark type")
-UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 STYLE = """
 .savepoint-tree{font-size:13px;line-height:1.5;max-width:72em}
 .savepoint-tree .path{font-family:monospace;font-weight:600;overflow-wrap:anywhere}
@@ -39,18 +39,6 @@ STYLE = """
 """
 
 Row = Mapping[str, Any]
-
-
-def readable_size(size: float) -> str:
-    """Return a number of bytes in a readable unit.
-
-    >>> readable_size(900), readable_size(57_344), readable_size(3 << 31)
-    ('900 bytes', '56 KiB', '6 GiB')
-    """
-    unit = 0
-    while size >= 1024 and unit < len(UNITS) - 1:
-        size, unit = size / 1024, unit + 1
-    return f"{size:.3g} {UNITS[unit]}"
 
 
 def text_tree(plan: SavepointPlan, path: str | None) -> str:

@@ -9,13 +9,13 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pyspark_savepoint.formats.errors import OptionError, did_you_mean
+from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint as Snapshot
+from pyspark_savepoint.local.restore import hasher_of
 from pyspark_savepoint.options.operators import identifier_of
 from pyspark_savepoint.options.paths import reached
 from pyspark_savepoint.statebackends.jobs.graph.graph_position import identifiers_to_change, operator_at
-from pyspark_savepoint.statebackends.jobs.graph.hashers import StreamGraphHasher
 from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph
 from pyspark_savepoint.statebackends.jobs.restore.job_description import JobDescription
 from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job, describe_job
@@ -26,14 +26,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pyspark_savepoint.savepoint.savepoint import Savepoint
-
-
-def hasher_of(name: str) -> StreamGraphHasher:
-    """Return the stream graph hasher ``v2`` or ``v3``; raise OptionError for another name."""
-    known = [hasher.value for hasher in StreamGraphHasher]
-    if name.casefold() not in known:
-        raise OptionError("no such version of the hasher", found=name, remedy=did_you_mean(name, known))
-    return StreamGraphHasher(name.casefold())
 
 
 def snapshot_of(savepoint: Savepoint) -> Snapshot:

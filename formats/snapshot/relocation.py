@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from pyspark_savepoint.formats.errors import UnsafePathError
+from pyspark_savepoint.formats.errors import OptionError, UnsafePathError
 from pyspark_savepoint.formats.io.byte_source import ByteSource, FileLocation
 from pyspark_savepoint.formats.io.filesystem import ARROW_SCHEMES, URI, LocalFileSystem
 from pyspark_savepoint.formats.io.snapshot_files import OutputFile, SnapshotFileSystem
@@ -161,6 +161,25 @@ def referenced(snapshot: Savepoint, operator: OperatorState, given: str) -> Oper
         return FileStateHandle(path, location.size)
 
     return replace_streams(operator, refer)
+
+
+def with_prefix(operator: OperatorState, old: str, new: str) -> OperatorState:
+    """Return the operator with another prefix of the absolute paths of its files."""
+
+    def move(handle: StreamStateHandle) -> StreamStateHandle:
+        if isinstance(handle, FileStateHandle | SegmentFileStateHandle) and handle.path.startswith(old):
+            return replace(handle, path=new + handle.path[len(old) :])
+        return handle
+
+    return replace_streams(operator, move)
+
+
+def no_such_prefix(old: str) -> OptionError:
+    """Return the error about a prefix that no path has."""
+    return OptionError(
+        f"no file of the savepoint is recorded under {old!r}",
+        remedy="relative files and inline state move along with the savepoint, and need no new prefix",
+    )
 
 
 def absolute(filesystem: SnapshotFileSystem, path: str, given: str) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeGuard
 
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
@@ -53,7 +53,7 @@ def describe_job(job: Job, hasher: StreamGraphHasher = StreamGraphHasher.V2, **s
             job = json.loads(job)
         except ValueError as error:
             raise OptionError("a job as text is JSON", found=str(error)) from None
-    if isinstance(job, Mapping) and "nodes" in job and not _is_rest_plan(job):
+    if is_execution_plan(job):
         job = from_execution_plan(job, job.get("settings"))
     if isinstance(job, StreamGraph):
         return from_graph(job, hasher=hasher, **settings)
@@ -69,6 +69,19 @@ def describe_job(job: Job, hasher: StreamGraphHasher = StreamGraphHasher.V2, **s
     if not isinstance(job, Mapping):
         raise OptionError("this describes no job", expected="an object with 'operators'", found=type(job).__name__)
     return from_job_plan(read_job_plan(job)) if _is_rest_plan(job) else _from_mapping(job)
+
+
+def is_execution_plan(job: Job) -> TypeGuard[Mapping[str, Any]]:
+    """Return whether a job is what ``env.getExecutionPlan()`` gives."""
+    return isinstance(job, Mapping) and "nodes" in job and not _is_rest_plan(job)
+
+
+def with_settings(
+    job: JobDescription, *, flink_version: str | None = None, state_backend: str | None = None
+) -> JobDescription:
+    """Return the description with the release and state backend that run the job, where they are given."""
+    version, backend = _version(flink_version), _backend(state_backend)
+    return replace(job, flink_version=version or job.flink_version, state_backend=backend or job.state_backend)
 
 
 def _is_rest_plan(job: Mapping[str, Any]) -> bool:

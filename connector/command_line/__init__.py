@@ -1,0 +1,1 @@
+"""The command line ``pyspark-savepoint``: what is in a snapshot and what is wrong with it, without Spark and Java."""

@@ -1,0 +1,352 @@
+"""Arguments of every command, with the help and the examples that are shown and documented."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from pyspark_savepoint.formats.errors import OptionError, did_you_mean
+
+PROGRAM = "pyspark-savepoint"
+ABOUT = "Look into Apache Flink savepoints and checkpoints, check and copy them: without Flink, Spark and Java."
+EXIT_CODES = """exit codes:
+  0  done, and nothing was found
+  1  findings: errors in the snapshot, a job that would not restore it
+  2  wrong usage, or an error
+  3  check-restore: the description of the job is not sufficient to tell"""
+WIDTH = 100
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of a command: names, and what argparse takes."""
+
+    names: tuple[str, ...]
+    settings: dict[str, Any]
+
+
+def argument(*names: str, **settings: Any) -> Argument:
+    return Argument(names, settings)
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command: its name, what it does, its arguments, and examples."""
+
+    name: str
+    about: str
+    arguments: tuple[Argument, ...]
+    examples: tuple[str, ...]
+    more: str = ""
+
+
+PATH = argument(
+    "path", help="a savepoint, a retained checkpoint (chk-N), or its _metadata; local, s3://, gs://, abfs://"
+)
+UID = argument("uid", nargs="?", help="the operator: its uid or its uid hash (32 hex digits); default: all")
+COMMON = (
+    argument("--json", action="store_true", help="print one JSON object per line"),
+    argument(
+        "--storage-option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="how an object store is reached, such as endpoint=http://host:9000 or region=eu-west-1",
+    ),
+    argument("--allow-outside", action="store_true", help="open files that the snapshot names outside its own folder"),
+    argument("--debug", action="store_true", help="show the traceback of an error"),
+)
+READ_OPTION = argument(
+    "-o",
+    "--option",
+    action="append",
+    default=[],
+    metavar="NAME=VALUE",
+    help="an option of the Spark data source, such as timestamps=raw",
+)
+
+COMMANDS = (
+    Command(
+        "ls",
+        "list the states of a snapshot, or the snapshots of a folder",
+        (
+            argument("path", help="a snapshot, or a folder with several; local, s3://, gs://, abfs://"),
+            argument(
+                "--sql",
+                action="append",
+                default=[],
+                metavar="QUERY",
+                help="run a query over views of the tables, with Spark and Java; may be repeated",
+            ),
+        ),
+        (
+            "ls /savepoints/savepoint-2f1a3c",
+            "ls s3://bucket/checkpoints --storage-option region=eu-west-1",
+            'ls /savepoints/savepoint-2f1a3c --sql "SELECT count(*) FROM accounts"',
+        ),
+    ),
+    Command(
+        "show",
+        "show the rows of a table of an operator",
+        (
+            PATH,
+            argument("uid", help="the operator: its uid or its uid hash (32 hex digits)"),
+            argument("state", nargs="?", help="one state; default: all keyed states, or the only operator state"),
+            argument("--table", help="the table: keyed_state, window_state, timers, operator_state, ..."),
+            argument("--keys", nargs="+", metavar="KEY", help="only these keys; composite ones as JSON"),
+            argument("--columns", metavar="NAMES", help="only these columns, with commas between them"),
+            argument("--limit", type=int, default=20, metavar="N", help="how many rows; 0: all (default: 20)"),
+            READ_OPTION,
+        ),
+        (
+            "show /savepoints/savepoint-2f1a3c accounts --limit 5",
+            "show /savepoints/savepoint-2f1a3c accounts total --keys 1042 1043",
+            "show /savepoints/savepoint-2f1a3c accounts --table timers --json --limit 0",
+        ),
+    ),
+    Command(
+        "sizes",
+        "show entries and bytes of every state, the largest first; no value is decoded",
+        (
+            PATH,
+            UID,
+            argument(
+                "--by",
+                choices=("state", "subtask", "key-group"),
+                default="state",
+                help="what a row is of (default: state)",
+            ),
+            READ_OPTION,
+        ),
+        ("sizes /savepoints/savepoint-2f1a3c", "sizes /savepoints/savepoint-2f1a3c accounts --by subtask"),
+    ),
+    Command(
+        "heaviest",
+        "show the keys of every state that take the most bytes",
+        (
+            PATH,
+            UID,
+            argument("--top", type=int, default=5, metavar="N", help="how many keys of each state (default: 5)"),
+            READ_OPTION,
+        ),
+        ("heaviest /savepoints/savepoint-2f1a3c accounts --top 10",),
+    ),
+    Command(
+        "verify",
+        "read every byte of every state and report errors; exit code 1 if there are any",
+        (PATH, UID, argument("--all", action="store_true", help="also show what is in order"), READ_OPTION),
+        ("verify /savepoints/savepoint-2f1a3c", "verify s3://bucket/checkpoints/chk-42 accounts --json"),
+    ),
+    Command(
+        "vacuum",
+        "delete what failed writes of this package left in a savepoint's folder",
+        (
+            PATH,
+            argument(
+                "--older-than",
+                default="1d",
+                metavar="AGE",
+                help="the smallest age of files to delete, such as 6h (default: 1d); longer than any write takes",
+            ),
+            argument("--dry-run", action="store_true", help="only list the files"),
+        ),
+        ("vacuum /savepoints/new --dry-run", "vacuum s3://bucket/savepoints/new --older-than 6h"),
+    ),
+    Command(
+        "check-restore",
+        "tell whether a job would restore a snapshot, before Flink is asked",
+        (
+            argument("path", metavar="savepoint", help="the snapshot that the job starts from"),
+            argument(
+                "job",
+                help="a JSON file: a description of the job, its execution plan, or the plan of the REST interface; or "
+                "a savepoint that the new job has taken",
+            ),
+            argument("--flink", metavar="VERSION", help="the release of Flink that runs the job, such as 2.3"),
+            argument("--state-backend", metavar="NAME", help="the job's state backend"),
+            argument(
+                "--allow-non-restored-state",
+                action="store_true",
+                help="accept state that no operator of the job restores, as Flink's option does",
+            ),
+            argument(
+                "--ids-only",
+                action="store_true",
+                help="accept operators whose types the job does not describe: only ids and parallelism are checked",
+            ),
+            argument("--hasher", choices=("v2", "v3"), default="v2", help="what gives ids to operators without uid"),
+            argument("--junit", metavar="FILE", help="also write the verdicts as JUnit XML"),
+        ),
+        (
+            "check-restore golden/savepoint job.json --flink 2.3",
+            "check-restore golden/savepoint job.json --junit build/restore.xml",
+            "check-restore golden/savepoint /savepoints/of-the-new-job",
+        ),
+        "Exit code 0: Flink restores it. 1: the restore fails, or state is misread. 3: the job does not say enough.",
+    ),
+    Command(
+        "cp",
+        "copy a snapshot: a savepoint of its own that can be moved, published when all files are there",
+        (
+            argument("path", metavar="source", help="the snapshot"),
+            argument("target", help="the folder of the new savepoint; there must be none yet"),
+        ),
+        ("cp s3://bucket/checkpoints/7d2e/chk-42 /savepoints/copy-of-42",),
+    ),
+    Command(
+        "relocate",
+        "write a savepoint that finds its files under another prefix; no file is copied",
+        (
+            argument("path", metavar="source", help="the snapshot"),
+            argument("old", help="the prefix of files in the snapshot"),
+            argument("new", help="their prefix now"),
+            argument("target", help="the folder of the new savepoint; there must be none yet"),
+        ),
+        ("relocate /savepoints/moved hdfs://old/checkpoints s3://bucket/checkpoints /savepoints/relocated",),
+    ),
+    Command(
+        "export",
+        "write a table of an operator to a file, batch by batch",
+        (
+            PATH,
+            argument("uid", help="the operator: its uid or its uid hash (32 hex digits)"),
+            argument("state", nargs="?", help="one state; default: all keyed states, or the only operator state"),
+            argument(
+                "--to", choices=("parquet", "arrow", "json"), default="parquet", help="the format (default: parquet)"
+            ),
+            argument("--file", help="the file to write; default: the operator's name and the format, in this folder"),
+            argument("--table", help="the table: keyed_state, window_state, timers, operator_state, ..."),
+            argument("--columns", metavar="NAMES", help="only these columns, with commas between them"),
+            argument("--force", action="store_true", help="replace the file if it exists"),
+            READ_OPTION,
+        ),
+        (
+            "export /savepoints/savepoint-2f1a3c accounts --to parquet",
+            "export /savepoints/savepoint-2f1a3c accounts --table timers --to json --file timers.jsonl",
+        ),
+    ),
+    Command(
+        "warm-up",
+        "compile what reading needs into the cache, so that the first read is as fast as the others",
+        (argument("path", nargs="?", help="a snapshot like those that will be read; default: a small one"),),
+        ("warm-up", "warm-up /savepoints/savepoint-2f1a3c"),
+    ),
+)
+
+
+class UsageError(OptionError):
+    """The arguments are wrong."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Parser whose errors are raised, as one message."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message, remedy=f"{self.prog} --help")
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
+    names = max(len(command.name) for command in COMMANDS)
+    listed = "\n".join(f"  {command.name:<{names}}  {command.about}" for command in COMMANDS)
+    examples = "\n".join(f"  {PROGRAM} {command.examples[0]}" for command in COMMANDS[:3])
+    top = Parser(
+        PROGRAM,
+        usage=f"{PROGRAM} COMMAND ...",
+        description=f"{ABOUT}\n\ncommands:\n{listed}",
+        epilog=f"examples:\n{examples}\n\n{EXIT_CODES}\n\n{PROGRAM} COMMAND --help shows the arguments of a command.",
+        formatter_class=_formatter,
+        allow_abbrev=False,
+    )
+    top.add_argument("--version", action="store_true", help="show the version")
+    commands = top.add_subparsers(dest="command", parser_class=Parser, help=argparse.SUPPRESS)
+    for command in COMMANDS:
+        examples = "\n".join(f"  {PROGRAM} {example}" for example in command.examples)
+        more = f"\n\n{command.more}" if command.more else ""
+        one = commands.add_parser(
+            command.name,
+            prog=f"{PROGRAM} {command.name}",
+            description=f"{command.about[0].upper()}{command.about[1:]}.{more}",
+            epilog=f"examples:\n{examples}",
+            formatter_class=_formatter,
+            allow_abbrev=False,
+        )
+        for known in (*command.arguments, *COMMON):
+            one.add_argument(*known.names, **known.settings)
+    return top
+
+
+def _formatter(prog: str) -> argparse.HelpFormatter:
+    return argparse.RawDescriptionHelpFormatter(prog, max_help_position=32, width=WIDTH)
+
+
+def parse(given: Sequence[str]) -> argparse.Namespace:
+    """Parse arguments; a path without a command is listed. Raise UsageError, which names the nearest command."""
+    words = list(given)
+    first = words[0] if words else ""
+    names = [command.name for command in COMMANDS]
+    if first and not first.startswith("-") and first not in names:
+        if not re.search(r"[/\\:.~]", first):
+            raise UsageError(
+                f"there is no command {first!r}", remedy=f"{did_you_mean(first, names)}; {PROGRAM} --help lists them"
+            )
+        words.insert(0, "ls")
+    return parser().parse_args(words)
+
+
+def markdown() -> str:
+    """Return the reference of all commands, for the README."""
+    return "\n".join(line.rstrip() for command in COMMANDS for line in _section(command)) + "\n"
+
+
+def _section(command: Command) -> Iterator[str]:
+    positional = " ".join(_placeholder(known) for known in command.arguments if not known.names[0].startswith("-"))
+    yield f"### `{PROGRAM} {command.name} {positional}`\n".replace(" `", "`")
+    yield f"{command.about[0].upper()}{command.about[1:]}." + (f" {command.more}" if command.more else "")
+    yield "\n| argument | meaning |\n| --- | --- |"
+    for known in command.arguments:
+        yield f"| `{_shown(known)}` | {known.settings['help']} |".replace("a|b", "a or b")
+    yield "\n```bash"
+    yield from (f"{PROGRAM} {example}" for example in command.examples)
+    yield "```\n"
+
+
+def _placeholder(known: Argument) -> str:
+    name = str(known.settings.get("metavar", known.names[0])).upper()
+    return f"[{name}]" if known.settings.get("nargs") == "?" else name
+
+
+def _shown(known: Argument) -> str:
+    names = ", ".join(known.names)
+    if not names.startswith("-"):
+        return str(known.settings.get("metavar", names))
+    value = known.settings.get("metavar") or ", ".join(known.settings.get("choices", ()))
+    takes = value or ("" if "action" in known.settings else names.lstrip("-").upper())
+    return f"{names} {takes}".strip()
+
+
+def read_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return what the arguments say about reading, as options of the data source."""
+    found: dict[str, Any] = dict(_pair(text, "--option") for text in getattr(arguments, "option", ()))
+    stores = dict(_pair(text, "--storage-option") for text in arguments.storage_option)
+    if stores:
+        found["storageOptions"] = stores
+    if arguments.allow_outside:
+        found["allowOutside"] = True
+    return found
+
+
+def _pair(text: str, of: str) -> tuple[str, str]:
+    name, mark, value = text.partition("=")
+    if not mark or not name:
+        raise UsageError(f"{of} takes NAME=VALUE", found=repr(text))
+    return name, value
+
+
+def is_terminal() -> bool:
+    """Return whether someone looks at the output."""
+    return sys.stdout.isatty()

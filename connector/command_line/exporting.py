@@ -1,0 +1,75 @@
+"""Command export: a table into a file, batch by batch."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pyarrow as pa
+
+from pyspark_savepoint.command_line.output import Output, finite
+from pyspark_savepoint.command_line.reading import rows_table
+from pyspark_savepoint.formats.errors import OutputError, StateExistsError
+from pyspark_savepoint.local.local_table import LocalTable
+from pyspark_savepoint.local.texts import readable_size
+from pyspark_savepoint.statebackends.model.json_values import to_json
+
+DONE = 0
+SUFFIXES = {"parquet": "parquet", "arrow": "arrow", "json": "jsonl"}
+
+
+def export(arguments: Namespace, output: Output) -> int:
+    """Write a table of an operator to a file."""
+    table = rows_table(arguments, output)
+    name = re.sub(r"[^\w.-]+", "_", "-".join(filter(None, (arguments.uid, arguments.table, arguments.state))))
+    target = Path(arguments.file or f"{name}.{SUFFIXES[arguments.to]}").expanduser()
+    if target.exists() and not arguments.force:
+        raise StateExistsError(
+            "the file exists already", path=str(target), remedy="--force replaces it, --file names another"
+        )
+    rows = 0
+    with replacing(target) as pending, _writer(arguments.to, pending, table) as write:
+        for batch in table.batches():
+            write(batch)
+            rows += len(batch)
+    size = target.stat().st_size
+    output.say(f"{target}: {rows} rows, {readable_size(size)}")
+    output.record({"file": str(target), "rows": rows, "bytes": size})
+    return DONE
+
+
+@contextmanager
+def replacing(target: Path) -> Iterator[Path]:
+    """Give a path beside the target that becomes the target at the end, and is removed on failure."""
+    pending = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        yield pending
+        pending.replace(target)
+    except OSError as error:
+        if isinstance(error, OutputError) or error.filename is None:
+            raise
+        raise OutputError("the file cannot be written", path=str(target), found=error.strerror) from None
+    finally:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            pending.unlink()
+
+
+@contextmanager
+def _writer(form: str, path: Path, table: LocalTable) -> Iterator[Callable[[pa.RecordBatch], None]]:
+    """Give a function that writes a batch."""
+    if form == "parquet":
+        from pyarrow import parquet
+
+        with parquet.ParquetWriter(path, table.schema, compression="zstd") as writer:
+            yield writer.write_batch
+    elif form == "arrow":
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as sink:
+            yield sink.write_batch
+    else:
+        with path.open("w", encoding="utf-8") as lines:
+            yield lambda batch: lines.writelines(json.dumps(finite(to_json(row))) + "\n" for row in batch.to_pylist())

@@ -1,0 +1,71 @@
+"""Commands about the files of a snapshot: vacuum, cp, relocate."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from datetime import UTC, datetime
+
+from pyspark_savepoint.command_line.arguments import UsageError, read_options
+from pyspark_savepoint.command_line.output import Output
+from pyspark_savepoint.formats.io.filesystem import absolute
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.vacuum import vacuum
+from pyspark_savepoint.local.copying import copy_snapshot, relocate_snapshot
+from pyspark_savepoint.local.texts import readable_size
+from pyspark_savepoint.options.option_fields import InvalidOptionValueError, seconds
+from pyspark_savepoint.options.option_values import to_options
+from pyspark_savepoint.options.paths import reached
+
+DONE = 0
+
+
+def located(arguments: Namespace, path: str) -> str:
+    """Return an absolute path with the storage options of the arguments."""
+    return reached(absolute(path), to_options(read_options(arguments)))
+
+
+def vacuum_files(arguments: Namespace, output: Output) -> int:
+    """Delete leftovers of failed writes, or list them."""
+    try:
+        age = seconds(arguments.older_than)
+    except InvalidOptionValueError as refused:
+        raise UsageError("--older-than", expected=str(refused), found=repr(arguments.older_than)) from None
+    found = vacuum(located(arguments, arguments.path), age, arguments.dry_run)
+    rows = [
+        {
+            "path": one.path,
+            "kind": one.kind,
+            "bytes": one.size,
+            "modified": None if one.modified is None else datetime.fromtimestamp(one.modified, UTC),
+        }
+        for one in found
+    ]
+    output.table(("kind", "bytes", "modified", "path"), rows)
+    verb = "would be deleted" if arguments.dry_run else "deleted"
+    output.say(f"{len(found)} entries, {readable_size(sum(one.size for one in found))}, {verb}")
+    return DONE
+
+
+def copy(arguments: Namespace, output: Output) -> int:
+    """Copy a snapshot with all of its files."""
+    source = Savepoint.open(located(arguments, arguments.path), allow_outside=arguments.allow_outside)
+    copy_snapshot(source, located(arguments, arguments.target))
+    return _written(source, arguments, output)
+
+
+def relocate(arguments: Namespace, output: Output) -> int:
+    """Write a savepoint whose files are those of a snapshot, at another prefix."""
+    # The handles are rewritten and none is opened, so that they may name any folder.
+    source = Savepoint.open(located(arguments, arguments.path), allow_outside=True)
+    target = located(arguments, arguments.target)
+    relocate_snapshot(source, absolute(arguments.path), target, arguments.old, arguments.new)
+    return _written(source, arguments, output)
+
+
+def _written(source: Savepoint, arguments: Namespace, output: Output) -> int:
+    """Say what was written."""
+    state = sum(operator.state_size for operator in source.operators)
+    target = absolute(arguments.target)
+    output.say(f"{target}: {len(source.operators)} operators, {readable_size(state)} of state")
+    output.record({"path": target, "operators": len(source.operators), "state_bytes": state})
+    return DONE

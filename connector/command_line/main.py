@@ -1,0 +1,116 @@
+"""Entry of the command line: arguments to a command, errors to one block and an exit code."""
+
+from __future__ import annotations
+
+import gc
+import os
+import shutil
+import sys
+import warnings
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pyspark_savepoint.command_line.arguments import parse, parser
+from pyspark_savepoint.command_line.output import Output
+from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.redaction import shown
+from pyspark_savepoint.options.release import __version__
+
+DONE, FAILED, INTERRUPTED, PIPE_CLOSED = 0, 2, 130, 141
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code: 0 done, 1 findings, 2 errors, 3 unknown."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    debug = "--debug" in words
+    output = Output(sys.stdout, sys.stderr, "--json" in words, _width())
+    try:
+        code = _run(words, output)
+        sys.stdout.flush()
+    except SavepointError as error:
+        if debug:
+            raise
+        print(f"error: {error}", file=sys.stderr)
+        return FAILED
+    except BrokenPipeError:
+        # Whoever reads has enough, as `head` has: nothing is left to say, also not when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED
+    except (OSError, MemoryError) as error:
+        if debug:
+            raise
+        print(f"error: {shown(str(error) or type(error).__name__)}\n  to do: --debug shows where", file=sys.stderr)
+        return FAILED
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+    return code
+
+
+def console() -> int:
+    """Run as a process of its own, in which nearly everything that is imported stays: it is collected rarely."""
+    gc.set_threshold(50_000, 20, 20)
+    return main()
+
+
+def _width() -> int | None:
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def _run(words: list[str], output: Output) -> int:
+    try:
+        arguments = parse(words)
+    except SystemExit as end:  # --help, which argparse has printed
+        return int(end.code or 0)
+    if arguments.version:
+        output.say(__version__)
+        return DONE
+    if arguments.command is None:
+        parser().print_help()
+        return FAILED
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = _remarking(output)
+        return command(arguments)(arguments, output)
+
+
+def _remarking(output: Output) -> Callable[..., None]:
+    def remark(message: Warning | str, *_: Any, **__: Any) -> None:
+        output.remark(f"warning: {shown(str(message))}")
+
+    return remark
+
+
+def command(arguments: Namespace) -> Callable[[Namespace, Output], int]:
+    """Return the function of a command; only its own code is imported."""
+    name = arguments.command
+    if name == "ls" and arguments.sql:
+        from pyspark_savepoint.command_line.queries import ls_with_queries
+
+        return ls_with_queries
+    if name in ("vacuum", "cp", "relocate"):
+        from pyspark_savepoint.command_line import files
+
+        return {"vacuum": files.vacuum_files, "cp": files.copy, "relocate": files.relocate}[name]
+    if name == "check-restore":
+        from pyspark_savepoint.command_line.restoring import check_restore_of
+
+        return check_restore_of
+    if name == "export":
+        from pyspark_savepoint.command_line.exporting import export
+
+        return export
+    if name == "warm-up":
+        from pyspark_savepoint.command_line.warming import warm_up
+
+        return warm_up
+    from pyspark_savepoint.command_line import reading
+
+    return {
+        "ls": reading.ls,
+        "show": reading.show,
+        "sizes": reading.sizes,
+        "heaviest": reading.heaviest,
+        "verify": reading.verify,
+    }[name]

@@ -1,0 +1,110 @@
+"""Queries of ``ls --sql``: a temporary view for every table, in a session of Spark that ends with the command.
+
+Views are ``accounts`` for the keyed state of uid ``accounts`` (or its windows, if it has only these),
+``accounts_timers``, and ``currency_converter_rates`` for an operator state; characters that SQL names cannot contain
+become ``_``.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shutil
+import sys
+from argparse import Namespace
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark_savepoint.command_line.arguments import read_options
+from pyspark_savepoint.command_line.output import Output, first_rows
+from pyspark_savepoint.command_line.reading import DONE, ls, table_of
+from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.io.filesystem import absolute
+from pyspark_savepoint.options.option_values import to_options
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NO_SPARK = 'pip install "pyspark-savepoint[spark]"'
+NO_JAVA = "apt-get install openjdk-17-jre-headless, brew install openjdk@17, or conda install openjdk=17; or JAVA_HOME"
+SHOWN = 50
+
+
+def ls_with_queries(arguments: Namespace, output: Output) -> int:
+    """List the states, the names of the views, and the results of the queries; with ``--json`` only the results."""
+    if not output.as_json:
+        ls(arguments, output)
+    if not has_java():
+        raise OptionError("--sql needs Java 17 or later, which was not found", remedy=NO_JAVA)
+    # Else Spark's workers use the first python3 of the PATH, which may lack PySpark and this package.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    try:
+        from pyspark.errors import PySparkException
+    except ModuleNotFoundError:
+        raise OptionError("--sql needs PySpark 4, which is not installed", remedy=NO_SPARK) from None
+    spark = start_spark()
+    # Errors are printed once, without the JVM's stack trace.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
+    try:
+        output.say("\nviews: " + ", ".join(create_views(spark, arguments, output)))
+        for query in arguments.sql:
+            output.say(f"\n{query}")
+            found = spark.sql(query).toArrow()
+            rows = first_rows(found.to_pylist(), 0 if output.as_json else SHOWN, output, "--json shows all")
+            output.table(found.schema.names, rows, all_columns=True)
+    except PySparkException as error:
+        raise OptionError(str(error).partition("\n\nJVM stacktrace")[0]) from None
+    finally:
+        spark.stop()
+    return DONE
+
+
+def has_java() -> bool:
+    """Return whether Spark will find Java."""
+    home = os.environ.get("JAVA_HOME")
+    return bool(home and (Path(home) / "bin" / "java").exists()) or shutil.which("java") is not None
+
+
+def start_spark() -> SparkSession:
+    """Start a local session that logs errors only."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[*]").appName("pyspark_savepoint")
+    builder = builder.config("spark.ui.enabled", "false").config("spark.log.level", "ERROR")
+    builder = builder.config("spark.ui.showConsoleProgress", "false")
+    return builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
+
+
+def create_views(spark: SparkSession, arguments: Namespace, output: Output) -> list[str]:
+    """Create a temporary view for every table of every operator; return their names."""
+    given = to_options(read_options(arguments))
+    tables: dict[tuple[str, str], dict[str, str]] = {}
+    for row in table_of(arguments, output, table="states").rows():
+        operator = row["operator_uid"] or row["operator_uid_hash"]
+        if operator is None or row["table"] is None:
+            continue
+        options = dict(row["options"])
+        if row["table"] == "operator_state":
+            tables[operator, row["state"]] = options
+        else:
+            options.pop("state", None)
+            tables[operator, row["table"]] = options
+    views = {view_name(operator, table, tables): options for (operator, table), options in tables.items()}
+    for name, options in views.items():
+        reader = spark.read.format("savepoint").options(**given).options(**options)
+        reader.load(absolute(arguments.path)).createOrReplaceTempView(name)
+    return sorted(views)
+
+
+def view_name(operator: str, table: str, tables: Iterable[tuple[str, str]]) -> str:
+    """Return the operator's name for its main table, else operator and table, as a SQL name.
+
+    >>> view_name("orders-per-minute", "timers", [("orders-per-minute", "timers")])
+    'orders_per_minute_timers'
+    """
+    main = "keyed_state" if (operator, "keyed_state") in tables else "window_state"
+    name = re.sub(r"\W+", "_", operator if table == main else f"{operator} {table}")
+    return f"_{name}" if name[0].isdigit() else name

@@ -1,0 +1,169 @@
+"""Commands that show tables: ls, show, sizes, heaviest, verify."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from pyspark_savepoint.command_line.arguments import read_options
+from pyspark_savepoint.command_line.output import Output, Row, first_rows
+from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError
+from pyspark_savepoint.formats.io.filesystem import absolute
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.local.local_table import LocalTable
+from pyspark_savepoint.local.texts import readable_size
+from pyspark_savepoint.options.operators import identifier_of
+from pyspark_savepoint.options.option_values import to_options
+from pyspark_savepoint.options.options import SavepointReadOptions
+
+DONE, FOUND = 0, 1
+OF_STATE = ("operator_uid", "operator_uid_hash", "table", "state")
+
+
+def table_of(arguments: Namespace, output: Output, **options: Any) -> LocalTable:
+    """Open the table that the arguments name; warnings are remarks."""
+    texts = to_options({**read_options(arguments), **options})
+    table = LocalTable.of(SavepointReadOptions.parse({**texts, "path": absolute(arguments.path)}))
+    for warning in table.warnings:
+        output.remark(f"warning: {warning}")
+    return table
+
+
+def operator_options(uid: str | None) -> dict[str, str]:
+    """Return the option that names an operator."""
+    if uid is None:
+        return {}
+    identifier = identifier_of(uid)
+    return {"uid": identifier.uid} if identifier.uid is not None else {"uidHash": identifier.operator_id.hex}
+
+
+def ls(arguments: Namespace, output: Output) -> int:
+    """List states, or snapshots."""
+    table = table_of(arguments, output)
+    if "operator_uid" not in table.schema.names:
+        columns = ("path", "kind", "checkpoint_id", "time", "size_in_bytes", "problem")
+        output.table(columns, table.rows())
+        return DONE
+    snapshot = Savepoint.open(table.options.located, allow_outside=table.options.allow_outside)
+    size = readable_size(sum(operator.state_size for operator in snapshot.operators))
+    output.say(
+        f"{snapshot.path}: {snapshot.kind.value} {snapshot.metadata.checkpoint_id}, {len(snapshot.operators)} "
+        f"operators, {size}, metadata version {snapshot.metadata.version}"
+    )
+    output.table(
+        ("operator", "table", "state", "kind", "ttl", "key_type", "value_type", "note"),
+        (_listed(row, output) for row in table.rows()),
+    )
+    return DONE
+
+
+def _listed(row: Row, output: Output) -> Row:
+    """Return a row of table ``states`` as it is shown."""
+    plain = {**row, "options": dict(row["options"] or ())}
+    if output.as_json:
+        return plain
+    return plain | {"operator": row["operator_uid"] or row["operator_uid_hash"], "ttl": "TTL" if row["ttl"] else None}
+
+
+def show(arguments: Namespace, output: Output) -> int:
+    """Show rows of a table of an operator."""
+    table = rows_table(arguments, output)
+    output.table(
+        table.schema.names,
+        first_rows(table.rows(), arguments.limit, output, "--limit 0 shows all"),
+        all_columns=True,
+    )
+    return DONE
+
+
+def rows_table(arguments: Namespace, output: Output) -> LocalTable:
+    """Return the table of an operator that the arguments name, with their columns."""
+    if getattr(arguments, "limit", 0) < 0:
+        raise OptionError("--limit is 0 or more", found=arguments.limit)
+    options = {**operator_options(arguments.uid), "table": arguments.table, "state": arguments.state}
+    table = table_of(arguments, output, **options)
+    keys = getattr(arguments, "keys", None)
+    if keys:
+        index = table.schema.get_field_index("key")
+        if index < 0:
+            raise StateNotFoundError("the table has no keys", path=arguments.path, operator=arguments.uid)
+        kind = pa.binary() if "key" in table.options.raw else table.schema.field(index).type
+        table = table_of(arguments, output, **options, keys=[_key(text, kind) for text in keys])
+    if arguments.columns:
+        table = table.select(*(name.strip() for name in arguments.columns.split(",")))
+    return table
+
+
+def _key(text: str, kind: pa.DataType) -> Any:
+    """Return a key as option ``keys`` takes it: text as it is, anything else as JSON."""
+    if pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_temporal(kind):
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text  # the error that follows says which type the key has
+
+
+def sizes(arguments: Namespace, output: Output) -> int:
+    """Show the sizes of states, added up over key groups."""
+    table = table_of(arguments, output, table="sizes", **operator_options(arguments.uid))
+    place = {"state": (), "subtask": ("subtask",), "key-group": ("subtask", "key_group")}[arguments.by]
+    total: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for row in table.rows():
+        names = (*OF_STATE, "operator_name", "kind", *place)
+        key = tuple(row[name] for name in (*names, "note"))
+        found = total.setdefault(key, {name: row[name] for name in names} | {"entries": 0, "bytes": 0, "largest": 0})
+        found["entries"] += row["entries"] or 0
+        found["bytes"] += row["bytes"] or 0
+        found["largest"] = max(found["largest"], row["largest"] or 0)
+        found["note"] = row["note"]
+    columns = ("operator", "table", "state", "kind", *place, "entries", "bytes", "largest", "note")
+    output.table(columns, (_named(row) for row in sorted(total.values(), key=lambda row: -row["bytes"])))
+    output.say(f"in all {readable_size(sum(row['bytes'] for row in total.values()))}")
+    return DONE
+
+
+def _named(row: Row) -> Row:
+    """Return a row with one column for the operator."""
+    return {"operator": row["operator_uid"] or row["operator_uid_hash"], **row}
+
+
+def heaviest(arguments: Namespace, output: Output) -> int:
+    """Show the heaviest keys of every state."""
+    table = table_of(arguments, output, table="heaviest_keys", top=arguments.top, **operator_options(arguments.uid))
+    output.table(
+        ("operator", "table", "state", "rank", "key", "window", "subtask", "entries", "bytes", "note"),
+        ranked(list(table.rows()), arguments.top),
+    )
+    return DONE
+
+
+def ranked(rows: Sequence[Row], top: int) -> Iterator[Row]:
+    """Yield the heaviest keys of each state, with their ranks: every partition has found its own."""
+    states: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        states.setdefault(tuple(row[name] or "" for name in OF_STATE), []).append(row)
+    for state in sorted(states):
+        order = sorted(states[state], key=lambda row: (-(row["bytes"] or 0), row["key"] or "", row["window"] or ""))
+        for rank, row in enumerate(order[:top], 1):
+            yield {**_named(row), "rank": rank}
+
+
+def verify(arguments: Namespace, output: Output) -> int:
+    """Read every byte, and show errors and warnings."""
+    table = table_of(arguments, output, table="verification", **operator_options(arguments.uid))
+    rows = sorted(table.rows(), key=lambda row: ("error", "warning", "ok").index(row["status"]))
+    counts = {status: sum(row["status"] == status for row in rows) for status in ("error", "warning", "ok")}
+    shown = rows if arguments.all or output.as_json else [row for row in rows if row["status"] != "ok"]
+    output.table(
+        ("status", "operator", "table", "state", "subtask", "entries", "bytes", "note"), (_named(row) for row in shown)
+    )
+    output.say(
+        f"{counts['error']} errors, {counts['warning']} warnings, {counts['ok']} parts in order, "
+        f"{readable_size(sum(row['bytes'] or 0 for row in rows))} read"
+    )
+    return FOUND if counts["error"] else DONE

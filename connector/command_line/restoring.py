@@ -1,0 +1,141 @@
+"""Command check-restore: the verdicts of the restore check as text, JSON and JUnit XML, and as an exit code."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from pyspark_savepoint.command_line.exporting import replacing
+from pyspark_savepoint.command_line.files import located
+from pyspark_savepoint.command_line.output import Output
+from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.redaction import printable
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.local.restore import check_snapshot, undescribed
+from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job
+from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import RestoreCheck, Verdict
+
+RESTORES, FAILS, UNKNOWN = 0, 1, 3
+BAD = (Verdict.FAILS, Verdict.IS_MISREAD)
+RESTORED = {RESTORES: True, FAILS: False, UNKNOWN: None}
+OUTCOME = {
+    RESTORES: "Flink restores the snapshot.",
+    FAILS: "Flink does not restore the snapshot, or reads some of it wrongly.",
+    UNKNOWN: "Whether Flink restores the snapshot cannot be told from this description of the job.",
+}
+UNKNOWN_TYPES = "the job does not say its types"
+MAX_JOB_BYTES = 1 << 27
+
+
+def check_restore_of(arguments: Namespace, output: Output) -> int:
+    """Check whether a job would restore a snapshot."""
+    snapshot = Savepoint.open(located(arguments, arguments.path), allow_outside=arguments.allow_outside)
+    check = check_snapshot(
+        snapshot,
+        _job(arguments),
+        hasher=arguments.hasher,
+        flink_version=arguments.flink,
+        state_backend=arguments.state_backend,
+        allow_non_restored_state=arguments.allow_non_restored_state,
+    )
+    unclear = [] if arguments.ids_only else undescribed(check)
+    code = exit_code(check, unclear)
+    rows = check.to_arrow().to_pylist()
+    for note in check.notes:
+        output.remark(f"taken for granted of the job: {note}")
+    output.record(
+        {"verdict": check.verdict.value, "restores": RESTORED[code], "types_not_described": unclear, "operators": rows}
+    )
+    if not output.as_json:
+        _print(rows, output)
+        if unclear:
+            output.say(f"The job does not say the types of {', '.join(unclear)}; --ids-only accepts that.")
+        output.say(OUTCOME[code])
+    if arguments.junit is not None:
+        with replacing(Path(arguments.junit).expanduser()) as pending:
+            pending.write_bytes(junit(snapshot.path, rows, unclear))
+    return code
+
+
+def exit_code(check: RestoreCheck, unclear: Sequence[str]) -> int:
+    """Return 0 if Flink restores the snapshot, 1 if it fails or reads state wrongly, 3 if that is not known."""
+    verdicts = {row.verdict for row in check.operators}
+    if verdicts & set(BAD):
+        return FAILS
+    return UNKNOWN if unclear or Verdict.UNKNOWN in verdicts else RESTORES
+
+
+def _job(arguments: Namespace) -> Job:
+    """Return the job of a JSON file, or the snapshot at the path."""
+    path = Path(arguments.job).expanduser()
+    if not path.is_file() or path.name == "_metadata":
+        return Savepoint.open(located(arguments, arguments.job), allow_outside=arguments.allow_outside)
+    if path.stat().st_size > MAX_JOB_BYTES:
+        raise OptionError("a description of a job of this size is none", path=str(path), expected="some kilobytes")
+    try:
+        job = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise OptionError(
+            "the file describes no job",
+            path=str(path),
+            expected="JSON: a description, an execution plan, or the plan of the REST interface",
+            found=str(error),
+        ) from None
+    if not isinstance(job, Mapping):
+        raise OptionError(
+            "the file describes no job", path=str(path), expected="a JSON object", found=type(job).__name__
+        )
+    return job
+
+
+def _print(rows: Sequence[Mapping[str, Any]], output: Output) -> None:
+    for row in rows:
+        output.say(f"{row['verdict']:<20}{_label(row)}")
+        for reason in row["reasons"]:
+            output.say(f"    {reason}")
+        for state in row["states"]:
+            output.say(
+                f"    {state['state']}: {state['verdict']}" + (f", {state['reason']}" if state["reason"] else "")
+            )
+        if row["remedy"]:
+            output.say(f"    to do: {row['remedy']}")
+
+
+def _label(row: Mapping[str, Any]) -> str:
+    return str(row["operator_uid"] or row["job_operator"] or row["operator_uid_hash"] or "the snapshot")
+
+
+def _state(state: Mapping[str, Any]) -> str:
+    return f"{state['state']}: " + ", ".join(filter(None, (state["verdict"], state["reason"])))
+
+
+def junit(path: str, rows: Sequence[Mapping[str, Any]], unclear: Sequence[str]) -> bytes:
+    """Return the verdicts as JUnit XML: a test case per operator, which fails where the restore does."""
+    failed = sum(row["verdict"] in BAD for row in rows)
+    skipped = sum(row["verdict"] == Verdict.UNKNOWN or row["job_operator"] in unclear for row in rows)
+    suite = ElementTree.Element("testsuite", name=printable(f"restore of {path}"), tests=str(len(rows)), errors="0")
+    suite.set("failures", str(failed))
+    suite.set("skipped", str(skipped))
+    for row in rows:
+        case = ElementTree.SubElement(suite, "testcase", classname="restore", name=printable(_label(row)))
+        text = "\n".join(map(printable, _details(row)))
+        if row["verdict"] in BAD:
+            ElementTree.SubElement(case, "failure", message=row["verdict"]).text = text
+        elif row["verdict"] == Verdict.UNKNOWN or row["job_operator"] in unclear:
+            message = UNKNOWN_TYPES if row["job_operator"] in unclear else row["verdict"]
+            ElementTree.SubElement(case, "skipped", message=message).text = text
+        else:
+            ElementTree.SubElement(case, "system-out").text = f"{row['verdict']}\n{text}".rstrip()
+    text = ElementTree.tostring(suite, encoding="unicode")
+    return f"<?xml version='1.0' encoding='utf-8'?>\n{text}\n".encode()
+
+
+def _details(row: Mapping[str, Any]) -> Iterator[str]:
+    yield from row["reasons"]
+    yield from map(_state, row["states"])
+    if row["remedy"]:
+        yield f"to do: {row['remedy']}"

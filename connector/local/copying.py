@@ -1,0 +1,127 @@
+"""Copies of a snapshot's files in a new savepoint, and its publication: by this process, several files at a time.
+
+``Savepoint.write`` uses it for untouched operators; :func:`copy_snapshot` for a whole snapshot, without Spark.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from pyspark_savepoint.formats.errors import StateExistsError
+from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, write_metadata
+from pyspark_savepoint.formats.metadata.manifest import with_manifest
+from pyspark_savepoint.formats.snapshot.changes import assemble, target_version
+from pyspark_savepoint.formats.snapshot.publication import (
+    Staging,
+    finish,
+    publish_metadata,
+    read_published,
+    relative_files,
+    roll_back,
+)
+from pyspark_savepoint.formats.snapshot.relocation import (
+    FileCopy,
+    Relocation,
+    no_such_prefix,
+    referenced,
+    with_prefix,
+)
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+
+COPIERS = 8
+#: Seconds between two reports of progress.
+TELL_EVERY = 5.0
+
+
+def copy_snapshot(source: Savepoint, target: str) -> None:
+    """Copy a snapshot to a free path, with all of its files: a savepoint that can be moved."""
+    staging = to_free_path(target)
+    relocation = Relocation(f"{staging.token}-copy")
+    publish(staging, lambda: _like(source, [relocation.copied(source, one) for one in source.operators]), relocation)
+
+
+def relocate_snapshot(source: Savepoint, given: str, target: str, old: str, new: str) -> None:
+    """Write a savepoint to a free path whose files are those of a snapshot, at another prefix; copy none.
+
+    ``given`` is the snapshot's path as the user wrote it.
+    """
+    staging = to_free_path(target)
+    moved = [with_prefix(operator, old, new) for operator in source.operators]
+    if moved == list(source.operators):
+        raise no_such_prefix(old).with_facts(path=source.path)
+    operators = [referenced(source, operator, given) for operator in moved]
+    publish(staging, lambda: _like(source, operators), Relocation(f"{staging.token}-copy"))
+
+
+def _like(source: Savepoint, operators: Sequence[OperatorState]) -> CheckpointMetadata:
+    return assemble(operators, [source.metadata], target_version([source.metadata], None))
+
+
+def to_free_path(path: str) -> Staging:
+    """Return the staging location of a new savepoint; raise StateExistsError if there is one at the path."""
+    staging = Staging.at(path)
+    if read_published(staging.filesystem, staging.directory) is not None:
+        raise StateExistsError(
+            "there is a savepoint at this path already",
+            path=staging.filesystem.uri(staging.directory),
+            remedy="write to a new path: a savepoint is not changed in place",
+        )
+    return staging
+
+
+def publish(staging: Staging, assembled: Callable[[], CheckpointMetadata], relocation: Relocation) -> None:
+    """Write the files of a new savepoint, copies last, and then its metadata; on failure, remove everything."""
+    existed = staging.filesystem.info(staging.directory) is not None
+    published = False
+    try:
+        staging.filesystem.create_directory(staging.pending)
+        metadata = assembled()
+        copy_files(list(relocation.copies.values()), staging)
+        names = sorted(relative_files(metadata))
+        staging.adopt(names)
+        publish_metadata(staging, with_manifest(write_metadata(metadata), staging.checksums(names)), None)
+        published = True
+    finally:
+        if not published:
+            roll_back(staging, existed)
+    finish(staging, None, metadata, 0)
+
+
+def copy_files(copies: Sequence[FileCopy], staging: Staging) -> None:
+    """Copy all files, several at a time, the largest first; long copying prints its progress."""
+    progress = Progress(len(copies), sum(copy.size for copy in copies))
+
+    def run(copy: FileCopy) -> None:
+        progress.add(copy.run(staging.create_state))
+
+    with ThreadPoolExecutor(COPIERS) as pool:
+        for _ in pool.map(run, sorted(copies, key=lambda copy: -copy.size)):
+            pass
+
+
+class Progress:
+    """Prints the progress of long copying to standard error."""
+
+    def __init__(self, files: int, size: int) -> None:
+        self.files, self.size = files, size
+        self._done, self._copied = 0, 0
+        self._said = time.monotonic()
+        self._lock = threading.Lock()
+
+    def add(self, size: int) -> None:
+        """Count a copied file."""
+        with self._lock:
+            self._done, self._copied = self._done + 1, self._copied + size
+            now = time.monotonic()
+            if now - self._said >= TELL_EVERY:
+                self._said = now
+                print(
+                    f"savepoint: copied {self._done} of {self.files} files, "
+                    f"{self._copied / 1e9:.1f} of {self.size / 1e9:.1f} GB",
+                    file=sys.stderr,
+                    flush=True,
+                )

@@ -1,0 +1,84 @@
+"""check-restore: exit codes as real Flink's outcome would be, and what machines read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.connector.command_line.conftest import Run
+
+ACCOUNTS = {
+    "uid": "accounts",
+    "key": "LONG",
+    "states": {"total": "LONG"},
+}
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Any:
+    def written(**changes: Any) -> Path:
+        path = tmp_path / "job.json"
+        classes = ["oracle.Shop$Profile", "oracle.Shop$Tier"]
+        path.write_text(json.dumps({"operators": [{**ACCOUNTS, **changes}], "classes": classes}))
+        return path
+
+    return written
+
+
+def test_the_job_that_took_it_restores_it(run: Run, shop: Path) -> None:
+    done = run("check-restore", shop, shop)
+    assert (done.code, done.out.splitlines()[-1]) == (0, "Flink restores the snapshot.")
+
+
+@pytest.mark.parametrize(
+    ("changes", "options", "code"),
+    [
+        ({}, ["--allow-non-restored-state"], 0),
+        ({}, [], 1),  # the other operators are left behind
+        ({"states": {"total": "STRING"}}, ["--allow-non-restored-state"], 1),
+        ({"maxParallelism": 64}, ["--allow-non-restored-state"], 1),
+        ({"states": None}, ["--allow-non-restored-state"], 2),
+        ({"states": {"new": "LONG"}}, ["--allow-non-restored-state", "--flink", "2.3"], 0),
+    ],
+)
+def test_exit_codes(run: Run, shop: Path, job: Any, changes: dict[str, Any], options: list[str], code: int) -> None:
+    assert run("check-restore", shop, job(**changes), *options).code == code
+
+
+def test_types_that_are_not_described_are_no_promise(run: Run, shop: Path, tmp_path: Path) -> None:
+    path = tmp_path / "job.json"
+    path.write_text('{"operators": [{"uid": "accounts"}]}')
+    done = run("check-restore", shop, path, "--allow-non-restored-state", "--json")
+    assert done.code == 3
+    (record,) = done.records
+    assert record["restores"] is None
+    assert record["types_not_described"] == ["'accounts'"]
+    assert run("check-restore", shop, path, "--allow-non-restored-state", "--ids-only").code == 0
+
+
+def test_junit_and_json(run: Run, shop: Path, job: Any, tmp_path: Path) -> None:
+    target = tmp_path / "restore.xml"
+    done = run("check-restore", shop, job(states={"total": "STRING"}), "--json", "--junit", target)
+    (record,) = done.records
+    assert record["restores"] is False
+    verdicts = {row["operator_uid"]: row["verdict"] for row in record["operators"]}
+    assert verdicts["accounts"] == "fails"
+    suite = ElementTree.parse(target).getroot()
+    assert (suite.get("tests"), suite.get("failures")) == ("7", "6")
+    failed = {case.get("name"): case.find("failure") for case in suite}
+    assert failed["accounts"] is not None
+    assert "LONG versus STRING" in str(failed["accounts"].text)
+    assert failed["orders-parser"] is None
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"operators": 3}', '{"operators": [{"uid": "a", "sates": {}}]}'])
+def test_what_describes_no_job(run: Run, shop: Path, tmp_path: Path, text: str) -> None:
+    path = tmp_path / "job.json"
+    path.write_text(text)
+    done = run("check-restore", shop, path)
+    assert done.code == 2
+    assert done.err.startswith("error: ")

@@ -1,0 +1,209 @@
+"""Every command on a real savepoint: text, JSON lines, exit codes, one block per error."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+import pyspark_savepoint
+from pyspark_savepoint.command_line.arguments import COMMANDS, markdown
+from tests.connector.command_line.conftest import Run
+
+README = Path(__file__).parents[3] / "connector" / "command_line" / "README.md"
+
+
+def test_the_readme_has_every_argument() -> None:
+    """`python -c "from pyspark_savepoint.command_line.arguments import markdown; print(markdown())"` writes it."""
+    before, _, rest = README.read_text().partition("<!-- commands: generated -->\n")
+    written, _, _ = rest.partition("<!-- end of commands -->")
+    assert before
+    assert written == markdown()
+
+
+@pytest.mark.parametrize("command", [None, *(command.name for command in COMMANDS)])
+def test_help_has_examples(run: Run, command: str | None) -> None:
+    done = run(*filter(None, (command, "--help")))
+    assert done.code == 0
+    assert "examples:\n  pyspark-savepoint" in done.out
+    assert max(map(len, done.out.splitlines())) <= 120
+
+
+def test_without_a_command_help_is_shown(run: Run) -> None:
+    done = run()
+    assert done.code == 2
+    assert "commands:" in done.out
+    assert run("--version").out.strip() == pyspark_savepoint.__version__
+
+
+def test_ls(run: Run, shop: Path) -> None:
+    done = run("ls", shop)
+    assert done.code == 0
+    assert "canonical savepoint 1, 7 operators" in done.out
+    assert any(line.split()[:3] == ["accounts", "keyed_state", "total"] for line in done.out.splitlines())
+    assert run(shop).out == done.out  # a path alone is listed
+    records = run("ls", shop, "--json").records
+    total = next(record for record in records if record["state"] == "total")
+    assert total["options"] == {"uid": "accounts", "table": "keyed_state", "state": "total"}
+
+
+def test_ls_of_a_folder_has_its_snapshots(run: Run, shop: Path) -> None:
+    records = run("ls", shop.parents[1], "--json").records
+    assert {Path(record["path"]).name for record in records} >= {"savepoint", "chk-2"}
+    assert "canonical savepoint" in run("ls", shop.parents[1]).out
+
+
+def test_show(run: Run, shop: Path) -> None:
+    done = run("show", shop, "accounts", "total", "--keys", 1042, 1043)
+    assert done.out.split() == ["key", "total", "1042", "68520", "1043", "27006"]
+    assert run("show", shop, "accounts", "--limit", 3, "--json").err == "... more rows: --limit 0 shows all\n"
+    assert len(run("show", shop, "accounts", "--limit", 0, "--json", "--columns", "key").records) == 200
+    converter = run("show", shop, "currency-converter", "rates", "--json")
+    assert {record["key"] for record in converter.records} > {"EUR", "USD"}
+    windows = run("show", shop, "orders-per-minute", "--keys", "USD", "--json")
+    assert {record["key"] for record in windows.records} <= {"USD"}
+    raw = run("show", shop, "accounts", "--limit", 1, "--json", "-o", "raw=total").records
+    assert isinstance(raw[0]["total"], str)
+
+
+def test_sizes_are_added_up(run: Run, shop: Path) -> None:
+    states = run("sizes", shop, "accounts", "--json").records
+    groups = run("sizes", shop, "accounts", "--by", "key-group", "--json").records
+    assert sum(row["bytes"] for row in states) == sum(row["bytes"] for row in groups)
+    assert [row["bytes"] for row in states] == sorted((row["bytes"] for row in states), reverse=True)
+    assert {row["subtask"] for row in run("sizes", shop, "accounts", "--by", "subtask", "--json").records} == {0, 1}
+    assert "in all" in run("sizes", shop).out
+
+
+def test_heaviest_keys_are_ranked_by_state(run: Run, shop: Path) -> None:
+    rows = run("heaviest", shop, "accounts", "--top", 2, "--json").records
+    assert [row["rank"] for row in rows] == [1, 2] * (len(rows) // 2)
+    assert rows[0]["bytes"] >= rows[1]["bytes"]
+
+
+def test_verify_says_what_is_damaged(run: Run, shop: Path, tmp_path: Path) -> None:
+    done = run("verify", shop)
+    assert done.code == 0
+    assert done.out.startswith("0 errors, 0 warnings")
+    damaged = tmp_path / "damaged"
+    shutil.copytree(shop, damaged)
+    largest = max(
+        (path for path in damaged.iterdir() if path.name != "_metadata"), key=lambda path: path.stat().st_size
+    )
+    largest.write_bytes(largest.read_bytes()[:-40])
+    done = run("verify", damaged, "--json")
+    assert done.code == 1
+    assert "error" in {record["status"] for record in done.records}
+
+
+def test_cp_and_relocate(run: Run, shop: Path, tmp_path: Path) -> None:
+    copied = tmp_path / "copy"
+    assert run("cp", shop, copied).code == 0
+    states = run("ls", copied, "--json").out
+    assert states == run("ls", shop, "--json").out
+    assert run("verify", copied).code == 0
+    again = run("cp", shop, copied)
+    assert again.code == 2
+    assert "there is a savepoint at this path already" in again.err
+    nothing = run("relocate", shop, "hdfs://old", "s3://new", tmp_path / "relocated")
+    assert nothing.code == 2
+    assert "no file of the savepoint is recorded under 'hdfs://old'" in nothing.err
+
+
+def test_relocated_files_are_found_where_they_are(run: Run, shop: Path, tmp_path: Path) -> None:
+    """A checkpoint has absolute paths: its files move, and a savepoint that names the new folder is written."""
+    moved, target = tmp_path / "moved", tmp_path / "relocated"
+    shutil.copytree(shop.parents[1] / "changelog", moved)
+    snapshot = next(moved.rglob("_metadata")).parent
+    done = run("relocate", snapshot, "file:/dev/shm/savepoints/changelog", f"file:{moved}", target)
+    assert done.code == 0, done.err
+    assert all(path.startswith(f"file:{moved}/") for path in absolute_paths(target / "_metadata"))
+    assert run("ls", target, "--allow-outside", "--json").out == run("ls", snapshot, "--allow-outside", "--json").out
+
+
+def absolute_paths(metadata: Path) -> set[str]:
+    from pyspark_savepoint.formats.metadata.stream_handles import FileStateHandle
+    from pyspark_savepoint.formats.snapshot.handle_streams import streams_of
+    from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+
+    operators = Savepoint.open(str(metadata)).operators
+    return {one.path for operator in operators for one in streams_of(operator) if isinstance(one, FileStateHandle)}
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow", "json"])
+def test_export(run: Run, shop: Path, tmp_path: Path, form: str) -> None:
+    target = tmp_path / "accounts"
+    done = run("export", shop, "accounts", "--to", form, "--file", target, "--columns", "key,total,profile")
+    assert done.code == 0, done.err
+    expected = pyspark_savepoint.open(shop).keyed_state("accounts").select("key", "total", "profile").to_arrow()
+    if form == "parquet":
+        assert parquet.read_table(target).sort_by("key") == expected.sort_by("key")
+    elif form == "arrow":
+        assert pa.ipc.open_file(target).read_all() == expected
+    else:
+        lines = [json.loads(line) for line in target.read_text().splitlines()]
+        assert [line["total"] for line in lines] == expected["total"].to_pylist()
+    assert "exists already" in run("export", shop, "accounts", "--file", target).err
+    assert run("export", shop, "accounts", "--to", form, "--file", target, "--force").code == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["accounts"]
+
+
+def test_export_leaves_nothing_behind_where_it_fails(run: Run, shop: Path, tmp_path: Path) -> None:
+    done = run("export", shop, "accounts", "--file", tmp_path / "there is no folder" / "x.parquet")
+    assert done.code == 2
+    assert "Traceback" not in done.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_vacuum_lists_what_failed_writes_left(run: Run, shop: Path, tmp_path: Path) -> None:
+    shutil.copytree(shop, tmp_path / "sp")
+    (tmp_path / "sp" / ".pending-0123456789ab").mkdir()
+    (tmp_path / "sp" / ".pending-0123456789ab" / "x").touch()
+    done = run("vacuum", tmp_path / "sp", "--older-than", "0", "--dry-run", "--json")
+    assert [record["kind"] for record in done.records] == ["pending"]
+    assert "1 entries" in run("vacuum", tmp_path / "sp", "--older-than", "0").out
+    assert not (tmp_path / "sp" / ".pending-0123456789ab").exists()
+    assert run("vacuum", tmp_path / "sp", "--older-than", "soon").code == 2
+
+
+def test_warm_up_reads_every_kind_of_table(run: Run) -> None:
+    (record,) = run("warm-up", "--json").records
+    assert record["tables"] >= 26
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["shw", "x"], "did you mean 'show'?"),
+        (["show"], "to do: pyspark-savepoint show --help"),
+        (["show", "SHOP", "acounts"], "did you mean 'accounts'?"),
+        (["show", "SHOP", "accounts", "totl"], "did you mean 'total'?"),
+        (["show", "SHOP", "accounts", "--table", "timer"], "expected keyed_state or window_state or timers"),
+        (["show", "SHOP", "accounts", "--columns", "ky"], "did you mean 'key'?"),
+        (["show", "SHOP", "accounts", "--keys", "x"], "key cannot be a value of int64"),
+        (["show", "SHOP", "accounts", "--limit", "-1"], "--limit is 0 or more"),
+        (["show", "SHOP", "accounts", "-o", "timestmps=raw"], "did you mean 'timestamps'?"),
+        (["show", "SHOP", "accounts", "-o", "timestamps"], "--option takes NAME=VALUE"),
+        (["ls", "SHOP", "--storage-option", "regoin=x"], "region"),
+        (["ls", "SHOP", "--jsn"], "unrecognized arguments: --jsn"),
+        (["ls", "/there/is/nothing"], "file: /there/is/nothing"),
+        (["ls", "s4://bucket/x"], "s4"),
+        (["check-restore", "SHOP", "/there/is/no/job.json"], "there is nothing at this path"),
+    ],
+)
+def test_errors_are_one_block_that_says_what_to_do(run: Run, shop: Path, arguments: list[str], expected: str) -> None:
+    done = run(*(str(shop) if argument == "SHOP" else argument for argument in arguments))
+    assert done.code == 2
+    assert done.out == ""
+    assert expected in done.err
+    assert done.err.startswith("error: ")
+    assert "Traceback" not in done.err
+
+
+def test_debug_shows_where(run: Run) -> None:
+    with pytest.raises(pyspark_savepoint.SavepointError):
+        run("ls", "/there/is/nothing", "--debug")

@@ -1,0 +1,56 @@
+"""The command as a process: what it imports and costs, and how it ends."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+COMMAND = [sys.executable, "-m", "pyspark_savepoint"]
+#: Processor seconds of `ls` on a small savepoint, with room for a machine that does other work too.
+MOST_SECONDS = 1.6
+IMPORTS = """
+import sys
+from pyspark_savepoint.command_line.main import main
+code = main(sys.argv[1:])
+heavy = {"numba", "pyspark", "pandas", "py4j"} & set(sys.modules)
+sys.exit(code or len(heavy))
+"""
+
+
+def test_ls_imports_no_compiler_and_no_spark(shop: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", IMPORTS, "ls", str(shop)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "accounts" in done.stdout
+
+
+def test_ls_answers_at_once(shop: Path) -> None:
+    seconds = []
+    for _ in range(2):  # the second is warm
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([*COMMAND, "ls", str(shop)], stdout=subprocess.DEVNULL, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    assert min(seconds) < MOST_SECONDS
+
+
+def test_a_closed_pipe_is_no_error(shop: Path) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([*COMMAND, "ls", str(shop)], stdout=write, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_interrupted(shop: Path, tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    process = subprocess.Popen([*COMMAND, "check-restore", str(shop), str(fifo)], stderr=subprocess.PIPE, text=True)
+    with fifo.open("w"):  # it waits for the rest of the job's description
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=30) == 130
+    assert process.stderr is not None
+    assert process.stderr.read() == "interrupted\n"
