@@ -13,6 +13,7 @@ from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError
 from pyspark_savepoint.formats.java import decode_modified_utf8, encode_modified_utf8, utf16_units
 
 MAX_UTF_BYTES = 65535
+I8, I16, U16, I32, I64 = (struct.Struct(code) for code in (">b", ">h", ">H", ">i", ">q"))
 
 
 class DataInputView:
@@ -45,40 +46,53 @@ class DataInputView:
 
     def read(self, count: int, what: str = "bytes") -> bytes:
         """Return the next ``count`` bytes."""
-        if count < 0 or count > self.remaining:
-            self.fail(f"{count} bytes of {what}", f"{self.remaining} bytes until the end")
         start = self.position
-        self.position += count
-        return bytes(self.data[start : self.position])
+        end = start + count
+        if not start <= end <= self.end:
+            self.fail(f"{count} bytes of {what}", f"{self.remaining} bytes until the end")
+        self.position = end
+        return bytes(self.data[start:end])
 
-    def _number(self, code: str, width: int, what: str) -> int:
-        if width > self.remaining:
-            self.fail(f"{width} bytes of {what}", f"{self.remaining} bytes until the end")
-        (value,) = struct.unpack_from(code, self.data, self.position)
-        self.position += width
-        return int(value)
+    def _number(self, number: struct.Struct, what: str) -> int:
+        try:
+            (value,) = number.unpack_from(self.data, self.position)
+        except struct.error:
+            self.fail(f"{number.size} bytes of {what}", f"{self.remaining} bytes until the end")
+        self.position += number.size
+        return value  # type: ignore[no-any-return]
 
     def read_u8(self, what: str = "a byte") -> int:
-        return self._number(">B", 1, what)
+        position = self.position
+        if position >= self.end:
+            self.fail(f"1 bytes of {what}", "0 bytes until the end")
+        self.position = position + 1
+        return self.data[position]
 
     def read_i8(self, what: str = "a byte") -> int:
-        return self._number(">b", 1, what)
+        return self._number(I8, what)
 
     def read_u16(self, what: str = "a short") -> int:
         """Read an unsigned short, big-endian."""
-        return self._number(">H", 2, what)
+        return self._number(U16, what)
 
     def read_i16(self, what: str = "a short") -> int:
         """Read a signed short, big-endian."""
-        return self._number(">h", 2, what)
+        return self._number(I16, what)
 
     def read_i32(self, what: str = "an int") -> int:
         """Read a signed int, big-endian."""
-        return self._number(">i", 4, what)
+        return self._number(I32, what)
 
     def read_i64(self, what: str = "a long") -> int:
         """Read a signed long, big-endian."""
-        return self._number(">q", 8, what)
+        return self._number(I64, what)
+
+    def skip_zeros(self, count: int) -> bool:
+        """Skip the next ``count`` bytes if all of them are zero; return whether they are."""
+        if bytes(self.data[self.position : self.position + count]) != bytes(count):
+            return False
+        self.position += count
+        return True
 
     def read_bool(self, what: str = "a boolean") -> bool:
         """Read one byte, 0 or 1; any other value is an error, because Java writes only these two."""
@@ -94,10 +108,12 @@ class DataInputView:
         ``each`` = 0 is for counts without following items; then only ``limit`` bounds them.
         """
         count = self.read_i32(what)
-        most = self.remaining // max(each, 1)
+        most = self.end - self.position
+        if each > 1:
+            most //= each
         if limit is not None:
             most = min(most, limit) if each else limit
-        if count < 0 or count > most:
+        if not 0 <= count <= most:
             self.position -= 4
             self.fail(f"a number of {what} from 0 to {most}", count)
         return count

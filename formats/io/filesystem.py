@@ -157,8 +157,11 @@ class LocalFileSystem(LocalOutputs):
 
     def open_input(self, path: str, anchor: Anchor | None = None) -> LocalInputFile:
         """Open a regular file for reading; with an anchor, only if its resolved path lies there."""
-        real = os.path.realpath(path)
-        if anchor is not None and not _is_in(real, os.path.join(os.path.realpath(anchor.base), anchor.folder), anchor):
+        folder, _, name = path.rpartition("/")
+        real = f"{_real_folder(folder or '/').rstrip('/')}/{name}"
+        if os.path.islink(real):
+            real = os.path.realpath(path)
+        if anchor is not None and not _is_in(real, os.path.join(_real_folder(anchor.base), anchor.folder), anchor):
             raise UnsafePathError(
                 "a link leads out of the snapshot", path=path, found=real, expected=f"a file below {anchor}"
             )
@@ -172,6 +175,27 @@ class LocalFileSystem(LocalOutputs):
         if path.startswith("/dbfs/") and not os.path.isdir("/dbfs"):
             return "dbfs: is read through its mount at /dbfs, which is not on this machine: use a path /Volumes/..."
         return None
+
+
+#: Folders and their real paths, as last resolved, of which a snapshot has a few.
+_REAL_FOLDERS: dict[str, str] = {}
+MAX_REAL_FOLDERS = 256
+
+
+def _real_folder(folder: str) -> str:
+    """Return ``os.path.realpath(folder)``, without following its links again while it is the same folder."""
+    real = _REAL_FOLDERS.get(folder)
+    if real is not None:
+        try:
+            if os.path.samestat(os.stat(folder), os.lstat(real)):
+                return real
+        except OSError:
+            pass
+    real = os.path.realpath(folder)
+    if len(_REAL_FOLDERS) >= MAX_REAL_FOLDERS:
+        _REAL_FOLDERS.clear()
+    _REAL_FOLDERS[folder] = real
+    return real
 
 
 def _is_in(path: str, folder: str, anchor: Anchor) -> bool:

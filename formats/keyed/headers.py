@@ -7,12 +7,13 @@ byte.
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from functools import lru_cache
+from typing import Any, Generic, TypeVar
 
 from pyspark_savepoint.formats.data_view import DataInputView
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.io import snappy
-from pyspark_savepoint.formats.io.byte_source import ByteSource
+from pyspark_savepoint.formats.io.byte_source import ByteSource, InlineByteSource
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, OperatorBackendHeader
 from pyspark_savepoint.formats.serializers.base import UnknownPayloads
 
@@ -21,16 +22,35 @@ FIRST_READ = 1 << 16
 MAX_HEADER = 1 << 26
 # The payload of a user's snapshot usually consists of a few names.
 MAX_PAYLOAD = 1 << 12
+#: Number of parsed headers to keep, of at most FIRST_READ bytes each: subtasks of an operator mostly have equal ones.
+KEPT_HEADERS = 32
 
 H = TypeVar("H", KeyedBackendHeader, OperatorBackendHeader)
 
 
 def read_header(kind: type[H], source: ByteSource, end: int) -> H:
-    """Return the header of a stream whose data begin at ``end``."""
+    """Return the header of a stream whose data begin at ``end``; equal bytes give the same object."""
     most = min(end, source.size, MAX_HEADER)
     size = min(FIRST_READ, most)
+    data = source.read(0, size)
+    if size == most:
+        try:
+            return _parsed(kind, data)  # type: ignore
+        except SavepointError:
+            pass  # parsed once more below, for an error with the path of this stream
+    return _read_in_steps(kind, source, data, most)
+
+
+@lru_cache(maxsize=KEPT_HEADERS)
+def _parsed(kind: type[Any], data: bytes) -> Any:
+    return _read_in_steps(kind, InlineByteSource("", data), data, len(data))
+
+
+def _read_in_steps(kind: type[H], source: ByteSource, data: bytes, most: int) -> H:
+    """Return the header that begins with ``data`` and ends at ``most`` at the latest; read on where that is too few."""
+    size = len(data)
     while True:
-        view = DataInputView(source.read(0, size), source.path)
+        view = DataInputView(data, source.path)
         unknown = UnknownPayloads()
         header, problem = None, None
         try:
@@ -46,6 +66,7 @@ def read_header(kind: type[H], source: ByteSource, end: int) -> H:
                 raise problem
             return fitting
         size = min(4 * size, most)
+        data = source.read(0, size)
 
 
 def _ends_at(header: KeyedBackendHeader | OperatorBackendHeader, end: int) -> bool:

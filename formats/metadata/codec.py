@@ -67,6 +67,9 @@ HEADER_MAGIC_NUMBER = 0x4960672D
 MASTER_STATE_MAGIC_NUMBER = 0xC96B1696 - (1 << 32)
 FULLY_FINISHED = -1
 NO_DURATION = -1
+#: Numbers of zero bytes: two absent handles of operator state; no raw keyed state and no channel handles. Most subtasks
+#: have both, and a snapshot may have hundreds of thousands.
+NO_OPERATOR_STATE, NOTHING_ELSE = 8, 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,8 +286,13 @@ def _check_key_groups(view: DataInputView, subtask: OperatorSubtaskState, max_pa
 def _read_subtask(view: DataInputView, version: MetadataVersion) -> OperatorSubtaskState:
     if version.has_legacy_fields:
         _read_legacy_fields(view)
-    managed, raw = _read_optional_operator_handle(view), _read_optional_operator_handle(view)
-    managed_keyed, raw_keyed = read_keyed_handle(view), read_keyed_handle(view)
+    managed = raw = None
+    if not view.skip_zeros(NO_OPERATOR_STATE):
+        managed, raw = _read_optional_operator_handle(view), _read_optional_operator_handle(view)
+    managed_keyed = read_keyed_handle(view)
+    if not version.has_legacy_fields and view.skip_zeros(NOTHING_ELSE):
+        return OperatorSubtaskState(managed, raw, managed_keyed)
+    raw_keyed = read_keyed_handle(view)
     if version.has_legacy_fields:
         return OperatorSubtaskState(managed, raw, managed_keyed, raw_keyed)
     inputs = read_channel_handles(view, INPUT, version.has_typed_channels)

@@ -225,13 +225,14 @@ def dispatch(
     """Read a type byte and the handle of that type; None for type 0."""
     if depth > MAX_DEPTH:
         view.fail(f"handles nested at most {MAX_DEPTH} deep")
-    type_byte = view.read_u8(f"the type of {what}")
+    type_byte = view.read_u8("the type of a handle")
     if type_byte == NULL_HANDLE:
         return None
-    if type_byte not in readers:
+    reader = readers.get(type_byte)
+    if reader is None:
         view.position -= 1
         view.fail(f"{what}: type 0 or one of {sorted(readers)}", type_byte)
-    return readers[type_byte](view, depth)
+    return reader(view, depth)
 
 
 def absent(view: DataInputView, what: str) -> NoReturn:

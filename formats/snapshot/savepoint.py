@@ -11,8 +11,11 @@ import contextlib
 import os
 import posixpath
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
+
+import xxhash
 
 from pyspark_savepoint.formats.errors import (
     FileReplacedError,
@@ -43,6 +46,8 @@ METADATA_FILE_NAME = "_metadata"
 IGNORE, VERIFY, REQUIRE = CHECKSUMS = ("ignore", "verify", "require")
 # The job manager holds a metadata file in one Java array, so none can be larger.
 MAX_METADATA_BYTES = (1 << 31) - 1
+#: Size in bytes up to which parsed metadata is kept for the next opening; its objects take about four times as much.
+MAX_KEPT_METADATA = 1 << 24
 #: Number of attempts to read a metadata file that other writers replace meanwhile.
 READINGS = 3
 # A folder of checkpoints contains folders of jobs, which contain chk-N: two levels, and two more for parents of these.
@@ -58,6 +63,8 @@ class Savepoint:
     location: SnapshotLocation
     metadata_path: str
     metadata: CheckpointMetadata
+    #: Checksum of the metadata file, which tells whether another process opened the same version.
+    digest: bytes = field(default=b"", repr=False, compare=False)
 
     @classmethod
     def open(cls, path: str, *, allow_outside: bool = False, checksums: str = IGNORE) -> Savepoint:
@@ -68,10 +75,10 @@ class Savepoint:
         """
         filesystem, located = locate(os.fspath(path))
         metadata_path = _resolve_pointer(filesystem, located)
-        metadata = _load(filesystem, metadata_path)
+        metadata, digest = _load(filesystem, metadata_path)
         directory = _directory(filesystem, metadata_path)
         location = SnapshotLocation(filesystem, directory, allow_outside, None, checksums == REQUIRE)
-        opened = cls(location, metadata_path, metadata)
+        opened = cls(location, metadata_path, metadata, digest)
         return opened if checksums == IGNORE else opened.verified()
 
     @classmethod
@@ -80,6 +87,15 @@ class Savepoint:
         path = posixpath.join(directory, METADATA_FILE_NAME)
         metadata = read_metadata(memoryview(data), filesystem.uri(path))
         return cls(SnapshotLocation(filesystem, _directory(filesystem, path)), path, metadata)
+
+    def expect_version(self, digest: bytes) -> None:
+        """Raise FileReplacedError if the metadata is not the version with this digest."""
+        if self.digest != digest:
+            raise FileReplacedError(
+                "the savepoint was replaced while it was read",
+                path=self.metadata_path,
+                remedy="run the query again",
+            )
 
     def verified(self) -> Savepoint:
         """Return the same snapshot with verification of all data read from files that have checksums."""
@@ -258,15 +274,15 @@ def _directory(filesystem: SnapshotFileSystem, metadata_path: str) -> str:
     return os.path.realpath(directory) if isinstance(filesystem, LocalFileSystem) else directory
 
 
-def _load(filesystem: SnapshotFileSystem, metadata_path: str) -> CheckpointMetadata:
-    """Read the metadata in one consistent version: if it is replaced while being read, it is read again."""
+def _load(filesystem: SnapshotFileSystem, metadata_path: str) -> tuple[CheckpointMetadata, bytes]:
+    """Read the metadata and its digest in one consistent version: if it is replaced meanwhile, it is read again."""
     for _ in range(READINGS):
         with contextlib.suppress(FileReplacedError):
             return _read(filesystem, metadata_path)
     return _read(filesystem, metadata_path)
 
 
-def _read(filesystem: SnapshotFileSystem, metadata_path: str) -> CheckpointMetadata:
+def _read(filesystem: SnapshotFileSystem, metadata_path: str) -> tuple[CheckpointMetadata, bytes]:
     file = filesystem.open_input(metadata_path)
     try:
         if file.size > MAX_METADATA_BYTES:
@@ -280,7 +296,14 @@ def _read(filesystem: SnapshotFileSystem, metadata_path: str) -> CheckpointMetad
         file.read_into(0, data)
     finally:
         file.close()
-    return read_metadata(memoryview(data), filesystem.uri(metadata_path))
+    parse = _parse_again if len(data) <= MAX_KEPT_METADATA else read_metadata
+    return parse(bytes(data), filesystem.uri(metadata_path)), xxhash.xxh3_128_digest(data)
+
+
+@lru_cache(maxsize=1)
+def _parse_again(data: bytes, path: str) -> CheckpointMetadata:
+    """Parse metadata as ``read_metadata`` does; a process that opens the same version again keeps the result."""
+    return read_metadata(data, path)
 
 
 def _metadata_files(filesystem: SnapshotFileSystem, path: str, depth: int) -> Iterator[str]:
@@ -314,7 +337,7 @@ def _describe(filesystem: SnapshotFileSystem, metadata_path: str) -> SnapshotInf
     info = filesystem.info(metadata_path)
     found: dict[str, Any] = {"path": filesystem.uri(directory), "modified": info.modified if info else None}
     try:
-        metadata = _load(filesystem, metadata_path)
+        metadata, _ = _load(filesystem, metadata_path)
     except SavepointError as error:
         return SnapshotInfo(**found, problem=str(error))
     kind = kind_of(metadata, posixpath.basename(directory))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
@@ -24,9 +24,14 @@ from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.model.state_column import has_ttl
 from pyspark_savepoint.statebackends.model.timer_queue import service_of
 from pyspark_savepoint.statebackends.model.type_names import spark_type
-from pyspark_savepoint.statebackends.sources.changelog_source import ChangelogSource
-from pyspark_savepoint.statebackends.sources.keyed_plan import is_key_value, is_namespaced, key_type, state_type
-from pyspark_savepoint.statebackends.sources.keyed_sources import keyed_sources
+from pyspark_savepoint.statebackends.sources.keyed_plan import (
+    distinct,
+    is_key_value,
+    is_namespaced,
+    key_type,
+    state_type,
+)
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.sources.operator_sources import operator_sources
 from pyspark_savepoint.statebackends.sources.raw_timers import raw_timer_sources
 
@@ -50,7 +55,13 @@ STATES = schema(
 
 def states(savepoint: Savepoint, request: TableRequest) -> Iterator[Row]:
     """Yield all states, operator by operator, and those of master hooks."""
-    for operator in operators(savepoint, request):
+    yield from operator_states(savepoint, operators(savepoint, request), request)
+    yield from master_states(savepoint)
+
+
+def operator_states(savepoint: Savepoint, listed: Sequence[OperatorState], request: TableRequest) -> Iterator[Row]:
+    """Yield the states of some operators."""
+    for operator in listed:
         reads = {"uid": operator.uid} if operator.uid else {"uidHash": str(operator.operator_id)}
         for part in (_keyed, _timers_on_the_heap, _operator_states, _bytes_only):
             try:
@@ -60,14 +71,18 @@ def states(savepoint: Savepoint, request: TableRequest) -> Iterator[Row]:
             except SavepointError as error:
                 # An operator that cannot be read does not hide the others.
                 yield {**identity(operator), "note": str(error)}
+
+
+def master_states(savepoint: Savepoint) -> Iterator[Row]:
+    """Yield the states of master hooks."""
     for master in savepoint.metadata.master_states:
         yield {"table": "master_state", "state": master.name, "kind": "MASTER", "options": {"table": "master_state"}}
 
 
 def _keyed(savepoint: Savepoint, operator: OperatorState, request: TableRequest) -> Iterator[Row]:
-    sources = keyed_sources(savepoint, operator)
-    headers = [source.header() for source in sources]
-    notes = [source.note for source in sources if isinstance(source, ChangelogSource) and source.note]
+    found = OpenOperator(savepoint, operator).keyed
+    headers = distinct(found.headers)
+    notes = found.notes
     metas: dict[tuple[str, bool], list[StateMetaInfoSnapshot]] = {}
     for header in headers:
         for meta in header.states:

@@ -1,4 +1,4 @@
-"""Catalog tables by name: their columns, and rows that are read in one partition."""
+"""Catalog tables by name: their columns and rows; ``states`` of many operators is read in several partitions."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from pyspark_savepoint.formats.snapshot.savepoint import Savepoint, find_snapsho
 from pyspark_savepoint.statebackends.catalog import raw
 from pyspark_savepoint.statebackends.catalog.rows import INT, LONG, TEXT, Row, channels, identity, operators, schema
 from pyspark_savepoint.statebackends.catalog.statements import create_statements, drop_statements, name_tables
-from pyspark_savepoint.statebackends.catalog.states import STATES, states
+from pyspark_savepoint.statebackends.catalog.states import STATES, master_states, operator_states, states
 from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, choose_columns
 
+#: Size in bytes of state whose reading takes about as long as opening a file and reading its header.
+BYTES_PER_HEADER = 1 << 10
 SCHEMAS: Mapping[str, pa.Schema] = MappingProxyType(
     {
         "states": STATES,
@@ -91,29 +93,52 @@ READERS: Mapping[str, Callable[[Savepoint, TableRequest], Iterator[Row]]] = Mapp
 
 @dataclass(frozen=True)
 class CatalogTable:
-    """Table about a snapshot, with one partition."""
+    """Table about a snapshot; only ``states``, which reads a header per handle, has several partitions.
+
+    ``digest`` is that of the metadata, ``handles`` has the number of handles of each operator.
+    """
 
     request: TableRequest
     name: str
     schema: pa.Schema
     warnings: tuple[str, ...] = ()
     max_parallelism: int | None = None
-    state_bytes: int = 0
+    digest: bytes = b""
+    handles: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, request: TableRequest, name: str) -> CatalogTable:
         """Return the table of a name; raise an error if the snapshot does not exist."""
-        if name != "snapshots":
-            found = operators(opened(request), request)
-            if request.key_groups is not None and found:
-                request.check_key_groups(max(operator.max_parallelism for operator in found))
-        return cls(request, name, SCHEMAS[name])
+        if name == "snapshots":
+            return cls(request, name, SCHEMAS[name])
+        savepoint = opened(request)
+        found = operators(savepoint, request)
+        if request.key_groups is not None and found:
+            request.check_key_groups(max(operator.max_parallelism for operator in found))
+        handles = tuple(len(operator.subtasks) for operator in found) if name == "states" else ()
+        return cls(request, name, SCHEMAS[name], digest=savepoint.digest, handles=handles)
+
+    @property
+    def state_bytes(self) -> int:
+        """Return the bytes whose reading takes about as long as reading the headers."""
+        return BYTES_PER_HEADER * sum(self.handles)
 
     def select(self, columns: Sequence[str]) -> CatalogTable:
         """Return this table restricted to some columns."""
         return replace(self, schema=choose_columns(self.schema, columns))
 
     def partitions(self, parallelism: int | None) -> list[TablePartition]:
+        """Return one partition; of ``states`` as many as wanted, of about as many handles each."""
+        partitions: list[TablePartition] = []
+        share = -(-sum(self.handles) // (parallelism or 1))
+        start = waiting = 0
+        for index, count in enumerate(self.handles):
+            waiting += count
+            if waiting >= share and index + 1 < len(self.handles):
+                partitions.append(StatesPartition(self.request, self.schema, self.digest, start, index + 1))
+                start, waiting = index + 1, 0
+        if partitions:
+            return [*partitions, StatesPartition(self.request, self.schema, self.digest, start, None)]
         return [CatalogPartition(self.request, self.name, self.schema)]
 
 
@@ -127,15 +152,7 @@ class CatalogPartition:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows in batches."""
-        rows: list[Row] = []
-        for row in self.rows():
-            rows.append(row)
-            # Bytes can be large: use small batches.
-            if len(rows) >= min(64 if "value" in row else self.request.batch_rows, self.request.batch_rows):
-                yield self._batch(rows)
-                rows = []
-        if rows:
-            yield self._batch(rows)
+        return to_batches(self.rows(), self.schema, self.request.batch_rows)
 
     def rows(self) -> Iterator[Row]:
         """Yield the rows, with the values that they have."""
@@ -153,14 +170,52 @@ class CatalogPartition:
         savepoint = opened(self.request)
         yield from READERS[self.name](savepoint, self.request.of_version(savepoint.metadata.version))
 
-    def _batch(self, rows: list[Row]) -> pa.RecordBatch:
-        columns = []
-        for field in self.schema:
-            values = [row.get(field.name) for row in rows]
-            if pa.types.is_map(field.type):
-                values = [list(value.items()) if value is not None else None for value in values]
-            columns.append(pa.array(values, field.type))
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+@dataclass(frozen=True)
+class StatesPartition:
+    """Rows of table ``states``: those of some operators; the last partition also has those of master hooks."""
+
+    request: TableRequest
+    schema: pa.Schema
+    digest: bytes
+    start: int
+    end: int | None
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in batches."""
+        return to_batches(self.rows(), self.schema, self.request.batch_rows)
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the rows, with the values that they have."""
+        savepoint = opened(self.request)
+        savepoint.expect_version(self.digest)
+        request = self.request.of_version(savepoint.metadata.version)
+        yield from operator_states(savepoint, operators(savepoint, request)[self.start : self.end], request)
+        if self.end is None:
+            yield from master_states(savepoint)
+
+
+def to_batches(rows: Iterator[Row], schema: pa.Schema, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    """Yield rows in batches."""
+    waiting: list[Row] = []
+    for row in rows:
+        waiting.append(row)
+        # Bytes can be large: use small batches.
+        if len(waiting) >= min(64 if "value" in row else batch_rows, batch_rows):
+            yield _batch(waiting, schema)
+            waiting = []
+    if waiting:
+        yield _batch(waiting, schema)
+
+
+def _batch(rows: list[Row], schema: pa.Schema) -> pa.RecordBatch:
+    columns = []
+    for field in schema:
+        values = [row.get(field.name) for row in rows]
+        if pa.types.is_map(field.type):
+            values = [list(value.items()) if value is not None else None for value in values]
+        columns.append(pa.array(values, field.type))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def opened(request: TableRequest) -> Savepoint:

@@ -6,6 +6,7 @@ each file's own header again: state ids, and sometimes serializers, differ betwe
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -39,6 +40,11 @@ def is_key_value(meta: StateMetaInfoSnapshot) -> bool:
     return meta.kind in (BackendStateType.KEY_VALUE, BackendStateType.KEY_VALUE_V2)
 
 
+def distinct(headers: Iterable[KeyedBackendHeader]) -> list[KeyedBackendHeader]:
+    """Return the headers without repetitions of the same object, which equal bytes give."""
+    return list({id(header): header for header in headers}.values())
+
+
 @dataclass(frozen=True)
 class OperatorHeaders:
     """All headers of an operator's keyed state."""
@@ -50,7 +56,7 @@ class OperatorHeaders:
     def metas(self) -> dict[tuple[str, bool], list[StateMetaInfoSnapshot]]:
         """Return the registrations of every state in all files, by name and whether it is a timer queue."""
         found: dict[tuple[str, bool], list[StateMetaInfoSnapshot]] = {}
-        for header in self.headers:
+        for header in distinct(self.headers):
             for meta in header.states:
                 found.setdefault((meta.name, not is_key_value(meta)), []).append(meta)
         return found
@@ -171,8 +177,9 @@ def vertices(
 
 
 def meets(key_group_range: KeyGroupRange, key_groups: Sequence[int]) -> bool:
-    """Return whether a handle has one of some key groups."""
-    return any(group in key_group_range for group in key_groups)
+    """Return whether a handle has one of some key groups, given in ascending order."""
+    at = bisect_left(key_groups, key_group_range.start)
+    return at < len(key_groups) and key_groups[at] <= key_group_range.end
 
 
 def state_type(metas: Sequence[StateMetaInfoSnapshot], options: DecodeOptions, raw: bool) -> pa.DataType:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
+from time import perf_counter
 from typing import Protocol, TypeVar
 
 from pyspark_savepoint.formats.columns import DecodeOptions
@@ -23,6 +24,8 @@ from pyspark_savepoint.statebackends.sources.operator_sources import OperatorSou
 from pyspark_savepoint.statebackends.sources.raw_timers import RawTimerSource, raw_timer_sources
 
 HEADER_READERS = 16
+#: Seconds above which headers are read by several threads: an object store or a mounted one, not a local disk.
+SLOW_HEADER = 0.002
 H = TypeVar("H", covariant=True)
 
 
@@ -77,11 +80,14 @@ class OpenOperator:
 
 
 def _headers(sources: Iterable[_Stream[H]]) -> tuple[H, ...]:
-    """Read the headers, several at a time, and keep equal ones once."""
+    """Read the headers, several at a time if a stream takes long to open, and keep equal ones once."""
     streams = list(sources)
-    if len(streams) <= 1:
-        return tuple(stream.header() for stream in streams)
-    with ThreadPoolExecutor(HEADER_READERS) as pool:
-        found = list(pool.map(lambda stream: stream.header(), streams))
-    first = found[0]
-    return tuple(first if header == first else header for header in found)
+    found = [stream.header() for stream in streams[:1]]  # to parse it may take longer than to open its file
+    start = perf_counter()
+    found += [stream.header() for stream in streams[1:2]]
+    if perf_counter() - start < SLOW_HEADER:
+        found += [stream.header() for stream in streams[2:]]
+    else:
+        with ThreadPoolExecutor(HEADER_READERS) as pool:
+            found += pool.map(lambda stream: stream.header(), streams[2:])
+    return tuple(found[0] if header == found[0] else header for header in found)

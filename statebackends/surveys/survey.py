@@ -1,8 +1,9 @@
 """Tables that analyse the state of one operator or of all: sizes, heaviest keys, ages, verification.
 
 A table consists of parts (some key groups of an operator, or its other state) that are read in parallel; the rows of a
-part do not depend on the number of parts. If the request names no operator, an operator that cannot be read does not
-hide the others: its parts have a row with a ``note`` instead.
+part do not depend on the number of parts. The parts of an operator that one task reads as a whole are planned there. If
+the request names no operator, an operator that cannot be read does not hide the others: its parts have a row with a
+``note`` instead.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM as MAX_PARALLELISM
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, choose_columns
@@ -71,8 +73,9 @@ class Refused:
         yield self.operator.row(note=self.why)
 
 
+PlannedPart = tuple[Surveyed, SurveyPart]
 #: Function that returns the parts of an operator; ``count`` is the number of parts for its key groups.
-Plan = Callable[[Savepoint, OperatorState, TableRequest, int], Sequence[tuple[Surveyed, SurveyPart]]]
+Plan = Callable[[Savepoint, OperatorState, TableRequest, int], Sequence[PlannedPart]]
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,7 @@ class SurveyTable:
     @classmethod
     def of(cls, request: TableRequest, plan: Plan, schema: pa.Schema) -> SurveyTable:
         """Build the table for the operator that the request names, or for all; errors name the existing ones."""
-        savepoint = Savepoint.open(request.path, allow_outside=request.allow_outside, checksums=request.checksums)
+        savepoint = opened(request)
         request = request.of_version(savepoint.metadata.version)
         operators = savepoint.operators
         if is_named(request):
@@ -112,27 +115,44 @@ class SurveyTable:
         """Return partitions of about the same size; operators with little state share one."""
         share = max(1, self.state_bytes // max(1, parallelism or 1))
         bundles: list[TablePartition] = []
-        waiting: list[tuple[Surveyed, SurveyPart]] = []
+        waiting: list[OperatorID | PlannedPart] = []
         size = 0
         for operator in self.operators:
-            count = min(operator.max_parallelism, -(-max(1, operator.state_size) // share))
-            parts = self._parts(operator, count)
+            state_size = operator.state_size
+            count = min(operator.max_parallelism, -(-max(1, state_size) // share))
+            # To plan and pickle the parts of an operator takes as long as to read small state.
+            whole = count == 1 and not is_named(self.request)
+            parts = (
+                [operator.operator_id] if whole else parts_of(self.plan, self.savepoint, operator, self.request, count)
+            )
             for part in parts:
-                if waiting and size + operator.state_size // len(parts) > share:
-                    bundles.append(SurveyPartition(tuple(waiting), self.schema, self.request))
+                if waiting and size + state_size // len(parts) > share:
+                    bundles.append(self._bundle(waiting))
                     waiting, size = [], 0
                 waiting.append(part)
-                size += operator.state_size // len(parts)
-        return [*bundles, SurveyPartition(tuple(waiting), self.schema, self.request)] if waiting else bundles
+                size += state_size // len(parts)
+        return [*bundles, self._bundle(waiting)] if waiting else bundles
 
-    def _parts(self, operator: OperatorState, count: int) -> Sequence[tuple[Surveyed, SurveyPart]]:
-        try:
-            return self.plan(self.savepoint, operator, self.request, count)
-        except SavepointError as error:
-            if is_named(self.request):
-                raise
-            surveyed = Surveyed.of(operator)
-            return [(surveyed, Refused(surveyed, str(error)))]
+    def _bundle(self, parts: Sequence[OperatorID | PlannedPart]) -> TablePartition:
+        return SurveyPartition(tuple(parts), self.schema, self.request, self.plan, self.savepoint.digest)
+
+
+def parts_of(
+    plan: Plan, savepoint: Savepoint, operator: OperatorState, request: TableRequest, count: int
+) -> Sequence[PlannedPart]:
+    """Return the parts of an operator; if it cannot be read and is one of many, a part with the reason."""
+    try:
+        return plan(savepoint, operator, request, count)
+    except SavepointError as error:
+        if is_named(request):
+            raise
+        surveyed = Surveyed.of(operator)
+        return [(surveyed, Refused(surveyed, str(error)))]
+
+
+def opened(request: TableRequest) -> Savepoint:
+    """Open the snapshot of a request."""
+    return Savepoint.open(request.path, allow_outside=request.allow_outside, checksums=request.checksums)
 
 
 def is_named(request: TableRequest) -> bool:
@@ -142,16 +162,18 @@ def is_named(request: TableRequest) -> bool:
 
 @dataclass(frozen=True)
 class SurveyPartition:
-    """Some parts, read one after another."""
+    """Some parts, read one after another, and operators whose parts are planned when they are read."""
 
-    parts: tuple[tuple[Surveyed, SurveyPart], ...]
+    parts: tuple[OperatorID | PlannedPart, ...]
     schema: pa.Schema
     request: TableRequest
+    plan: Plan
+    digest: bytes
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows of all parts."""
         rows: list[Row] = []
-        for operator, part in self.parts:
+        for operator, part in self._planned():
             # A part that fails has only the row with its note: the rows before the error would be incomplete.
             rows += self._rows(operator, part)
             while len(rows) >= self.request.batch_rows:
@@ -159,6 +181,19 @@ class SurveyPartition:
                 rows = rows[self.request.batch_rows :]
         if rows:
             yield to_batch(rows, self.schema)
+
+    def _planned(self) -> Iterator[PlannedPart]:
+        whole = {part for part in self.parts if isinstance(part, OperatorID)}
+        operators: dict[OperatorID, OperatorState] = {}
+        if whole:
+            savepoint = opened(self.request)
+            savepoint.expect_version(self.digest)
+            operators = {operator.operator_id: operator for operator in savepoint.operators}
+        for part in self.parts:
+            if isinstance(part, OperatorID):
+                yield from parts_of(self.plan, savepoint, operators[part], self.request, 1)
+            else:
+                yield part
 
     def _rows(self, operator: Surveyed, part: SurveyPart) -> list[Row]:
         try:

@@ -144,3 +144,27 @@ def _write_stream(
                 file.write(entries(keys[rows], group, prefix, (rows % 1000003).astype(dtype)))
             file.write(b"\xff\xff")
         return offsets, file.tell()
+
+
+def write_wide_savepoint(path: Path, operators: int, subtasks: int, *, keys: int = 2000) -> Path:
+    """A savepoint of many small state files: each operator has the same keys, in a file per subtask."""
+    path.mkdir(parents=True)
+    serialized, hashes = make_keys("long", keys)
+    groups = key_groups(np.asarray(hashes & np.uint64(0xFFFFFFFF)), 128)
+    files = []
+    for index in range(subtasks):
+        owned = range_for_operator_index(128, subtasks, index)
+        offsets, size = _write_stream(path / "file", "long", serialized, groups, owned, 128, None)
+        files.append((KeyGroupRangeOffsets(owned, tuple(offsets)), size, (path / "file").read_bytes()))
+    (path / "file").unlink()
+    described = []
+    for number in range(operators):
+        states = {}
+        for index, (offsets_of_file, size, data) in enumerate(files):
+            name = f"{number}-{index}"
+            (path / name).write_bytes(data)
+            handle = KeyGroupsSavepointStateHandle(offsets_of_file, RelativeFileStateHandle(name, size))
+            states[index] = OperatorSubtaskState(managed_keyed_state=handle)
+        described.append(OperatorState(OperatorID.from_uid(f"{UID}-{number}"), subtasks, 128, subtasks=states))
+    (path / "_metadata").write_bytes(write_metadata(CheckpointMetadata(3, 1, operators=tuple(described))))
+    return path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import pickle
@@ -148,6 +149,24 @@ def test_links_may_stay_inside_but_not_lead_outside(tmp_path: Path) -> None:
         with pytest.raises(UnsafePathError):
             local.open_input(str(inside / name), anchor)
     local.open_input(str(inside / "bad")).close()  # without an anchor it is the user's own word
+
+
+def test_a_folder_that_becomes_another_is_resolved_again(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "state").write_bytes(name.encode())
+    latest = tmp_path / "latest"
+    local, anchor, sizes = LocalFileSystem(), Anchor(str(latest)), []
+    for name in ("first", "second"):
+        latest.unlink(missing_ok=True)
+        latest.symlink_to(tmp_path / name)
+        with contextlib.closing(local.open_input(str(latest / "state"), anchor)) as opened:
+            sizes.append(opened.size)
+    assert sizes == [len("first"), len("second")]
+    (tmp_path / "second").rename(tmp_path / "first-no-more")
+    latest.unlink()
+    latest.symlink_to(tmp_path / "first-no-more")
+    local.open_input(str(latest / "state"), anchor).close()
 
 
 def test_a_folder_of_an_anchor_may_not_be_a_link(tmp_path: Path) -> None:
