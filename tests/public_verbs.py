@@ -120,7 +120,7 @@ class Verbs:
         sp = self.run("load", lambda: Savepoint.load(self.spark, str(SHOP)))
         self.run("vacuum", lambda: Savepoint.vacuum(SHOP, dry_run=True))
         self.run("table", lambda: sp.table())
-        for name in ("states", "operators", "metadata", "sizes", "heaviest_keys"):
+        for name in ("states", "metadata", "sizes", "heaviest_keys"):
             self.run(name, getattr(sp, name))
         self.run("ttl_ages", lambda: sp.ttl_ages().schema)
         self.run("keyed_state", lambda: sp.keyed_state(ACCOUNTS, keys=[1042]))
@@ -173,9 +173,9 @@ class Verbs:
             ("with_state", lambda s: s.with_state(ACCOUNTS, "total", rows)),
             ("rename_state", lambda s: s.rename_state(ACCOUNTS, "recent_amounts", "last_amounts")),
             ("remove_state", lambda s: s.remove_state(ACCOUNTS, "spent_by_currency")),
-            ("delete_keys", lambda s: s.delete_keys(ACCOUNTS, keys)),
+            ("remove_keys", lambda s: s.remove_keys(ACCOUNTS, keys)),
             ("copy_operator", lambda s: s.copy_operator(ACCOUNTS, "copied")),
-            ("delete_keys", lambda s: s.delete_keys("copied", sp.keyed_state(ACCOUNTS).select("key"))),
+            ("remove_keys", lambda s: s.remove_keys("copied", sp.keyed_state(ACCOUNTS).select("key"))),
             ("merge_operator", lambda s: s.merge_operator("copied", into=ACCOUNTS)),
             ("merge", lambda s: s.merge(new.with_operator("merged", rows))),
             ("with_operator", lambda s: s.with_operator("totals", rows)),

@@ -41,7 +41,7 @@ from pyspark_savepoint.statebackends.processing.runtime.user_code import expect_
 from pyspark_savepoint.statebackends.writing.planning.describe_key import describe_key
 from pyspark_savepoint.statebackends.writing.planning.entry_header import header_text
 from pyspark_savepoint.statebackends.writing.planning.flink_types import default_serializer
-from pyspark_savepoint.statebackends.writing.planning.write_request import DEFAULT_MAX_PARALLELISM
+from pyspark_savepoint.statebackends.writing.planning.write_request import DEFAULT_MAX_PARALLELISM, OPERATOR_STATE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -228,7 +228,8 @@ class OperatorStateRows:
             texts = {"value": state.element.flink_type}
             if state.key is not None:
                 texts["key"] = state.key.flink_type
-            table = {"SPLIT_DISTRIBUTE": "list", "UNION": "union", "BROADCAST": "broadcast"}[state.mode.value]
+            kind = state.meta_info().state_type.lower()
             rows = frame.mapInArrow(task, spark_schema(state_schema(state)))
-            tables.append(StateInput(rows, {"table": table, "state": state.name, "types": json.dumps(texts)}, state))
+            written = {"table": OPERATOR_STATE, "state": state.name, "kind": kind, "types": json.dumps(texts)}
+            tables.append(StateInput(rows, written, state))
         return tables

@@ -36,20 +36,24 @@ from pyspark_savepoint.options.option_fields import (
 from pyspark_savepoint.statebackends.type_extraction.releases import DECLARED, Release
 from pyspark_savepoint.statebackends.writing.planning.operator_types import split_types_from
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
+    BROADCAST,
     DEFAULT_FLINK_VERSION,
     DEFAULT_MAX_PARALLELISM,
     DEFAULT_RETENTION,
     DEFAULT_SORT_MEMORY,
     ENTRIES,
     KEYED_STATE,
-    KEYED_WRITES,
-    OPERATOR_WRITES,
+    LIST,
+    OPERATOR_STATE,
     TIMERS,
+    UNION,
     WINDOW_STATE,
     WriteRequest,
 )
 
 STATE_KINDS = ("value", "list", "map", "reducing", "aggregating")
+WRITTEN_TABLES = (KEYED_STATE, WINDOW_STATE, TIMERS, OPERATOR_STATE)
+OPERATOR_KINDS = (LIST, UNION, BROADCAST)
 #: Options that only tables of keyed state have.
 OF_KEYS = ("key", "states", "sortMemory", "keyGroup")
 #: Oldest Flink of written savepoints; oldest of fragments, which may contain parts of older snapshots; newest.
@@ -158,16 +162,22 @@ class SavepointWriteOptions:
         text, "the operator's name, which metadata of Flink 2 records; alone it names an operator that is there"
     )
     table: str = option(
-        choice(*KEYED_WRITES, *OPERATOR_WRITES),
-        ", ".join(f"`{name}`" for name in (*KEYED_WRITES, *OPERATOR_WRITES) if name != ENTRIES),
+        choice(*WRITTEN_TABLES, ENTRIES),
+        ", ".join(f"`{name}`" for name in WRITTEN_TABLES),
         KEYED_STATE,
         f"`{KEYED_STATE}`",
     )
     state: str | None = option(
         text,
-        "the name of a list, union or broadcast state; of timers their services, with commas between them; of "
-        "`keyed_state` and `window_state` the states that are written, beside which the operator's others stay",
-        shown="required for operator state; of timers `user-timers`; else all",
+        "the name of an operator state; of timers their services, with commas between them; of `keyed_state` and "
+        "`window_state` the states that are written, beside which the operator's others stay",
+        shown="required for `operator_state`; of timers `user-timers`; else all",
+    )
+    kind: str | None = option(
+        choice(*OPERATOR_KINDS),
+        "of `operator_state`: " + ", ".join(f"`{name}`" for name in OPERATOR_KINDS),
+        shown="that of the state in the savepoint or in `typesFrom`; else `broadcast` for columns `key` and `value`, "
+        "`list` for one column",
     )
     key: tuple[str, ...] = option(
         _columns, "the column of the key; several, with commas between them, make a composite key", (), "`key`"
@@ -272,7 +282,9 @@ def _conflicts(values: Mapping[str, Any]) -> list[str]:
     if not {"uid", "uidHash", "operatorName"} & set(given):
         problems.append("no operator is named: option 'uid' is the uid that the job gives it")
     table = values.get("table", KEYED_STATE)
-    if table in OPERATOR_WRITES:
+    if "kind" in given and table != OPERATOR_STATE:
+        problems.append(f"option 'kind' is for table '{OPERATOR_STATE}'; for '{table}', 'states' names kinds by column")
+    if table == OPERATOR_STATE:
         useless = [name for name in given if name in OF_KEYS]
         if useless:
             problems.append(f"table '{table}' has no keys, so {listed(useless)} cannot apply to it")

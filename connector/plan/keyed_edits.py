@@ -97,7 +97,7 @@ def _listed_keys(spark: SparkSession, plan: OperatorPlan, serializer: TypeSerial
             "keys are a DataFrame or a list",
             operator=plan.label,
             found=type(keys).__name__,
-            remedy="delete_keys(uid, [1, 2]), or delete_keys(uid, rows.select('key'))",
+            remedy="remove_keys(uid, [1, 2]), or remove_keys(uid, rows.select('key'))",
         )
     kind = serializer.arrow_type(PLAIN)
     column = pa.array([from_json(key, kind, "key") for key in keys], kind)

@@ -29,7 +29,7 @@ from pyspark_savepoint.statebackends.model.entry_bytes import KEY, KEY_GROUP
 from pyspark_savepoint.statebackends.sources.operator_sources import operator_sources
 from pyspark_savepoint.statebackends.writing.files.operator_edit import OperatorPart, write_operator_streams
 from pyspark_savepoint.statebackends.writing.planning.entry_header import header_text
-from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRIES, OPERATOR_WRITES
+from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRIES, OPERATOR_STATE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -142,7 +142,7 @@ class OperatorWriter:
         plan = self.plan
         identity = {"uidHash": plan.identifier.operator_id.hex, "fragment": f"{self.staging.token}/{part}"}
         numbers = {"flinkVersion": first_with_metadata(self.version).name}
-        if options["table"] not in OPERATOR_WRITES:
+        if options["table"] != OPERATOR_STATE:
             numbers["maxParallelism"] = str(plan.max_parallelism)
         if plan.base is not None:
             numbers["parallelism"] = str(self.parallelism)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -32,11 +32,8 @@ from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS, has_
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders, is_namespaced
 from pyspark_savepoint.statebackends.writing.planning.describe import describe_keyed, describe_operator_state
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
-    BROADCAST,
     KEYED_STATE,
-    LIST,
-    OPERATOR_WRITES,
-    UNION,
+    OPERATOR_STATE,
     WINDOW_STATE,
     WriteRequest,
 )
@@ -45,7 +42,6 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import (
 SAID = {"types", "typesFrom", "states", "ttl"}
 #: Options that the fluent API sets itself, so users cannot.
 OWN_OPTIONS = ("uid", "uidHash", "operatorName", "table", "path", "fragment", "header")
-OPERATOR_TABLES = {"LIST": LIST, "UNION": UNION, "BROADCAST": BROADCAST}
 
 
 def expect_frame(frame: object, plan: OperatorPlan) -> None:
@@ -63,6 +59,15 @@ def put_table(plan: OperatorPlan, frame: DataFrame, table: str, options: Mapping
     """Return the operator with the states of a table added; raise StateExistsError if it has one of them."""
     expect_frame(frame, plan)
     return _put(with_states(plan), frame, table, to_options(options), None)
+
+
+def put_operator_state(
+    plan: OperatorPlan, kind: str, name: str, frame: DataFrame, options: Mapping[str, Any]
+) -> OperatorPlan:
+    """Return the operator with a list, union or broadcast state added; raise StateExistsError if it has the state."""
+    texts = to_options(options)
+    _refuse_own(texts, ("state", "kind"))
+    return put_table(plan, frame, OPERATOR_STATE, {**texts, "state": name, "kind": kind})
 
 
 def put_rows(plan: OperatorPlan, rows: OperatorRows, options: Mapping[str, Any]) -> OperatorPlan:
@@ -88,8 +93,8 @@ def put_state(plan: OperatorPlan, name: str, frame: DataFrame, options: Mapping[
     there = [state for state in plan.states or () if state.name == name and state.kind != TIMERS]
     texts = to_options(options)
     if there and there[0].kind == OPERATOR:
-        texts = {"state": name, **texts}
-        return _put(plan, frame, OPERATOR_TABLES[there[0].meta.state_type], texts, there[0])
+        texts = {"kind": there[0].meta.state_type.lower(), **texts, "state": name}
+        return _put(plan, frame, OPERATOR_STATE, texts, there[0])
     old = there[0] if there else None
     table = WINDOW_STATE if old is not None and is_namespaced(old.meta) else KEYED_STATE
     key = SavepointWriteOptions.parse({"path": "/", "uid": "any", **texts}).key or ("key",)
@@ -158,16 +163,14 @@ def _put(
     name: str | None = None,
     exact: bool = False,
 ) -> OperatorPlan:
-    wrong = [option for option in options if option in OWN_OPTIONS]
-    if wrong:
-        raise OptionError(f"option '{wrong[0]}' is not given here", remedy="the call itself says it")
+    _refuse_own(options, OWN_OPTIONS)
     if replaced is not None:
         options = _types_from(plan, replaced, options)
     options = {**located_types(frame.sparkSession, options), "table": table}
     given = {"path": "/", "uidHash": plan.identifier.operator_id.hex, **options}
     request = replace(SavepointWriteOptions.parse(given).request(overwrite=False), uid=plan.identifier.uid)
     schema = arrow_schema(frame.schema)
-    if table in OPERATOR_WRITES:
+    if table == OPERATOR_STATE:
         described = describe_operator_state(schema, request)
         return plan.with_put(StateInput(frame, options, described), planned(described), replaced is not None)
     keyed = describe_keyed(schema, request, _headers(plan))
@@ -179,6 +182,15 @@ def _put(
         states = [replace(states[0], meta=replace(states[0].meta, name=name))]
     _check_numbers(plan, request)
     return plan.with_put(StateInput(frame, options, keyed), states, replaced is not None)
+
+
+def _refuse_own(options: Mapping[str, str], own: Collection[str]) -> None:
+    """Raise OptionError for an option that an argument or the method itself gives."""
+    for option in options:
+        if option in own:
+            raise OptionError(
+                f"option '{option}' is not given here", remedy="leave it out: the method or its arguments give it"
+            )
 
 
 def planned(described: KeyedDescriptor | OperatorStateDescriptor) -> list[PlannedState]:

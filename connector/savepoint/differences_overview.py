@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from pyspark_savepoint.savepoint.differences import SIDES, on_side
 from pyspark_savepoint.statebackends.model.request import EntriesRequest
-from pyspark_savepoint.statebackends.model.timer_queue import PREFIX
 from pyspark_savepoint.statebackends.tables.entry_diff import AFTER, BEFORE, NULL_FLAG, SIDE
 
 if TYPE_CHECKING:
@@ -84,7 +83,7 @@ def _entries(savepoint: Savepoint, uid_hash: str, states: list[Row], side: int) 
 
     found = []
     place = [F.lit(side).alias(SIDE), F.lit(uid_hash).alias("operator_uid_hash")]
-    keyed = list(dict.fromkeys((_entry_name(row), row["table"]) for row in states if row["table"] in KEYED))
+    keyed = list(dict.fromkeys((row["state"], row["table"]) for row in states if row["table"] in KEYED))
     if keyed:
         raw = any(row["table"] == "timers" and row["note"] for row in states)
         wanted = EntriesRequest(tuple((name, table == "timers") for name, table in keyed), raw_timers=raw)
@@ -108,14 +107,6 @@ def _entries(savepoint: Savepoint, uid_hash: str, states: list[Row], side: int) 
             digest = F.md5("value") if row["kind"] == "BROADCAST" else F.lit(None).cast("string")
             found.append(elements.select(*place, *about, key.alias("key"), digest.alias("digest")))
     return found
-
-
-def _entry_name(row: Row) -> str:
-    """Return a state's name in table ``entries``: timers of raw keyed state are named as in canonical savepoints."""
-    if row["table"] == "timers" and row["note"]:
-        domain, _, service = row["state"].partition(" ")
-        return f"{PREFIX}{domain}_{service}"
-    return str(row["state"])
 
 
 def _counted(entries: DataFrame) -> DataFrame:

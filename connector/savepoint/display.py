@@ -10,7 +10,6 @@ from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.local.texts import readable_size
 from pyspark_savepoint.options.paths import reached
 from pyspark_savepoint.statebackends.model.request import TableRequest
-from pyspark_savepoint.statebackends.model.timer_queue import PREFIX
 from pyspark_savepoint.statebackends.open_table import open_table
 
 if TYPE_CHECKING:
@@ -119,7 +118,7 @@ def _state(row: Row) -> str:
     keys = [row["spark_key_type"] or ""]
     if row["namespace_type"] not in (None, "VOID_NAMESPACE"):
         keys.append(row["namespace_type"])
-    plain = [row["table"] or "", (row["state"] or "").removeprefix(PREFIX), kind]
+    plain = [row["table"] or "", row["state"] or "", kind]
     types = [", ".join(filter(None, keys)), row["value_type"] or "", row["spark_value_type"] or ""]
     cells = [f"<td>{_text(cell)}</td>" for cell in plain]
     cells += [f"<td class='type' title='{_text(cell, 1000)}'>{_text(cell)}</td>" for cell in types]

@@ -31,8 +31,9 @@ from pyspark_savepoint.plan.keyed_edits import with_keys_deleted, with_states
 from pyspark_savepoint.plan.merged_operators import merged_operator
 from pyspark_savepoint.plan.operator_plan import OperatorPlan, OperatorRows
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
-from pyspark_savepoint.plan.state_inputs import put_rows, put_state, put_table
+from pyspark_savepoint.plan.state_inputs import put_operator_state, put_rows, put_state, put_table
 from pyspark_savepoint.savepoint.display import html_tree, text_tree
+from pyspark_savepoint.statebackends.model.request import DEFAULT_TOP
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
     BROADCAST,
     DEFAULT_MAX_PARALLELISM,
@@ -209,12 +210,8 @@ class Savepoint:
         """Return table ``states``: one row per state with its operator, types and the options that read it."""
         return self.table(table="states")
 
-    def operators(self) -> DataFrame:
-        """Return table ``metadata``: one row per operator with name, uid, hash, parallelism and bytes."""
-        return self.table(table="metadata")
-
     def metadata(self) -> DataFrame:
-        """Return the same table as :meth:`operators`, under the name that FLIP-512 gives it."""
+        """Return table ``metadata`` (FLIP-512): one row per operator with name, uid, hash, parallelism and bytes."""
         return self.table(table="metadata")
 
     def keyed_state(self, uid: OperatorRef, **options: Any) -> DataFrame:
@@ -441,13 +438,12 @@ class Savepoint:
         """
         return self.table(table="sizes", **self._named(uid), **options)
 
-    def heaviest_keys(self, uid: OperatorRef | None = None, n: int = 20, **options: Any) -> DataFrame:
+    def heaviest_keys(self, uid: OperatorRef | None = None, **options: Any) -> DataFrame:
         """Return the keys (and windows) of every state that take the most bytes, largest first.
 
         Args:
             uid: The operator; None for all operators.
-            n: The number of keys per state.
-            **options: Options of a read.
+            **options: Options of a read; ``top`` is the number of keys per state, 20 by default.
 
         Returns:
             One row per state and key: the key as JSON that option ``keys`` takes, entries, bytes, rank.
@@ -456,10 +452,11 @@ class Savepoint:
         from pyspark.sql import Window
         from pyspark.sql import functions as F  # noqa: N812
 
-        found = self.table(table="heaviest_keys", top=n, **self._named(uid), **options)
+        found = self.table(table="heaviest_keys", **self._named(uid), **options)
+        top = int({**self.options, **to_options(options)}.get("top", DEFAULT_TOP))
         ranks = Window.partitionBy("operator_uid_hash", "table", "state").orderBy(F.desc("bytes"), "key", "window")
         ranked = found.withColumn("rank", F.row_number().over(ranks))
-        return ranked.where(F.col("rank") <= n).orderBy("operator_uid", "operator_uid_hash", "table", "state", "rank")
+        return ranked.where(F.col("rank") <= top).orderBy("operator_uid", "operator_uid_hash", "table", "state", "rank")
 
     def verify(self, uid: OperatorRef | None = None, **options: Any) -> DataFrame:
         """Read every byte of every state and report errors: one row per state and subtask, errors first.
@@ -859,7 +856,7 @@ class Savepoint:
             StateExistsError: If the operator has a state of this name.
 
         """
-        return self._changed(uid, lambda plan: put_table(plan, df, LIST, {"state": name, **options}))
+        return self._changed(uid, lambda plan: put_operator_state(plan, LIST, name, df, options))
 
     def with_union_state(self, uid: OperatorRef, name: str, df: DataFrame, **options: Any) -> Savepoint:
         """Add a union list state to an operator; a job gives all elements to every subtask.
@@ -878,7 +875,7 @@ class Savepoint:
             StateExistsError: If the operator has a state of this name.
 
         """
-        return self._changed(uid, lambda plan: put_table(plan, df, UNION, {"state": name, **options}))
+        return self._changed(uid, lambda plan: put_operator_state(plan, UNION, name, df, options))
 
     def with_broadcast_state(self, uid: OperatorRef, name: str, df: DataFrame, **options: Any) -> Savepoint:
         """Add a broadcast state to an operator.
@@ -901,7 +898,7 @@ class Savepoint:
             sp.with_broadcast_state("currency-converter", "rates", rates, types={"key": "STRING", "value": "DOUBLE"})
 
         """
-        return self._changed(uid, lambda plan: put_table(plan, df, BROADCAST, {"state": name, **options}))
+        return self._changed(uid, lambda plan: put_operator_state(plan, BROADCAST, name, df, options))
 
     def with_state(self, uid: OperatorRef, name: str, df: DataFrame, **options: Any) -> Savepoint:
         """Replace one state of an operator, or add it; other states and timers stay byte for byte.
@@ -967,7 +964,7 @@ class Savepoint:
         """
         return self._changed(uid, lambda plan: with_states(plan).with_renamed_state(old, new))
 
-    def delete_keys(self, uid: OperatorRef, keys: DataFrame | Collection[Any]) -> Savepoint:
+    def remove_keys(self, uid: OperatorRef, keys: DataFrame | Collection[Any]) -> Savepoint:
         """Remove keys from all keyed states, windows and timers of an operator.
 
         Args:
@@ -986,7 +983,7 @@ class Savepoint:
 
         Example::
 
-            sp.delete_keys("accounts", sp.keyed_state("accounts").where("total < 0").select("key"))
+            sp.remove_keys("accounts", sp.keyed_state("accounts").where("total < 0").select("key"))
 
         """
         return self._changed(uid, lambda plan: with_keys_deleted(self.spark, plan, keys))

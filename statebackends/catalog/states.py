@@ -142,7 +142,7 @@ def _timers_on_the_heap(savepoint: Savepoint, operator: OperatorState, request: 
             seen.add((queue.domain, queue.service))
             yield {
                 "table": "timers",
-                "state": f"{queue.domain} {queue.service}",
+                "state": queue.state_name,
                 "kind": "TIMER",
                 "key_type": queue.key.flink_type,
                 "spark_key_type": spark_type(queue.key.arrow_type(request.decode)),

@@ -18,6 +18,7 @@ from pyspark_savepoint.formats.serializers.basic.constants import ConstantSerial
 from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer, MapSerializer
 from pyspark_savepoint.formats.serializers.runtime.timers_and_sinks import TimerSerializer
 from pyspark_savepoint.formats.serializers.runtime.ttl import TtlSerializer
+from pyspark_savepoint.statebackends.model.timer_queue import TIMER_DOMAINS, service_of, timer_state_name
 
 #: The namespace of state that has one value per key.
 NO_NAMESPACE = ConstantSerializer.of(
@@ -27,7 +28,6 @@ NO_NAMESPACE = ConstantSerializer.of(
 WINDOW_COLUMN, NAMESPACE_COLUMN = "window", "namespace"
 #: The timer service of ``KeyedProcessFunction``; window operators have ``window-timers``.
 USER_TIMERS, WINDOW_TIMERS = "user-timers", "window-timers"
-TIMER_DOMAINS = ("event", "processing")
 
 
 class StateKind(StrEnum):
@@ -82,12 +82,12 @@ class StateDescriptor:
     @property
     def domain(self) -> str:
         """Return the domain of timers: ``event`` or ``processing``."""
-        return self.name.removeprefix("_timer_state/").partition("_")[0]
+        return service_of(self.name)[0] or ""
 
     @property
     def service(self) -> str:
         """Return the name of the timer service."""
-        return self.name.removeprefix("_timer_state/").partition("_")[2]
+        return service_of(self.name)[1]
 
     def meta_info(self) -> StateMetaInfoSnapshot:
         """Return the registration as Flink writes it, with maps in the order of Java's hash maps."""
@@ -159,7 +159,7 @@ def timer_states(
     """Return both queues (event and processing time) of every service: Flink always registers both."""
     return tuple(
         StateDescriptor(
-            f"_timer_state/{domain}_{service}", StateKind.TIMER, TimerSerializer.of(key, namespace), namespace
+            timer_state_name(domain, service), StateKind.TIMER, TimerSerializer.of(key, namespace), namespace
         )
         for service in services
         for domain in TIMER_DOMAINS

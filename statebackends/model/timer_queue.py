@@ -9,7 +9,7 @@ from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBac
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 
 PREFIX = "_timer_state/"
-DOMAINS = ("event", "processing")
+TIMER_DOMAINS = ("event", "processing")
 
 
 def service_of(name: str) -> tuple[str | None, str]:
@@ -20,9 +20,18 @@ def service_of(name: str) -> tuple[str | None, str]:
     """
     if name.startswith(PREFIX):
         domain, _, service = name[len(PREFIX) :].partition("_")
-        if domain in DOMAINS:
+        if domain in TIMER_DOMAINS:
             return domain, service
     return None, name
+
+
+def timer_state_name(domain: str | None, service: str) -> str:
+    """Return the name of the state in which Flink keeps the timers of a domain and service.
+
+    >>> timer_state_name("event", "user-timers")
+    '_timer_state/event_user-timers'
+    """
+    return f"{PREFIX}{domain}_{service}"
 
 
 @dataclass(frozen=True)
@@ -33,6 +42,11 @@ class TimerQueue:
     service: str
     key: TypeSerializer
     namespace: TypeSerializer
+
+    @property
+    def state_name(self) -> str:
+        """Return the name of the timers' state, also of timers in raw keyed state, where Flink records no such name."""
+        return timer_state_name(self.domain, self.service)
 
 
 def timer_queues(header: KeyedBackendHeader) -> list[tuple[int, TimerQueue]]:

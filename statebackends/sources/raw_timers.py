@@ -29,7 +29,7 @@ from pyspark_savepoint.formats.serializers.base import SnapshotReader
 from pyspark_savepoint.formats.serializers.basic.primitives import BASE, NumberSerializer
 from pyspark_savepoint.formats.serializers.layout import locate
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
-from pyspark_savepoint.statebackends.model.timer_queue import DOMAINS, TimerQueue
+from pyspark_savepoint.statebackends.model.timer_queue import TIMER_DOMAINS, TimerQueue
 
 MAGIC = bytes.fromhex("f1cd859f")
 VERSION = 2
@@ -95,7 +95,7 @@ class RawTimerSource:
             service = view.read_utf("a timer service")
             key, namespace = SnapshotReader(view).versioned(), SnapshotReader(view).versioned()
             origin = Origin(source.path, extent.start, self.operator, f"timers of {service}")
-            for domain in DOMAINS:
+            for domain in TIMER_DOMAINS:
                 count = view.read_count("timers")
                 at = Cursors(buffer, _one(view.position), _one(len(data)), origin, options)
                 starts, stops = locate([key, namespace, LONG], at, _one(count))

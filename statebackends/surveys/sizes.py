@@ -160,7 +160,7 @@ class KeyedSizes:
             for queue, at, key_group in timers.timers(set(self.split.key_groups), request.decode):
                 if request.state is None:
                     groups = np.full(len(at), key_group, np.int64)
-                    what = ("timers", f"{queue.domain} {queue.service}", "TIMER")
+                    what = ("timers", queue.state_name, "TIMER")
                     sums.add(what, groups, np.ones(len(at), np.int64), at.end - at.position)
         yield from sums.rows(self.operator)
 

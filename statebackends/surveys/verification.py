@@ -272,7 +272,7 @@ class RawTimerVerification:
 
     def _group(self, group: int, options: DecodeOptions, found: dict[str, Tally]) -> None:
         for queue, at, _ in self.source.timers({group}, options):
-            tally = found.setdefault(f"{queue.domain} {queue.service}", Tally())
+            tally = found.setdefault(queue.state_name, Tally())
             if len(at):
                 tally.entries += len(at)
                 tally.bytes += int((at.end - at.position).sum())

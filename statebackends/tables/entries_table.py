@@ -35,7 +35,7 @@ from pyspark_savepoint.statebackends.model.entry_bytes import (
     is_timer,
 )
 from pyspark_savepoint.statebackends.model.request import EntriesRequest, TablePartition, TableRequest, choose_columns
-from pyspark_savepoint.statebackends.model.timer_queue import PREFIX, TimerQueue
+from pyspark_savepoint.statebackends.model.timer_queue import TimerQueue
 from pyspark_savepoint.statebackends.sources.keyed_plan import KeyedSplit, meets, vertices
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.sources.raw_timers import RawTimerSource
@@ -109,7 +109,7 @@ class EntriesPartition:
                         yield batch, stream.header.key_serializer
         for raw in self.raw:
             for queue, at, key_group in raw.timers(set(self.split.key_groups), self.request.decode):
-                state = (f"{PREFIX}{queue.domain}_{queue.service}", True)
+                state = (queue.state_name, True)
                 if len(at) and state in numbers:
                     yield timer_entries(queue, at, key_group, numbers[state]), queue.key
 

@@ -18,7 +18,7 @@ def repair(spark: SparkSession, path: str, target: str) -> Savepoint:
     accounts: DataFrame = savepoint.keyed_state("accounts", state="total")
     fixed = accounts.selectExpr("key", "greatest(total, 0L) AS total")
     plan = savepoint.with_state("accounts", "total", fixed).remove_operator(OperatorIdentifier.for_uid("old"))
-    plan = plan.delete_keys("accounts", accounts.where("total < 0").select("key"))
+    plan = plan.remove_keys("accounts", accounts.where("total < 0").select("key"))
     plan = plan.with_operator("new", key_by(fixed, "key", max_parallelism=128), key="key")
     savepoint.read_keyed_state("accounts", Totals(), "key long, n long").show()
     history(spark, path, "accounts").show()

@@ -35,8 +35,8 @@ def changed(spark: SparkSession, base: Savepoint, folder: Path, without_animals:
     first = first.rename_state("strings", "map", "atlas").rename_state("namespaces", "text-timers", "other-timers")
     # Split by keys, and a state of another type: both are put right again by what is written second.
     keys = loaded.keyed_state("rows", state="kinds").selectExpr("key", "key % 2 = 1 AS odd")
-    first = first.copy_operator("rows", "odd-rows").delete_keys("rows", keys.where("odd").select("key"))
-    first = first.delete_keys("odd-rows", keys.where("NOT odd").select("key"))
+    first = first.copy_operator("rows", "odd-rows").remove_keys("rows", keys.where("odd").select("key"))
+    first = first.remove_keys("odd-rows", keys.where("NOT odd").select("key"))
     texts = loaded.keyed_state("numbers", state="long").selectExpr("key", "CAST(long AS STRING) AS long")
     first = first.with_state(_here("numbers"), "long", texts, types={"long": "STRING"})
     beasts = first.rename_state("operator-states", "animals", "beasts")
@@ -58,7 +58,7 @@ def changed(spark: SparkSession, base: Savepoint, folder: Path, without_animals:
         second = second.with_state(uid, state, rows, **types)
     names = first.broadcast_state("operator-states", "names")
     second = second.with_state("operator-states", "names", names)
-    second = second.delete_keys("namespaces", spark.createDataFrame([(1,), (3,)], "key int"))
+    second = second.remove_keys("namespaces", spark.createDataFrame([(1,), (3,)], "key int"))
     # What was put in has its key groups: they change in a step of their own.
     return second.write(str(folder / "second")).with_max_parallelism(512).write(str(folder / "third"))
 

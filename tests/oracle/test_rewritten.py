@@ -26,7 +26,7 @@ pytestmark = pytest.mark.flink
 #: As Flink stores them: the values that no column of Spark holds otherwise are in these savepoints.
 EXACT = DecodeOptions(timestamps="raw", decimals="string", row_kind=True)
 KEYED = ("keyed_state", "window_state", "timers")
-TABLES = {"LIST": "list", "UNION": "union", "BROADCAST": "broadcast"}
+OPERATOR_KINDS = ("LIST", "UNION", "BROADCAST")
 #: Columns that are BINARY, for only the user's code can read them.
 OF_USER = ("animals", "subclasses", "subclasses__last_access")
 #: What a DataFrame cannot have: half a character; a Kryo class; namespaces of several types on one operator.
@@ -51,10 +51,11 @@ def parts_of(path: Path) -> Iterator[dict[str, Any]]:
     seen = set()
     for row in states_of(path):
         options = {NAMES[name]: value for name, value in row["options"]}
-        table = row["table"] if row["table"] in KEYED else TABLES.get(row["kind"])
+        table = row["table"]
         if table in KEYED:
             options.pop("state", None)
-        if table is None or (part := (table, tuple(options.items()))) in seen:
+        writable = table in KEYED or row["kind"] in OPERATOR_KINDS
+        if not writable or (part := (table, tuple(options.items()))) in seen:
             continue
         seen.add(part)
         # Of these only the user's code knows the hash: their key groups are read, and written.
@@ -66,8 +67,7 @@ def rewrite(old: Path, new: Path, part: dict[str, Any], by_text: bool, version: 
     """One part, through columns; types come from the old savepoint, or from what its listing prints."""
     key_type, key_group = part.pop("key_type"), part.pop("key_group")
     keyed = part["table"] in KEYED
-    named = {**part, "table": part["table"] if keyed else "operator_state"}
-    request = TableRequest(str(old), **named, decode=EXACT, include_ttl=True, include_key_group=key_group is not None)
+    request = TableRequest(str(old), **part, decode=EXACT, include_ttl=True, include_key_group=key_group is not None)
     rows = read(request, 1)
     rows = rows.drop_columns([name for name in rows.schema.names if name in (*OF_USER, "subtask")])
     operator = Savepoint.open(str(old)).operator(uid=part.get("uid"), uid_hash=part.get("uid_hash"))

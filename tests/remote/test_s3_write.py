@@ -58,7 +58,7 @@ def test_a_savepoint_is_copied_there_and_changed(spark: Any, proxy: FaultyProxy)
     there = changed.write("s3://bucket/copy", storage_options=of(proxy))
     assert there.keyed_state("accounts").count() == 200
     key = there.keyed_state("accounts").select("key").first()[0]
-    again = there.delete_keys("accounts", spark.createDataFrame([(key,)], "key long")).write("s3://bucket/copy-2")
+    again = there.remove_keys("accounts", spark.createDataFrame([(key,)], "key long")).write("s3://bucket/copy-2")
     assert again.keyed_state("accounts").count() == 199
     assert history(spark, "s3://bucket/copy-2", "accounts", storage_options=of(proxy)).count() == 199
 

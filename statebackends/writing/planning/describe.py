@@ -23,7 +23,6 @@ from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.statebackends.model.descriptors import (
     NAMESPACE_COLUMN,
     NO_NAMESPACE,
-    TIMER_DOMAINS,
     USER_TIMERS,
     WINDOW_COLUMN,
     WINDOW_TIMERS,
@@ -33,6 +32,7 @@ from pyspark_savepoint.statebackends.model.descriptors import (
     timer_states,
 )
 from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS, unwrap
+from pyspark_savepoint.statebackends.model.timer_queue import TIMER_DOMAINS
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
 from pyspark_savepoint.statebackends.writing.planning.describe_key import KEY, describe_key, key_columns
 from pyspark_savepoint.statebackends.writing.planning.describe_operator import (

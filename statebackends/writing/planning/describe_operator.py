@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import pyarrow as pa
 
 from pyspark_savepoint.formats.errors import OptionError
@@ -10,7 +12,7 @@ from pyspark_savepoint.statebackends.model.state_column import unwrap
 from pyspark_savepoint.statebackends.writing.planning.describe_types import check_writable, expect_column, expect_names
 from pyspark_savepoint.statebackends.writing.planning.flink_types import default_serializer, parts_of
 from pyspark_savepoint.statebackends.writing.planning.operator_types import OperatorTypes, inference_of
-from pyspark_savepoint.statebackends.writing.planning.write_request import BROADCAST, UNION, WriteRequest
+from pyspark_savepoint.statebackends.writing.planning.write_request import BROADCAST, LIST, UNION, WriteRequest
 
 KEY, VALUE = "key", "value"
 
@@ -22,21 +24,23 @@ def describe_operator_state(
     name = request.state
     if not name:
         raise OptionError(
-            f"a {request.table} state has a name",
+            "an operator state has a name",
             remedy="option('state', ...) is the name in the job's state descriptor",
         )
-    columns = (KEY, VALUE) if request.table == BROADCAST else _only_column(schema, request)
+    types = types or OperatorTypes.named_by(request)
+    there = types.operator_states.get(name) if types is not None else None
+    state_kind = request.kind or (there.state_type.lower() if there is not None else kind_by_columns(schema.names))
+    columns = (KEY, VALUE) if state_kind == BROADCAST else _only_column(schema, state_kind)
     for column in columns:
         expect_column(schema, column, "key and value of a broadcast state" if len(columns) == 2 else "the elements")
     others = [column for column in schema.names if column not in columns]
     if others:
         raise OptionError(
-            f"column {others[0]!r} is no part of a {request.table} state",
+            f"column {others[0]!r} is no part of a {state_kind} state",
             expected=f"columns {', '.join(columns)}",
             remedy="drop it, or put all columns into one: struct(*)",
         )
     expect_names("types", request.types, [path for field in schema for path in parts_of(field.type, field.name)])
-    types = types or OperatorTypes.named_by(request)
     roles = {KEY: "KEY_SERIALIZER", VALUE: "VALUE_SERIALIZER"}
     found = {}
     for column in columns:
@@ -48,7 +52,7 @@ def describe_operator_state(
             serializer = unwrap(types.operator_state(name).serializers[role])
         check_writable(kind, serializer, column)
         found[role] = serializer
-    mode = {BROADCAST: OperatorStateMode.BROADCAST, UNION: OperatorStateMode.UNION}.get(request.table)
+    mode = {BROADCAST: OperatorStateMode.BROADCAST, UNION: OperatorStateMode.UNION}.get(state_kind)
     return OperatorStateDescriptor(
         name,
         mode or OperatorStateMode.SPLIT_DISTRIBUTE,
@@ -58,13 +62,22 @@ def describe_operator_state(
     )
 
 
-def _only_column(schema: pa.Schema, request: WriteRequest) -> tuple[str, ...]:
+def kind_by_columns(columns: Collection[str]) -> str:
+    """Return the kind of an operator state by its columns as they are read.
+
+    >>> kind_by_columns(["key", "value"]), kind_by_columns(["value"])
+    ('broadcast', 'list')
+    """
+    return BROADCAST if set(columns) == {KEY, VALUE} else LIST
+
+
+def _only_column(schema: pa.Schema, kind: str) -> tuple[str, ...]:
     if len(schema.names) == 1:
         return (schema.names[0],)
     if VALUE in schema.names:
         return (VALUE,)
     raise OptionError(
-        f"a {request.table} state has one column",
+        f"a {kind} state has one column",
         found=f"columns {', '.join(map(repr, schema.names))}",
         remedy="df.select('x'), or df.select(struct('*').alias('value')) for elements of several fields",
     )

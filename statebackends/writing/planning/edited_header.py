@@ -17,7 +17,7 @@ from pyspark_savepoint.formats.serializers.base import CompositeSerializer, Type
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
 from pyspark_savepoint.formats.serializers.runtime.timers_and_sinks import TimerSerializer
 from pyspark_savepoint.statebackends.model.entry_bytes import is_timer
-from pyspark_savepoint.statebackends.model.timer_queue import PREFIX, TimerQueue
+from pyspark_savepoint.statebackends.model.timer_queue import TimerQueue
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 
@@ -44,7 +44,7 @@ class KeyedStates:
         metas = {state: _one(found, operator) for state, found in headers.metas().items()}
         queues = opened.raw_queues(DecodeOptions(timestamps="raw"))
         for queue in queues:
-            metas.setdefault((f"{PREFIX}{queue.domain}_{queue.service}", True), timer_meta(queue))
+            metas.setdefault((queue.state_name, True), timer_meta(queue))
         keys = headers.key_serializers or [queue.key for queue in queues]
         compressed = any(header.compressed for header in headers.headers)
         return cls(headers, metas, _one_key(keys, operator) if keys else None, compressed, bool(opened.raw_timers))
@@ -53,8 +53,8 @@ class KeyedStates:
 def timer_meta(queue: TimerQueue) -> StateMetaInfoSnapshot:
     """Return the registration that timers of raw keyed state get in a canonical savepoint."""
     serializer = TimerSerializer.of(queue.key, queue.namespace)
-    name = f"{PREFIX}{queue.domain}_{queue.service}"
-    return StateMetaInfoSnapshot(name, BackendStateType.PRIORITY_QUEUE, {}, {"VALUE_SERIALIZER": serializer})
+    values = {"VALUE_SERIALIZER": serializer}
+    return StateMetaInfoSnapshot(queue.state_name, BackendStateType.PRIORITY_QUEUE, {}, values)
 
 
 def header_of_states(

@@ -6,8 +6,8 @@ the change, types that Flink does not accept. The plan pickles; tasks and commit
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -60,7 +60,7 @@ def plan_write(request: WriteRequest, schema: pa.Schema, layout: Distribution | 
     request, existing = _resolve(request, base)
     found = _Existing.of(None if base is None or existing is None else OpenOperator(base, existing), request)
     found.refuse_what_is_there()
-    request = found.with_ttl_that_is_there()
+    request = found.with_kind_and_ttl_that_are_there()
     max_parallelism, parallelism = _numbers(request, found, layout)
     version = target_version([base.metadata] if base is not None else [], request.flink_version)
     release = release_of(request.flink_version) if request.flink_version is not None else None
@@ -165,14 +165,14 @@ class _Existing:
     headers: OperatorHeaders | None = None
     keyed: tuple[tuple[str, bool], ...] = ()
     raw_timers: bool = False
-    operator_states: tuple[str, ...] = ()
+    operator_states: Mapping[str, StateMetaInfoSnapshot] = field(default_factory=dict)
 
     @classmethod
     def of(cls, opened: OpenOperator | None, request: WriteRequest) -> _Existing:
         if opened is None:
             return cls(request)
         if not request.is_keyed:
-            return cls(request, opened, operator_states=tuple(opened.operator_state_names))
+            return cls(request, opened, operator_states={meta.name: meta for meta in opened.operator_states})
         if request.replaces_operator:
             return cls(request, opened)
         there = opened.keyed if opened.keyed.headers else None
@@ -252,8 +252,11 @@ class _Existing:
         assert self.headers is not None
         return OperatorTypes.of(self.headers, path=request.path)
 
-    def with_ttl_that_is_there(self) -> WriteRequest:
-        """Return the request with the time to live of replaced states, unless the user set types or ``ttl``."""
+    def with_kind_and_ttl_that_are_there(self) -> WriteRequest:
+        """Return the request with the kind or time to live of replaced states, unless the user set others."""
+        operator_state = self.operator_states.get(self.request.state or "")
+        if self.request.kind is None and operator_state is not None:
+            return replace(self.request, kind=operator_state.state_type.lower())
         if self.request.ttl or self.types is None:
             return self.request
         assert self.headers is not None

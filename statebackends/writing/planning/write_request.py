@@ -1,8 +1,8 @@
 """Write requests: the options of one write, independent of Spark.
 
 One write is one part of one operator: its keyed state (``keyed_state``), windows (``window_state``), timers
-(``timers``), or one of its operator states (``list``, ``union``, ``broadcast``). Table ``entries`` carries edits of
-existing keyed state: raw entries, which are never decoded.
+(``timers``), or one of its operator states (``operator_state``). Table ``entries`` carries edits of existing keyed
+state: raw entries, which are never decoded.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 
-KEYED_STATE, WINDOW_STATE, TIMERS, ENTRIES = "keyed_state", "window_state", "timers", "entries"
+KEYED_STATE, WINDOW_STATE, TIMERS, OPERATOR_STATE = "keyed_state", "window_state", "timers", "operator_state"
+ENTRIES = "entries"
+#: Kinds of operator state, as table ``states`` has them.
 LIST, UNION, BROADCAST = "list", "union", "broadcast"
-#: Tables whose rows belong to key groups, and tables of operator state.
-KEYED_WRITES = (KEYED_STATE, WINDOW_STATE, TIMERS, ENTRIES)
-OPERATOR_WRITES = (LIST, UNION, BROADCAST)
 
 DEFAULT_SORT_MEMORY = 256 << 20
 #: Seconds for which replaced files are kept for queries that still read them.
@@ -32,7 +31,8 @@ class WriteRequest:
     """Request to write one part of one operator from one DataFrame.
 
     ``types`` has types in the notation of ``formats.serializers.notation`` by column, and the type of a composite key
-    by ``key``. ``states`` has kinds by column: ``value``, ``list``, ``map``, ``reducing``, ``aggregating``.
+    by ``key``. ``states`` has kinds by column: ``value``, ``list``, ``map``, ``reducing``, ``aggregating``; ``kind`` is
+    that of an operator state: ``list``, ``union``, ``broadcast``, or None for that of its source or its columns.
     ``max_parallelism``, ``parallelism`` and ``flink_version`` (the oldest Flink that must restore) are None for the
     values of the existing snapshot, or the defaults. ``sort_memory`` is the bytes of rows that a task holds. ``ttl``
     wraps states as Flink does with a time to live (all, or those of the given columns). ``key_group`` is the column
@@ -54,6 +54,7 @@ class WriteRequest:
     operator_name: str | None = None
     table: str = KEYED_STATE
     state: str | None = None
+    kind: str | None = None
     key: tuple[str, ...] = ()
     states: Mapping[str, str] = field(default_factory=dict)
     types: Mapping[str, str] = field(default_factory=dict)
@@ -88,7 +89,7 @@ class WriteRequest:
     @property
     def is_keyed(self) -> bool:
         """Return whether rows belong to key groups."""
-        return self.table in KEYED_WRITES
+        return self.table != OPERATOR_STATE
 
     def has_ttl(self, column: str) -> bool:
         """Return whether the state of a column has a time to live."""

@@ -21,7 +21,6 @@ from pyspark_savepoint.formats.errors import ValueRangeError, did_you_mean
 from pyspark_savepoint.formats.keyed.canonical_writer import CanonicalKeyedStreamWriter
 from pyspark_savepoint.statebackends.model.descriptors import (
     NAMESPACE_COLUMN,
-    TIMER_DOMAINS,
     KeyedDescriptor,
     StateDescriptor,
 )
@@ -29,6 +28,7 @@ from pyspark_savepoint.statebackends.model.entry_bytes import KEY, KEY_GROUP, ST
 from pyspark_savepoint.statebackends.model.key_codec import KeyCodec, entry_keys, refuse_null
 from pyspark_savepoint.statebackends.model.sort_runs import SortedBatch
 from pyspark_savepoint.statebackends.model.state_entries import encode_column
+from pyspark_savepoint.statebackends.model.timer_queue import TIMER_DOMAINS
 from pyspark_savepoint.statebackends.writing.planning.describe import access_serializer, timer_millis
 from pyspark_savepoint.statebackends.writing.planning.exact_casts import conform_column, form_of
 from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan

@@ -103,7 +103,7 @@ def test_flip_43_bootstraps_modifies_and_overwrites(spark: SparkSession, tmp_pat
     more = OperatorTransformation.bootstrap_with(data.where("id = 2")).key_by("id").transform(AccountBootstrapper())
     replaced = added.remove_operator("uid").with_operator("uid", more).write(f"{tmp_path}/c")
     assert rows(replaced.keyed_state("uid")) == [(2, 20.0)]
-    assert replaced.operators().select("operator_max_parallelism").distinct().collect()[0][0] == 16
+    assert replaced.metadata().select("operator_max_parallelism").distinct().collect()[0][0] == 16
 
 
 def test_documented_keyed_state(spark: SparkSession, records: DataFrame, tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ def test_what_functions_made_goes_beside_other_state(spark: SparkSession, record
     more = spark.range(5).selectExpr("cast(id as int) as key", "concat('n', id) as name")
     gone = spark.createDataFrame([(1,), (7,)], "key int")
     savepoint = Savepoint.create(spark, max_parallelism=16).with_operator("uid", transformation)
-    written = savepoint.with_state("uid", "name", more).delete_keys("uid", gone).write(f"{tmp_path}/sp")
+    written = savepoint.with_state("uid", "name", more).remove_keys("uid", gone).write(f"{tmp_path}/sp")
     expected = [(key, key + 31, f"n{key}" if key < 5 else None) for key in range(10) if key not in (1, 7)]
     assert [tuple(row) for row in written.keyed_state("uid").orderBy("key").collect()] == expected
     assert written.timers("uid").count() == 4 * 8

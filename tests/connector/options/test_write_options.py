@@ -18,8 +18,8 @@ from pyspark_savepoint.options.write_options import SavepointWriteOptions, write
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest
 
 NAMES = [
-    "path", "uid", "uidHash", "operatorName", "table", "state", "key", "states", "types", "typesFrom", "inferredBy",
-    "maxParallelism", "parallelism", "compression", "ttl", "flinkVersion", "sortMemory", "keyGroup",
+    "path", "uid", "uidHash", "operatorName", "table", "state", "kind", "key", "states", "types", "typesFrom",
+    "inferredBy", "maxParallelism", "parallelism", "compression", "ttl", "flinkVersion", "sortMemory", "keyGroup",
     "storageOptions", "drop", "retention",
 ]  # fmt: skip
 
@@ -85,11 +85,13 @@ def test_a_value_that_cannot_be(name: str, text: str) -> None:
     ("options", "said"),
     [
         ({"uidHash": "0" * 32}, "'uid' and 'uidHash' each name the operator"),
-        ({"table": "list"}, "option 'state' is its name"),
-        ({"table": "union", "state": "s", "key": "a"}, "table 'union' has no keys, so 'key' cannot apply"),
-        ({"table": "list", "state": "s", "drop": "a"}, "'drop' cannot apply"),
+        ({"table": "operator_state"}, "option 'state' is its name"),
+        ({"kind": "union"}, "option 'kind' is for table 'operator_state'"),
+        ({"table": "operator_state", "state": "s", "kind": "map"}, "list or union or broadcast"),
+        ({"table": "operator_state", "state": "s", "key": "a"}, "table 'operator_state' has no keys, so 'key' cannot"),
+        ({"table": "operator_state", "state": "s", "drop": "a"}, "'drop' cannot apply"),
         ({"table": "timers", "states": "{}"}, "'states' cannot apply"),
-        ({"table": "broadcast", "state": "s", "ttl": "true"}, "has no time to live"),
+        ({"table": "operator_state", "state": "s", "ttl": "true"}, "has no time to live"),
         ({"parallelism": "4", "maxParallelism": "2"}, "expected at most 'maxParallelism', which is 2"),
         ({"table": "entries"}, "not for users"),
         ({"flinkVersion": "1.15"}, "older than 1.16"),

@@ -43,7 +43,7 @@ def test_sizes_by_state(savepoint: Savepoint) -> None:
 
 
 def test_the_heaviest_keys_of_each_state(savepoint: Savepoint) -> None:
-    found = savepoint.heaviest_keys("accounts", 3).collect()
+    found = savepoint.heaviest_keys("accounts", top=3).collect()
     assert {row["state"] for row in found} == {"total", "recent_amounts", "spent_by_currency", "coupon", "profile"}
     profile = [row["bytes"] for row in found if row["state"] == "profile"]
     assert len(profile) == 3
@@ -78,7 +78,7 @@ def test_a_snapshot_does_not_differ_from_itself(savepoint: Savepoint) -> None:
 
 def test_differences_in_numbers_and_by_key(spark: Any, savepoint: Savepoint, tmp_path: Path) -> None:
     gone = spark.createDataFrame([(1042,), (1043,)], "key bigint")
-    edited = savepoint.delete_keys("accounts", gone).remove_operator("currency-converter")
+    edited = savepoint.remove_keys("accounts", gone).remove_operator("currency-converter")
     newer = edited.write(str(tmp_path / "newer"))
     numbers = {(row["operator_uid"], row["state"]): row for row in savepoint.diff(newer).collect()}
     total = numbers["accounts", "total"]

@@ -24,7 +24,7 @@ def test_what_threads_of_a_write_run_counts(
     spark: SparkSession, shop: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     savepoint = Savepoint.load(spark, str(shop))
-    fewer = savepoint.delete_keys("accounts", savepoint.keyed_state("accounts").where("key < 1010").select("key"))
+    fewer = savepoint.remove_keys("accounts", savepoint.keyed_state("accounts").where("key < 1010").select("key"))
     with show_progress(spark, "writing"):
         fewer.write(str(tmp_path / "savepoint"))
     counted = int(capsys.readouterr().err.removeprefix("writing: ").split(" task")[0])

@@ -69,14 +69,14 @@ def test_an_operator_is_split_by_states_and_merged_again(base: Savepoint, shop: 
     found = by_key(entries(tmp_path / "merged", "accounts"))
     found["coupon"] = found.pop("voucher")
     assert found == before
-    assert "loyalty" not in {row.operator_uid for row in again.operators().collect()}
+    assert "loyalty" not in {row.operator_uid for row in again.metadata().collect()}
 
 
 def test_an_operator_is_split_by_keys_and_merged_again(base: Savepoint, shop: Path, tmp_path: Path) -> None:
     keys = base.keyed_state("accounts").selectExpr("key", f"{GOLD} AS gold")
     split = base.copy_operator("accounts", "gold")
-    split = split.delete_keys("accounts", keys.where("gold").select("key"))
-    split = split.delete_keys("gold", keys.where("NOT gold").select("key"))
+    split = split.remove_keys("accounts", keys.where("gold").select("key"))
+    split = split.remove_keys("gold", keys.where("NOT gold").select("key"))
     written = split.write(str(tmp_path / "split"))
     assert written.keyed_state("gold").count() == keys.where("gold").count() > 0
     assert written.keyed_state("accounts").where(GOLD).count() == 0

@@ -104,7 +104,7 @@ def test_uids_are_assigned(spark: SparkSession, without_uid: Path, tmp_path: Pat
     by_graph = savepoint.assign_uids(graph("accounts")).write(str(tmp_path / "by graph"))
     by_hash = savepoint.assign_uid(str(operator_ids(graph())[2]), "accounts").write(str(tmp_path / "by hash"))
     for written in (by_graph, by_hash):
-        operator = written.operators().where("operator_uid = 'accounts'").collect()
+        operator = written.metadata().where("operator_uid = 'accounts'").collect()
         assert [row.operator_uid_hash for row in operator] == [str(OperatorID.from_uid("accounts"))]
         assert written.keyed_state("accounts").count() > 0
     # Nothing is left to assign.

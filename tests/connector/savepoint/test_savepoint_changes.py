@@ -94,7 +94,7 @@ def test_tables_are_those_of_the_data_source(base: Savepoint, spark: SparkSessio
         return spark.read.format("savepoint").options(**options).load(str(shop))
 
     assert base.states().columns == read().columns
-    assert base.operators().schema == base.metadata().schema == read(table="metadata").schema
+    assert base.metadata().schema == read(table="metadata").schema
     assert base.keyed_state("accounts").schema == read(uid="accounts").schema
     hashed = OperatorIdentifier.for_uid("accounts").operator_id.hex
     assert base.timers(hashed).schema == base.timers(OperatorIdentifier.for_uid("accounts")).schema
@@ -117,8 +117,8 @@ REFUSED: list[tuple[Callable[[Savepoint], object], type[Exception], str]] = [
     (lambda sp: sp.with_operator("accounts"), StateExistsError, "remove_operator removes it first"),
     (lambda sp: sp.remove_state("accounts", "totl"), StateNotFoundError, "did you mean 'total'"),
     (lambda sp: sp.rename_state("accounts", "total", "coupon"), StateExistsError, "'coupon' already"),
-    (lambda sp: sp.delete_keys("orders-source", sp.spark.range(1)), StateNotFoundError, "no keyed state"),
-    (lambda sp: sp.delete_keys("accounts", sp.spark.range(1).selectExpr("id a", "id b")), OptionError, "the key?"),
+    (lambda sp: sp.remove_keys("orders-source", sp.spark.range(1)), StateNotFoundError, "no keyed state"),
+    (lambda sp: sp.remove_keys("accounts", sp.spark.range(1).selectExpr("id a", "id b")), OptionError, "the key?"),
     (lambda sp: sp.with_state("accounts", "total", sp.keyed_state("accounts")), OptionError, "no part of state"),
     (lambda sp: sp.with_state("accounts", "x", sp.spark.range(1).toDF("key")), OptionError, "which column is state"),
     (
@@ -171,7 +171,7 @@ def test_operators_leave_and_are_renamed_while_files_stay_what_they_are(
     written = new.write(str(tmp_path / "new"))
     copied = set(digests(tmp_path / "new").values())
     assert len(copied - set(digests(shop).values())) == 1  # _metadata alone
-    assert "warehouse-export" not in {row.operator_uid for row in written.operators().collect()}
+    assert "warehouse-export" not in {row.operator_uid for row in written.metadata().collect()}
     assert same(written.keyed_state("customers"), base.keyed_state("accounts"))
 
     again = written.change_operator_identifier("customers", "accounts").merge(
@@ -248,7 +248,7 @@ def test_states_leave_and_are_renamed_and_keys_are_deleted(
 ) -> None:
     new = base.remove_state("accounts", "coupon").rename_state("accounts", "total", "sum")
     new = new.rename_state("accounts", "user-timers", "my-timers")
-    new = new.delete_keys("accounts", accounts.where("key < 1010").select("key"))
+    new = new.remove_keys("accounts", accounts.where("key < 1010").select("key"))
     # What comes later stays.
     new = new.with_state("accounts", "later", accounts.where("key < 1005").selectExpr("key", "1 AS later"))
     written = new.write(str(tmp_path / "new"))
@@ -437,7 +437,7 @@ def test_a_savepoint_from_tables_of_every_kind(spark: SparkSession, tmp_path: Pa
     assert same(written.list_state("rates", "list"), spark.range(3))
     assert same(written.union_state("rates", "union"), spark.range(2))
     numbers = {
-        row.operator_uid: (row.operator_name, row.operator_max_parallelism) for row in written.operators().collect()
+        row.operator_uid: (row.operator_name, row.operator_max_parallelism) for row in written.metadata().collect()
     }
     assert numbers == {"people": ("People", 64), "rates": (None, 64)}
     assert not [name for name in os.listdir(tmp_path / "new") if name.startswith(".")]
@@ -472,8 +472,8 @@ def test_arguments_are_checked_where_they_are_given(
     assert "rows of state are a DataFrame" in said(lambda: base.with_state("accounts", "total", rows))
     assert "rows of state are a DataFrame" in said(lambda: base.with_timers("accounts", rows))
     assert "merge takes another Savepoint" in said(lambda: base.merge(str(shop)))  # type: ignore[arg-type]
-    assert "keys are a DataFrame or a list" in said(lambda: base.delete_keys("accounts", "1042"))
-    assert "key cannot be a value of int64" in said(lambda: base.delete_keys("accounts", ["one"]))
+    assert "keys are a DataFrame or a list" in said(lambda: base.remove_keys("accounts", "1042"))
+    assert "key cannot be a value of int64" in said(lambda: base.remove_keys("accounts", ["one"]))
     assert "without operators" in said(lambda: Savepoint.create(spark).write(tmp_path / "empty"))
     assert not (tmp_path / "empty").exists()
     assert "path of Windows" in said(lambda: Savepoint.load(spark, "C:\\savepoints\\sp"))
@@ -483,7 +483,7 @@ def test_arguments_are_checked_where_they_are_given(
 
 def test_paths_are_pathlibs_and_keys_are_lists(spark: SparkSession, shop: Path, tmp_path: Path) -> None:
     before = Savepoint.load(spark, shop)
-    after = before.delete_keys("accounts", [1042, 1043]).write(tmp_path / "sp")
+    after = before.remove_keys("accounts", [1042, 1043]).write(tmp_path / "sp")
     assert after.keyed_state("accounts", keys=[1042, 1043]).count() == 0
     changed = before.diff(tmp_path / "sp", "accounts").where("change = 'removed'").select("key").distinct().collect()
     assert sorted(row.key for row in changed) == [1042, 1043]

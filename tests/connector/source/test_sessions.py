@@ -44,13 +44,13 @@ found["states"] = spark.sql(f"SELECT count(*) FROM savepoint_states('{shop}')").
 found["metadata"] = spark.sql(f"SELECT count(*) FROM savepoint_metadata('{shop}')").first()[0]
 sizes = sp.sizes("accounts").where("state = 'total'")
 found["sizes"] = sizes.selectExpr("sum(entries)").first()[0]
-found["heaviest"] = sp.heaviest_keys("accounts", n=2).where("state = 'total'").count()
+found["heaviest"] = sp.heaviest_keys("accounts", top=2).where("state = 'total'").count()
 found["ages"] = sp.ttl_ages("accounts").where("units > 0").count()
 read = sp.read_keyed_state("accounts", Totals(), "id long, total long")
 found["function"] = list(read.selectExpr("count(*)", "sum(total)").first())
 said = io.StringIO()
 with redirect_stdout(said), redirect_stderr(said), show_progress(spark, "writing"):
-    fixed = sp.delete_keys("accounts", sp.keyed_state("accounts").where("key < 1010").select("key"))
+    fixed = sp.remove_keys("accounts", sp.keyed_state("accounts").where("key < 1010").select("key"))
     fixed = fixed.write(f"{folder}/job/savepoint-2")
 found["progress"] = said.getvalue()
 shutil.copytree(shop, f"{folder}/job/savepoint-1")

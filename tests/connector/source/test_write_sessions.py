@@ -119,7 +119,7 @@ if master != "connect":
     os.chdir("elsewhere")
 sp = Savepoint.load(spark, "out/sp")
 fixed = sp.keyed_state("a", state="n").selectExpr("key", "n + 1 AS n")
-changed = (sp.with_state("a", "n", fixed).delete_keys("a", spark.range(3, 4)).remove_operator("b")
+changed = (sp.with_state("a", "n", fixed).remove_keys("a", spark.range(3, 4)).remove_operator("b")
     .with_operator("c", key_by(frame, "key", types_from="out/sp#a"), key="key", types_from="out/sp#a")
     .with_timers("c", timers).write("out/next"))
 wanted = frame.where("key <> 3").selectExpr("key", "n + 1 AS n", "t")

@@ -307,13 +307,13 @@ def test_other_tables_of_an_operator_are_added_and_replaced_beside_it(tmp_path: 
     write(tmp_path / "sp", split(timers(range(100)), 2, 2), table="timers")
     contents = {"window-contents": "reducing"}
     write(tmp_path / "sp", split(windows(range(50)), 2, 3), table="window_state", states=contents)
-    write(tmp_path / "sp", [pa.table({"x": pa.array(range(7), pa.int64())})], table="list", state="offsets")
+    write(tmp_path / "sp", [pa.table({"x": pa.array(range(7), pa.int64())})], table="operator_state", state="offsets")
     with pytest.raises(StateExistsError, match="timers"):
         write(tmp_path / "sp", [timers([1])], table="timers")
     write(tmp_path / "sp", [timers(range(3))], table="timers", overwrite=True)
     with pytest.raises(StateExistsError, match="'offsets'"):
-        write(tmp_path / "sp", [pa.table({"x": [1]})], table="list", state="offsets")
-    write(tmp_path / "sp", [pa.table({"x": [5]})], table="list", state="offsets", overwrite=True)
+        write(tmp_path / "sp", [pa.table({"x": [1]})], table="operator_state", state="offsets")
+    write(tmp_path / "sp", [pa.table({"x": [5]})], table="operator_state", state="offsets", overwrite=True)
     assert read(tmp_path / "sp", table="keyed_state") == without_empty(rows)
     assert sorted(row["timestamp"] for row in read(tmp_path / "sp", table="timers")) == [-5000, -4000, -3000]
     assert len(read(tmp_path / "sp", table="window_state")) == 50
@@ -381,7 +381,7 @@ def test_state_that_stays_binds_what_is_written(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"'maxParallelism' is not that of the operator(.|\n)*expected: 64"):
         write(tmp_path / "sp", [timers([1])], table="timers", max_parallelism=128)
     with pytest.raises(OptionError, match=r"'parallelism' is not that of the operator(.|\n)*expected: 2"):
-        write(tmp_path / "sp", [pa.table({"x": [1]})], table="list", state="s", parallelism=3)
+        write(tmp_path / "sp", [pa.table({"x": [1]})], table="operator_state", state="s", parallelism=3)
     text = timers([1]).set_column(0, "key", pa.array(["a"]))
     with pytest.raises(SavepointError, match=r"LONG|bigint"):
         write(tmp_path / "sp", [text], table="timers")
@@ -390,7 +390,7 @@ def test_state_that_stays_binds_what_is_written(tmp_path: Path) -> None:
 
 
 def test_operator_state_does_not_bind_key_groups(tmp_path: Path) -> None:
-    write(tmp_path / "sp", [pa.table({"x": [1]})], table="list", state="s", parallelism=2)
+    write(tmp_path / "sp", [pa.table({"x": [1]})], table="operator_state", state="s", parallelism=2)
     write(tmp_path / "sp", [accounts(range(10))], max_parallelism=64)
     operator = Savepoint.open(str(tmp_path / "sp")).operators[0]
     assert (operator.parallelism, operator.max_parallelism) == (2, 64)
@@ -446,7 +446,7 @@ def test_elements_are_dealt_out_in_order(tmp_path: Path) -> None:
     write(
         tmp_path / "sp",
         [values.slice(0, 4), values.slice(4, 0), values.slice(4)],
-        table="list",
+        table="operator_state",
         state="l",
         parallelism=3,
     )
@@ -454,9 +454,9 @@ def test_elements_are_dealt_out_in_order(tmp_path: Path) -> None:
     counts = [len(operator.subtasks[i].managed_operator_state.states[0].offsets) for i in range(3)]
     assert counts == [4, 4, 3]
     assert sorted(elements(tmp_path / "sp", "l")) == list(range(11))
-    write(tmp_path / "sp", [values], table="union", state="u")
+    write(tmp_path / "sp", [values], table="operator_state", kind="union", state="u")
     pairs = pa.table({"key": [f"k{i}" for i in range(5)], "value": pa.array(range(5), pa.float64())})
-    write(tmp_path / "sp", [pairs.slice(0, 2), pairs.slice(2)], table="broadcast", state="b")
+    write(tmp_path / "sp", [pairs.slice(0, 2), pairs.slice(2)], table="operator_state", state="b")
     operator = Savepoint.open(str(tmp_path / "sp")).operators[0]
     for subtask in operator.subtasks.values():
         states = {state.name: state for state in subtask.managed_operator_state.states}
@@ -467,15 +467,41 @@ def test_elements_are_dealt_out_in_order(tmp_path: Path) -> None:
     assert not left_over(tmp_path / "sp")
 
 
+def test_an_operator_state_keeps_its_kind_unless_another_is_named(tmp_path: Path) -> None:
+    def kind(of: str = "sp") -> str:
+        (mode,) = {
+            state.mode.name
+            for subtask in Savepoint.open(str(tmp_path / of)).operators[0].subtasks.values()
+            for state in subtask.managed_operator_state.states
+        }
+        return mode
+
+    state: dict[str, Any] = {"table": "operator_state", "state": "u"}
+    write(tmp_path / "sp", [pa.table({"value": [1, 2]})], **state, kind="union")
+    read_again = pa.table({"value": elements(tmp_path / "sp", "u")})
+    write(tmp_path / "sp", [read_again], **state, overwrite=True)
+    assert kind() == "UNION"
+    write(tmp_path / "copy", [read_again], **state, types_from=str(tmp_path / "sp"))
+    assert kind("copy") == "UNION"
+    write(tmp_path / "sp", [read_again], **state, kind="list", overwrite=True)
+    assert kind() == "SPLIT_DISTRIBUTE"
+
+
 def test_no_elements_and_repeated_broadcast_keys(tmp_path: Path) -> None:
-    write(tmp_path / "sp", [pa.table({"x": pa.array([], pa.string())})], table="list", state="none", parallelism=2)
+    write(
+        tmp_path / "sp",
+        [pa.table({"x": pa.array([], pa.string())})],
+        table="operator_state",
+        state="none",
+        parallelism=2,
+    )
     assert read(tmp_path / "sp", table="operator_state", state="none") == []
     nobody = pa.table({"key": pa.array([], pa.string()), "value": pa.array([], pa.int64())})
-    write(tmp_path / "sp", [nobody], table="broadcast", state="nobody")
+    write(tmp_path / "sp", [nobody], table="operator_state", state="nobody")
     assert read(tmp_path / "sp", table="operator_state", state="nobody") == []
     pairs = pa.table({"key": ["a", "a"], "value": [1, 2]})
     with pytest.raises(DuplicateKeyError, match=r"more than one value for a key(.|\n)*'a' again"):
-        write(tmp_path / "sp", [pairs.slice(0, 1), pairs.slice(1)], table="broadcast", state="b")
+        write(tmp_path / "sp", [pairs.slice(0, 1), pairs.slice(1)], table="operator_state", state="b")
     assert not left_over(tmp_path / "sp")
 
 

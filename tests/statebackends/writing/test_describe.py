@@ -365,24 +365,27 @@ def operator_state(fields: dict[str, pa.DataType], **options: Any) -> OperatorSt
 
 
 def test_operator_state() -> None:
-    one = operator_state({"x": PERSON}, table="list", state="s", types={"x": "TUPLE<INT, STRING>"})
+    one = operator_state({"x": PERSON}, table="operator_state", state="s", types={"x": "TUPLE<INT, STRING>"})
     assert (one.name, one.mode, one.element.flink_type, one.columns) == (
         "s",
         OperatorStateMode.SPLIT_DISTRIBUTE,
         "TUPLE<INT, STRING>",
         ("x",),
     )
-    assert operator_state({"value": LONG}, table="union", state="s").meta_info().state_type == "UNION"
-    both = operator_state({"key": TEXT, "value": LONG}, table="broadcast", state="s", types={"value": "INT"})
+    assert (
+        operator_state({"value": LONG}, table="operator_state", kind="union", state="s").meta_info().state_type
+        == "UNION"
+    )
+    both = operator_state({"key": TEXT, "value": LONG}, table="operator_state", state="s", types={"value": "INT"})
     assert both.key is not None
     assert (both.key.flink_type, both.element.flink_type) == ("STRING", "INT")
     assert list(both.meta_info().serializers) == ["VALUE_SERIALIZER", "KEY_SERIALIZER"]
     for fields, options, message in (
-        ({"x": LONG}, {"table": "list"}, "option('state', ...)"),
-        ({"x": LONG, "y": LONG}, {"table": "list", "state": "s"}, "struct('*')"),
-        ({"value": LONG, "y": LONG}, {"table": "list", "state": "s"}, "'y' is no part of a list state"),
-        ({"value": LONG}, {"table": "broadcast", "state": "s"}, "no column 'key'"),
-        ({"value": LONG}, {"table": "list", "state": "s", "types": {"x": "INT"}}, "names column 'x'"),
+        ({"x": LONG}, {"table": "operator_state"}, "option('state', ...)"),
+        ({"x": LONG, "y": LONG}, {"table": "operator_state", "state": "s"}, "struct('*')"),
+        ({"value": LONG, "y": LONG}, {"table": "operator_state", "state": "s"}, "'y' is no part of a list state"),
+        ({"value": LONG}, {"table": "operator_state", "kind": "broadcast", "state": "s"}, "no column 'key'"),
+        ({"value": LONG}, {"table": "operator_state", "state": "s", "types": {"x": "INT"}}, "names column 'x'"),
     ):
         with pytest.raises(OptionError) as caught:
             operator_state(fields, **options)
@@ -473,7 +476,7 @@ def test_types_are_declared_or_inferred() -> None:
     rows = pa.struct([("order", ORDER)])
     assert state(rows, types={"x.order": WORDS}, inferred_by="2.2") == ("VALUE", f"ROW<order {INFERRED}>")
     assert state(lists, inferred_by="2.2") == ("LIST", "LIST<ROW<id LONG, lines LIST<STRING>>>")
-    found = operator_state({"x": ORDER}, table="list", state="s", types={"x": WORDS}, inferred_by="2.2")
+    found = operator_state({"x": ORDER}, table="operator_state", state="s", types={"x": WORDS}, inferred_by="2.2")
     assert found.element.flink_type == INFERRED
 
 
