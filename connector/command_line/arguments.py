@@ -230,6 +230,26 @@ COMMANDS = (
         ),
     ),
     Command(
+        "schema",
+        "print operators, states and types, to be kept beside the job's code; or compare them with such a file",
+        (
+            PATH,
+            argument(
+                "--to",
+                choices=("savepoint", "avro", "json-schema"),
+                default="savepoint",
+                help="savepoint: what --check compares; avro, json-schema: the rows of all tables",
+            ),
+            argument("--file", help="write it to this file"),
+            argument("--check", metavar="FILE", help="compare with this file; exit code 1 if anything differs"),
+        ),
+        (
+            "schema /savepoints/savepoint-2f1a3c --file golden/schema.json",
+            "schema /savepoints/of-the-new-job --check golden/schema.json",
+            "schema /savepoints/savepoint-2f1a3c --to avro",
+        ),
+    ),
+    Command(
         "warm-up",
         "compile what reading needs into the cache, so that the first read is as fast as the others",
         (argument("path", nargs="?", help="a snapshot like those that will be read; default: a small one"),),

@@ -101,6 +101,10 @@ def command(arguments: Namespace) -> Callable[[Namespace, Output], int]:
         from pyspark_savepoint.command_line.exporting import export
 
         return export
+    if name == "schema":
+        from pyspark_savepoint.command_line.schemas import schema
+
+        return schema
     if name == "warm-up":
         from pyspark_savepoint.command_line.warming import warm_up
 

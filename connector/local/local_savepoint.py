@@ -49,9 +49,9 @@ def open_savepoint(path: str | PathLike[str], **options: Any) -> LocalSavepoint:
 
     """
     located, texts = absolute(path_text(path)), to_options(options)
-    parsed = SavepointReadOptions.parse({**texts, "path": located})
-    Savepoint.open(parsed.located, allow_outside=parsed.allow_outside, checksums=parsed.checksums)
-    return LocalSavepoint(located, texts)
+    opened = LocalSavepoint(located, texts)
+    opened.snapshot()
+    return opened
 
 
 @dataclass(frozen=True)
@@ -92,6 +92,11 @@ class LocalSavepoint:
         for warning in table.warnings:
             warnings.warn(warning, SavepointWarning, stacklevel=2)
         return table
+
+    def snapshot(self) -> Savepoint:
+        """Internal: read ``_metadata``."""
+        parsed = SavepointReadOptions.parse({**self.options, "path": self.path})
+        return Savepoint.open(parsed.located, allow_outside=parsed.allow_outside, checksums=parsed.checksums)
 
     def states(self) -> LocalTable:
         """Return table ``states``: one row per state with its operator, types and the options that read it."""

@@ -207,3 +207,27 @@ def test_errors_are_one_block_that_says_what_to_do(run: Run, shop: Path, argumen
 def test_debug_shows_where(run: Run) -> None:
     with pytest.raises(pyspark_savepoint.SavepointError):
         run("ls", "/there/is/nothing", "--debug")
+
+
+def test_schema_is_written_and_compared(run: Run, shop: Path, tmp_path: Path) -> None:
+    path = tmp_path / "schema.json"
+    assert run("schema", shop, "--file", path).code == 0
+    assert path.read_text() == run("schema", shop).out
+    assert run("schema", shop, "--check", path).code == 0
+    path.write_text(path.read_text().replace('"total"', '"sum"'))
+    done = run("schema", shop, "--check", path)
+    assert done.code == 1
+    assert "accounts, keyed_state 'sum' is gone" in done.out
+
+
+def test_schema_of_rows(run: Run, shop: Path) -> None:
+    avro = {record["doc"]: record for record in json.loads(run("schema", shop, "--to", "avro").out)}
+    fields = {field["name"]: field["type"][1] for field in avro["accounts.keyed_state"]["fields"]}
+    assert fields["total"] == "long"
+    assert fields["recent_amounts"] == {"type": "array", "items": ["null", "double"]}
+    assert fields["spent_by_currency"] == {"type": "map", "values": ["null", "long"]}
+    assert {field["name"] for field in fields["profile"]["fields"]} >= {"city", "since"}
+    rows = json.loads(run("schema", shop, "--to", "json-schema").out)
+    accounts = rows["$defs"]["accounts.keyed_state"]
+    (row,) = run("show", shop, "accounts", "--keys", 1042, "--json").records
+    assert set(accounts["properties"]) == set(row)

@@ -1,0 +1,121 @@
+"""The schema of a snapshot: operators, states and their types, as a file that is kept beside a job's code.
+
+::
+
+    {"operators": [{"uid": "accounts", "states": [{"table": "keyed_state", "state": "total", "value": "LONG", ...}]}]}
+
+It is the same for every snapshot of a job whose types did not change, whatever the state, backend and parallelism.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.local.local_savepoint import LocalSavepoint
+
+Schema = dict[str, Any]
+#: Fields of a state, and the columns of table ``states`` that have them.
+FIELDS = {
+    "table": "table",
+    "state": "state",
+    "kind": "kind",
+    "key": "key_type",
+    "namespace": "namespace_type",
+    "value": "value_type",
+    "ttl": "ttl",
+}
+NAMED = ("keyed_state", "window_state", "timers", "operator_state")
+
+
+def schema_of(savepoint: LocalSavepoint) -> Schema:
+    """Return the schema of a snapshot; raise OptionError if the types of an operator cannot be read."""
+    operators: dict[str, list[dict[str, Any]]] = {}
+    for row in savepoint.states().rows():
+        if row["table"] not in NAMED:
+            if row["operator_uid_hash"] and row["table"] is None and row["kind"] is None:
+                raise OptionError(
+                    "the types of an operator cannot be read",
+                    path=savepoint.path,
+                    operator=row["operator_uid"] or row["operator_uid_hash"],
+                    found=row["note"],
+                )
+            continue
+        state = {name: row[column] for name, column in FIELDS.items() if row[column] not in (None, False)}
+        operators.setdefault(row["operator_uid"] or row["operator_uid_hash"], []).append(state)
+    return {
+        "operators": [{"uid": uid, "states": sorted(states, key=_place)} for uid, states in sorted(operators.items())]
+    }
+
+
+def _place(state: Mapping[str, Any]) -> tuple[str, str]:
+    return state["table"], state["state"]
+
+
+def schema_text(schema: Schema) -> str:
+    """Return a schema as the text of its file: a line per state, so that changes are seen."""
+    lines = ['{"operators": [']
+    for last, operator in _marked(schema["operators"]):
+        lines.append(f'  {{"uid": {json.dumps(operator["uid"])}, "states": [')
+        for end, state in _marked(operator["states"]):
+            lines.append(f"    {json.dumps(state)}" + ("" if end else ","))
+        lines.append("  ]}" + ("" if last else ","))
+    return "\n".join([*lines, "]}"]) + "\n"
+
+
+def _marked(items: list[Any]) -> Iterator[tuple[bool, Any]]:
+    return ((number == len(items), item) for number, item in enumerate(items, 1))
+
+
+def read_schema(path: Path) -> Schema:
+    """Read the file of a schema; raise OptionError for another file."""
+    try:
+        schema = json.loads(path.read_text(encoding="utf-8"))
+        _states(schema)
+    except FileNotFoundError:
+        raise OptionError("there is no schema at this path", path=str(path), remedy=_remedy(path)) from None
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise OptionError("the file is no schema of a snapshot", path=str(path), remedy=_remedy(path)) from None
+    return dict(schema)
+
+
+def _remedy(path: Path) -> str:
+    return f"pyspark-savepoint schema SAVEPOINT --file {path}"
+
+
+def differences(expected: Schema, found: Schema) -> list[str]:
+    """Return a sentence per state that is new, gone, or has other types.
+
+    >>> one = {"operators": [{"uid": "a", "states": [{"table": "keyed_state", "state": "x", "value": "LONG"}]}]}
+    >>> two = {"operators": [{"uid": "a", "states": [{"table": "keyed_state", "state": "x", "value": "INT"}]}]}
+    >>> differences(one, two)
+    ["a, keyed_state 'x': value was LONG, is INT"]
+    """
+    before, after = _states(expected), _states(found)
+    sentences = []
+    for place in sorted(before.keys() | after.keys()):
+        uid, table, state = place
+        name = f"{uid}, {table} {state!r}"
+        if place not in after:
+            sentences.append(f"{name} is gone")
+        elif place not in before:
+            sentences.append(f"{name} is new: {json.dumps(after[place])}")
+        else:
+            old, new = before[place], after[place]
+            sentences += [
+                f"{name}: {field} was {old.get(field, 'none')}, is {new.get(field, 'none')}"
+                for field in FIELDS
+                if old.get(field) != new.get(field)
+            ]
+    return sentences
+
+
+def _states(schema: Schema) -> dict[tuple[str, str, str], dict[str, Any]]:
+    return {
+        (str(operator["uid"]), str(state["table"]), str(state["state"])): dict(state)
+        for operator in schema["operators"]
+        for state in operator["states"]
+    }

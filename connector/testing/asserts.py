@@ -1,0 +1,201 @@
+"""Asserts about states, schemas and restores of savepoints; each fails with what differs, one line each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.local.local_savepoint import LocalSavepoint
+    from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job
+    from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import RestoreCheck
+
+    Given = LocalSavepoint | str | PathLike[str]
+
+MAX_LINES = 20
+
+
+def assert_state(
+    savepoint: Given, uid: str, state: str, expected: Mapping[Any, Any], *, exact: bool = False, **options: Any
+) -> None:
+    """Assert the values of keys of a keyed state.
+
+    Args:
+        savepoint: The savepoint, or its path.
+        uid: The operator.
+        state: The state.
+        expected: The value by key; None for a key that has none. Composite keys are tuples; values are those of
+            ``to_arrow().to_pylist()``, maps as dictionaries.
+        exact: Whether there are no other keys.
+        **options: Options of a read.
+
+    Raises:
+        AssertionError: If a value differs; it lists the keys.
+        SavepointError: If there is no such operator or state.
+
+    """
+    __tracebackhide__ = True
+    keys = {} if exact else {"keys": [list(key) if isinstance(key, tuple) else key for key in expected]}
+    table = _opened(savepoint).keyed_state(uid, state=state, **keys, **options)
+    column = next(name for name in table.schema.names if name != "key")
+    rows = table.select("key", column).to_arrow().to_pylist()
+    found = {_hashable(row["key"]): _plain(row[column]) for row in rows if row[column] is not None}
+    wanted = {key: value for key, value in expected.items() if value is not None}
+    lines = [
+        f"key {key!r}: expected {wanted.get(key)!r}, found {found.get(key)!r}"
+        for key in {**wanted, **found}
+        if (key in expected or exact) and wanted.get(key) != found.get(key)
+    ]
+    _fail(f"state {state!r} of {uid!r} differs", lines)
+
+
+def assert_schema(savepoint: Given, file: str | PathLike[str]) -> None:
+    """Assert that a savepoint has the operators, states and types of a file.
+
+    Args:
+        savepoint: The savepoint, or its path.
+        file: What ``pyspark-savepoint schema SAVEPOINT --file FILE`` has written.
+
+    Raises:
+        AssertionError: If they differ; it says what is new, gone, or has another type.
+        OptionError: If there is no such file, or it is no schema.
+
+    """
+    __tracebackhide__ = True
+    from pyspark_savepoint.local.schemas import differences, read_schema, schema_of
+
+    opened = _opened(savepoint)
+    lines = differences(read_schema(Path(file)), schema_of(opened))
+    _fail(
+        f"the schema of {opened.path} is not that of {file}",
+        lines,
+        f"if that is meant: pyspark-savepoint schema {opened.path} --file {file}",
+    )
+
+
+def assert_restores(
+    savepoint: Given,
+    job: Job | LocalSavepoint,
+    *,
+    flink_version: str | None = None,
+    state_backend: str | None = None,
+    allow_non_restored_state: bool = False,
+    ids_only: bool = False,
+) -> None:
+    """Assert that Flink would restore a savepoint, with all types of the job known.
+
+    Args:
+        savepoint: The savepoint, or its path.
+        job: The job, in any form that ``Savepoint.check_restore`` takes, or a savepoint that it has taken.
+        flink_version: The release of Flink that runs the job.
+        state_backend: The job's state backend.
+        allow_non_restored_state: Accept state that no operator of the job restores.
+        ids_only: Accept operators whose types the job does not describe.
+
+    Raises:
+        AssertionError: If the restore fails, reads state wrongly, or cannot be told.
+
+    """
+    __tracebackhide__ = True
+    from pyspark_savepoint.local.restore import undescribed
+    from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import Verdict
+
+    check = _check(savepoint, job, flink_version, state_backend, allow_non_restored_state)
+    lines = [
+        f"{_label(row)}: {row['verdict']}, " + "; ".join(row["reasons"])
+        for row in check.to_arrow().to_pylist()
+        if row["verdict"] in (Verdict.FAILS, Verdict.IS_MISREAD, Verdict.UNKNOWN)
+    ]
+    if not ids_only:
+        lines += [f"{label}: the job does not say its types" for label in undescribed(check)]
+    _fail("Flink does not restore the savepoint", lines)
+
+
+def assert_verdict(
+    savepoint: Given,
+    job: Job | LocalSavepoint,
+    uid: str,
+    verdict: str,
+    *,
+    flink_version: str | None = None,
+    state_backend: str | None = None,
+    allow_non_restored_state: bool = False,
+) -> None:
+    """Assert the verdict about one operator.
+
+    Args:
+        savepoint: The savepoint, or its path.
+        job: The job, as in :func:`assert_restores`.
+        uid: The operator, of the savepoint or of the job.
+        verdict: Such as ``restores``, ``migrates``, ``fails``.
+        flink_version: The release of Flink that runs the job.
+        state_backend: The job's state backend.
+        allow_non_restored_state: Accept state that no operator of the job restores.
+
+    Raises:
+        AssertionError: If the verdict is another, or there is none.
+
+    """
+    __tracebackhide__ = True
+    rows = _check(savepoint, job, flink_version, state_backend, allow_non_restored_state).to_arrow().to_pylist()
+    names = ("operator_uid", "operator_uid_hash", "job_operator")
+    found = [row for row in rows if uid in [row[name] for name in names] or repr(uid) == row["job_operator"]]
+    if not found:
+        _fail(f"there is no verdict about {uid!r}", [f"{_label(row)}: {row['verdict']}" for row in rows] or ["none"])
+    row = found[0]
+    lines = [*row["reasons"], *(f"{state['state']}: {state['verdict']}, {state['reason']}" for state in row["states"])]
+    if row["verdict"] != verdict:
+        _fail(f"the verdict about {uid!r} is {row['verdict']!r}, expected {verdict!r}", lines or ["no reason"])
+
+
+def _opened(savepoint: Given) -> LocalSavepoint:
+    from pyspark_savepoint.local.local_savepoint import LocalSavepoint, open_savepoint
+
+    return savepoint if isinstance(savepoint, LocalSavepoint) else open_savepoint(savepoint)
+
+
+def _check(
+    savepoint: Given, job: Job | LocalSavepoint, flink_version: str | None, state_backend: str | None, allow: bool
+) -> RestoreCheck:
+    from pyspark_savepoint.local.local_savepoint import LocalSavepoint
+    from pyspark_savepoint.local.restore import check_snapshot
+
+    return check_snapshot(
+        _opened(savepoint).snapshot(),
+        job.snapshot() if isinstance(job, LocalSavepoint) else job,
+        flink_version=flink_version,
+        state_backend=state_backend,
+        allow_non_restored_state=allow,
+    )
+
+
+def _label(row: Mapping[str, Any]) -> str:
+    return str(row["operator_uid"] or row["job_operator"] or row["operator_uid_hash"])
+
+
+def _hashable(key: Any) -> Any:
+    """Return a key of a row as it stands in a dictionary."""
+    if isinstance(key, dict):
+        return tuple(_hashable(part) for part in key.values())
+    return tuple(map(_hashable, key)) if isinstance(key, list) else key
+
+
+def _plain(value: Any) -> Any:
+    """Return a value with maps, which Arrow gives as lists of pairs, as dictionaries."""
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, list):
+        if value and all(isinstance(part, tuple) for part in value):
+            return {_hashable(key): _plain(part) for key, part in value}
+        return [_plain(part) for part in value]
+    return value
+
+
+def _fail(what: str, lines: list[str], *remedy: str) -> None:
+    """Raise AssertionError if there are lines."""
+    __tracebackhide__ = True
+    if lines:
+        more = [f"and {len(lines) - MAX_LINES} more"] if len(lines) > MAX_LINES else []
+        raise AssertionError("\n".join([f"{what}:", *(f"  {line}" for line in [*lines[:MAX_LINES], *more]), *remedy]))
