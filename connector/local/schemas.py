@@ -4,7 +4,8 @@
 
     {"operators": [{"uid": "accounts", "states": [{"table": "keyed_state", "state": "total", "value": "LONG", ...}]}]}
 
-It is the same for every snapshot of a job whose types did not change, whatever the state, backend and parallelism.
+It is the same for every snapshot of a job whose types did not change, whatever the state, backend and parallelism;
+subclasses that a serializer met while the job ran are part of a type.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.local.local_savepoint import LocalSavepoint
+from pyspark_savepoint.statebackends.model.timer_queue import PREFIX, service_of
 
 Schema = dict[str, Any]
 #: Fields of a state, and the columns of table ``states`` that have them.
@@ -28,6 +30,8 @@ FIELDS = {
     "value": "value_type",
     "ttl": "ttl",
 }
+#: What a state of a usual kind has, and is left out.
+NOT_SAID = (None, False, "VOID_NAMESPACE")
 NAMED = ("keyed_state", "window_state", "timers", "operator_state")
 
 
@@ -44,7 +48,10 @@ def schema_of(savepoint: LocalSavepoint) -> Schema:
                     found=row["note"],
                 )
             continue
-        state = {name: row[column] for name, column in FIELDS.items() if row[column] not in (None, False)}
+        state = {name: row[column] for name, column in FIELDS.items() if row[column] not in NOT_SAID}
+        if row["table"] == "timers" and row["state"].startswith(PREFIX):
+            # As the timers that RocksDB jobs keep on the heap are named: the backend makes no difference.
+            state["state"] = " ".join(service_of(row["state"]))
         operators.setdefault(row["operator_uid"] or row["operator_uid_hash"], []).append(state)
     return {
         "operators": [{"uid": uid, "states": sorted(states, key=_place)} for uid, states in sorted(operators.items())]

@@ -8,7 +8,7 @@ import pytest
 
 import pyspark_savepoint
 from pyspark_savepoint.errors import OptionError
-from pyspark_savepoint.local.schemas import schema_of, schema_text
+from pyspark_savepoint.local.schemas import differences, schema_of, schema_text
 from pyspark_savepoint.testing import assert_restores, assert_schema, assert_state, assert_verdict
 
 SHOP = Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint"
@@ -66,6 +66,20 @@ def test_schemas(shop: pyspark_savepoint.LocalSavepoint, tmp_path: Path) -> None
     path.write_text("[]")
     with pytest.raises(OptionError, match="the file is no schema"):
         assert_schema(shop, path)
+
+
+def test_the_backend_makes_no_difference(corpus: Path) -> None:
+    """Timers are states, entries of RocksDB, or raw keyed state: the schema is that of the job."""
+    lab = corpus / "lab"
+    names = ("2.2.1-rocksdb-native", "2.2.1-forst-native", "2.2.1-hashmap-canonical")
+    schemas = [schema_of(pyspark_savepoint.open(next((lab / name).rglob("_metadata")).parent)) for name in names]
+    assert len(schemas[0]["operators"]) > 5
+    assert schemas[0] == schemas[1]
+    # A serializer on the heap has not met the subclass that one of RocksDB has registered.
+    (other,) = differences(schemas[0], schemas[2])
+    assert other.startswith(
+        "kv-tuple, keyed_state 'shape': value was POJO<flinklab.Model$Shape>(label STRING) SUBCLASSES"
+    )
 
 
 def test_restores(shop: pyspark_savepoint.LocalSavepoint) -> None:
