@@ -51,7 +51,7 @@ def schema_of(savepoint: LocalSavepoint) -> Schema:
         state = {name: row[column] for name, column in FIELDS.items() if row[column] not in NOT_SAID}
         if row["table"] == "timers" and row["state"].startswith(PREFIX):
             # As the timers that RocksDB jobs keep on the heap are named: the backend makes no difference.
-            state["state"] = " ".join(service_of(row["state"]))
+            state["state"] = " ".join(filter(None, service_of(row["state"])))
         operators.setdefault(row["operator_uid"] or row["operator_uid_hash"], []).append(state)
     return {
         "operators": [{"uid": uid, "states": sorted(states, key=_place)} for uid, states in sorted(operators.items())]
