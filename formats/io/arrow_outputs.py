@@ -12,12 +12,12 @@ from pyarrow import fs as arrow_fs
 from pyspark_savepoint.formats.errors import AccessDeniedError, OutputError, SavepointWarning, UncertainOutcomeError
 from pyspark_savepoint.formats.io.conditional_store import ConditionalStore
 from pyspark_savepoint.formats.io.outputs import already_there
-from pyspark_savepoint.formats.io.remote_errors import storage_error
+from pyspark_savepoint.formats.io.remote_errors import CLIENT_ERRORS, storage_error
 from pyspark_savepoint.formats.io.snapshot_files import Published
 
 
-def refuse(error: OSError, path: str, uncertain: bool = False) -> NoReturn:
-    """Raise an OSError as an OutputError with a remedy.
+def refuse(error: Exception, path: str, uncertain: bool = False) -> NoReturn:
+    """Raise an error of the client as an OutputError with a remedy.
 
     With ``uncertain``, the file may have been written: then raise an UncertainOutcomeError unless access was denied.
     """
@@ -36,7 +36,7 @@ def refusing(path: str) -> Iterator[None]:
     """Raise the file system's write errors as :class:`OutputError`."""
     try:
         yield
-    except OSError as error:
+    except CLIENT_ERRORS as error:
         refuse(error, path)
 
 
@@ -45,7 +45,7 @@ def reading(path: str) -> Iterator[None]:
     """Raise the file system's read errors as :class:`SavepointError`."""
     try:
         yield
-    except OSError as error:
+    except CLIENT_ERRORS as error:
         raise storage_error(error, path) from None
 
 
@@ -58,7 +58,7 @@ class ArrowOutputFile:
         self._filesystem, self._located = filesystem, located
         try:
             self._file: Any = filesystem.open_output_stream(located)
-        except OSError as error:
+        except CLIENT_ERRORS as error:
             refuse(error, path)
 
     def write(self, buffer: Any) -> None:
@@ -66,7 +66,7 @@ class ArrowOutputFile:
         data = memoryview(buffer).cast("B")
         try:
             self._file.write(data)
-        except OSError as error:
+        except CLIENT_ERRORS as error:
             refuse(error, self.path)
         self.size += len(data)
 
@@ -74,17 +74,17 @@ class ArrowOutputFile:
         file, self._file = self._file, None
         try:
             file.close()
-        except OSError as error:
+        except CLIENT_ERRORS as error:
             refuse(error, self.path)
 
     def abort(self) -> None:
         """Close and delete the file, because an upload cannot be cancelled."""
         if self._file is not None:
             file, self._file = self._file, None
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(*CLIENT_ERRORS):
                 file.close()
             # A file that cannot be deleted can be found by its name: report the original error instead.
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(*CLIENT_ERRORS):
                 self._filesystem.delete_file(self._located)
 
 
@@ -131,7 +131,7 @@ class ArrowOutputs:
     def delete_empty_directory(self, path: str) -> None:
         """Delete the folder if it exists and is empty."""
         filesystem, prefix = self.connected()
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(*CLIENT_ERRORS):
             if not filesystem.get_file_info(arrow_fs.FileSelector(prefix + path)):
                 filesystem.delete_dir(prefix + path)
 
@@ -177,7 +177,7 @@ class ArrowOutputs:
         try:
             with filesystem.open_output_stream(prefix + path) as stream:
                 stream.write(data)
-        except OSError as error:
+        except CLIENT_ERRORS as error:
             refuse(error, self.uri(path), uncertain=True)
 
     def _warn_of_last(self, path: str, why: str) -> None:

@@ -198,11 +198,12 @@ def _content_sizes(data: Bytes, start: Longs, end: Longs, kinds: Bytes, base: in
     body = start.copy()
     failing = varints.read_varints(data, body, end, sizes)
     if failing < 0:
-        most = np.minimum((end - start) * RATIOS[kinds] + 64, MAX_CONTENT)
-        wrong = np.flatnonzero(sizes > most)
+        packed = end - start
+        most = np.maximum(packed * RATIOS[kinds] + 64, FREE_CONTENT * (RATIOS[kinds] == UNBOUNDED))
+        wrong = np.flatnonzero(sizes > np.minimum(most, MAX_CONTENT))
         failing = int(wrong[0]) if len(wrong) else -1
         # Properties contain the total size, and larger files are read in smaller steps: a larger sum is an error.
-        if failing < 0 and sizes.sum() > MAX_CONTENT:
+        if failing < 0 and sizes.sum() > min(max(int(packed.sum()) * UNBOUNDED, FREE_TOTAL), MAX_CONTENT):
             failing = int(np.argmax(sizes))
     if failing >= 0:
         raise _unreadable(path, base + int(start[failing]), "a size of its content that can be", int(sizes[failing]))
@@ -258,8 +259,11 @@ SNAPPY = 1
 DECOMPRESSORS: Mapping[int, Callable[[memoryview, memoryview], bool]] = MappingProxyType(
     {SNAPPY: _snappy, 2: _zlib, 3: _bzip2, 4: _lz4, 5: _lz4, 7: _zstd, 64: _zstd}
 )
-#: Largest ratio of content to compressed bytes, by compression type; types without a known bound have no entry.
-RATIOS = np.full(256, MAX_CONTENT, np.int64)
+#: Ratio of content to compressed bytes that is accepted of bzip2 and ZSTD, which have no useful bound, and the content
+#: of a block, and of all blocks that are read together, that is accepted at any ratio.
+UNBOUNDED, FREE_CONTENT, FREE_TOTAL = 4096, 64 << 20, 256 << 20
+#: Largest ratio of content to compressed bytes, by compression type.
+RATIOS = np.full(256, UNBOUNDED, np.int64)
 RATIOS[[SNAPPY, 2, 4, 5]] = 64, 1100, 256, 256
 
 

@@ -2,12 +2,14 @@
 
 The savepoint must be the old one or the new one, complete: every file is there, every entry is read. Where the driver
 was told that the write ended well, it must be the new one; where it was told of a failure, the old one, unless what
-was killed may have been the process that had just published.
+was killed may have been the process that had just published. Victim ``disk`` kills nothing: the savepoint is on a disk
+that becomes full at some byte of the write.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 import subprocess
@@ -37,12 +39,16 @@ ROOT = Path(__file__).parents[2]
 #: Seconds after which a write that was attacked must have ended.
 PATIENCE = 90.0
 WRITES = ("append", "overwrite", "fluent")
+DISK = "disk"
+#: Bytes of the disk that becomes full.
+DISK_SIZE = 32 << 20
 #: What is killed, and of which kind of session.
 VICTIMS = {
     "worker": "local[2,4]",
     "driver JVM": "local[2,4]",
     "driver Python": "local[2,4]",
     "executor": "local-cluster[2,1,1024]",
+    DISK: "local[2,4]",
 }
 #: An operator's name and the sum of its values.
 Content = dict[str, int]
@@ -134,6 +140,8 @@ class Attack:
     drivers: dict[str, Driver] = field(default_factory=dict)
     #: Seconds that a write takes when nothing disturbs it, by session and kind.
     durations: dict[tuple[str, str], float] = field(default_factory=dict)
+    #: Bytes that a write adds to its disk, by kind.
+    written_bytes: dict[str, int] = field(default_factory=dict)
     version: int = 0
 
     def driver(self, master: str) -> Driver:
@@ -151,6 +159,9 @@ class Attack:
         """Attack one write."""
         master = VICTIMS[victim]
         driver = self.driver(master)
+        if victim == DISK:
+            self._fill_disk(driver, kind)
+            return
         if (master, kind) not in self.durations:
             self.durations[master, kind] = self._undisturbed(driver, kind)
         path, target = self._prepare(kind)
@@ -163,23 +174,58 @@ class Attack:
             driver.stop()  # also where the write had ended before: a session without its JVM goes down a little later
         self._judge(f"{kind}, {victim} killed, version {self.version}", kind, victim, hit, ended, path, target, old)
 
+    def _fill_disk(self, driver: Driver, kind: str) -> None:
+        disk = self._disk()
+        if kind not in self.written_bytes:
+            before = shutil.disk_usage(disk).used
+            self._undisturbed(driver, kind, disk)
+            self.written_bytes[kind] = (shutil.disk_usage(disk).used - before) // 2  # the other half was copied
+            self._empty(disk)
+        path, target = self._prepare(kind, disk)
+        old = content_of(path)
+        room = int(self.random.uniform(0, 2.5) * self.written_bytes[kind])  # tasks write files that the commit merges
+        filler = disk / "filler"
+        with filler.open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, shutil.disk_usage(disk).free - room)
+        driver.ask(kind=kind, path=str(path), target=str(target), version=self.version)
+        ended = driver.wait_for("ended")
+        filler.unlink()
+        what = f"{kind}, disk full after {room} bytes, version {self.version}"
+        self._judge(what, kind, DISK, False, ended, path, target, old)
+        self._empty(disk)
+
+    def _disk(self) -> Path:
+        """A small disk in memory, mounted once; it needs the rights of root."""
+        disk = self.folder / "disk"
+        if not disk.exists():
+            disk.mkdir()
+            subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_SIZE}", "tmpfs", disk], check=True)
+        return disk
+
+    def _empty(self, disk: Path) -> None:
+        for path in disk.iterdir():
+            shutil.rmtree(path)
+
     def stop(self) -> None:
-        """End all sessions."""
+        """End all sessions, and unmount the disk."""
         for driver in self.drivers.values():
             driver.stop()
+        if (self.folder / "disk").exists():
+            subprocess.run(["umount", self.folder / "disk"], check=True)
 
-    def _undisturbed(self, driver: Driver, kind: str) -> float:
-        path, target = self._prepare(kind)
+    def _undisturbed(self, driver: Driver, kind: str, folder: Path | None = None) -> float:
+        path, target = self._prepare(kind, folder)
         before = time.monotonic()
         driver.ask(kind=kind, path=str(path), target=str(target), version=self.version)
         ended = driver.wait_for("ended")
         assert ended == "written", driver.answers
         return time.monotonic() - before
 
-    def _prepare(self, kind: str) -> tuple[Path, Path]:
+    def _prepare(self, kind: str, folder: Path | None = None) -> tuple[Path, Path]:
         """A copy of the base to be changed, and where a changed copy of it goes."""
         self.version += 1
-        path, target = self.folder / f"sp-{self.version}", self.folder / f"copy-{self.version}"
+        folder = folder or self.folder
+        path, target = folder / f"sp-{self.version}", folder / f"copy-{self.version}"
         shutil.copytree(self.base(), path)
         return path, target
 
@@ -207,7 +253,8 @@ class Attack:
             return
         outcome = "old" if found == before else "new" if self._is_new(found, old, kind) else "neither"
         told = ended or ("nothing" if victim.startswith("driver") else "no end")
-        self.counts[f"{victim}: {'killed' if hit else 'not met'}, told {told}, found the {outcome}"] += 1
+        happened = "full" if victim == DISK and told == "failed" else "killed" if hit else "not met"
+        self.counts[f"{victim}: {happened}, told {told}, found the {outcome}"] += 1
         allowed = {
             "written": {"new"},
             "failed": {"old", "new"} if hit else {"old"},
