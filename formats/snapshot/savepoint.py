@@ -30,6 +30,7 @@ from pyspark_savepoint.formats.errors import (
 from pyspark_savepoint.formats.io.byte_source import ByteSource, StateLocation
 from pyspark_savepoint.formats.io.filesystem import LocalFileSystem, locate
 from pyspark_savepoint.formats.io.snapshot_files import SnapshotFileSystem
+from pyspark_savepoint.formats.io.storage_options import StoragePath
 from pyspark_savepoint.formats.metadata import (
     CheckpointMetadata,
     OperatorState,
@@ -77,7 +78,8 @@ class Savepoint:
         metadata_path = _resolve_pointer(filesystem, located)
         metadata, digest = _load(filesystem, metadata_path)
         directory = _directory(filesystem, metadata_path)
-        location = SnapshotLocation(filesystem, directory, allow_outside, None, checksums == REQUIRE)
+        options = StoragePath.options_of(path)
+        location = SnapshotLocation(filesystem, directory, allow_outside, None, checksums == REQUIRE, options)
         opened = cls(location, metadata_path, metadata, digest)
         return opened if checksums == IGNORE else opened.verified()
 

@@ -60,6 +60,7 @@ class SnapshotLocation:
     """The location of a snapshot and the limits on what may be read; it pickles, so executors resolve handles.
 
     Data of files that have ``checksums`` is verified as it is read; if checksums are required, other files are errors.
+    The storage options, which the user gave with the path, also apply to paths in the handles.
     """
 
     filesystem: SnapshotFileSystem
@@ -67,11 +68,7 @@ class SnapshotLocation:
     allow_outside: bool = False
     checksums: Manifest | None = None
     checksums_required: bool = False
-
-    @property
-    def options(self) -> StorageOptions:
-        """Return the store options of the snapshot's own path, which also apply to paths in its handles."""
-        return self.filesystem.options if isinstance(self.filesystem, ArrowFileSystem) else NO_OPTIONS
+    options: StorageOptions = NO_OPTIONS
 
     @property
     def uri(self) -> str:

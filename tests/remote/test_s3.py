@@ -24,6 +24,7 @@ from pyspark_savepoint.formats.errors import (
 from pyspark_savepoint.formats.io.filesystem import locate
 from pyspark_savepoint.formats.io.remote import region_of
 from pyspark_savepoint.formats.io.storage_options import StorageOptions, StoragePath
+from pyspark_savepoint.formats.metadata.stream_handles import FileStateHandle
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint, find_snapshots
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
@@ -84,6 +85,17 @@ def test_the_endpoint_may_come_from_the_environment(proxy: FaultyProxy, monkeypa
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", proxy.endpoint)
     assert Savepoint.open("s3://bucket/savepoints/savepoint-shop").operators
+
+
+def test_options_of_a_local_snapshot_reach_the_store_that_its_handles_name(proxy: FaultyProxy) -> None:
+    options = StorageOptions.of({"endpoint": proxy.endpoint})
+    snapshot = Savepoint.open(StoragePath.of(str(SHOP), options), allow_outside=True)
+    file = next(path for path in SHOP.iterdir() if path.name != "_metadata")
+    handle = FileStateHandle(f"s3://bucket/savepoints/savepoint-shop/{file.name}", file.stat().st_size)
+
+    location = pickle.loads(pickle.dumps(snapshot.location))
+    with location.open(handle) as source:
+        assert source.read(0, source.size) == file.read_bytes()
 
 
 def test_snapshots_below_a_folder(proxy: FaultyProxy) -> None:
