@@ -46,6 +46,8 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import DEFAU
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from pyspark_savepoint.options.keywords import KeyOptions
+
 MAX_PARALLELISM = "maxParallelism"
 #: Options of a write that apply to state created by functions; their descriptors determine the rest.
 WRITE_OPTIONS = (MAX_PARALLELISM, "compression", "flinkVersion", "sortMemory")
@@ -76,8 +78,9 @@ class KeyedInput:
                     remedy=f"key_by(df, {self.keys[0]!r}, max_parallelism={max_parallelism}).sortWithinPartitions(...)",
                 )
             return self.frame, there.parallelism
-        options = {"types": self._types(), "key_group": self.key_group}
-        given = {name: value for name, value in options.items() if value}
+        given: KeyOptions = {"types": self._types()}
+        if self.key_group is not None:
+            given["key_group"] = self.key_group
         frame = key_by(self.frame, *self.keys, max_parallelism=max_parallelism, parallelism=wanted, **given)
         layout = layout_of(frame.schema)
         assert layout is not None

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import IntegralType, TimestampNTZType, TimestampType
@@ -36,6 +36,8 @@ from pyspark_savepoint.statebackends.processing.runtime.user_code import expect_
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
+
+    from pyspark_savepoint.options.keywords import BootstrapOptions
 
 TIMESTAMP, KEY = "__savepoint_timestamp", "__savepoint_key"
 #: A column: its name, an expression, or a function of the DataFrame such as ``lambda account: account.id``.
@@ -135,7 +137,7 @@ class OneInputTransformation:
                 raise OptionError(f"the records have no column {name!r}", remedy=did_you_mean(name, self.columns))
         return replace(self, columns=columns)
 
-    def options(self, **options: Any) -> OneInputTransformation:
+    def options(self, **options: Unpack[BootstrapOptions]) -> OneInputTransformation:
         """Set options of the processing.
 
         Args:
@@ -268,7 +270,7 @@ class KeyedTransformation:
     key_type: str | None = None
     key_group: str | None = None
 
-    def options(self, **options: Any) -> KeyedTransformation:
+    def options(self, **options: Unpack[BootstrapOptions]) -> KeyedTransformation:
         """Set options of the processing, as :meth:`OneInputTransformation.options` does.
 
         Args:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.functions.bootstrap_plans import KeyedRows
@@ -22,6 +22,7 @@ from pyspark_savepoint.statebackends.processing.runtime.user_code import expect_
 
 if TYPE_CHECKING:
     from pyspark_savepoint.functions.operator_transformation import KeyedTransformation
+    from pyspark_savepoint.options.keywords import BootstrapOptions
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class WindowedTransformation:
     lateness: int = 0
     element_type: str | None = None
 
-    def options(self, **options: Any) -> WindowedTransformation:
+    def options(self, **options: Unpack[BootstrapOptions]) -> WindowedTransformation:
         """Set options of the processing, as :meth:`OneInputTransformation.options` does.
 
         Args:

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Unpack
 
 from pyspark_savepoint.formats.errors import SavepointWarning
 from pyspark_savepoint.formats.io.filesystem import absolute
@@ -26,8 +26,11 @@ from pyspark_savepoint.options.option_values import inheriting, to_options
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.paths import path_text
 
+if TYPE_CHECKING:
+    from pyspark_savepoint.options.keywords import StateOptions, TableOptions
 
-def open_savepoint(path: str | PathLike[str], **options: Any) -> LocalSavepoint:
+
+def open_savepoint(path: str | PathLike[str], **options: Unpack[TableOptions]) -> LocalSavepoint:
     """Open a snapshot without Spark and Java: its tables are Arrow tables of this process.
 
     Args:
@@ -65,7 +68,9 @@ class LocalSavepoint:
     path: str
     options: Mapping[str, str]
 
-    def table(self, name: str | None = None, uid: str | OperatorIdentifier | None = None, **options: Any) -> LocalTable:
+    def table(
+        self, name: str | None = None, uid: str | OperatorIdentifier | None = None, **options: Unpack[StateOptions]
+    ) -> LocalTable:
         """Return a table, by its name or by what the operator or state named has.
 
         Args:
@@ -102,23 +107,23 @@ class LocalSavepoint:
         """Return table ``states``: one row per state with its operator, types and the options that read it."""
         return self.table("states")
 
-    def operators(self) -> LocalTable:
+    def metadata(self) -> LocalTable:
         """Return table ``metadata``: one row per operator with name, uid, hash, parallelism and bytes."""
         return self.table("metadata")
 
-    def keyed_state(self, uid: str | OperatorIdentifier, **options: Any) -> LocalTable:
+    def keyed_state(self, uid: str | OperatorIdentifier, **options: Unpack[StateOptions]) -> LocalTable:
         """Return the keyed state of an operator: a row per key, with column ``key`` and a column per state."""
         return self.table("keyed_state", uid, **options)
 
-    def window_state(self, uid: str | OperatorIdentifier, **options: Any) -> LocalTable:
+    def window_state(self, uid: str | OperatorIdentifier, **options: Unpack[StateOptions]) -> LocalTable:
         """Return the window state of an operator: a row per key and window."""
         return self.table("window_state", uid, **options)
 
-    def timers(self, uid: str | OperatorIdentifier, **options: Any) -> LocalTable:
+    def timers(self, uid: str | OperatorIdentifier, **options: Unpack[StateOptions]) -> LocalTable:
         """Return the timers of an operator: columns ``key``, ``namespace``, ``timestamp``, ``domain``, ``service``."""
         return self.table("timers", uid, **options)
 
-    def operator_state(self, uid: str | OperatorIdentifier, state: str, **options: Any) -> LocalTable:
+    def operator_state(self, uid: str | OperatorIdentifier, state: str, **options: Unpack[TableOptions]) -> LocalTable:
         """Return a list, union or broadcast state of an operator."""
         return self.table("operator_state", uid, state=state, **options)
 

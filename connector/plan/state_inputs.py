@@ -66,7 +66,7 @@ def put_operator_state(
 ) -> OperatorPlan:
     """Return the operator with a list, union or broadcast state added; raise StateExistsError if it has the state."""
     texts = to_options(options)
-    _refuse_own(texts, ("state", "kind"))
+    refuse_own(texts, ("state", "kind"))
     return put_table(plan, frame, OPERATOR_STATE, {**texts, "state": name, "kind": kind})
 
 
@@ -163,7 +163,7 @@ def _put(
     name: str | None = None,
     exact: bool = False,
 ) -> OperatorPlan:
-    _refuse_own(options, OWN_OPTIONS)
+    refuse_own(options, OWN_OPTIONS)
     if replaced is not None:
         options = _types_from(plan, replaced, options)
     options = {**located_types(frame.sparkSession, options), "table": table}
@@ -184,7 +184,7 @@ def _put(
     return plan.with_put(StateInput(frame, options, keyed), states, replaced is not None)
 
 
-def _refuse_own(options: Mapping[str, str], own: Collection[str]) -> None:
+def refuse_own(options: Mapping[str, str], own: Collection[str]) -> None:
     """Raise OptionError for an option that an argument or the method itself gives."""
     for option in options:
         if option in own:

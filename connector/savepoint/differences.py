@@ -82,7 +82,8 @@ def diff(
 
     """
     if isinstance(new, str | PathLike):
-        new = type(old).load(old.spark, new, **old.options)
+        held: dict[str, Any] = dict(old.options)
+        new = type(old).load(old.spark, new, **held)
     if uid is None:
         from pyspark_savepoint.savepoint.differences_overview import overview
 
@@ -116,11 +117,14 @@ class _Operator:
         self.states = (
             []
             if plan is None
-            else [row.asDict() for row in savepoint.table(uidHash=self.hash, table="states").collect()]
+            else [
+                row.asDict()
+                for row in savepoint.table(uid_hash=plan.identifier.operator_id.hex, table="states").collect()
+            ]
         )
 
     def table(self, **options: Any) -> DataFrame:
-        return self.savepoint.table(uidHash=self.hash, **options)
+        return self.savepoint.table(**{"uid_hash": self.hash, **options})
 
     def names(self, table: str) -> list[str]:
         """Return the names of the states of a table."""

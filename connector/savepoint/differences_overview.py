@@ -8,7 +8,7 @@ that only user code can delimit), a row without counts says so in ``note``; othe
 from __future__ import annotations
 
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark_savepoint.savepoint.differences import SIDES, on_side
 from pyspark_savepoint.statebackends.model.request import EntriesRequest
@@ -92,7 +92,8 @@ def _entries(savepoint: Savepoint, uid_hash: str, states: list[Row], side: int) 
             F.element_at(F.array(*(F.lit(text) for text in texts)), number).alias(column)
             for column, texts in (("table", [t for _, t in keyed]), ("state", [n for n, _ in keyed]))
         ]
-        entries = savepoint.table(uidHash=uid_hash, entries=wanted.to_json())
+        internal: dict[str, Any] = {"uid_hash": uid_hash, "entries": wanted.to_json()}
+        entries = savepoint.table(**internal)
         maps = [
             n for n, (name, _) in enumerate(keyed) if any(r["kind"] == "MAP" and r["state"] == name for r in states)
         ]
@@ -102,7 +103,7 @@ def _entries(savepoint: Savepoint, uid_hash: str, states: list[Row], side: int) 
     for row in states:
         if row["table"] == "operator_state":
             about = [F.lit("operator_state").alias("table"), F.lit(row["state"]).alias("state")]
-            elements = savepoint.table(uidHash=uid_hash, table="operator_state", state=row["state"], raw=row["state"])
+            elements = savepoint.table(uid_hash=uid_hash, table="operator_state", state=row["state"], raw=row["state"])
             key = F.col("key") if row["kind"] == "BROADCAST" else F.col("value")
             digest = F.md5("value") if row["kind"] == "BROADCAST" else F.lit(None).cast("string")
             found.append(elements.select(*place, *about, key.alias("key"), digest.alias("digest")))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from pyspark_savepoint.formats.errors import OperatorNotFoundError, OptionError, SnapshotNotFoundError, did_you_mean
 from pyspark_savepoint.formats.io.storage_options import OPTION
@@ -15,11 +15,18 @@ from pyspark_savepoint.savepoint.savepoint import Savepoint
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from pyspark_savepoint.options.keywords import SnapshotOptions
+
 CHECKPOINT_ID, SNAPSHOT = "checkpoint_id", "snapshot"
 
 
 def history(
-    spark: SparkSession, folder: str, uid: str | None = None, *, last: int | None = None, **options: Any
+    spark: SparkSession,
+    folder: str,
+    uid: str | None = None,
+    *,
+    last: int | None = None,
+    **options: Unpack[SnapshotOptions],
 ) -> DataFrame:
     """Return the union of one table over all snapshots below a folder, with columns ``checkpoint_id`` and ``snapshot``.
 
@@ -49,8 +56,8 @@ def history(
     """
     if last is not None and last < 1:
         raise OptionError("'last' is how many snapshots, at least 1", found=last)
-    storage = {name: text for name, text in to_options(options).items() if name == OPTION}
-    options = {name: value for name, value in options.items() if option_name(name) != OPTION}
+    storage: dict[str, Any] = {name: text for name, text in to_options(options).items() if name == OPTION}
+    chosen_options = {name: value for name, value in options.items() if option_name(name) != OPTION}
     found = _snapshots(spark, located(spark, folder), storage)
     loaded = [(number, Savepoint.load(spark, path, **storage)) for number, path in found]
     if uid is not None:
@@ -65,9 +72,9 @@ def history(
             )
         loaded = having
     else:
-        options = {"table": "metadata", **options}
+        chosen_options = {"table": "metadata", **chosen_options}
     chosen = loaded if last is None else loaded[-last:]
-    frames = [_of_snapshot(sp, number, uid, options) for number, sp in chosen]
+    frames = [_of_snapshot(sp, number, uid, chosen_options) for number, sp in chosen]
     return reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), frames)
 
 
@@ -83,7 +90,7 @@ def _snapshots(spark: SparkSession, folder: str, storage: Mapping[str, str]) -> 
 def _of_snapshot(savepoint: Savepoint, number: int, uid: str | None, options: dict[str, Any]) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
-    named = {} if uid is None else {"uidHash": savepoint.plan.operator(uid).identifier.operator_id.hex}
+    named: dict[str, Any] = {} if uid is None else {"uid_hash": savepoint.plan.operator(uid).identifier.operator_id.hex}
     table = savepoint.table(**named, **options)
     values = {CHECKPOINT_ID: F.lit(number).cast("bigint"), SNAPSHOT: F.lit(savepoint.path)}
     # Table "metadata" has the column already.

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 from os import PathLike
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from pyspark_savepoint.catalog.namespaces import create_tables, drop_tables
 from pyspark_savepoint.formats.errors import OptionError
@@ -31,7 +31,7 @@ from pyspark_savepoint.plan.keyed_edits import with_keys_deleted, with_states
 from pyspark_savepoint.plan.merged_operators import merged_operator
 from pyspark_savepoint.plan.operator_plan import OperatorPlan, OperatorRows
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
-from pyspark_savepoint.plan.state_inputs import put_operator_state, put_rows, put_state, put_table
+from pyspark_savepoint.plan.state_inputs import put_operator_state, put_rows, put_state, put_table, refuse_own
 from pyspark_savepoint.savepoint.display import html_tree, text_tree
 from pyspark_savepoint.statebackends.model.request import DEFAULT_TOP
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
@@ -50,6 +50,15 @@ if TYPE_CHECKING:
 
     from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
     from pyspark_savepoint.formats.snapshot.vacuum import Leftover
+    from pyspark_savepoint.options.keywords import (
+        KeyedStateOptions,
+        OperatorStateOptions,
+        ReadOptions,
+        ReplacedStateOptions,
+        StateOptions,
+        StorageOptions,
+        TableOptions,
+    )
     from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph
     from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job
     from pyspark_savepoint.statebackends.processing.api.functions import KeyedStateReaderFunction, WindowReaderFunction
@@ -91,7 +100,7 @@ class Savepoint:
         self.options = options
 
     @classmethod
-    def load(cls, spark: SparkSession, path: str | PathLike[str], **options: Any) -> Savepoint:
+    def load(cls, spark: SparkSession, path: str | PathLike[str], **options: Unpack[TableOptions]) -> Savepoint:
         """Open the snapshot at a path and read its ``_metadata``.
 
         A relative path is relative to the working directory of the driver's JVM, as in Spark; on Connect, to that of
@@ -114,7 +123,10 @@ class Savepoint:
             sp = Savepoint.load(spark, "s3://bucket/sp", storage_options={"region": "eu-west-1"})
 
         """
-        path, texts = located(spark, path), to_options(options)
+        return cls._loaded(spark, located(spark, path), to_options(options))
+
+    @classmethod
+    def _loaded(cls, spark: SparkSession, path: str, texts: Mapping[str, str]) -> Savepoint:
         snapshot = Snapshot.open(reached(path, texts), allow_outside=texts.get("allowOutside") == "true")
         return cls(spark, SavepointPlan.of(snapshot, path, texts), path, texts)
 
@@ -124,7 +136,7 @@ class Savepoint:
         older_than: timedelta = timedelta(days=1),
         *,
         dry_run: bool = False,
-        **options: Any,
+        **options: Unpack[StorageOptions],
     ) -> list[Leftover]:
         """Delete leftovers of failed writes in a savepoint's folder, and files that overwrites replaced.
 
@@ -182,7 +194,7 @@ class Savepoint:
 
     # -- tables ----------------------------------------------------------------------------------------------
 
-    def table(self, **options: Any) -> DataFrame:
+    def table(self, **options: Unpack[ReadOptions]) -> DataFrame:
         """Return any table of the snapshot, chosen by the options of the data source.
 
         Args:
@@ -200,11 +212,18 @@ class Savepoint:
             sp.table(uid="accounts", table="timers", parallelism=8)
 
         """
-        return (
-            self.spark.read.format("savepoint")
-            .options(**inheriting(self.options, to_options(options)))
-            .load(self._read_path())
-        )
+        return self._read(to_options(options))
+
+    def _table(self, table: str, uid: OperatorRef | None, options: Mapping[str, object], **state: str) -> DataFrame:
+        """Return a table of an operator, or of all; raise OperatorNotFoundError if the operator is unknown."""
+        own = {"table": table, **state, **self._named(uid)}
+        texts = to_options(options)
+        refuse_own(texts, own)
+        return self._read({**texts, **own})
+
+    def _read(self, texts: Mapping[str, str]) -> DataFrame:
+        reader = self.spark.read.format("savepoint")
+        return reader.options(**inheriting(self.options, texts)).load(self._read_path())
 
     def states(self) -> DataFrame:
         """Return table ``states``: one row per state with its operator, types and the options that read it."""
@@ -214,7 +233,7 @@ class Savepoint:
         """Return table ``metadata`` (FLIP-512): one row per operator with name, uid, hash, parallelism and bytes."""
         return self.table(table="metadata")
 
-    def keyed_state(self, uid: OperatorRef, **options: Any) -> DataFrame:
+    def keyed_state(self, uid: OperatorRef, **options: Unpack[StateOptions]) -> DataFrame:
         """Return the keyed state of an operator: one row per key, one column per state.
 
         Args:
@@ -233,9 +252,9 @@ class Savepoint:
             sp.keyed_state("accounts", keys=[1042, 1043])
 
         """
-        return self.table(**self._named(uid), table="keyed_state", **options)
+        return self._table("keyed_state", uid, options)
 
-    def window_state(self, uid: OperatorRef, **options: Any) -> DataFrame:
+    def window_state(self, uid: OperatorRef, **options: Unpack[StateOptions]) -> DataFrame:
         """Return the window state of an operator: one row per key and window, one column per state.
 
         Args:
@@ -254,9 +273,9 @@ class Savepoint:
             sp.window_state("orders-per-minute").select("key", "window.start", "`window-contents`")
 
         """
-        return self.table(**self._named(uid), table="window_state", **options)
+        return self._table("window_state", uid, options)
 
-    def timers(self, uid: OperatorRef, **options: Any) -> DataFrame:
+    def timers(self, uid: OperatorRef, **options: Unpack[StateOptions]) -> DataFrame:
         """Return the timers of an operator: one row per timer.
 
         Args:
@@ -276,9 +295,9 @@ class Savepoint:
             sp.timers("accounts").where("domain = 'event'").selectExpr("key", "timestamp_millis(timestamp)")
 
         """
-        return self.table(**self._named(uid), table="timers", **options)
+        return self._table("timers", uid, options)
 
-    def list_state(self, uid: OperatorRef, name: str, **options: Any) -> DataFrame:
+    def list_state(self, uid: OperatorRef, name: str, **options: Unpack[TableOptions]) -> DataFrame:
         """Return the elements of a list state of an operator, which a job splits over its subtasks.
 
         Args:
@@ -294,9 +313,9 @@ class Savepoint:
             PySparkException: If the operator has no such state.
 
         """
-        return self.table(**self._named(uid), table="operator_state", state=name, **options)
+        return self._table("operator_state", uid, options, state=name)
 
-    def union_state(self, uid: OperatorRef, name: str, **options: Any) -> DataFrame:
+    def union_state(self, uid: OperatorRef, name: str, **options: Unpack[TableOptions]) -> DataFrame:
         """Return the elements of a union list state of an operator, which a job gives to every subtask.
 
         Args:
@@ -312,9 +331,9 @@ class Savepoint:
             PySparkException: If the operator has no such state.
 
         """
-        return self.table(**self._named(uid), table="operator_state", state=name, **options)
+        return self._table("operator_state", uid, options, state=name)
 
-    def broadcast_state(self, uid: OperatorRef, name: str, **options: Any) -> DataFrame:
+    def broadcast_state(self, uid: OperatorRef, name: str, **options: Unpack[TableOptions]) -> DataFrame:
         """Return the entries of a broadcast state of an operator.
 
         Args:
@@ -334,7 +353,7 @@ class Savepoint:
             sp.broadcast_state("currency-converter", "rates")
 
         """
-        return self.table(**self._named(uid), table="operator_state", state=name, **options)
+        return self._table("operator_state", uid, options, state=name)
 
     def _named(self, uid: OperatorRef | None) -> dict[str, str]:
         """Return the options that select an operator, if one is given; raise OperatorNotFoundError if it is unknown."""
@@ -343,7 +362,11 @@ class Savepoint:
     # -- functions -------------------------------------------------------------------------------------------
 
     def read_keyed_state(
-        self, uid: OperatorRef, function: KeyedStateReaderFunction, schema: str | StructType, **options: Any
+        self,
+        uid: OperatorRef,
+        function: KeyedStateReaderFunction,
+        schema: str | StructType,
+        **options: Unpack[TableOptions],
     ) -> DataFrame:
         """Return the rows that a reader function yields for each key from all of its states and timers.
 
@@ -380,7 +403,7 @@ class Savepoint:
         *,
         aggregate: AggregateFunction[Any, Any, Any] | None = None,
         reduce: Callable[[Any, Any], Any] | None = None,
-        **options: Any,
+        **options: Unpack[TableOptions],
     ) -> DataFrame:
         """Return the rows that a reader function yields for each key and window from its contents, states and timers.
 
@@ -425,7 +448,7 @@ class Savepoint:
 
     # -- sizes, skew, checks -----------------------------------------------------------------------------------
 
-    def sizes(self, uid: OperatorRef | None = None, **options: Any) -> DataFrame:
+    def sizes(self, uid: OperatorRef | None = None, **options: Unpack[StateOptions]) -> DataFrame:
         """Return the entries and bytes of every state in every key group; no value is decoded.
 
         Args:
@@ -436,9 +459,9 @@ class Savepoint:
             One row per state and key group: kind, subtask, entries, bytes, largest entry.
 
         """
-        return self.table(table="sizes", **self._named(uid), **options)
+        return self._table("sizes", uid, options)
 
-    def heaviest_keys(self, uid: OperatorRef | None = None, **options: Any) -> DataFrame:
+    def heaviest_keys(self, uid: OperatorRef | None = None, **options: Unpack[StateOptions]) -> DataFrame:
         """Return the keys (and windows) of every state that take the most bytes, largest first.
 
         Args:
@@ -452,13 +475,13 @@ class Savepoint:
         from pyspark.sql import Window
         from pyspark.sql import functions as F  # noqa: N812
 
-        found = self.table(table="heaviest_keys", **self._named(uid), **options)
+        found = self._table("heaviest_keys", uid, options)
         top = int({**self.options, **to_options(options)}.get("top", DEFAULT_TOP))
         ranks = Window.partitionBy("operator_uid_hash", "table", "state").orderBy(F.desc("bytes"), "key", "window")
         ranked = found.withColumn("rank", F.row_number().over(ranks))
         return ranked.where(F.col("rank") <= top).orderBy("operator_uid", "operator_uid_hash", "table", "state", "rank")
 
-    def verify(self, uid: OperatorRef | None = None, **options: Any) -> DataFrame:
+    def verify(self, uid: OperatorRef | None = None, **options: Unpack[StateOptions]) -> DataFrame:
         """Read every byte of every state and report errors: one row per state and subtask, errors first.
 
         Errors of the snapshot are rows, not exceptions.
@@ -478,11 +501,11 @@ class Savepoint:
         """
         from pyspark.sql import functions as F  # noqa: N812
 
-        found = self.table(table="verification", **self._named(uid), **options)
+        found = self._table("verification", uid, options)
         worst = F.when(F.col("status") == "error", 0).when(F.col("status") == "warning", 1).otherwise(2)
         return found.orderBy(worst, "operator_uid", "operator_uid_hash", "table", "state", "subtask", "first_key_group")
 
-    def ttl_ages(self, uid: OperatorRef | None = None, **options: Any) -> DataFrame:
+    def ttl_ages(self, uid: OperatorRef | None = None, **options: Unpack[StateOptions]) -> DataFrame:
         """Return a histogram of the times since last access, before the snapshot, of states with a time to live.
 
         Args:
@@ -495,7 +518,7 @@ class Savepoint:
         """
         from pyspark.sql import functions as F  # noqa: N812
 
-        found = self.table(table="ttl_ages", **self._named(uid), **options)
+        found = self._table("ttl_ages", uid, options)
         grouped = found.groupBy(*NAMES, "from_seconds", "to_seconds", "snapshot_time", "note").agg(
             F.sum("units").alias("units"), F.min("oldest").alias("oldest"), F.max("newest").alias("newest")
         )
@@ -540,13 +563,21 @@ class Savepoint:
 
     # -- differences -------------------------------------------------------------------------------------------
 
-    def diff(self, newer: Savepoint | str | PathLike[str], uid: str | None = None, **chosen: Any) -> DataFrame:
+    def diff(
+        self,
+        newer: Savepoint | str | PathLike[str],
+        uid: str | None = None,
+        *,
+        table: str | None = None,
+        state: str | None = None,
+    ) -> DataFrame:
         """Return the differences between this snapshot and a newer one: counts of all operators, or the rows of one.
 
         Args:
             newer: A Savepoint, or the path of one, which is loaded with the options of this one.
             uid: The operator to compare row by row; None to count the differences of all operators.
-            **chosen: ``table`` and ``state``, as in :func:`pyspark_savepoint.diff`.
+            table: The table to compare, as in :func:`pyspark_savepoint.diff`.
+            state: The state to compare, as in :func:`pyspark_savepoint.diff`.
 
         Returns:
             The differences, as in :func:`pyspark_savepoint.diff`.
@@ -562,7 +593,7 @@ class Savepoint:
         """
         from pyspark_savepoint.savepoint.differences import diff
 
-        return diff(self, newer, uid, **chosen)
+        return diff(self, newer, uid, table=table, state=state)
 
     # -- display -----------------------------------------------------------------------------------------------
 
@@ -581,7 +612,7 @@ class Savepoint:
         *,
         key: str | Sequence[str] | None = None,
         name: str | None = None,
-        **options: Any,
+        **options: Unpack[KeyedStateOptions],
     ) -> Savepoint:
         """Add an operator.
 
@@ -792,7 +823,12 @@ class Savepoint:
     # -- states of an operator -------------------------------------------------------------------------------
 
     def with_window_state(
-        self, uid: OperatorRef, df: DataFrame, *, key: str | Sequence[str] | None = None, **options: Any
+        self,
+        uid: OperatorRef,
+        df: DataFrame,
+        *,
+        key: str | Sequence[str] | None = None,
+        **options: Unpack[KeyedStateOptions],
     ) -> Savepoint:
         """Add window state to an operator.
 
@@ -813,7 +849,12 @@ class Savepoint:
         return self._changed(uid, lambda plan: put_table(plan, df, WINDOW_STATE, {"key": key, **options}))
 
     def with_timers(
-        self, uid: OperatorRef, df: DataFrame, *, key: str | Sequence[str] | None = None, **options: Any
+        self,
+        uid: OperatorRef,
+        df: DataFrame,
+        *,
+        key: str | Sequence[str] | None = None,
+        **options: Unpack[KeyedStateOptions],
     ) -> Savepoint:
         """Add timers to an operator.
 
@@ -839,7 +880,9 @@ class Savepoint:
         """
         return self._changed(uid, lambda plan: put_table(plan, df, TIMERS, {"key": key, **options}))
 
-    def with_list_state(self, uid: OperatorRef, name: str, df: DataFrame, **options: Any) -> Savepoint:
+    def with_list_state(
+        self, uid: OperatorRef, name: str, df: DataFrame, **options: Unpack[OperatorStateOptions]
+    ) -> Savepoint:
         """Add a list state to an operator; a job splits its elements over the subtasks.
 
         Args:
@@ -858,7 +901,9 @@ class Savepoint:
         """
         return self._changed(uid, lambda plan: put_operator_state(plan, LIST, name, df, options))
 
-    def with_union_state(self, uid: OperatorRef, name: str, df: DataFrame, **options: Any) -> Savepoint:
+    def with_union_state(
+        self, uid: OperatorRef, name: str, df: DataFrame, **options: Unpack[OperatorStateOptions]
+    ) -> Savepoint:
         """Add a union list state to an operator; a job gives all elements to every subtask.
 
         Args:
@@ -877,7 +922,9 @@ class Savepoint:
         """
         return self._changed(uid, lambda plan: put_operator_state(plan, UNION, name, df, options))
 
-    def with_broadcast_state(self, uid: OperatorRef, name: str, df: DataFrame, **options: Any) -> Savepoint:
+    def with_broadcast_state(
+        self, uid: OperatorRef, name: str, df: DataFrame, **options: Unpack[OperatorStateOptions]
+    ) -> Savepoint:
         """Add a broadcast state to an operator.
 
         Args:
@@ -900,7 +947,9 @@ class Savepoint:
         """
         return self._changed(uid, lambda plan: put_operator_state(plan, BROADCAST, name, df, options))
 
-    def with_state(self, uid: OperatorRef, name: str, df: DataFrame, **options: Any) -> Savepoint:
+    def with_state(
+        self, uid: OperatorRef, name: str, df: DataFrame, **options: Unpack[ReplacedStateOptions]
+    ) -> Savepoint:
         """Replace one state of an operator, or add it; other states and timers stay byte for byte.
 
         A key that ``df`` does not contain loses the state. A replaced state keeps its type unless option ``types``
@@ -1203,4 +1252,4 @@ class Savepoint:
         options |= to_options({OPTION: storage_options})
         SavepointWriter.to(self.spark, self.plan, reached(path, options), files, version, portable).run()
         options |= {"allowOutside": "true"} if files == "reference" else {}
-        return Savepoint.load(self.spark, path, **{**self.options, **options})
+        return Savepoint._loaded(self.spark, path, {**self.options, **options})

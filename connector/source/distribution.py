@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812
@@ -27,6 +27,7 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import DEFAU
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from pyspark_savepoint.options.keywords import KeyOptions
     from pyspark_savepoint.statebackends.writing.rows.key_hashing import KeyHashing
 
 #: Field metadata of a key column: the distribution that :func:`key_by` created.
@@ -42,7 +43,7 @@ def key_by(
     *keys: str,
     max_parallelism: int = DEFAULT_MAX_PARALLELISM,
     parallelism: int | None = None,
-    **options: Any,
+    **options: Unpack[KeyOptions],
 ) -> DataFrame:
     """Return the rows with partition i containing those whose keys belong to subtask i of ``parallelism``.
 
@@ -121,7 +122,7 @@ def _partitioned(df: DataFrame, parallelism: int) -> DataFrame:
 # -- key groups ---------------------------------------------------------------------------------------------
 
 
-def _with_key_group(df: DataFrame, keys: Sequence[str], max_parallelism: int, options: dict[str, Any]) -> DataFrame:
+def _with_key_group(df: DataFrame, keys: Sequence[str], max_parallelism: int, options: KeyOptions) -> DataFrame:
     """Add a column of key groups, computed by Spark's expressions if these can, else in Python over Arrow."""
     from pyspark_savepoint.options.write_options import SavepointWriteOptions
     from pyspark_savepoint.statebackends.writing.rows.key_hashing import KeyHashing

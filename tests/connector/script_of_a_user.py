@@ -1,11 +1,15 @@
 """What a user writes; type checkers find every name, and no Any."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Unpack
 
 from pyspark.sql import DataFrame, SparkSession
 
 from pyspark_savepoint import KeyedStateReaderFunction, OperatorIdentifier, Savepoint, history, key_by
 from pyspark_savepoint.errors import SavepointError, StateNotFoundError
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.options.keywords import StateOptions
 
 
 class Totals(KeyedStateReaderFunction):
@@ -13,13 +17,17 @@ class Totals(KeyedStateReaderFunction):
         yield key, 1
 
 
+def accounts_of(savepoint: Savepoint, **options: "Unpack[StateOptions]") -> DataFrame:
+    return savepoint.keyed_state("accounts", **options)
+
+
 def repair(spark: SparkSession, path: str, target: str) -> Savepoint:
     savepoint: Savepoint = Savepoint.load(spark, path)
-    accounts: DataFrame = savepoint.keyed_state("accounts", state="total")
+    accounts: DataFrame = accounts_of(savepoint, state="total", keys=[1042, 1043])
     fixed = accounts.selectExpr("key", "greatest(total, 0L) AS total")
     plan = savepoint.with_state("accounts", "total", fixed).remove_operator(OperatorIdentifier.for_uid("old"))
     plan = plan.remove_keys("accounts", accounts.where("total < 0").select("key"))
-    plan = plan.with_operator("new", key_by(fixed, "key", max_parallelism=128), key="key")
+    plan = plan.with_operator("new", key_by(fixed, "key", max_parallelism=128), key="key", ttl=["total"])
     savepoint.read_keyed_state("accounts", Totals(), "key long, n long").show()
     history(spark, path, "accounts").show()
     try:

@@ -4,18 +4,38 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Literal, get_args, get_origin, get_type_hints
 
 import pytest
 
 import pyspark_savepoint
 from pyspark_savepoint import errors
 from pyspark_savepoint.formats import errors as internal
+from pyspark_savepoint.options import keywords
+from pyspark_savepoint.options.bootstrap_options import ProcessingOptions
+from pyspark_savepoint.options.option_fields import named
+from pyspark_savepoint.options.option_values import option_text
+from pyspark_savepoint.options.options import SavepointReadOptions
+from pyspark_savepoint.options.write_options import SavepointWriteOptions
 
 SCRIPT = Path(__file__).parent / "script_of_a_user.py"
+#: Lines with a mistake in an option.
+WRONG_OPTIONS = """
+
+def wrong(spark: SparkSession, savepoint: Savepoint, df: DataFrame) -> None:
+    savepoint.keyed_state("accounts", stat="total")  # wrong
+    savepoint.keyed_state("accounts", parallelism="four")  # wrong
+    savepoint.table(table="keyed_sate")  # wrong
+    savepoint.with_operator("new", df, key="key", tpyes={"total": "LONG"})  # wrong
+    savepoint.with_list_state("new", "elements", df, ttl=True)  # wrong
+    history(spark, "/checkpoints", "accounts", flatten="yes")  # wrong
+    key_by(df, "key", key_groups="g")  # wrong
+"""
 STRICT = {
     "mypy": "[mypy]\nstrict = True\ndisallow_any_expr = True\ndisallow_any_explicit = True\nfollow_imports = silent\n",
     "basedpyright": json.dumps({"typeCheckingMode": "strict", "reportAny": "error", "reportExplicitAny": "error"}),
@@ -52,19 +72,71 @@ def test_every_error_is_public() -> None:
     assert set(errors.__all__) == {name for name in own if issubclass(getattr(internal, name), internal.SavepointError)}
 
 
-@pytest.mark.parametrize("checker", STRICT)
-def test_a_strict_type_checker_finds_no_any(checker: str, tmp_path: Path) -> None:
-    """What a user writes is known to the last expression."""
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT.read_text())
+def checked(checker: str, folder: Path, text: str) -> subprocess.CompletedProcess[str]:
+    """Run a strict type checker on a script."""
+    (folder / "script.py").write_text(text)
     if checker == "mypy":
-        (tmp_path / "mypy.ini").write_text(STRICT[checker])
-        options = ["--cache-dir", str(tmp_path / "cache")]
+        (folder / "mypy.ini").write_text(STRICT[checker])
+        options = ["--cache-dir", str(folder / "cache")]
     else:
         # The folder that has the package, where it is not in the environment's own.
         found = {"extraPaths": [str(Path(pyspark_savepoint.__file__).parents[1])], **json.loads(STRICT[checker])}
-        (tmp_path / "pyrightconfig.json").write_text(json.dumps(found))
+        (folder / "pyrightconfig.json").write_text(json.dumps(found))
         options = ["--pythonpath", sys.executable]
     command = [sys.executable, "-m", checker, *options, "script.py"]
-    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stdout + run.stderr
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("checker", STRICT)
+def test_a_strict_type_checker_finds_no_any_and_wrong_options_only(checker: str, tmp_path: Path) -> None:
+    """What a user writes is known to the last expression; a misspelt option or a value of another type is found."""
+    text = SCRIPT.read_text() + WRONG_OPTIONS
+    run = checked(checker, tmp_path, text)
+    found = {int(number) for number in re.findall(r"script\.py:(\d+)", run.stdout)}
+    expected = {number for number, line in enumerate(text.splitlines(), 1) if line.endswith("# wrong")}
+    assert found == expected, run.stdout + run.stderr
+
+
+# -- types of options ------------------------------------------------------------------------------------------
+
+
+def names_of(*options: type) -> set[str]:
+    """Return the names of public options: fields that have a description."""
+    return {found.name for each in options for _, found in named(each) if found.metadata["doc"]}
+
+
+def test_keyword_types_have_the_options_that_are_parsed() -> None:
+    read, write = names_of(SavepointReadOptions), names_of(SavepointWriteOptions)
+    assert set(keywords.ReadOptions.__annotations__) == read - {"path"}
+    of_the_call = {"path", "uid", "uid_hash", "operator_name", "table"}
+    of_overwriting = {"drop", "retention"}
+    assert set(keywords.ReplacedStateOptions.__annotations__) == write - of_the_call - of_overwriting
+    assert set(keywords.BootstrapOptions.__annotations__) == names_of(ProcessingOptions)
+
+
+@pytest.mark.parametrize(
+    ("options", "keyword_type"),
+    [
+        (SavepointReadOptions, keywords.ReadOptions),
+        (SavepointWriteOptions, keywords.ReplacedStateOptions),
+        (ProcessingOptions, keywords.BootstrapOptions),
+    ],
+    ids=["read", "write", "functions"],
+)
+def test_keyword_types_have_the_values_that_are_parsed(options: type, keyword_type: type) -> None:
+    hints = get_type_hints(keyword_type)
+    for _, found in named(options):
+        hint, parse = hints.get(found.name), found.metadata["parse"]
+        if hint is None:
+            continue
+        if get_origin(hint) is Literal:
+            choices = [option_text(found.name, value).casefold() for value in get_args(hint)]
+            assert all(parse(choice) is not None or choice == "auto" for choice in choices)
+            with pytest.raises(ValueError, match=rf"^{re.escape(' or '.join(choices))}$"):
+                parse("no such word")
+        elif hint is bool:
+            assert (parse("true"), parse("false")) == (True, False), found.name
+        elif hint is int:
+            assert isinstance(parse("8"), int), found.name
+        else:
+            assert str in get_args(hint) or hint is str, found.name

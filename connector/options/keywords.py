@@ -1,0 +1,151 @@
+"""Types of the keyword arguments ``**options``, for type checkers: names in snake case, and the values they take.
+
+A test compares them with the fields of ``options``, ``write_options`` and ``bootstrap_options``, from which options are
+parsed. Use them in functions of your own::
+
+    def accounts(savepoint: Savepoint, **options: Unpack[StateOptions]) -> DataFrame:
+        return savepoint.keyed_state("accounts", **options)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import Literal, TypeAlias, TypedDict
+
+Names: TypeAlias = str | Sequence[str]
+#: Names or kinds by column, as a mapping or as JSON.
+ByColumn: TypeAlias = Mapping[str, str] | str
+#: Bytes as a number, or with a unit: ``64m``.
+Size: TypeAlias = int | str
+Path: TypeAlias = str | PathLike[str]
+
+Table: TypeAlias = Literal[
+    "keyed_state",
+    "window_state",
+    "timers",
+    "operator_state",
+    "states",
+    "metadata",
+    "snapshots",
+    "statements",
+    "coordinator_state",
+    "master_state",
+    "raw_operator_state",
+    "raw_keyed_state",
+    "sizes",
+    "heaviest_keys",
+    "ttl_ages",
+    "verification",
+]
+
+
+# -- reading --------------------------------------------------------------------------------------------------
+
+
+class StorageOptions(TypedDict, total=False):
+    """How an object store is reached."""
+
+    storage_options: Mapping[str, object] | str
+
+
+class TableOptions(StorageOptions, total=False):
+    """Options of a read that do not name a table, a state or an operator."""
+
+    flatten: bool
+    parallelism: int
+    undecodable: Literal["binary", "error"]
+    include_key_group: bool
+    include_ttl: bool
+    include_row_kind: bool
+    keys: Sequence[object] | str
+    key_groups: int | str | Sequence[int | str]
+    timestamps: Literal["micros", "truncate", "raw"]
+    decimals: str
+    raw: Names
+    kryo: Literal["auto", 2, 5]
+    pickle: bool
+    allow_outside: bool
+    top: int
+    checksums: Literal["ignore", "verify", "require"]
+    batch_size: int
+    memory: Size
+
+
+class StateOptions(TableOptions, total=False):
+    """Options of a read of one operator's table."""
+
+    state: Names
+
+
+class SnapshotOptions(StateOptions, total=False):
+    """Options of a read that choose the table too."""
+
+    table: Table
+
+
+class ReadOptions(SnapshotOptions, total=False):
+    """All options of a read but its path."""
+
+    uid: str
+    uid_hash: str
+    operator_name: str
+    node: str | int
+    execution_plan: str
+    stream_graph_hasher: Literal["v2", "v3"]
+
+
+# -- writing --------------------------------------------------------------------------------------------------
+
+
+class TypeOptions(TypedDict, total=False):
+    """Options of a write from which Flink's types follow."""
+
+    types: ByColumn
+    types_from: Path | Sequence[Path]
+    inferred_by: str
+
+
+class KeyOptions(TypeOptions, total=False):
+    """Options of a write from which the key groups of rows follow."""
+
+    key_group: str
+
+
+class OperatorStateOptions(TypeOptions, StorageOptions, total=False):
+    """Options of a write of list, union or broadcast state."""
+
+    max_parallelism: int
+    parallelism: int
+    compression: Literal["none", "snappy"]
+    flink_version: str
+
+
+class KeyedStateOptions(OperatorStateOptions, KeyOptions, total=False):
+    """Options of a write of keyed state, windows or timers."""
+
+    state: Names
+    states: ByColumn
+    ttl: bool | Names
+    sort_memory: Size
+
+
+class ReplacedStateOptions(KeyedStateOptions, total=False):
+    """Options of a write that replaces one state."""
+
+    key: Names
+    kind: Literal["list", "union", "broadcast"]
+
+
+# -- functions over records -----------------------------------------------------------------------------------
+
+
+class BootstrapOptions(TypedDict, total=False):
+    """Options of functions over records: sorting, state backend, object reuse."""
+
+    sorted: bool
+    presorted: bool
+    state_backend: Literal["single_key", "heap", "rocksdb"]
+    object_reuse: Literal["DEFAULT", "COPY_PER_OPERATOR", "FULL_REUSE"]
+    sort_memory: Size
+    parallelism: int
