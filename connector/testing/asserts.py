@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 if TYPE_CHECKING:
     from pyspark_savepoint.local.local_savepoint import LocalSavepoint
+    from pyspark_savepoint.options.keywords import TableOptions
     from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job
     from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import RestoreCheck
 
@@ -18,7 +19,13 @@ MAX_LINES = 20
 
 
 def assert_state(
-    savepoint: Given, uid: str, state: str, expected: Mapping[Any, Any], *, exact: bool = False, **options: Any
+    savepoint: Given,
+    uid: str,
+    state: str,
+    expected: Mapping[Any, Any],
+    *,
+    exact: bool = False,
+    **options: Unpack[TableOptions],
 ) -> None:
     """Assert the values of keys of a keyed state.
 
@@ -37,8 +44,9 @@ def assert_state(
 
     """
     __tracebackhide__ = True
-    keys = {} if exact else {"keys": [list(key) if isinstance(key, tuple) else key for key in expected]}
-    table = _opened(savepoint).keyed_state(uid, state=state, **keys, **options)
+    if not exact:
+        options["keys"] = [list(key) if isinstance(key, tuple) else key for key in expected]
+    table = _opened(savepoint).keyed_state(uid, state=state, **options)
     column = next(name for name in table.schema.names if name != "key")
     rows = table.select("key", column).to_arrow().to_pylist()
     found = {_hashable(row["key"]): _plain(row[column]) for row in rows if row[column] is not None}
