@@ -142,6 +142,30 @@ COMMANDS = (
         ("verify /savepoints/savepoint-2f1a3c", "verify s3://bucket/checkpoints/chk-42 accounts --json"),
     ),
     Command(
+        "doctor",
+        "find what may go wrong: no uids, skew, heavy keys, growth, Kryo, old timers, orphans, ...",
+        (
+            PATH,
+            argument(
+                "--budget",
+                metavar="LIMITS",
+                help="size, skew, key, floor, ttl-age, timer-age, such as size=20GB,skew=4,ttl-age=30d",
+            ),
+            argument("--since", metavar="OLDER", help="an older snapshot: states without TTL that only grow are found"),
+            argument("--job", help="the job, as check-restore takes it: operators that it does not have are found"),
+            argument(
+                "--fail-on",
+                choices=("error", "warning", "note"),
+                default="warning",
+                help="the least severity that makes the exit code 1 (default: warning)",
+            ),
+        ),
+        (
+            "doctor /savepoints/savepoint-2f1a3c --budget size=20GB,skew=4,ttl-age=30d",
+            "doctor /savepoints/today --since /savepoints/yesterday --job job.json --json",
+        ),
+    ),
+    Command(
         "vacuum",
         "delete what failed writes of this package left in a savepoint's folder",
         (

@@ -97,6 +97,10 @@ def command(arguments: Namespace) -> Callable[[Namespace, Output], int]:
         from pyspark_savepoint.command_line.restoring import check_restore_of
 
         return check_restore_of
+    if name == "doctor":
+        from pyspark_savepoint.command_line.diagnosing import doctor
+
+        return doctor
     if name == "export":
         from pyspark_savepoint.command_line.exporting import export
 

@@ -36,7 +36,7 @@ def check_restore_of(arguments: Namespace, output: Output) -> int:
     snapshot = Savepoint.open(located(arguments, arguments.path), allow_outside=arguments.allow_outside)
     check = check_snapshot(
         snapshot,
-        _job(arguments),
+        job_at(arguments.job, arguments),
         hasher=arguments.hasher,
         flink_version=arguments.flink,
         state_backend=arguments.state_backend,
@@ -69,11 +69,11 @@ def exit_code(check: RestoreCheck, unclear: Sequence[str]) -> int:
     return UNKNOWN if unclear or Verdict.UNKNOWN in verdicts else RESTORES
 
 
-def _job(arguments: Namespace) -> Job:
+def job_at(given: str, arguments: Namespace) -> Job:
     """Return the job of a JSON file, or the snapshot at the path."""
-    path = Path(arguments.job).expanduser()
+    path = Path(given).expanduser()
     if not path.is_file() or path.name == "_metadata":
-        return Savepoint.open(located(arguments, arguments.job), allow_outside=arguments.allow_outside)
+        return Savepoint.open(located(arguments, given), allow_outside=arguments.allow_outside)
     if path.stat().st_size > MAX_JOB_BYTES:
         raise OptionError("a description of a job of this size is none", path=str(path), expected="some kilobytes")
     try:

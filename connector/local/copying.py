@@ -26,7 +26,6 @@ from pyspark_savepoint.formats.snapshot.publication import (
 from pyspark_savepoint.formats.snapshot.relocation import (
     FileCopy,
     Relocation,
-    no_such_prefix,
     referenced,
     with_prefix,
 )
@@ -50,9 +49,7 @@ def relocate_snapshot(source: Savepoint, given: str, target: str, old: str, new:
     ``given`` is the snapshot's path as the user wrote it.
     """
     staging = to_free_path(target)
-    moved = [with_prefix(operator, old, new) for operator in source.operators]
-    if moved == list(source.operators):
-        raise no_such_prefix(old).with_facts(path=source.path)
+    moved = with_prefix(source.operators, old, new)
     operators = [referenced(source, operator, given) for operator in moved]
     publish(staging, lambda: _like(source, operators), Relocation(f"{staging.token}-copy"))
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyspark_savepoint.formats.errors import OperatorNotFoundError, StateExistsError, did_you_mean
-from pyspark_savepoint.formats.metadata import CheckpointMetadata
+from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState
 from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
 from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
-from pyspark_savepoint.formats.snapshot.relocation import no_such_prefix, with_prefix
+from pyspark_savepoint.formats.snapshot.relocation import with_prefix
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint as Snapshot
 from pyspark_savepoint.options.operators import OperatorRef, identifier_of
 from pyspark_savepoint.plan.keyed_edits import rehashed
@@ -114,16 +114,13 @@ class SavepointPlan:
 
     def relocated(self, old: str, new: str) -> SavepointPlan:
         """Replace a prefix of the absolute paths in handles; raise OptionError if none has it."""
-        operators = tuple(_relocated(operator, old, new) for operator in self.operators)
-        if operators == self.operators:
-            raise no_such_prefix(old)
-        return replace(self, operators=operators)
+        based = [plan.base.operator for plan in self.operators if plan.base is not None]
+        moved = iter(with_prefix(based, old, new))
+        operators = (plan if plan.base is None else _relocated(plan, plan.base, next(moved)) for plan in self.operators)
+        return replace(self, operators=tuple(operators))
 
 
-def _relocated(plan: OperatorPlan, old: str, new: str) -> OperatorPlan:
-    if plan.base is None:
+def _relocated(plan: OperatorPlan, base: Base, moved: OperatorState) -> OperatorPlan:
+    if moved == base.operator:
         return plan
-    moved = with_prefix(plan.base.operator, old, new)
-    if moved == plan.base.operator:
-        return plan
-    return replace(plan, base=replace(plan.base, operator=moved, relocated=True))
+    return replace(plan, base=replace(base, operator=moved, relocated=True))

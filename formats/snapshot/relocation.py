@@ -6,8 +6,9 @@ References are absolute. Inline state stays inline.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeGuard
 
 from pyspark_savepoint.formats.errors import OptionError, UnsafePathError
 from pyspark_savepoint.formats.io.byte_source import ByteSource, FileLocation
@@ -163,23 +164,25 @@ def referenced(snapshot: Savepoint, operator: OperatorState, given: str) -> Oper
     return replace_streams(operator, refer)
 
 
-def with_prefix(operator: OperatorState, old: str, new: str) -> OperatorState:
-    """Return the operator with another prefix of the absolute paths of its files."""
+def with_prefix(operators: Sequence[OperatorState], old: str, new: str) -> list[OperatorState]:
+    """Return operators with another prefix of the absolute paths of their files; OptionError if none has the old."""
 
     def move(handle: StreamStateHandle) -> StreamStateHandle:
-        if isinstance(handle, FileStateHandle | SegmentFileStateHandle) and handle.path.startswith(old):
+        if has_path(handle, old):
             return replace(handle, path=new + handle.path[len(old) :])
         return handle
 
-    return replace_streams(operator, move)
+    if not any(has_path(handle, old) for operator in operators for handle in streams_of(operator)):
+        raise OptionError(
+            f"no file of the savepoint is recorded under {old!r}",
+            remedy="relative files and inline state move along with the savepoint, and need no new prefix",
+        )
+    return [replace_streams(operator, move) for operator in operators]
 
 
-def no_such_prefix(old: str) -> OptionError:
-    """Return the error about a prefix that no path has."""
-    return OptionError(
-        f"no file of the savepoint is recorded under {old!r}",
-        remedy="relative files and inline state move along with the savepoint, and need no new prefix",
-    )
+def has_path(handle: StreamStateHandle, prefix: str) -> TypeGuard[FileStateHandle | SegmentFileStateHandle]:
+    """Return whether a handle has an absolute path with a prefix."""
+    return isinstance(handle, FileStateHandle | SegmentFileStateHandle) and handle.path.startswith(prefix)
 
 
 def absolute(filesystem: SnapshotFileSystem, path: str, given: str) -> str:

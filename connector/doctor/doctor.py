@@ -1,0 +1,36 @@
+"""All checks of a snapshot, the worst finding first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pyspark_savepoint.doctor.findings import Budgets, Finding, Severity
+from pyspark_savepoint.doctor.metadata_checks import check_metadata
+from pyspark_savepoint.doctor.state_checks import check_growth, check_state
+from pyspark_savepoint.local.local_savepoint import LocalSavepoint
+from pyspark_savepoint.local.restore import check_snapshot
+from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job
+
+
+def examine(
+    savepoint: LocalSavepoint, budgets: Budgets, older: LocalSavepoint | None = None, job: Job | None = None
+) -> list[Finding]:
+    """Return the findings about a snapshot; growth since an older one, and orphans of a job, where these are given."""
+    found = [*check_metadata(savepoint.snapshot(), budgets), *check_state(savepoint, budgets)]
+    if older is not None:
+        found += check_growth(savepoint, older)
+    if job is not None:
+        found += _orphans(savepoint, job)
+    return sorted(found, key=lambda finding: (finding.severity.rank, finding.check, finding.operator or ""))
+
+
+def _orphans(savepoint: LocalSavepoint, job: Job) -> Iterator[Finding]:
+    for row in check_snapshot(savepoint.snapshot(), job).to_arrow().to_pylist():
+        if row["job_operator"] is None and row["operator_uid_hash"] is not None and row["verdict"] == "fails":
+            yield Finding(
+                "orphaned-operator",
+                Severity.WARNING,
+                "; ".join(row["reasons"]),
+                row["remedy"] or "Savepoint.remove_operator leaves it out",
+                row["operator_uid"] or row["operator_uid_hash"],
+            )
