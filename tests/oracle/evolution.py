@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +27,16 @@ JAVA_TYPES = {
 HARNESS_FIELDS = ("name", "restore", "savepoint", "format", "allowNonRestoredState", "chaining", "inlined", "sources")
 
 
-def evolve(version: str, folder: Path, jobs: Iterable[Job]) -> list[dict[str, Any]]:
-    """Flink's answers, in one cluster: `{"ok": true}`, or the `error` of the restore."""
+def evolve(
+    version: str, folder: Path, jobs: Iterable[Job], configuration: Mapping[str, str] | None = None, timeout: float = 300
+) -> list[dict[str, Any]]:
+    """Flink's answers, in one cluster: `{"ok": true}` and what it found, or the `error` of the restore."""
     folder.mkdir(parents=True, exist_ok=True)
     lines = [json.dumps({**job, "sources": dict(sources(job))}) for job in jobs]
     arguments = [f"--out={folder.resolve()}", "--parallelism=8", "--conf=restart-strategy=none"]
+    arguments += [f"--conf={name}={value}" for name, value in (configuration or {}).items()]
     given = "".join(line + "\n" for line in lines)
-    answers = run(version, "oracle.Evolve", arguments, given=given, heap="1g", timeout=300)
+    answers = run(version, "oracle.Evolve", arguments, given=given, heap="1g", timeout=timeout)
     return [json.loads(line) for line in answers.splitlines()]
 
 

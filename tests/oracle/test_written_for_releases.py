@@ -100,6 +100,8 @@ def test_flink_restores_what_is_written_for_it(version: str, newest: str, base: 
         assert rows_of[0] == rows_of[1] == rows_of[2]
 
 
+#: In what the heap backend writes in its own format, values of a class that only the job has hide all behind them.
+HIDING = "pojos"
 #: What Flink 1 has no class for, or writes with another Kryo; and records, which are POJOs since 1.19 only.
 NOT_IN_FLINK_1 = {
     "collections": ("set", "list-of-sets", "map-state-of-sets"),
@@ -118,11 +120,15 @@ def test_all_values_are_restored_by_an_older_release(
     wanted = version.rpartition(".")[0]
     base = Savepoint.load(spark, str(generated.path))
     after: dict[str, Any] = dict(generated.expected)
+    if backend == "hashmap":
+        base = base.remove_operator(HIDING)
+        after["operators"] = [operator for operator in after["operators"] if operator["uid"] != HIDING]
+    kept = {operator["uid"] for operator in after["operators"]}
     if wanted.startswith("1."):
         with pytest.raises(UnsupportedVersionError) as refused:
             base.write(str(tmp_path / "refused"), flink_version=wanted)
         for operator, states in NOT_IN_FLINK_1.items():
-            for state in states:
+            for state in states if operator in kept else ():
                 assert state == "record" or state in str(refused.value)
                 base = base.remove_state(operator, state)
         base = base.remove_operator("inferred")

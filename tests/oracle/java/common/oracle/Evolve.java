@@ -26,7 +26,8 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 /**
  * Starts the job of each line (see {@link EvolvedJob}) in one cluster, from the snapshot {@code restore} where there is
  * one, and takes the savepoint {@code savepoint} where that is asked for. An answer is {@code {"ok": true}}, or has the
- * {@code error} of the restore.
+ * {@code error} of the restore. The answer for a job that only reads ({@code "held": "read"}) has what it {@code found}, and
+ * that for one which takes a checkpoint its {@code path}.
  */
 public final class Evolve {
     private static final long TIME_LIMIT_SECONDS = 60;
@@ -85,7 +86,11 @@ public final class Evolve {
         String backend = job.path("stateBackend").asText("hashmap");
         own.setString("state.backend.type", backend);
         own.setString("state.backend", backend);
+        job.path("conf").fields().forEachRemaining(entry -> own.setString(entry.getKey(), entry.getValue().asText()));
         StreamExecutionEnvironment env = StreamExecutionEnvironment.getExecutionEnvironment(own);
+        if (isCheckpoint(job)) {
+            env.enableCheckpointing(3_600_000);
+        }
         new EvolvedJob(env, job, loader).build();
         JobGraph graph = env.getStreamGraph(false).getJobGraph();
         graph.setClasspaths(List.of(url));
@@ -97,8 +102,9 @@ public final class Evolve {
     }
 
     private Map<String, Object> start(JsonNode job, JobGraph graph) throws Exception {
+        Found.take();
         JobID id = cluster.submitJob(graph).get().getJobID();
-        boolean usesUp = job.hasNonNull("savepoint");
+        boolean usesUp = job.hasNonNull("savepoint") || isCheckpoint(job);
         long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(TIME_LIMIT_SECONDS);
         while (!isRunning(id) || (usesUp && !CountingSource.isDone(job.get("name").asText()))) {
             if (cluster.getJobStatus(id).get().isTerminalState()) {
@@ -110,14 +116,24 @@ public final class Evolve {
             }
             Thread.sleep(5);
         }
-        if (usesUp) {
+        Map<String, Object> answer = Json.object("ok", true);
+        if (job.path("held").asText().equals("read")) {
+            answer.put("found", Found.take());
+        }
+        if (isCheckpoint(job)) {
+            answer.put("path", Snapshots.path(cluster.triggerCheckpoint(id).get()).toString());
+        } else if (usesUp) {
             SavepointFormatType format = SavepointFormatType.valueOf(job.path("format").asText("CANONICAL"));
             String made = cluster.triggerSavepoint(id, out.resolve("tmp").toUri().toString(), false, format).get();
             Files.move(Snapshots.path(made), Path.of(job.get("savepoint").asText()));
         }
         cluster.cancelJob(id).get();
         cluster.requestJobResult(id).get();
-        return Json.object("ok", true);
+        return answer;
+    }
+
+    private static boolean isCheckpoint(JsonNode job) {
+        return job.path("format").asText().equals("CHECKPOINT");
     }
 
     /** While a job is being set up its graph has no vertices. */

@@ -1,23 +1,14 @@
 package oracle;
 
 import java.io.IOException;
-import java.io.Serializable;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import javax.tools.ToolProvider;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
-import org.apache.flink.api.common.functions.ReduceFunction;
-import org.apache.flink.api.common.state.ListStateDescriptor;
-import org.apache.flink.api.common.state.MapStateDescriptor;
-import org.apache.flink.api.common.state.ReducingStateDescriptor;
 import org.apache.flink.api.common.state.State;
-import org.apache.flink.api.common.state.StateDescriptor;
-import org.apache.flink.api.common.state.ValueState;
-import org.apache.flink.api.common.state.ValueStateDescriptor;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.api.java.functions.KeySelector;
@@ -26,6 +17,7 @@ import org.apache.flink.runtime.state.FunctionSnapshotContext;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.flink.streaming.api.checkpoint.CheckpointedFunction;
 import org.apache.flink.streaming.api.datastream.DataStream;
+import org.apache.flink.streaming.api.datastream.KeyedStream;
 import org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
@@ -71,7 +63,7 @@ final class EvolvedJob {
             env.disableOperatorChaining();
         }
         DataStream<Integer> numbers = env.fromSource(
-                        new CountingSource(job.get("name").asText(), 8), WatermarkStrategy.noWatermarks(), "numbers", Types.INT)
+                        new CountingSource(job.get("name").asText(), job.path("count").asInt(8)), WatermarkStrategy.noWatermarks(), "numbers", Types.INT)
                 .uid("numbers");
         for (JsonNode operator : job.get("operators")) {
             add(numbers, operator);
@@ -84,12 +76,18 @@ final class EvolvedJob {
     private void add(DataStream<Integer> numbers, JsonNode operator) throws ClassNotFoundException {
         List<Registered> keyed = states(operator.path("states"), "VALUE");
         List<Registered> plain = states(operator.path("operatorStates"), "LIST");
+        boolean isHeld = job.hasNonNull("held");
         SingleOutputStreamOperator<Integer> made;
         if (operator.hasNonNull("key")) {
             TypeInformation<Object> key = TypeText.parse(operator.get("key").asText(), loader);
-            made = numbers.keyBy(new KeyOf(key), key).process(new Keyed(keyed, plain));
+            KeyedStream<Integer, Object> byKey = numbers.keyBy(new KeyOf(key), key);
+            made = isHeld
+                    ? byKey.transform("held", Types.INT, held(operator, keyed, plain))
+                    : byKey.process(new Keyed(keyed, plain));
         } else {
-            made = numbers.process(new Plain(plain));
+            made = isHeld
+                    ? numbers.broadcast().transform("held", Types.INT, held(operator, keyed, plain))
+                    : numbers.process(new Plain(plain));
         }
         made.name(operator.path("name").asText("operator"));
         if (operator.hasNonNull("uid")) {
@@ -109,6 +107,14 @@ final class EvolvedJob {
         }
     }
 
+    private Held held(JsonNode operator, List<Registered> keyed, List<Registered> plain) {
+        List<Held.Service> services = new ArrayList<>();
+        for (Map.Entry<String, JsonNode> entry : (Iterable<Map.Entry<String, JsonNode>>) operator.path("timers")::fields) {
+            services.add(new Held.Service(entry.getKey(), entry.getValue().asText().equals("TIME_WINDOW")));
+        }
+        return new Held(operator.get("uid").asText(), job.get("held").asText().equals("read"), keyed, plain, services);
+    }
+
     private List<Registered> states(JsonNode states, String kind) throws ClassNotFoundException {
         List<Registered> all = new ArrayList<>();
         for (Map.Entry<String, JsonNode> entry : (Iterable<Map.Entry<String, JsonNode>>) states::fields) {
@@ -119,68 +125,13 @@ final class EvolvedJob {
                     isText ? kind : state.path("kind").asText(kind),
                     TypeText.parse(isText ? state.asText() : state.get("type").asText(), loader),
                     state.hasNonNull("key") ? TypeText.parse(state.get("key").asText(), loader) : null,
-                    state.path("ttl").asBoolean(false)));
+                    state.path("ttl").asBoolean(false),
+                    state.path("windowed").asBoolean(false)));
         }
         return all;
     }
 
     // ------------------------------------------------------------------------------------------ functions
-
-    /** A state that a function registers, and fills. */
-    private record Registered(
-            String name, String kind, TypeInformation<Object> type, TypeInformation<Object> key, boolean ttl)
-            implements Serializable {
-
-        private <D extends StateDescriptor<?, ?>> D timed(D descriptor) {
-            if (ttl) {
-                descriptor.enableTimeToLive(Compat.timeToLive(Duration.ofDays(1)));
-            }
-            return descriptor;
-        }
-
-        State keyed(FunctionInitializationContext context) throws Exception {
-            return switch (kind) {
-                case "VALUE" -> context.getKeyedStateStore().getState(timed(new ValueStateDescriptor<>(name, type)));
-                case "LIST" -> context.getKeyedStateStore().getListState(timed(new ListStateDescriptor<>(name, type)));
-                case "MAP" -> context.getKeyedStateStore().getMapState(timed(new MapStateDescriptor<>(name, key, type)));
-                case "REDUCING" -> context.getKeyedStateStore()
-                        .getReducingState(timed(new ReducingStateDescriptor<>(name, new Last(), type)));
-                default -> throw new IllegalArgumentException(kind);
-            };
-        }
-
-        State plain(FunctionInitializationContext context) throws Exception {
-            return switch (kind) {
-                case "LIST" -> context.getOperatorStateStore().getListState(new ListStateDescriptor<>(name, type));
-                case "UNION" -> context.getOperatorStateStore().getUnionListState(new ListStateDescriptor<>(name, type));
-                case "BROADCAST" -> context.getOperatorStateStore()
-                        .getBroadcastState(new MapStateDescriptor<>(name, key, type));
-                default -> throw new IllegalArgumentException(kind);
-            };
-        }
-
-        @SuppressWarnings("unchecked")
-        void fill(State state, int number) throws Exception {
-            Object value = TypeText.sample(type, number);
-            if (state instanceof ValueState<?> one) {
-                ((ValueState<Object>) one).update(value);
-            } else if (state instanceof org.apache.flink.api.common.state.AppendingState<?, ?> many) {
-                ((org.apache.flink.api.common.state.AppendingState<Object, Object>) many).add(value);
-            } else if (state instanceof org.apache.flink.api.common.state.MapState<?, ?> map) {
-                ((org.apache.flink.api.common.state.MapState<Object, Object>) map).put(TypeText.sample(key, number), value);
-            } else {
-                ((org.apache.flink.api.common.state.BroadcastState<Object, Object>) state)
-                        .put(TypeText.sample(key, number), value);
-            }
-        }
-    }
-
-    private record Last() implements ReduceFunction<Object> {
-        @Override
-        public Object reduce(Object first, Object second) {
-            return second;
-        }
-    }
 
     private record KeyOf(TypeInformation<Object> type) implements KeySelector<Integer, Object> {
         @Override
@@ -204,11 +155,11 @@ final class EvolvedJob {
         public void initializeState(FunctionInitializationContext context) throws Exception {
             states = new ArrayList<>();
             for (Registered state : keyed) {
-                states.add(state.keyed(context));
+                states.add(state.keyed(context.getKeyedStateStore()));
             }
             operatorStates = new ArrayList<>();
             for (Registered state : plain) {
-                operatorStates.add(state.plain(context));
+                operatorStates.add(state.plain(context.getOperatorStateStore()));
             }
         }
 
@@ -239,7 +190,7 @@ final class EvolvedJob {
         public void initializeState(FunctionInitializationContext context) throws Exception {
             states = new ArrayList<>();
             for (Registered state : plain) {
-                states.add(state.plain(context));
+                states.add(state.plain(context.getOperatorStateStore()));
             }
         }
 

@@ -20,4 +20,11 @@ final class Found {
     static synchronized Object all() {
         return BY_UID;
     }
+
+    /** What was found since the last time. */
+    static synchronized Object take() {
+        Object found = new LinkedHashMap<>(BY_UID);
+        BY_UID.clear();
+        return found;
+    }
 }

@@ -1,10 +1,15 @@
 package oracle;
 
+import java.lang.invoke.MethodType;
+import java.lang.reflect.Array;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import org.apache.flink.api.common.typeinfo.BasicArrayTypeInfo;
+import org.apache.flink.api.common.typeinfo.BasicTypeInfo;
 import org.apache.flink.api.common.typeinfo.PrimitiveArrayTypeInfo;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.common.typeinfo.Types;
@@ -13,6 +18,7 @@ import org.apache.flink.api.java.typeutils.EnumTypeInfo;
 import org.apache.flink.api.java.typeutils.GenericTypeInfo;
 import org.apache.flink.api.java.typeutils.ListTypeInfo;
 import org.apache.flink.api.java.typeutils.MapTypeInfo;
+import org.apache.flink.api.java.typeutils.PojoTypeInfo;
 import org.apache.flink.api.java.typeutils.RowTypeInfo;
 import org.apache.flink.api.java.typeutils.TupleTypeInfo;
 import org.apache.flink.types.Row;
@@ -22,8 +28,12 @@ final class TypeText {
     private static final Map<String, TypeInformation<?>> SIMPLE = Map.ofEntries(
             Map.entry("LONG", Types.LONG), Map.entry("INT", Types.INT), Map.entry("SHORT", Types.SHORT),
             Map.entry("BYTE", Types.BYTE), Map.entry("DOUBLE", Types.DOUBLE), Map.entry("FLOAT", Types.FLOAT),
-            Map.entry("BOOLEAN", Types.BOOLEAN), Map.entry("STRING", Types.STRING), Map.entry("INSTANT", Types.INSTANT),
-            Map.entry("BIG_DECIMAL", Types.BIG_DEC));
+            Map.entry("BOOLEAN", Types.BOOLEAN), Map.entry("CHAR", Types.CHAR), Map.entry("STRING", Types.STRING),
+            Map.entry("BIG_DECIMAL", Types.BIG_DEC), Map.entry("BIG_INTEGER", Types.BIG_INT),
+            Map.entry("DATE", BasicTypeInfo.DATE_TYPE_INFO), Map.entry("SQL_DATE", Types.SQL_DATE),
+            Map.entry("SQL_TIME", Types.SQL_TIME), Map.entry("SQL_TIMESTAMP", Types.SQL_TIMESTAMP),
+            Map.entry("INSTANT", Types.INSTANT), Map.entry("LOCAL_DATE", Types.LOCAL_DATE),
+            Map.entry("LOCAL_TIME", Types.LOCAL_TIME), Map.entry("LOCAL_DATE_TIME", Types.LOCAL_DATE_TIME));
 
     private final String text;
     private final ClassLoader loader;
@@ -48,19 +58,27 @@ final class TypeText {
             expect('<');
             Class<?> type = Class.forName(word(), true, loader);
             expect('>');
+            if (name.equals("POJO")) {
+                return Types.POJO(type, fields('(', ')'));
+            }
             skipParentheses();
             return name.equals("KRYO") ? new GenericTypeInfo<>(type) : TypeInformation.of(type);
+        }
+        if (name.equals("ROW")) {
+            Map<String, TypeInformation<?>> fields = fields('<', '>');
+            return Types.ROW_NAMED(fields.keySet().toArray(new String[0]), fields.values().toArray(new TypeInformation<?>[0]));
         }
         TypeInformation<?>[] parts = parts().toArray(new TypeInformation<?>[0]);
         return switch (name) {
             case "LIST" -> new ListTypeInfo<>(parts[0]);
             case "MAP" -> new MapTypeInfo<>(parts[0], parts[1]);
             case "TUPLE" -> new TupleTypeInfo<>(parts);
-            case "ROW" -> new RowTypeInfo(parts);
+            case "SET" -> Compat.setOf(parts[0]).orElseThrow();
             case "EITHER" -> Types.EITHER(parts[0], parts[1]);
-            case "PRIMITIVE_ARRAY" -> parts[0].equals(Types.LONG)
-                    ? PrimitiveArrayTypeInfo.LONG_PRIMITIVE_ARRAY_TYPE_INFO
-                    : PrimitiveArrayTypeInfo.INT_PRIMITIVE_ARRAY_TYPE_INFO;
+            case "PRIMITIVE_ARRAY" -> PrimitiveArrayTypeInfo.getInfoFor(
+                    Array.newInstance(MethodType.methodType(parts[0].getTypeClass()).unwrap().returnType(), 0).getClass());
+            case "BASIC_ARRAY" -> BasicArrayTypeInfo.getInfoFor(Array.newInstance(parts[0].getTypeClass(), 0).getClass());
+            case "OBJECT_ARRAY" -> Types.OBJECT_ARRAY(parts[0]);
             default -> throw new IllegalArgumentException("not a type: " + text);
         };
     }
@@ -73,6 +91,26 @@ final class TypeText {
         } while (text.charAt(position) == ',');
         expect('>');
         return parts;
+    }
+
+    /** Types by names: {@code (id LONG, name STRING)}, or {@code <LONG, STRING>} as f0 and f1. */
+    private Map<String, TypeInformation<?>> fields(char open, char close) throws ClassNotFoundException {
+        Map<String, TypeInformation<?>> fields = new LinkedHashMap<>();
+        expect(open);
+        while (text.charAt(position) != close) {
+            int before = position;
+            String name = word();
+            if (text.charAt(position) != ' ') {
+                name = "f" + fields.size();
+                position = before;
+            }
+            fields.put(name, type());
+            if (text.charAt(position) == ',') {
+                position++;
+            }
+        }
+        expect(close);
+        return fields;
     }
 
     private String word() {
@@ -136,7 +174,13 @@ final class TypeText {
             return org.apache.flink.types.Either.Left(7);
         }
         try {
-            return raw.getDeclaredConstructor().newInstance();
+            Object made = raw.getDeclaredConstructor().newInstance();
+            if (type instanceof PojoTypeInfo<?> pojo) {
+                for (int i = 0; i < pojo.getArity(); i++) {
+                    pojo.getPojoFieldAt(i).getField().set(made, sample(pojo.getTypeAt(i), number));
+                }
+            }
+            return made;
         } catch (ReflectiveOperationException e) {
             throw new IllegalArgumentException("no value of " + type, e);
         }

@@ -1,0 +1,83 @@
+"""``python -m tests.oracle.matrix``: changes snapshots of every release, backend and format, and has Flink restore them.
+
+Every value is compared. Results are kept by cell in a JSON file after each release, so that a run can be split:
+``--resume`` leaves out what is there. The table is printed, and with ``--readme`` written into ``tests/README.md``.
+Ends with 1 where a cell was not restored.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from tests.oracle.flink import compile_harness, newest_version
+from tests.oracle.matrix.bases import BASES
+from tests.oracle.matrix.cells import NAMES, Cell, Results, run
+from tests.oracle.matrix.table import BEGIN, END, by_number, printed
+
+RELEASES = ("1.16.3", "1.17.2", "1.18.1", "1.19.3", "1.20.5", "2.0.2", "2.1.1", "2.2.1", "2.3.0")
+README = Path(__file__).parents[2] / "README.md"
+
+
+def session() -> SparkSession:
+    """A session as the tests have it."""
+    conf = {
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.log.level": "OFF",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    return SparkSession.builder.master("local[2]").config(map=conf).getOrCreate()
+
+
+def main() -> int:
+    """Run, keep the results, print the table."""
+    parser = argparse.ArgumentParser(prog="python -m tests.oracle.matrix", description=__doc__)
+    parser.add_argument("--releases", nargs="*", default=list(RELEASES))
+    parser.add_argument("--changes", nargs="*", choices=NAMES, default=list(NAMES), metavar="CHANGE")
+    parser.add_argument("--bases", nargs="*", choices=BASES, default=list(BASES), metavar="BASE")
+    parser.add_argument("--results", type=Path, default=Path("build/matrix.json"), help="by default %(default)s")
+    parser.add_argument("--resume", action="store_true", help="leave out changes that the results have of all bases")
+    parser.add_argument("--newest", default=None, help="the release that writes bases for others; default: the newest")
+    parser.add_argument("--readme", action="store_true", help="write the table into tests/README.md")
+    args = parser.parse_args()
+    results: Results = json.loads(args.results.read_text("utf-8")) if args.results.exists() else {}
+    newest = args.newest or newest_version()
+    for release in sorted(args.releases, key=by_number):
+        changes = [name for name in args.changes if not (args.resume and is_there(results, release, name, args.bases))]
+        if not changes:
+            continue
+        compile_harness(release)
+        begin = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="savepoint-matrix-") as folder:
+            new = run(session(), release, newest, Path(folder) / release, changes, args.bases)
+        results |= new
+        args.results.parent.mkdir(parents=True, exist_ok=True)
+        args.results.write_text(json.dumps(results, indent=0), "utf-8")
+        failed = sum("error" in result for result in new.values())
+        print(f"{release}: {len(new)} cells in {time.monotonic() - begin:.0f} s, {failed} not restored", flush=True)
+    table = printed(results)
+    print(table)
+    if args.readme:
+        text = README.read_text("utf-8")
+        before, _, rest = text.partition(BEGIN)
+        README.write_text(f"{before}{BEGIN}\n{table}\n{END}{rest.partition(END)[2]}", "utf-8")
+    return any("error" in result for result in results.values())
+
+
+def is_there(results: Results, release: str, change: str, bases: list[str]) -> bool:
+    """Whether the results have a change of a release, for all bases."""
+    return all(Cell(release, base, BASES[base].own, change).name in results for base in bases)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

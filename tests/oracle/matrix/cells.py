@@ -1,0 +1,298 @@
+"""The cells of the matrix: savepoints that are changed, restored and compared, as many as possible at once.
+
+A release's bases are written in one process of Flink, changed in one session of Spark, and restored in one more process.
+Where a savepoint of many changes is not written or not restored, each change is tried in a savepoint of its own.
+"""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from pyspark_savepoint import Savepoint
+from tests.oracle.compare import differences
+from tests.oracle.evolution import Job, evolve
+from tests.oracle.matrix.bases import BASES, CLUSTER, Base, generate
+from tests.oracle.matrix.changes import CHANGES, Change, Operators, job_of
+
+Found = dict[str, dict[str, list[Any]]]
+#: What concerns a savepoint as a whole, and has one of its own.
+WIDE, FOR_RELEASE, REFERENCED, PORTABLE = (
+    "with_max_parallelism",
+    "write(flink_version=...), base of the newest release",
+    'write(files="reference")',
+    "write(portable=True)",
+)
+WHOLE = (WIDE, FOR_RELEASE, REFERENCED, PORTABLE)
+NAMES = (*CHANGES, *WHOLE)
+MAX_PARALLELISM = 512
+UNTOUCHED = [CHANGES["nothing"], CHANGES["nothing, operator state"]]
+
+
+def unchanged(sp: Savepoint) -> Savepoint:
+    """Nothing is told to the savepoint before it is written."""
+    return sp
+
+
+def widened(sp: Savepoint) -> Savepoint:
+    """All keyed state has other key groups."""
+    return sp.with_max_parallelism(MAX_PARALLELISM)
+
+
+Plan = Callable[[Savepoint], Savepoint]
+#: The plan, what ``write`` is told, and the settings of the job.
+WAYS: dict[str, tuple[Plan, dict[str, Any], dict[str, Any]]] = {
+    WIDE: (widened, {"portable": True}, {"maxParallelism": MAX_PARALLELISM}),
+    REFERENCED: (unchanged, {"files": "reference"}, {}),
+    PORTABLE: (unchanged, {"portable": True}, {}),
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell: its name in the results."""
+
+    release: str
+    base: str
+    backend: str
+    change: str
+
+    @property
+    def name(self) -> str:
+        """The cell as a key of the results."""
+        return " | ".join((self.release, self.base, self.backend, self.change))
+
+
+@dataclass
+class Written:
+    """A changed savepoint, and what is expected of it."""
+
+    release: str
+    base: Base
+    changes: tuple[str, ...]
+    path: Path
+    operators: Operators
+    backends: tuple[str, ...]
+    #: The cells that it shows beside those of the changes, by backend.
+    shows: tuple[str, ...] = ()
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def cells(self, backend: str) -> list[Cell]:
+        """The cells that a restore on a backend shows."""
+        return [Cell(self.release, self.base.name, backend, name) for name in (*self.changes, *self.shows)]
+
+    def job(self, backend: str, number: int) -> Job:
+        """The job that restores it and says what it finds."""
+        told = {"name": f"restore {number}", "held": "read", "restore": str(self.path), **self.settings}
+        return job_of(self.operators, **told, **self.base.settings(backend))
+
+
+Results = dict[str, dict[str, Any]]
+
+
+class Bench:
+    """The bases of one release, and what is done with them."""
+
+    def __init__(self, spark: SparkSession, release: str, newest: str, folder: Path, changes: list[str]) -> None:
+        self.spark, self.release, self.newest, self.folder = spark, release, newest, folder
+        self.changes = [CHANGES[name] for name in changes if name in CHANGES]
+        self.whole = [name for name in changes if name in WHOLE]
+        self.results: Results = {}
+        self.number = 0
+
+    @property
+    def operators(self) -> Operators:
+        """The operators that the bases have: those of all changes, and those that whole savepoints are shown with."""
+        chosen = {change.name: change for change in (*UNTOUCHED, *self.changes)}
+        return {uid: each for change in chosen.values() for uid, each in change.base().items()}
+
+    def run(self, bases: list[Base]) -> Results:
+        """Write the bases, change them, restore what was made of them; the results by cell."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        paths = generate(self.release, self.folder, bases, self.operators)
+        self.found = self.read(self.release, bases, paths)
+        written = [each for base in bases for each in self.written(base, paths[base.name])]
+        if FOR_RELEASE in self.whole:
+            written += self.for_release(bases)
+        again = self.restored(written)
+        # One by one, what failed together.
+        single = [each for failed in again for each in self.one_by_one(failed, paths)]
+        for failed in self.restored(single):
+            for backend in failed.backends:
+                for cell in failed.cells(backend):
+                    self.results.setdefault(cell.name, {"error": "not restored"})
+        return self.results
+
+    def read(self, release: str, bases: list[Base], paths: dict[str, Path]) -> dict[str, Found]:
+        """What Flink itself finds in the bases as they are."""
+        jobs = [
+            job_of(self.operators, name=base.name, held="read", restore=str(paths[base.name]), **base.settings(base.own))
+            for base in bases
+        ]
+        answers = evolve(release, self.folder / "read", jobs, CLUSTER, timeout=1200)
+        for job, answer in zip(jobs, answers, strict=True):
+            if "found" not in answer:
+                raise RuntimeError(f"Flink {release} does not restore its own {job['name']}: {answer}")
+        return {base.name: answer["found"] for base, answer in zip(bases, answers, strict=True)}
+
+    # -- writing -----------------------------------------------------------------------------------------
+
+    def path(self) -> Path:
+        """A new folder."""
+        self.number += 1
+        return self.folder / f"changed-{self.number}"
+
+    def load(self, path: Path) -> Savepoint:
+        """A base; changelogs have a folder of their own."""
+        return Savepoint.load(self.spark, str(path), allow_outside=True)
+
+    def before(self, base: Base, changes: list[Change], found: dict[str, Found]) -> Operators:
+        """The operators of some changes, with what Flink found in them."""
+        operators = {uid: each for change in changes for uid, each in change.base().items()}
+        for uid, operator in operators.items():
+            operator.entries = {state: list(entries) for state, entries in found[base.name][uid].items()}
+        return operators
+
+    def only(self, sp: Savepoint, operators: Operators) -> Savepoint:
+        """The base without the operators of other changes."""
+        for uid in self.operators:
+            if uid not in operators:
+                sp = sp.remove_operator(uid)
+        return sp
+
+    def written(self, base: Base, path: Path) -> Iterator[Written]:
+        """The changed savepoints of a base."""
+        backends = (base.own,) if base.only_own else (base.own, base.other)
+        if self.changes:
+            yield from self.changed(base, path, self.changes, backends)
+            if base.only_own:
+                yield from self.changed(base, path, self.changes, (base.other,))
+        for name in self.whole:
+            if name != FOR_RELEASE:
+                operators = self.before(base, UNTOUCHED, self.found)
+                plan, told, settings = WAYS[name]
+                made = self.write(base, path, operators, plan, told, (name,))
+                if made is not None:
+                    on = backends if name == REFERENCED else (base.own, base.other)
+                    yield Written(self.release, base, (), made, operators, on, (name,), settings)
+
+    def changed(self, base: Base, path: Path, changes: list[Change], backends: tuple[str, ...]) -> Iterator[Written]:
+        """The changes in one savepoint; in one each where that is not written."""
+        operators = self.before(base, changes, self.found)
+
+        def plan(sp: Savepoint) -> Savepoint:
+            for change in changes:
+                sp = change.apply(sp, change.name)
+            return sp
+
+        names = tuple(change.name for change in changes)
+        told = {"portable": True} if base.only_own and base.own not in backends else {}
+        made = self.write(base, path, operators, plan, told, names if len(changes) == 1 else (), backends)
+        if made is not None:
+            for change in changes:
+                change.expect(operators, change.name)
+            yield Written(self.release, base, names, made, operators, backends)
+        elif len(changes) > 1:
+            for change in changes:
+                yield from self.changed(base, path, [change], backends)
+
+    def write(
+        self,
+        base: Base,
+        path: Path,
+        operators: Operators,
+        plan: Plan,
+        told: dict[str, Any],
+        cells: tuple[str, ...],
+        backends: tuple[str, ...] = (),
+    ) -> Path | None:
+        """The folder that was written; None, and errors of the cells, where it was not."""
+        new = self.path()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                plan(self.only(self.load(path), operators)).write(str(new), **told)
+        except Exception as error:  # noqa: BLE001 - the matrix tells all of them
+            for name in cells:
+                for backend in backends or (base.own, base.other):
+                    cell = Cell(self.release, base.name, backend, name)
+                    self.results.setdefault(cell.name, {"error": f"not written: {str(error)[:1000]}"})
+            print(f"  {base.name}: {', '.join(cells) or 'all changes'} not written: {str(error)[:500]}", flush=True)
+            return None
+        return new
+
+    def for_release(self, bases: list[Base]) -> Iterator[Written]:
+        """Bases of the newest release, written for this one."""
+        folder = self.folder / "newest"
+        paths = generate(self.newest, folder, bases, self.operators)
+        found = self.read(self.newest, bases, paths)
+        version = ".".join(self.release.split(".")[:2])
+        for base in bases:
+            operators = self.before(base, UNTOUCHED, found)
+            told = {"flink_version": version, "portable": True}
+            made = self.write(base, paths[base.name], operators, unchanged, told, (FOR_RELEASE,))
+            if made is not None:
+                yield Written(self.release, base, (), made, operators, (base.own, base.other), (FOR_RELEASE,))
+
+    # -- restoring ---------------------------------------------------------------------------------------
+
+    def restored(self, written: list[Written]) -> list[Written]:
+        """Have Flink restore and compare; what was not restored as it should be, by backend."""
+        planned = [(each, backend) for each in written for backend in each.backends]
+        jobs = [each.job(backend, number) for number, (each, backend) in enumerate(planned)]
+        answers = evolve(self.release, self.folder / "restore", jobs, CLUSTER, timeout=3600) if jobs else []
+        again = []
+        for (each, backend), answer in zip(planned, answers, strict=True):
+            problem = self.compared(each, backend, answer)
+            if problem is not None:
+                print(f"  {each.base.name} on {backend}, {', '.join(each.changes + each.shows)[:80]}: {problem[:1000]}", flush=True)
+                if len(each.changes) > 1:
+                    again.append(Written(each.release, each.base, each.changes, each.path, each.operators, (backend,), each.shows))
+                else:
+                    for cell in each.cells(backend):
+                        self.results[cell.name] = {"error": problem[:1500]}
+        return again
+
+    def compared(self, each: Written, backend: str, answer: dict[str, Any]) -> str | None:
+        """What is wrong, or None and the number of values in each cell."""
+        if "found" not in answer:
+            return str(answer.get("error", answer))
+        expected = {
+            "operators": [
+                {"uid": uid, "states": [{"name": name, "entries": entries} for name, entries in operator.entries.items()]}
+                for uid, operator in each.operators.items()
+            ]
+        }
+        lines = differences(expected, answer["found"])
+        names = {f"{uid}/{state}" for uid, states in answer["found"].items() for state in states}
+        known = {f"{uid}/{state}" for uid, operator in each.operators.items() for state in operator.entries}
+        lines += [f"{name}: not told of" for name in sorted(names ^ known)]
+        if lines:
+            return "; ".join(lines)
+        for cell in each.cells(backend):
+            uids = [uid for uid in each.operators if uid == cell.change or uid.startswith(f"{cell.change}, ")]
+            counted = uids if cell.change in each.changes else list(each.operators)
+            values = sum(len(found) for uid in counted for found in answer["found"][uid].values())
+            self.results.setdefault(cell.name, {"values": values})
+        return None
+
+    def one_by_one(self, failed: Written, paths: dict[str, Path]) -> Iterator[Written]:
+        """Each change of a savepoint that was not restored in one of its own."""
+        for name in failed.changes:
+            yield from self.changed(
+                failed.base, paths[failed.base.name], [CHANGES[name]], failed.backends
+            )
+
+
+def run(spark: SparkSession, release: str, newest: str, folder: Path, changes: list[str], bases: list[str]) -> Results:
+    """The results of one release, by cell."""
+    try:
+        return Bench(spark, release, newest, folder, changes).run([BASES[name] for name in bases])
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

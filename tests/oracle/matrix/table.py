@@ -1,0 +1,68 @@
+"""The results as a table: a row for each change, a column for each base and the backend that restored it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from tests.oracle.matrix.bases import BASES
+from tests.oracle.matrix.cells import NAMES, REFERENCED, Cell, Results
+
+BEGIN, END = "<!-- matrix: printed by python -m tests.oracle.matrix -->", "<!-- end of matrix -->"
+
+
+def columns() -> list[tuple[str, str]]:
+    """Base and backend of each column."""
+    return [(base.name, backend) for base in BASES.values() for backend in (base.own, base.other)]
+
+
+def short(releases: Iterable[str], known: list[str]) -> str:
+    """Releases as ranges among those that were run: ``1.16-1.18, 2.0``."""
+    chosen = sorted({known.index(release) for release in releases})
+    runs: list[list[int]] = []
+    for index in chosen:
+        if runs and runs[-1][-1] == index - 1:
+            runs[-1].append(index)
+        else:
+            runs.append([index])
+    names = [release.rpartition(".")[0] for release in known]
+    return ", ".join(names[run[0]] if len(run) == 1 else f"{names[run[0]]}-{names[run[-1]]}" for run in runs)
+
+
+def by_number(release: str) -> list[int]:
+    """A release for sorting."""
+    return list(map(int, release.split(".")))
+
+
+def printed(results: Results) -> str:
+    """The table, the figures above it and the errors below it, as Markdown."""
+    found: dict[tuple[str, str, str], dict[str, dict[str, object]]] = defaultdict(dict)
+    for name, result in results.items():
+        cell = Cell(*name.split(" | "))
+        found[cell.base, cell.backend, cell.change][cell.release] = result
+    known = sorted({release for cells in found.values() for release in cells}, key=by_number)
+    restored = [result["values"] for result in results.values() if "values" in result]
+    lines = [
+        f"{len(restored):,} cells were restored by real Flink ({', '.join(known)}), {sum(restored):,} values compared;"
+        f" {len(results) - len(restored)} were not restored.",
+        "",
+        "| change | " + " | ".join(f"{base}, on {backend}" for base, backend in columns()) + " |",
+        "| --- |" + " --- |" * len(columns()),
+    ]
+    errors: dict[str, list[str]] = defaultdict(list)
+    for change in NAMES:
+        texts = []
+        for base, backend in columns():
+            cells = found[base, backend, change]
+            good = [release for release, result in cells.items() if "values" in result]
+            bad = {release: result for release, result in cells.items() if "error" in result}
+            text = short(good, known)
+            if bad:
+                text = f"{text}; not {short(bad, known)}" if text else f"not {short(bad, known)}"
+                for result in bad.values():
+                    errors[str(result["error"]).partition("\n")[0][:300]].append(f"{change}, {base} on {backend}")
+            only = change == REFERENCED and BASES[base].only_own and backend != BASES[base].own
+            texts.append(text or ("own files" if only else "not run"))
+        lines.append(f"| {change.replace('|', ' ')} | {' | '.join(texts)} |")
+    lines += ["", *(f"* {'; '.join(sorted(set(cells)))}: {error}" for error, cells in errors.items())] if errors else []
+    return "\n".join(lines)
