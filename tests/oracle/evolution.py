@@ -15,11 +15,16 @@ from tests.oracle.flink import run
 
 Job = dict[str, Any]
 
+#: Of other types the fields are Objects: serializers are those that are declared.
 JAVA_TYPES = {
     "LONG": "long",
     "INT": "int",
+    "SHORT": "short",
+    "BYTE": "byte",
+    "FLOAT": "float",
     "DOUBLE": "double",
     "BOOLEAN": "boolean",
+    "CHAR": "char",
     "STRING": "String",
     "INSTANT": "java.time.Instant",
 }
@@ -83,4 +88,4 @@ def _java(serializer: TypeSerializer) -> str:
         return serializer.enum_class
     if isinstance(serializer, PojoSerializer):
         return serializer.class_name
-    return JAVA_TYPES[serializer.flink_type]
+    return JAVA_TYPES.get(serializer.flink_type, "Object")

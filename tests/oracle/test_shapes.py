@@ -1,0 +1,29 @@
+"""Random shapes of state through Spark: what columns become, the oldest release and the newest find as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.oracle.conftest import NEWEST, VERSIONS, failing_in_one_line
+from tests.oracle.flink import newest_version
+from tests.oracle.shapes import made_up, restored, write
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.flink, pytest.mark.spark]
+SEED, COUNT = 14, 20
+
+
+def test_random_shapes_are_restored(spark: SparkSession, tmp_path: Path) -> None:
+    operators = made_up(SEED, COUNT)
+    write(spark, operators, tmp_path / "savepoint")
+    for version in (VERSIONS[0], VERSIONS[-1]):
+        with failing_in_one_line():
+            release = newest_version() if version == NEWEST else version
+            lines, values = restored(release, operators, tmp_path / "savepoint", tmp_path / release)
+        assert not lines, "\n".join(lines)
+        assert values == 2 * sum(len(entries) for each in operators for entries in each.entries.values())
