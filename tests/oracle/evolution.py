@@ -33,7 +33,11 @@ HARNESS_FIELDS = ("name", "restore", "savepoint", "format", "allowNonRestoredSta
 
 
 def evolve(
-    version: str, folder: Path, jobs: Iterable[Job], configuration: Mapping[str, str] | None = None, timeout: float = 300
+    version: str,
+    folder: Path,
+    jobs: Iterable[Job],
+    configuration: Mapping[str, str] | None = None,
+    timeout: float = 300,
 ) -> list[dict[str, Any]]:
     """Flink's answers, in one cluster: `{"ok": true}` and what it found, or the `error` of the restore."""
     folder.mkdir(parents=True, exist_ok=True)

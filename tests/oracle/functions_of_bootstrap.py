@@ -13,6 +13,8 @@ from pyspark_savepoint import (
 
 #: The records of the job's windows, and its accumulator of sum and count.
 RECORD = "TUPLE<LONG, LONG>"
+#: When the timers of `Numbers` begin: none is meant to fire.
+FAR = 6_000_000_000_000
 
 
 class Accounts(KeyedStateBootstrapFunction):
@@ -26,6 +28,17 @@ class Accounts(KeyedStateBootstrapFunction):
         self.total.update((self.total.value() or 0.0) + value.amount)
         self.seen.add(ctx.timestamp())
         ctx.timer_service().register_event_time_timer(ctx.timestamp() + 500)
+
+
+class Numbers(KeyedStateBootstrapFunction):
+    """The number of each key, and a timer at it."""
+
+    def open(self, ctx: Any) -> None:
+        self.number = ctx.get_state(ValueStateDescriptor("n", "LONG"))
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        self.number.update(value.n)
+        ctx.timer_service().register_event_time_timer(FAR + value.n)
 
 
 def add_amounts(a: Any, b: Any) -> tuple[int, int]:

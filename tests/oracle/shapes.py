@@ -12,17 +12,22 @@ import random
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from pyspark.cloudpickle import register_pickle_by_value
 from pyspark.sql import DataFrame, SparkSession
 
-from pyspark_savepoint import Savepoint
+from pyspark_savepoint import OperatorTransformation, Savepoint, key_by
+from tests.oracle import functions_of_bootstrap
 from tests.oracle.compare import differences
 from tests.oracle.evolution import Job, evolve
+from tests.oracle.functions_of_bootstrap import FAR, Numbers
+
+register_pickle_by_value(functions_of_bootstrap)
 
 #: A value for Spark and the same as Flink says it.
 Value = tuple[Any, Any]
@@ -142,13 +147,16 @@ KEYS = (
     Shape("SQL_TIMESTAMP", "timestamp", _timestamp),
     Shape("DATE", "timestamp", _date_of_util, nullable=True),
 )
-LEAVES = (
-    *KEYS,
+MORE_KEYS = (
     Shape("BOOLEAN", "boolean", _same(lambda chance: chance.random() < 0.5)),
     Shape("FLOAT", "float", _same(lambda chance: chance.randrange(-1000, 1000) / 8)),
     Shape("DOUBLE", "double", _same(lambda chance: chance.choice((0.0, 0.1, -1e300, chance.random())))),
     Shape("CHAR", "string", _same(lambda chance: chance.choice("aé中"))),
     Shape("BIG_INTEGER", "decimal(30,0)", _big, nullable=True),
+)
+LEAVES = (
+    *KEYS,
+    *MORE_KEYS,
     Shape("PRIMITIVE_ARRAY<BYTE>", "binary", _bytes),
     Shape("PRIMITIVE_ARRAY<LONG>", "array<bigint>", _array(_whole(64))),
     Shape("PRIMITIVE_ARRAY<DOUBLE>", "array<double>", _array(_same(random.Random.random))),
@@ -167,7 +175,7 @@ class Shapes:
 
     def any(self, depth: int = DEPTH) -> Shape:
         """A shape, of others where the depth allows it."""
-        makers = (self.list, self.map, self.tuple, self.row, self.pojo, self.enum, self.either, self.object_array)
+        makers = (self.list_, self.map_, self.tuple_, self.row, self.pojo, self.enum, self.either, self.object_array)
         if depth == 0 or self.chance.random() < 0.25:
             return self.chance.choice(LEAVES)
         return self.chance.choice(makers)(depth - 1)
@@ -178,7 +186,7 @@ class Shapes:
             return self.chance.choice(KEYS)
         return self.tuple_of([self.chance.choice(KEYS) for _ in range(self.chance.randint(1, 3))])
 
-    def list(self, depth: int) -> Shape:
+    def list_(self, depth: int) -> Shape:
         inner = self.any(depth)
         value = _array(inner.value, 0.1 if inner.nullable else 0)
         return Shape(f"LIST<{inner.flink}>", f"array<{inner.spark}>", value)
@@ -189,10 +197,10 @@ class Shapes:
         value = _array(inner.value, 0.1)
         return Shape(f"OBJECT_ARRAY<{inner.flink}>", f"array<{inner.spark}>", value)
 
-    def map(self, depth: int) -> Shape:
+    def map_(self, depth: int) -> Shape:
         return map_of(self.chance.choice(KEYS), self.any(depth))
 
-    def tuple(self, depth: int) -> Shape:
+    def tuple_(self, depth: int) -> Shape:
         return self.tuple_of([self.any(depth) for _ in range(self.chance.randint(1, 4))])
 
     def tuple_of(self, parts: list[Shape]) -> Shape:
@@ -211,7 +219,9 @@ class Shapes:
             return tuple(spark for spark, _ in made), {"kind": "+I", "row": [flink for _, flink in made]}
 
         spark = ", ".join(f"n{i}: {part.spark}" for i, part in enumerate(parts))
-        return Shape(f"ROW<{', '.join(f'n{i} {part.flink}' for i, part in enumerate(parts))}>", f"struct<{spark}>", value)
+        return Shape(
+            f"ROW<{', '.join(f'n{i} {part.flink}' for i, part in enumerate(parts))}>", f"struct<{spark}>", value
+        )
 
     def pojo(self, depth: int) -> Shape:
         name = self._class()
@@ -272,6 +282,9 @@ class Operator:
     states: dict[str, tuple[str, Shape]]
     rows: list[tuple[Any, ...]]
     entries: dict[str, list[Any]]
+    timers: dict[str, str] = field(default_factory=dict)
+    #: Where the rows come from: as they are, from `key_by`, or through a bootstrap function.
+    way: str = "rows"
 
     def written(self, spark: SparkSession, savepoint: Savepoint) -> Savepoint:
         """The savepoint with this operator."""
@@ -280,6 +293,11 @@ class Operator:
         df: DataFrame = spark.createDataFrame(self.rows, schema)
         types = {name: shape.flink for name, shape in columns.items()}
         kinds = {name: kind.lower() for name, (kind, _) in self.states.items()}
+        if self.way == "function":
+            keyed = OperatorTransformation.bootstrap_with(df).key_by("key", key_type=self.key.flink)
+            return savepoint.with_operator(self.uid, keyed.transform(Numbers()))
+        if self.way == "key_by":
+            df = key_by(df, "key", types={"key": self.key.flink})
         return savepoint.with_operator(self.uid, df, types=types, states=kinds)
 
     def described(self) -> dict[str, Any]:
@@ -292,7 +310,7 @@ class Operator:
             if kind == "MAP":
                 key, _, value = shape.flink[len("MAP<") : -1].partition(", ")
                 states[name] |= {"key": key, "type": value}
-        return {"uid": self.uid, "key": self.key.flink, "states": states}
+        return {"uid": self.uid, "key": self.key.flink, "states": states, "timers": self.timers}
 
 
 def made_up(seed: int, count: int) -> list[Operator]:
@@ -313,6 +331,24 @@ def made_up(seed: int, count: int) -> list[Operator]:
     return operators
 
 
+def every_key(seed: int) -> list[Operator]:
+    """An operator for each type of key, written in each way."""
+    shapes = Shapes(seed)
+    number = Shape("LONG", "bigint", _whole(40))
+    composite = [shapes.tuple_of([KEYS[i], KEYS[i + 1], KEYS[i + 4]]) for i in range(0, 6, 2)]
+    nested = shapes.tuple_of([composite[0], MORE_KEYS[0]])
+    operators = []
+    for key in (*KEYS, *MORE_KEYS, *composite, nested):
+        for way in ("rows", "key_by", "function"):
+            made = filled(f"{key.flink} by {way}", key, {"n": ("VALUE", number)}, shapes.chance, holes=0)
+            made.way = way
+            if way == "function":
+                made.timers = {"user-timers": "VOID"}
+                made.entries["user-timers/eventTime"] = [[at, FAR + value] for at, _, value in made.entries["n"]]
+            operators.append(made)
+    return operators
+
+
 def at_least_one(inner: Shape) -> Callable[[random.Random], Value]:
     """Elements of a list state, which is not there when it is empty."""
 
@@ -323,7 +359,9 @@ def at_least_one(inner: Shape) -> Callable[[random.Random], Value]:
     return value
 
 
-def filled(uid: str, key: Shape, states: dict[str, tuple[str, Shape]], chance: random.Random) -> Operator:
+def filled(
+    uid: str, key: Shape, states: dict[str, tuple[str, Shape]], chance: random.Random, holes: float = 0.1
+) -> Operator:
     """Rows of keys that are different, some without some of the states."""
     made = Operator(uid, key, states, [], {name: [] for name in states})
     known: set[str] = set()
@@ -334,7 +372,7 @@ def filled(uid: str, key: Shape, states: dict[str, tuple[str, Shape]], chance: r
         known.add(str(flink_key))
         row = [spark_key]
         for name, (_, shape) in states.items():
-            spark, flink = shape.value(chance) if chance.random() < 0.9 else (None, None)
+            spark, flink = shape.value(chance) if chance.random() >= holes else (None, None)
             row.append(spark)
             if spark is not None:
                 made.entries[name].append([flink_key, None, flink])
@@ -370,7 +408,11 @@ def restored(release: str, operators: list[Operator], path: Path, folder: Path) 
             for each in operators
         ]
     }
-    types = {f"{each.uid}/{name}": f"{kind} {shape.flink}" for each in operators for name, (kind, shape) in each.states.items()}
+    types = {
+        f"{each.uid}/{name}": f"{kind} {shape.flink}"
+        for each in operators
+        for name, (kind, shape) in each.states.items()
+    }
     lines, values = [], 0
     for backend, answer in zip(BACKENDS, evolve(release, folder, jobs, timeout=1200), strict=True):
         if "found" not in answer:
@@ -378,7 +420,7 @@ def restored(release: str, operators: list[Operator], path: Path, folder: Path) 
             continue
         values += sum(len(found) for states in answer["found"].values() for found in states.values())
         for line in differences(expected, answer["found"]):
-            lines.append(f"{release} on {backend}: {types[line.partition(':')[0]]}: {line}")
+            lines.append(f"{release} on {backend}: {types.get(line.partition(':')[0])}: {line}")
     return lines, values
 
 
@@ -392,7 +434,7 @@ def main() -> int:
     parser.add_argument("--releases", nargs="*", default=list(RELEASES))
     args = parser.parse_args()
     seed = random.SystemRandom().randrange(1 << 20) if args.seed is None else args.seed
-    operators = made_up(seed, args.shapes)
+    operators = [*made_up(seed, args.shapes), *every_key(seed)]
     failed = 0
     with tempfile.TemporaryDirectory(prefix="savepoint-shapes-") as folder:
         path = Path(folder) / "savepoint"
@@ -400,7 +442,8 @@ def main() -> int:
         for release in args.releases:
             lines, values = restored(release, operators, path, Path(folder) / release)
             failed += len(lines)
-            print(f"seed {seed}: {release} restored {args.shapes} shapes, {values:,} values, {len(lines)} otherwise", flush=True)
+            told = f"{args.shapes} shapes and every type of key, {values:,} values, {len(lines)} otherwise"
+            print(f"seed {seed}: {release} restored {told}", flush=True)
             print("".join(f"  {line[:2000]}\n" for line in lines), end="", flush=True)
     return bool(failed)
 

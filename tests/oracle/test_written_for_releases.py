@@ -123,7 +123,9 @@ def test_all_values_are_restored_by_an_older_release(
     if backend == "hashmap":
         base = base.remove_operator(HIDING)
         after["operators"] = [operator for operator in after["operators"] if operator["uid"] != HIDING]
-        for state in (state for operator in after["operators"] for state in operator["states"] if state["kind"] == "map"):
+        for state in (
+            state for operator in after["operators"] for state in operator["states"] if state["kind"] == "map"
+        ):
             # Maps without entries are nothing in the canonical format.
             state["entries"] = [entry for entry in state["entries"] if entry[2] != {"map": []}]
     kept = {operator["uid"] for operator in after["operators"]}

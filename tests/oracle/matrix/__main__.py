@@ -1,4 +1,4 @@
-"""``python -m tests.oracle.matrix``: changes snapshots of every release, backend and format, and has Flink restore them.
+"""``python -m tests.oracle.matrix``: changes snapshots of every release, backend and format; Flink restores them.
 
 Every value is compared. Results are kept by cell in a JSON file after each release, so that a run can be split:
 ``--resume`` leaves out what is there. The table is printed, and with ``--readme`` written into ``tests/README.md``.
@@ -19,10 +19,9 @@ from pyspark.sql import SparkSession
 from tests.oracle.flink import compile_harness, newest_version
 from tests.oracle.matrix.bases import BASES
 from tests.oracle.matrix.cells import NAMES, Cell, Results, run
-from tests.oracle.matrix.table import BEGIN, END, by_number, printed
+from tests.oracle.matrix.table import BEGIN, END, README, by_number, printed
 
 RELEASES = ("1.16.3", "1.17.2", "1.18.1", "1.19.3", "1.20.5", "2.0.2", "2.1.1", "2.2.1", "2.3.0")
-README = Path(__file__).parents[2] / "README.md"
 
 
 def session() -> SparkSession:

@@ -1,7 +1,7 @@
 """The cells of the matrix: savepoints that are changed, restored and compared, as many as possible at once.
 
-A release's bases are written in one process of Flink, changed in one session of Spark, and restored in one more process.
-Where a savepoint of many changes is not written or not restored, each change is tried in a savepoint of its own.
+A release's bases are written in one process of Flink, changed in one session of Spark, and restored in one more
+process. Where a savepoint of many changes is not written or not restored, each change is tried in one of its own.
 """
 
 from __future__ import annotations
@@ -132,7 +132,9 @@ class Bench:
     def read(self, release: str, bases: list[Base], paths: dict[str, Path]) -> dict[str, Found]:
         """What Flink itself finds in the bases as they are."""
         jobs = [
-            job_of(self.operators, name=base.name, held="read", restore=str(paths[base.name]), **base.settings(base.own))
+            job_of(
+                self.operators, name=base.name, held="read", restore=str(paths[base.name]), **base.settings(base.own)
+            )
             for base in bases
         ]
         answers = evolve(release, self.folder / "read", jobs, CLUSTER, timeout=1200)
@@ -184,11 +186,11 @@ class Bench:
 
     def changed(self, base: Base, path: Path, changes: list[Change], backends: tuple[str, ...]) -> Iterator[Written]:
         """The changes in one savepoint; in one each where that is not written."""
-        operators = self.before(base, changes, self.found)
+        operators, loaded = self.before(base, changes, self.found), self.load(path)
 
         def plan(sp: Savepoint) -> Savepoint:
             for change in changes:
-                sp = change.apply(sp, change.name)
+                sp = change.apply(sp, loaded, change.name)
             return sp
 
         names = tuple(change.name for change in changes)
@@ -218,7 +220,7 @@ class Bench:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 plan(self.only(self.load(path), operators)).write(str(new), **told)
-        except Exception as error:  # noqa: BLE001 - the matrix tells all of them
+        except Exception as error:
             for name in cells:
                 for backend in backends or (base.own, base.other):
                     cell = Cell(self.release, base.name, backend, name)
@@ -251,9 +253,16 @@ class Bench:
         for (each, backend), answer in zip(planned, answers, strict=True):
             problem = self.compared(each, backend, answer)
             if problem is not None:
-                print(f"  {each.base.name} on {backend}, {', '.join(each.changes + each.shows)[:80]}: {problem[:1000]}", flush=True)
+                print(
+                    f"  {each.base.name} on {backend}, {', '.join(each.changes + each.shows)[:80]}: {problem[:1000]}",
+                    flush=True,
+                )
                 if len(each.changes) > 1:
-                    again.append(Written(each.release, each.base, each.changes, each.path, each.operators, (backend,), each.shows))
+                    again.append(
+                        Written(
+                            each.release, each.base, each.changes, each.path, each.operators, (backend,), each.shows
+                        )
+                    )
                 else:
                     for cell in each.cells(backend):
                         self.results[cell.name] = {"error": problem[:1500]}
@@ -265,7 +274,10 @@ class Bench:
             return str(answer.get("error", answer))
         expected = {
             "operators": [
-                {"uid": uid, "states": [{"name": name, "entries": entries} for name, entries in operator.entries.items()]}
+                {
+                    "uid": uid,
+                    "states": [{"name": name, "entries": entries} for name, entries in operator.entries.items()],
+                }
                 for uid, operator in each.operators.items()
             ]
         }
@@ -285,9 +297,7 @@ class Bench:
     def one_by_one(self, failed: Written, paths: dict[str, Path]) -> Iterator[Written]:
         """Each change of a savepoint that was not restored in one of its own."""
         for name in failed.changes:
-            yield from self.changed(
-                failed.base, paths[failed.base.name], [CHANGES[name]], failed.backends
-            )
+            yield from self.changed(failed.base, paths[failed.base.name], [CHANGES[name]], failed.backends)
 
 
 def run(spark: SparkSession, release: str, newest: str, folder: Path, changes: list[str], bases: list[str]) -> Results:

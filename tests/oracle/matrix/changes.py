@@ -1,14 +1,14 @@
 """The changes of the matrix: what the fluent API is told to do with an operator, and what Flink must find after it.
 
-All operators of a base hold the same state. Each change has an operator of its own, named after it, so that one savepoint
-holds many changes and one restore shows them all.
+All operators of a base hold the same state. Each change has an operator of its own, named after it, so that one
+savepoint holds many changes and one restore shows them all.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark_savepoint import Savepoint
@@ -37,7 +37,7 @@ TIMERS = {"user-timers": "VOID", "window-timers": "TIME_WINDOW"}
 
 @dataclass
 class Operator:
-    """States of an operator as the harness is told them, and what is in them by state (timers by service and domain)."""
+    """States as the harness is told them, and what is in them by state; timers by service and domain."""
 
     key: str | None
     states: dict[str, Any]
@@ -93,12 +93,12 @@ class Change:
     """One change: of the operator that has its name, or of more of them."""
 
     name: str
-    apply: Callable[[Savepoint, str], Savepoint]
+    #: The plan so far, the savepoint to read from, the operator.
+    apply: Callable[[Savepoint, Savepoint, str], Savepoint]
     expect: Callable[[Operators, str], None]
     keyed: bool = True
     #: More operators that the base must have: ``{uid}`` is that of the change.
     others: tuple[str, ...] = ()
-    since: tuple[int, int] = field(default=(1, 16))
 
     @property
     def uids(self) -> list[str]:
@@ -118,11 +118,11 @@ def every_third(key: int) -> bool:
     return key % 3 == 0
 
 
-def deleted(sp: Savepoint, uid: str) -> Savepoint:
-    return sp.delete_keys(uid, sp.keyed_state(uid, state="count").where("key % 3 = 0").select("key"))
+def deleted(sp: Savepoint, base: Savepoint, uid: str) -> Savepoint:
+    return sp.delete_keys(uid, base.keyed_state(uid, state="count").where("key % 3 = 0").select("key"))
 
 
-def values(sp: Savepoint, uid: str) -> Savepoint:
+def values(sp: Savepoint, base: Savepoint, uid: str) -> Savepoint:
     """Every kind of state with other values."""
     told = {
         "count": "count + 1",
@@ -134,7 +134,7 @@ def values(sp: Savepoint, uid: str) -> Savepoint:
         "timed": "concat(timed, '!')",
     }
     for name, sql in told.items():
-        sp = sp.with_state(uid, name, sp.keyed_state(uid, state=name).selectExpr("key", f"{sql} AS {name}"))
+        sp = sp.with_state(uid, name, base.keyed_state(uid, state=name).selectExpr("key", f"{sql} AS {name}"))
     return sp
 
 
@@ -154,18 +154,18 @@ def _order(fields: dict[str, Any]) -> dict[str, Any]:
     return {"id": fields["id"] - 1, "name": name and name.upper(), "total": fields["total"] / 2}
 
 
-def windows(sp: Savepoint, uid: str) -> Savepoint:
-    return sp.with_state(uid, "pane", sp.window_state(uid).selectExpr("key", "window", "pane * 3 AS pane"))
+def windows(sp: Savepoint, base: Savepoint, uid: str) -> Savepoint:
+    return sp.with_state(uid, "pane", base.window_state(uid).selectExpr("key", "window", "pane * 3 AS pane"))
 
 
-def types(sp: Savepoint, uid: str) -> Savepoint:
+def types(sp: Savepoint, base: Savepoint, uid: str) -> Savepoint:
     for name, sql, kind in (
         ("count", "CAST(count AS STRING)", "STRING"),
         ("sum", "CAST(sum AS DOUBLE)", "DOUBLE"),
         ("timed", "key", "LONG"),
         ("recent", "transform(recent, x -> CAST(x AS STRING))", "LIST<STRING>"),
     ):
-        rows = sp.keyed_state(uid, state=name).selectExpr("key", f"{sql} AS {name}")
+        rows = base.keyed_state(uid, state=name).selectExpr("key", f"{sql} AS {name}")
         sp = sp.with_state(uid, name, rows, types={name: kind})
     return sp
 
@@ -184,8 +184,8 @@ def other_types(operators: Operators, uid: str) -> None:
     operator.entries["timed"] = [[key, place, key] for key, place, _ in operator.entries["timed"]]
 
 
-def added(sp: Savepoint, uid: str) -> Savepoint:
-    rows = sp.keyed_state(uid, state="count").selectExpr("key", "key * 2 AS more")
+def added(sp: Savepoint, base: Savepoint, uid: str) -> Savepoint:
+    rows = base.keyed_state(uid, state="count").selectExpr("key", "key * 2 AS more")
     return sp.with_state(uid, "more", rows, types={"more": "LONG"})
 
 
@@ -194,8 +194,8 @@ def one_more(operators: Operators, uid: str) -> None:
     operators[uid].entries["more"] = [[key, None, key * 2] for key, *_ in operators[uid].entries["count"]]
 
 
-def new_window(sp: Savepoint, uid: str) -> Savepoint:
-    rows = sp.window_state(uid).selectExpr("key", "window", "pane - 1 AS second")
+def new_window(sp: Savepoint, base: Savepoint, uid: str) -> Savepoint:
+    rows = base.window_state(uid).selectExpr("key", "window", "pane - 1 AS second")
     return sp.with_window_state(uid, rows, types={"second": "LONG"}, states={"second": "reducing"})
 
 
@@ -205,7 +205,7 @@ def one_more_window(operators: Operators, uid: str) -> None:
     operator.entries["second"] = [[key, window, value - 1] for key, window, value in operator.entries["pane"]]
 
 
-def fewer(sp: Savepoint, uid: str) -> Savepoint:
+def fewer(sp: Savepoint, _base: Savepoint, uid: str) -> Savepoint:
     for name in ("count", "spent", "pane", "user-timers"):
         sp = sp.remove_state(uid, name)
     return sp
@@ -219,7 +219,7 @@ def removed(operators: Operators, uid: str) -> None:
 RENAMED = {"count": "counted", "recent": "latest", "pane": "window pane", "user-timers": "timers", "timed": "kept"}
 
 
-def renamed(sp: Savepoint, uid: str) -> Savepoint:
+def renamed(sp: Savepoint, _base: Savepoint, uid: str) -> Savepoint:
     for old, new in RENAMED.items():
         sp = sp.rename_state(uid, old, new)
     return sp
@@ -230,9 +230,9 @@ def under_new_names(operators: Operators, uid: str) -> None:
         operators[uid].renamed(old, new)
 
 
-def later(sp: Savepoint, uid: str) -> Savepoint:
+def later(sp: Savepoint, base: Savepoint, uid: str) -> Savepoint:
     """Other timers in place of those that are there, and those of one more service."""
-    rows = sp.timers(uid).where("service = 'user-timers'")
+    rows = base.timers(uid).where("service = 'user-timers'")
     moved = rows.selectExpr("key", "timestamp + 5 AS timestamp", "domain", "service")
     more = rows.selectExpr("key", "timestamp + 7 AS timestamp", "domain", "'second' AS service")
     return sp.remove_state(uid, "user-timers").with_timers(uid, moved).with_timers(uid, more, state="second")
@@ -262,7 +262,7 @@ def copied(operators: Operators, uid: str) -> None:
     operators[f"{uid}, copy"] = copy.deepcopy(operators[uid])
 
 
-def split_by_states(sp: Savepoint, uid: str) -> Savepoint:
+def split_by_states(sp: Savepoint, _base: Savepoint, uid: str) -> Savepoint:
     return sp.copy_operator(uid, f"{uid}, copy").remove_state(uid, "count").remove_state(f"{uid}, copy", "spent")
 
 
@@ -272,8 +272,8 @@ def two_with_some_states(operators: Operators, uid: str) -> None:
     operators[f"{uid}, copy"].without("spent")
 
 
-def split_by_keys(sp: Savepoint, uid: str) -> Savepoint:
-    keys = sp.keyed_state(uid, state="count").select("key")
+def split_by_keys(sp: Savepoint, base: Savepoint, uid: str) -> Savepoint:
+    keys = base.keyed_state(uid, state="count").select("key")
     two = sp.copy_operator(uid, f"{uid}, copy")
     kept = two.delete_keys(uid, keys.where("key % 3 = 0"))
     return kept.delete_keys(f"{uid}, copy", keys.where("key % 3 <> 0"))
@@ -285,10 +285,10 @@ def two_with_some_keys(operators: Operators, uid: str) -> None:
     operators[f"{uid}, copy"].keep(every_third)
 
 
-def merged(sp: Savepoint, uid: str) -> Savepoint:
+def merged(sp: Savepoint, base: Savepoint, uid: str) -> Savepoint:
     """Two operators become one: of each some keys, and a state that only the second one has."""
     other = f"{uid}, other"
-    keys = sp.keyed_state(uid, state="count").select("key")
+    keys = base.keyed_state(uid, state="count").select("key")
     sp = sp.delete_keys(uid, keys.where("key % 3 = 0")).delete_keys(other, keys.where("key % 3 <> 0"))
     return sp.remove_state(uid, "sum").merge_operator(other, into=uid)
 
@@ -302,8 +302,10 @@ def into_one(operators: Operators, uid: str) -> None:
         first.entries[name] = first.entries[name] + entries
 
 
-def bootstrapped(sp: Savepoint, uid: str) -> Savepoint:
-    rows = sp.keyed_state(uid, state="count").selectExpr("key AS id", "key AS n", "array(key, 7L) AS l", "map('a', key) AS m")
+def bootstrapped(sp: Savepoint, base: Savepoint, uid: str) -> Savepoint:
+    rows = base.keyed_state(uid, state="count").selectExpr(
+        "key AS id", "key AS n", "array(key, 7L) AS l", "map('a', key) AS m"
+    )
     return sp.with_operator(f"{uid}, new", rows, key="id")
 
 
@@ -315,18 +317,18 @@ def with_a_new_one(operators: Operators, uid: str) -> None:
     operators[f"{uid}, new"] = Operator("LONG", states, {}, entries)
 
 
-def taken(sp: Savepoint, uid: str) -> Savepoint:
+def taken(sp: Savepoint, base: Savepoint, uid: str) -> Savepoint:
     """The operator of another savepoint in place of its own, changed."""
-    return sp.remove_operator(uid).with_operator(uid, deleted(sp, uid))
+    return sp.remove_operator(uid).with_operator(uid, deleted(base, base, uid))
 
 
 # -- operator state ------------------------------------------------------------------------------------------
 
 
-def plain_values(sp: Savepoint, uid: str) -> Savepoint:
-    texts = sp.list_state(uid, "list").selectExpr("upper(value) AS value")
-    numbers = sp.union_state(uid, "union").selectExpr("value + 1 AS value")
-    rates = sp.broadcast_state(uid, "rates").selectExpr("key", "value * 2 AS value")
+def plain_values(sp: Savepoint, base: Savepoint, uid: str) -> Savepoint:
+    texts = base.list_state(uid, "list").selectExpr("upper(value) AS value")
+    numbers = base.union_state(uid, "union").selectExpr("value + 1 AS value")
+    rates = base.broadcast_state(uid, "rates").selectExpr("key", "value * 2 AS value")
     return sp.with_state(uid, "list", texts).with_state(uid, "union", numbers).with_state(uid, "rates", rates)
 
 
@@ -337,10 +339,10 @@ def other_plain_values(operators: Operators, uid: str) -> None:
     entries["rates"] = [[key, value * 2] for key, value in entries["rates"]]
 
 
-def plain_new(sp: Savepoint, uid: str) -> Savepoint:
-    sp = sp.with_list_state(uid, "list 2", sp.union_state(uid, "union").select("value"))
-    sp = sp.with_union_state(uid, "union 2", sp.list_state(uid, "list").select("value"))
-    return sp.with_broadcast_state(uid, "rates 2", sp.broadcast_state(uid, "rates"))
+def plain_new(sp: Savepoint, base: Savepoint, uid: str) -> Savepoint:
+    sp = sp.with_list_state(uid, "list 2", base.union_state(uid, "union").select("value"))
+    sp = sp.with_union_state(uid, "union 2", base.list_state(uid, "list").select("value"))
+    return sp.with_broadcast_state(uid, "rates 2", base.broadcast_state(uid, "rates"))
 
 
 def more_plain(operators: Operators, uid: str) -> None:
@@ -354,7 +356,7 @@ def more_plain(operators: Operators, uid: str) -> None:
     entries |= {"list 2": entries["union"], "union 2": entries["list"], "rates 2": entries["rates"]}
 
 
-def plain_renamed(sp: Savepoint, uid: str) -> Savepoint:
+def plain_renamed(sp: Savepoint, _base: Savepoint, uid: str) -> Savepoint:
     return sp.rename_state(uid, "list", "elements").rename_state(uid, "rates", "currencies").remove_state(uid, "union")
 
 
@@ -364,11 +366,11 @@ def plain_under_new_names(operators: Operators, uid: str) -> None:
     operators[uid].without("union")
 
 
-def same(sp: Savepoint, uid: str) -> Savepoint:
+def same(sp: Savepoint, _base: Savepoint, _uid: str) -> Savepoint:
     return sp
 
 
-def as_it_was(operators: Operators, uid: str) -> None:
+def as_it_was(_operators: Operators, _uid: str) -> None:
     pass
 
 
@@ -393,19 +395,28 @@ CHANGES = {
         Change("with_state, operator state", plain_values, other_plain_values, keyed=False),
         Change("with_list_state, with_union_state, with_broadcast_state", plain_new, more_plain, keyed=False),
         Change("rename_state, remove_state, operator state", plain_renamed, plain_under_new_names, keyed=False),
-        Change("remove_operator", lambda sp, uid: sp.remove_operator(uid), gone),
+        Change("remove_operator", lambda sp, _base, uid: sp.remove_operator(uid), gone),
         Change(
             "change_operator_identifier",
-            lambda sp, uid: sp.change_operator_identifier(uid, f"{uid}, moved"),
+            lambda sp, _base, uid: sp.change_operator_identifier(uid, f"{uid}, moved"),
             moved,
         ),
-        Change("copy_operator", lambda sp, uid: sp.copy_operator(uid, f"{uid}, copy"), copied),
-        Change("copy_operator, operator state", lambda sp, uid: sp.copy_operator(uid, f"{uid}, copy"), copied, keyed=False),
+        Change("copy_operator", lambda sp, _base, uid: sp.copy_operator(uid, f"{uid}, copy"), copied),
+        Change(
+            "copy_operator, operator state",
+            lambda sp, _base, uid: sp.copy_operator(uid, f"{uid}, copy"),
+            copied,
+            keyed=False,
+        ),
         Change("split by states", split_by_states, two_with_some_states),
         Change("split by keys", split_by_keys, two_with_some_keys),
         Change("merge_operator", merged, into_one, others=("other",)),
         Change("with_operator, rows", bootstrapped, with_a_new_one),
-        Change("with_operator, another savepoint's", taken, lambda operators, uid: operators[uid].keep(lambda key: not every_third(key))),
+        Change(
+            "with_operator, another savepoint's",
+            taken,
+            lambda operators, uid: operators[uid].keep(lambda key: not every_third(key)),
+        ),
     )
 }
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from pathlib import Path
 
 from tests.oracle.matrix.bases import BASES
 from tests.oracle.matrix.cells import NAMES, REFERENCED, Cell, Results
 
 BEGIN, END = "<!-- matrix: printed by python -m tests.oracle.matrix -->", "<!-- end of matrix -->"
+README = Path(__file__).parents[2] / "README.md"
 
 
 def columns() -> list[tuple[str, str]]:
@@ -41,7 +43,7 @@ def printed(results: Results) -> str:
         cell = Cell(*name.split(" | "))
         found[cell.base, cell.backend, cell.change][cell.release] = result
     known = sorted({release for cells in found.values() for release in cells}, key=by_number)
-    restored = [result["values"] for result in results.values() if "values" in result]
+    restored = [int(result["values"]) for result in results.values() if "values" in result]
     lines = [
         f"{len(restored):,} cells were restored by real Flink ({', '.join(known)}), {sum(restored):,} values compared;"
         f" {len(results) - len(restored)} were not restored.",

@@ -1,0 +1,43 @@
+"""The table of the matrix: every cell says something, and the one in README is of all changes that there are."""
+
+from __future__ import annotations
+
+from tests.oracle.matrix.bases import BASES
+from tests.oracle.matrix.cells import NAMES, REFERENCED, Cell, Results
+from tests.oracle.matrix.table import BEGIN, END, README, columns, printed
+
+
+def rows(table: str) -> list[list[str]]:
+    """The cells of a table's rows, its heading among them."""
+    lines = [line for line in table.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def test_no_cell_is_empty_and_errors_are_told_below() -> None:
+    results: Results = {
+        Cell(release, "RocksDB native", backend, "delete_keys").name: {"values": 70}
+        for release in ("1.16.3", "1.17.2", "2.3.0")
+        for backend in ("rocksdb", "hashmap")
+    }
+    refused = Cell("1.18.1", "RocksDB native", "rocksdb", "delete_keys")
+    results[refused.name] = {"error": "StateMigrationException: no\nmore"}
+    table = printed(results)
+    heading, _, *changes = rows(table)
+    by_name = {name: dict(zip(heading[1:], cells, strict=True)) for name, *cells in changes}
+    assert list(by_name) == list(NAMES)
+    assert by_name["delete_keys"]["RocksDB native, on rocksdb"] == "1.16-1.17, 2.3; not 1.18"
+    assert by_name["delete_keys"]["RocksDB native, on hashmap"] == "1.16-1.17, 2.3"
+    assert by_name[REFERENCED]["RocksDB native, on hashmap"] == "own files"
+    assert all(cell for cells in by_name.values() for cell in cells.values())
+    assert "6 cells were restored" in table
+    assert "420 values compared; 1 were not restored" in table
+    assert "delete_keys, RocksDB native on rocksdb: StateMigrationException: no" in table
+
+
+def test_the_table_in_readme_is_of_all_changes_and_bases() -> None:
+    _, _, rest = README.read_text("utf-8").partition(BEGIN)
+    heading, _, *changes = rows(rest.partition(END)[0])
+    assert heading == ["change", *(f"{base}, on {backend}" for base, backend in columns())]
+    assert [name for name, *_ in changes] == list(NAMES)
+    assert all(cell for cells in changes for cell in cells)
+    assert len(BASES) * 2 == len(columns())
