@@ -1,7 +1,8 @@
-"""Random shapes of state through Spark: what columns become, the oldest release and the newest find as it was."""
+"""Random shapes of state through Spark: what columns become, Flink finds as it was. In the gate the newest release."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ SEED, COUNT = 14, 20
 def test_random_shapes_are_restored(spark: SparkSession, tmp_path: Path) -> None:
     operators = made_up(SEED, COUNT)
     write(spark, operators, tmp_path / "savepoint")
-    for version in (VERSIONS[0], VERSIONS[-1]):
+    for version in VERSIONS if "FLINK_VERSIONS" in os.environ else [NEWEST]:
         with failing_in_one_line():
             release = newest_version() if version == NEWEST else version
             lines, values = restored(release, operators, tmp_path / "savepoint", tmp_path / release)
