@@ -66,7 +66,7 @@ def sources(job: Job) -> Iterator[tuple[str, str]]:
                     [state] if isinstance(state, str) else [state[part] for part in ("type", "key") if part in state]
                 )
         for text in texts:
-            if "KRYO" not in text:
+            if "KRYO" not in text and "AUTO" not in text:
                 yield from _classes(parse_type(text))
 
 

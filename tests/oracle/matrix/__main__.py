@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from tests.oracle.flink import compile_harness, newest_version
 from tests.oracle.matrix.bases import BASES
-from tests.oracle.matrix.cells import NAMES, Cell, Results, run
+from tests.oracle.matrix.cells import NAMES, Cell, Newest, Results, run
 from tests.oracle.matrix.table import BEGIN, END, README, by_number, printed
 
 RELEASES = ("1.16.3", "1.17.2", "1.18.1", "1.19.3", "1.20.5", "2.0.2", "2.1.1", "2.2.1", "2.3.0")
@@ -50,20 +50,22 @@ def main() -> int:
     parser.add_argument("--readme", action="store_true", help="write the table into tests/README.md")
     args = parser.parse_args()
     results: Results = json.loads(args.results.read_text("utf-8")) if args.results.exists() else {}
-    newest = args.newest or newest_version()
-    for release in sorted(args.releases, key=by_number):
-        changes = [name for name in args.changes if not (args.resume and is_there(results, release, name, args.bases))]
-        if not changes:
-            continue
-        compile_harness(release)
-        begin = time.monotonic()
-        with tempfile.TemporaryDirectory(prefix="savepoint-matrix-") as folder:
+    with tempfile.TemporaryDirectory(prefix="savepoint-matrix-") as folder:
+        newest = Newest(args.newest or newest_version(), Path(folder) / "newest")
+        for release in sorted(args.releases, key=by_number):
+            changes = [
+                name for name in args.changes if not (args.resume and is_there(results, release, name, args.bases))
+            ]
+            if not changes:
+                continue
+            compile_harness(release)
+            begin = time.monotonic()
             new = run(session(), release, newest, Path(folder) / release, changes, args.bases)
-        results |= new
-        args.results.parent.mkdir(parents=True, exist_ok=True)
-        args.results.write_text(json.dumps(results, indent=0), "utf-8")
-        failed = sum("error" in result for result in new.values())
-        print(f"{release}: {len(new)} cells in {time.monotonic() - begin:.0f} s, {failed} not restored", flush=True)
+            results |= new
+            args.results.parent.mkdir(parents=True, exist_ok=True)
+            args.results.write_text(json.dumps(results, indent=0), "utf-8")
+            failed = sum("error" in result for result in new.values())
+            print(f"{release}: {len(new)} cells in {time.monotonic() - begin:.0f} s, {failed} not restored", flush=True)
     table = printed(results)
     print(table)
     if args.readme:

@@ -10,6 +10,7 @@ import shutil
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +46,8 @@ def widened(sp: Savepoint) -> Savepoint:
     return sp.with_max_parallelism(MAX_PARALLELISM)
 
 
-Plan = Callable[[Savepoint], Savepoint]
 #: The plan, what ``write`` is told, and the settings of the job.
-WAYS: dict[str, tuple[Plan, dict[str, Any], dict[str, Any]]] = {
+WAYS: dict[str, tuple[Callable[[Savepoint], Savepoint], dict[str, Any], dict[str, Any]]] = {
     WIDE: (widened, {"portable": True}, {"maxParallelism": MAX_PARALLELISM}),
     REFERENCED: (unchanged, {"files": "reference"}, {}),
     PORTABLE: (unchanged, {"portable": True}, {}),
@@ -96,10 +96,43 @@ class Written:
 Results = dict[str, dict[str, Any]]
 
 
+def read(
+    release: str, folder: Path, bases: list[Base], paths: dict[str, Path], operators: Operators
+) -> dict[str, Found]:
+    """What Flink itself finds in the bases as they are."""
+    jobs = [
+        job_of(operators, name=base.name, held="read", restore=str(paths[base.name]), **base.settings(base.own))
+        for base in bases
+    ]
+    answers = evolve(release, folder / "read", jobs, CLUSTER, timeout=1200)
+    for job, answer in zip(jobs, answers, strict=True):
+        if "found" not in answer:
+            raise RuntimeError(f"Flink {release} does not restore its own {job['name']}: {answer}")
+    return {base.name: answer["found"] for base, answer in zip(bases, answers, strict=True)}
+
+
+class Newest:
+    """Bases of the newest release, which are written for others; made when they are wanted, once."""
+
+    def __init__(self, release: str, folder: Path) -> None:
+        self.release, self.folder = release, folder
+        self.paths: dict[str, Path] = {}
+        self.found: dict[str, Found] = {}
+
+    def make(self, bases: list[Base]) -> None:
+        """Have Flink write and read those that are not there."""
+        if missing := [base for base in bases if base.name not in self.paths]:
+            operators = {uid: each for change in UNTOUCHED for uid, each in change.base().items()}
+            folder = self.folder / str(len(self.paths))
+            paths = generate(self.release, folder, missing, operators)
+            self.found |= read(self.release, folder, missing, paths, operators)
+            self.paths |= paths
+
+
 class Bench:
     """The bases of one release, and what is done with them."""
 
-    def __init__(self, spark: SparkSession, release: str, newest: str, folder: Path, changes: list[str]) -> None:
+    def __init__(self, spark: SparkSession, release: str, newest: Newest, folder: Path, changes: list[str]) -> None:
         self.spark, self.release, self.newest, self.folder = spark, release, newest, folder
         self.changes = [CHANGES[name] for name in changes if name in CHANGES]
         self.whole = [name for name in changes if name in WHOLE]
@@ -116,7 +149,7 @@ class Bench:
         """Write the bases, change them, restore what was made of them; the results by cell."""
         shutil.rmtree(self.folder, ignore_errors=True)
         paths = generate(self.release, self.folder, bases, self.operators)
-        self.found = self.read(self.release, bases, paths)
+        self.found = read(self.release, self.folder, bases, paths, self.operators)
         written = [each for base in bases for each in self.written(base, paths[base.name])]
         if FOR_RELEASE in self.whole:
             written += self.for_release(bases)
@@ -128,20 +161,6 @@ class Bench:
                 for cell in failed.cells(backend):
                     self.results.setdefault(cell.name, {"error": "not restored"})
         return self.results
-
-    def read(self, release: str, bases: list[Base], paths: dict[str, Path]) -> dict[str, Found]:
-        """What Flink itself finds in the bases as they are."""
-        jobs = [
-            job_of(
-                self.operators, name=base.name, held="read", restore=str(paths[base.name]), **base.settings(base.own)
-            )
-            for base in bases
-        ]
-        answers = evolve(release, self.folder / "read", jobs, CLUSTER, timeout=1200)
-        for job, answer in zip(jobs, answers, strict=True):
-            if "found" not in answer:
-                raise RuntimeError(f"Flink {release} does not restore its own {job['name']}: {answer}")
-        return {base.name: answer["found"] for base, answer in zip(bases, answers, strict=True)}
 
     # -- writing -----------------------------------------------------------------------------------------
 
@@ -178,8 +197,8 @@ class Bench:
         for name in self.whole:
             if name != FOR_RELEASE:
                 operators = self.before(base, UNTOUCHED, self.found)
-                plan, told, settings = WAYS[name]
-                made = self.write(base, path, operators, plan, told, (name,))
+                way, told, settings = WAYS[name]
+                made = self.write(base, partial(way, self.only(self.load(path), operators)), told, (name,))
                 if made is not None:
                     on = backends if name == REFERENCED else (base.own, base.other)
                     yield Written(self.release, base, (), made, operators, on, (name,), settings)
@@ -188,14 +207,15 @@ class Bench:
         """The changes in one savepoint; in one each where that is not written."""
         operators, loaded = self.before(base, changes, self.found), self.load(path)
 
-        def plan(sp: Savepoint) -> Savepoint:
+        def plan() -> Savepoint:
+            sp = self.only(loaded, operators)
             for change in changes:
                 sp = change.apply(sp, loaded, change.name)
             return sp
 
         names = tuple(change.name for change in changes)
         told = {"portable": True} if base.only_own and base.own not in backends else {}
-        made = self.write(base, path, operators, plan, told, names if len(changes) == 1 else (), backends)
+        made = self.write(base, plan, told, names if len(changes) == 1 else (), backends)
         if made is not None:
             for change in changes:
                 change.expect(operators, change.name)
@@ -207,9 +227,7 @@ class Bench:
     def write(
         self,
         base: Base,
-        path: Path,
-        operators: Operators,
-        plan: Plan,
+        plan: Callable[[], Savepoint],
         told: dict[str, Any],
         cells: tuple[str, ...],
         backends: tuple[str, ...] = (),
@@ -219,7 +237,7 @@ class Bench:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                plan(self.only(self.load(path), operators)).write(str(new), **told)
+                plan().write(str(new), **told)
         except Exception as error:
             for name in cells:
                 for backend in backends or (base.own, base.other):
@@ -231,14 +249,13 @@ class Bench:
 
     def for_release(self, bases: list[Base]) -> Iterator[Written]:
         """Bases of the newest release, written for this one."""
-        folder = self.folder / "newest"
-        paths = generate(self.newest, folder, bases, self.operators)
-        found = self.read(self.newest, bases, paths)
+        self.newest.make(bases)
         version = ".".join(self.release.split(".")[:2])
         for base in bases:
-            operators = self.before(base, UNTOUCHED, found)
+            operators = self.before(base, UNTOUCHED, self.newest.found)
             told = {"flink_version": version, "portable": True}
-            made = self.write(base, paths[base.name], operators, unchanged, told, (FOR_RELEASE,))
+            plan = partial(self.load, self.newest.paths[base.name])
+            made = self.write(base, plan, told, (FOR_RELEASE,))
             if made is not None:
                 yield Written(self.release, base, (), made, operators, (base.own, base.other), (FOR_RELEASE,))
 
@@ -300,7 +317,9 @@ class Bench:
             yield from self.changed(failed.base, paths[failed.base.name], [CHANGES[name]], failed.backends)
 
 
-def run(spark: SparkSession, release: str, newest: str, folder: Path, changes: list[str], bases: list[str]) -> Results:
+def run(
+    spark: SparkSession, release: str, newest: Newest, folder: Path, changes: list[str], bases: list[str]
+) -> Results:
     """The results of one release, by cell."""
     try:
         return Bench(spark, release, newest, folder, changes).run([BASES[name] for name in bases])

@@ -23,7 +23,7 @@ import org.apache.flink.api.java.typeutils.RowTypeInfo;
 import org.apache.flink.api.java.typeutils.TupleTypeInfo;
 import org.apache.flink.types.Row;
 
-/** Types from our notation: what stands in parentheses, fields and constants, is the class's own to say. */
+/** Types from our notation, and {@code AUTO<class>}: the one that Flink infers. The constants of enums are the class's own. */
 final class TypeText {
     private static final Map<String, TypeInformation<?>> SIMPLE = Map.ofEntries(
             Map.entry("LONG", Types.LONG), Map.entry("INT", Types.INT), Map.entry("SHORT", Types.SHORT),
@@ -54,7 +54,7 @@ final class TypeText {
         if (SIMPLE.containsKey(name)) {
             return SIMPLE.get(name);
         }
-        if (List.of("POJO", "ENUM", "KRYO").contains(name)) {
+        if (List.of("POJO", "ENUM", "KRYO", "AUTO").contains(name)) {
             expect('<');
             Class<?> type = Class.forName(word(), true, loader);
             expect('>');
