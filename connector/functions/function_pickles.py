@@ -1,4 +1,8 @@
-"""Pickling of user functions for tasks, in the way Spark pickles functions; they are never stored.
+"""Pickling of user functions for tasks, by cloudpickle; they are never stored.
+
+Spark pickles what it sends by a copy of cloudpickle of its own (``pyspark.cloudpickle``). Tasks with user functions are
+pickled by cloudpickle itself (:class:`Pickled`), so Spark's copy only sees their bytes, and modules that users register
+with ``cloudpickle.register_pickle_by_value`` are sent by value.
 
 A function that cannot be pickled is rejected before the job starts; the error names the attribute or variable that
 prevents it.
@@ -7,11 +11,12 @@ prevents it.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from types import FunctionType
 from typing import Any, TypeVar
 
-from pyspark.serializers import CloudPickleSerializer
+import cloudpickle
 
 from pyspark_savepoint.formats.errors import UserFunctionError
 from pyspark_savepoint.statebackends.processing.operators.window_operator import WindowSpec
@@ -20,12 +25,24 @@ from pyspark_savepoint.statebackends.processing.runtime.user_code import name_of
 F = TypeVar("F")
 
 
+@dataclass(frozen=True)
+class Pickled:
+    """A dataclass whose objects are pickled by cloudpickle itself, also inside of what Spark pickles."""
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[type, bytes]]:
+        """Return how to make an equal object from the bytes of its fields."""
+        return _unpickled, (type(self), cloudpickle.dumps([self.__dict__[field.name] for field in fields(self)]))
+
+
+def _unpickled(kind: type, values: bytes) -> Any:
+    return kind(*cloudpickle.loads(values))
+
+
 def copy_of(function: F) -> F:
     """Return a copy of a function as tasks get it; raise UserFunctionError if it cannot be pickled."""
     problem = _problem(function)
     if problem is None:
-        pickles: Any = _pickles()
-        copy: F = pickles.loads(pickles.dumps(function))
+        copy: F = cloudpickle.loads(cloudpickle.dumps(function))
         return copy
     if isinstance(function, WindowSpec):
         # The window specification is this package's; the user's functions are its parts.
@@ -55,16 +72,11 @@ def _culprits(parts: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in parts.items() if _problem(value) is not None}
 
 
-def _pickles() -> Any:
-    """Return the serializer by which Spark sends functions."""
-    return CloudPickleSerializer()  # type: ignore[no-untyped-call]
-
-
 def _problem(value: Any) -> str | None:
     """Return why an object cannot be pickled; None if it can."""
     attempt = _Attempt()
     with attempt:
-        _pickles().dumps(value)
+        cloudpickle.dumps(value)
     return attempt.problem
 
 

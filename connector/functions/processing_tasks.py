@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.functions.function_pickles import Pickled
 from pyspark_savepoint.statebackends.processing.operators.bootstrap import BootstrapPlan, BootstrapTask
 from pyspark_savepoint.statebackends.processing.operators.operator_state import OperatorStatePlan, OperatorStateTask
 from pyspark_savepoint.statebackends.processing.operators.process import ProcessPlan, ProcessTask
@@ -20,7 +21,7 @@ Plan = BootstrapPlan | ProcessPlan | OperatorStatePlan
 
 
 @dataclass(frozen=True)
-class ReadTask:
+class ReadTask(Pickled):
     """Task of a reader function; its input rows are the numbers of execution vertices to read."""
 
     plan: KeyedReaderPlan | WindowReaderPlan
@@ -40,7 +41,7 @@ class ReadTask:
 
 
 @dataclass(frozen=True)
-class RecordTask:
+class RecordTask(Pickled):
     """Task of a bootstrap or process function; its input rows are the records of one subtask."""
 
     plan: Plan

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyspark.cloudpickle import register_pickle_by_value
+from cloudpickle import register_pickle_by_value
 
 from pyspark_savepoint import KeyedStateBootstrapFunction, OperatorTransformation, Savepoint, ValueStateDescriptor
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pyspark.cloudpickle import register_pickle_by_value
+from cloudpickle import register_pickle_by_value
 
 from pyspark_savepoint import (
     ContinuousEventTimeTrigger,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from pyspark.cloudpickle import register_pickle_by_value
+from cloudpickle import register_pickle_by_value, unregister_pickle_by_value
+from pyspark.serializers import CloudPickleSerializer
 
 from pyspark_savepoint import (
     CountTrigger,
@@ -25,6 +26,7 @@ from pyspark_savepoint.formats.errors import (
     StateNotFoundError,
     UndecodableStateError,
 )
+from pyspark_savepoint.functions.processing_tasks import RecordTask
 from pyspark_savepoint.source.distribution import key_by
 from tests.connector.comparing import assert_same_rows
 from tests.connector.functions import functions_of_tests
@@ -54,6 +56,8 @@ from tests.connector.functions.functions_of_tests import (
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from pyspark_savepoint.statebackends.processing.operators.bootstrap import BootstrapPlan
 
 pytestmark = pytest.mark.spark
 # Workers have no such module to import: its classes travel whole, as those of a notebook do.
@@ -274,6 +278,20 @@ def test_what_cannot_be_pickled_is_said_before_the_job(spark: SparkSession, reco
     with pytest.raises(UserFunctionError, match=r"attribute lock \(lock\)") as caught:
         Savepoint.create(spark).with_operator("uid", transformation)
     assert "make in open()" in str(caught.value)
+
+
+def test_functions_are_pickled_by_cloudpickle_itself() -> None:
+    """Spark's copy of cloudpickle sees bytes: it does not know of modules that users register with cloudpickle."""
+    task = RecordTask(cast("BootstrapPlan", AccountBootstrapper()))
+    sent = CloudPickleSerializer().dumps(task)
+    assert b"functions_of_tests" in sent
+    unregister_pickle_by_value(functions_of_tests)
+    try:
+        by_name = CloudPickleSerializer().dumps(task)
+    finally:
+        register_pickle_by_value(functions_of_tests)
+    assert len(by_name) < len(sent) / 2
+    assert isinstance(CloudPickleSerializer().loads(sent), RecordTask)
 
 
 def test_mistakes_are_refused_before_a_job_runs(spark: SparkSession, records: DataFrame, tmp_path: Path) -> None:
