@@ -116,7 +116,7 @@ def test_keys_of_azure_go_to_their_account_only(
 
 def test_what_a_snapshot_names_is_marked_and_reached_as_the_snapshot_is() -> None:
     options = StorageOptions(endpoint="http://host:1")
-    location = SnapshotLocation(ArrowFileSystem("abfss", MINE, options), "/sp", allow_outside=True)
+    location = SnapshotLocation(ArrowFileSystem("abfss", MINE, options), "/sp", allow_outside=True, options=options)
     for authority, recorded in ((OTHER, True), (MINE, False)):
         filesystem, _ = location._locate_outside(f"abfss://{authority}/elsewhere/x")
         assert isinstance(filesystem, ArrowFileSystem)
