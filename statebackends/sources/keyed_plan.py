@@ -18,7 +18,6 @@ from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, KeyedBlock, S
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, range_for_operator_index
-from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.statebackends.model.request import TableRequest, choose_states
 from pyspark_savepoint.statebackends.model.state_column import StateColumn
@@ -155,7 +154,11 @@ class KeyedSplit:
     def _looked_up(
         stream: KeyedStream, selected: set[int], spec: KeyedSpec, keys: Places
     ) -> Iterator[KeyedBlock] | None:
-        if keys is None or not isinstance(stream, RocksDBKeyedStream):
+        if keys is None:
+            return None
+        from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
+
+        if not isinstance(stream, RocksDBKeyedStream):
             return None
         return stream.look_up(keys, selected, spec.namespaced, spec.block_bytes)
 

@@ -11,15 +11,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from pyspark_savepoint.formats.columns import DecodeOptions, Origin
 from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, SavepointError
 from pyspark_savepoint.formats.io.byte_source import ByteSource, FileLocation, StateLocation
-from pyspark_savepoint.formats.keyed.canonical_stream import CanonicalKeyedStream
 from pyspark_savepoint.formats.keyed.changelog import ChangeSource, FileChanges, InlineChanges
 from pyspark_savepoint.formats.keyed.headers import read_header
-from pyspark_savepoint.formats.keyed.heap_stream import HeapKeyedStream
 from pyspark_savepoint.formats.keyed.key_group_reader import Extent
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata import OperatorState
@@ -33,13 +31,19 @@ from pyspark_savepoint.formats.metadata.keyed_handles import (
     KeyGroupsStateHandle,
 )
 from pyspark_savepoint.formats.metadata.stream_handles import UNKNOWN_SIZE
-from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.sources.changelog_keys import with_keys
-from pyspark_savepoint.statebackends.sources.changelog_source import ChangelogKeyedStream, ChangelogSource
+from pyspark_savepoint.statebackends.sources.changelog_source import ChangelogSource
 from pyspark_savepoint.statebackends.sources.rocksdb_source import RocksDBSource
 
-KeyedStream = CanonicalKeyedStream | HeapKeyedStream | RocksDBKeyedStream | ChangelogKeyedStream
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.keyed.canonical_stream import CanonicalKeyedStream
+    from pyspark_savepoint.formats.keyed.heap_stream import HeapKeyedStream
+    from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
+    from pyspark_savepoint.statebackends.sources.changelog_source import ChangelogKeyedStream
+
+#: Streams are imported where one is opened: headers are read without them.
+KeyedStream: TypeAlias = "CanonicalKeyedStream | HeapKeyedStream | RocksDBKeyedStream | ChangelogKeyedStream"
 FRAMING_WINDOW = 1 << 24
 
 
@@ -69,6 +73,9 @@ class KeyedSource:
     @contextmanager
     def open(self, options: DecodeOptions) -> Iterator[KeyedStream]:
         """Open the stream; errors get the operator's name."""
+        from pyspark_savepoint.formats.keyed.canonical_stream import CanonicalKeyedStream
+        from pyspark_savepoint.formats.keyed.heap_stream import HeapKeyedStream
+
         # Decoding that only finds where values end must not fail on values that no column can hold.
         options = replace(options, timestamps="raw", decimals="string")
         try:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from pyspark_savepoint.formats.columns import DecodeOptions, Origin
 from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, SavepointError
@@ -20,9 +21,10 @@ from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange
 from pyspark_savepoint.formats.metadata.keyed_handles import IncrementalRemoteKeyedStateHandle
-from pyspark_savepoint.formats.rocksdb.database import Database
-from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
 
 RESOLVERS = 16
 
@@ -75,6 +77,9 @@ class RocksDBSource:
     @contextmanager
     def open(self, options: DecodeOptions) -> Iterator[RocksDBKeyedStream]:
         """Open the database; errors get the operator's name."""
+        from pyspark_savepoint.formats.rocksdb.database import Database
+        from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
+
         # Decoding that only finds where values end must not fail on values that no column can hold.
         options = replace(options, timestamps="raw", decimals="string")
         header = self.header()
