@@ -8,11 +8,13 @@ from __future__ import annotations
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, did_you_mean
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint, find_snapshots
 from pyspark_savepoint.statebackends.model.applicability import CATALOG, SURVEYED, TABLES, refuse_useless
-from pyspark_savepoint.statebackends.model.request import Table, TableRequest
+from pyspark_savepoint.statebackends.model.request import ComparisonRequest, Table, TableRequest
 
 
 def open_table(request: TableRequest) -> Table:
     """Return the table of a request; errors name the existing tables, operators and states."""
+    if request.compared is not None:
+        return _compared(request, request.compared)
     if request.table is not None and request.table not in TABLES:
         raise OptionError(f"there is no table {request.table!r}", remedy=did_you_mean(request.table, TABLES))
     if request.table is not None and request.entries is None:
@@ -36,6 +38,23 @@ def open_table(request: TableRequest) -> Table:
         return operator_table(OpenOperator(savepoint, operator), request)
     except SavepointError as error:
         raise error.with_facts(path=savepoint.path, operator=operator.label) from None
+
+
+def _compared(request: TableRequest, wanted: ComparisonRequest) -> Table:
+    """Return the differences of two snapshots."""
+    if wanted.states is None:
+        from pyspark_savepoint.statebackends.merging.change_counts import ChangeCounts
+
+        before, after = wanted.sides
+        assert before is not None
+        assert after is not None
+        return ChangeCounts((before, after))
+    from pyspark_savepoint.statebackends.merging.changed_rows import ChangedRows
+    from pyspark_savepoint.statebackends.tables.keyed_table import KeyedTable
+
+    tables = [None if side is None else open_table(side) for side in wanted.sides]
+    keyed = [table if isinstance(table, KeyedTable) else None for table in tables]
+    return ChangedRows((keyed[0], keyed[1]), wanted.states, request)
 
 
 def _without_operator(request: TableRequest) -> Table:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from pyspark_savepoint.formats.columns import DecodeOptions
-from pyspark_savepoint.formats.io.storage_options import StoragePath
+from pyspark_savepoint.formats.io.storage_options import OPTION, StoragePath
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
 from pyspark_savepoint.formats.snapshot.savepoint import CHECKSUMS, IGNORE, Savepoint
 from pyspark_savepoint.options.option_fields import (
@@ -41,6 +41,7 @@ from pyspark_savepoint.statebackends.model.request import (
     DEFAULT_BATCH_ROWS,
     DEFAULT_MEMORY,
     DEFAULT_TOP,
+    ComparisonRequest,
     EntriesRequest,
     TableRequest,
 )
@@ -99,6 +100,15 @@ def _entries(value: str) -> str:
     try:
         EntriesRequest.from_json(value)
     except (ValueError, TypeError, KeyError, RecursionError):
+        raise InvalidOptionValueError("what the fluent API makes of it: it is not for users") from None
+    return value
+
+
+def _compared(value: str) -> str:
+    try:
+        compared = json.loads(value)
+        compared["states"], compared["sides"][1]
+    except (ValueError, TypeError, LookupError, RecursionError):
         raise InvalidOptionValueError("what the fluent API makes of it: it is not for users") from None
     return value
 
@@ -204,6 +214,7 @@ class SavepointReadOptions:
         size, "bytes of state that a task holds at a time, about", DEFAULT_MEMORY, f"{DEFAULT_MEMORY >> 20}m"
     )
     entries: str | None = option(_entries, "")
+    compared: str | None = option(_compared, "")
     inherited: tuple[str, ...] = option(names, "", ())
 
     @classmethod
@@ -238,8 +249,18 @@ class SavepointReadOptions:
             memory=self.memory,
             top=self.top,
             entries=EntriesRequest.from_json(self.entries) if self.entries is not None else None,
+            compared=self._comparison(self.compared) if self.compared is not None else None,
             given=frozenset(self._given()),
         )
+
+    def _comparison(self, text: str) -> ComparisonRequest:
+        """Return the request for a comparison; its sides are options of reads, with this one's storage options."""
+        wanted = json.loads(text)
+        storage = {} if self.storage_options is None else {OPTION: self.storage_options}
+        before, after = (
+            None if side is None else type(self).parse({**storage, **side}).request() for side in wanted["sides"]
+        )
+        return ComparisonRequest((before, after), None if wanted["states"] is None else tuple(wanted["states"]))
 
     @property
     def located(self) -> str:

@@ -33,6 +33,7 @@ from pyspark_savepoint.options.option_fields import (
     text,
     whole_number,
 )
+from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.statebackends.type_extraction.releases import DECLARED, Release
 from pyspark_savepoint.statebackends.writing.planning.operator_types import split_types_from
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
@@ -252,6 +253,7 @@ class SavepointWriteOptions:
     )
     fragment: str | None = option(_fragment, "")
     header: str | None = option(text, "")
+    bases: str | None = option(text, "")
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> Self:
@@ -266,6 +268,8 @@ class SavepointWriteOptions:
         values["types_from"], values["class_path"] = split_types_from(
             [StoragePath.of(each, StoragePath.options_of(path)) for each in self.types_from], bool(self.inferred_by)
         )
+        if self.bases is not None:
+            values["bases"] = tuple(SavepointReadOptions.parse(each).request() for each in json.loads(self.bases))
         return WriteRequest(path, **values, overwrite=overwrite)
 
 
@@ -298,8 +302,8 @@ def _conflicts(values: Mapping[str, Any]) -> list[str]:
         problems.append(f"table '{table}' has no time to live, so 'ttl' cannot apply to it")
     if "fragment" not in given and values.get("flink_version", OLDEST) < OLDEST:
         problems.append("option 'flinkVersion' is older than 1.16, which is the oldest that reads what is written")
-    if (table == ENTRIES) != ("header" in given):
-        problems.append("table 'entries' and option 'header' go together, and are not for users")
+    if (table == ENTRIES) != ("header" in given) or ("bases" in given and table != ENTRIES):
+        problems.append("table 'entries' and options 'header' and 'bases' go together, and are not for users")
     if not values.get("inferred_by") and any(path.endswith(".jar") for path in values.get("types_from", ())):
         problems.append("option 'typesFrom' has class files: option 'inferredBy' is the release of Flink that infers")
     limit, wanted = values.get("max_parallelism"), values.get("parallelism")

@@ -1,14 +1,16 @@
 """Edits of an operator's keyed state as DataFrames of its entries.
 
-The remaining state of the base is read as entries, undecoded; deleted keys are anti-joined by their bytes; added tables
-are converted to entries too. All of these are written together as one table ``entries``.
+Added tables are converted to entries, deleted keys to rows without state. They are written as table ``entries``, whose
+tasks merge them with the entries of the base, which they read as bytes. Only if tasks cannot know the key groups of
+keys (hash codes are given, or only user code computes them), the base is read as a DataFrame too, and joined.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from math import gcd
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -41,6 +43,7 @@ from pyspark_savepoint.statebackends.writing.planning.write_plan import WritePla
 from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRIES as ENTRIES_TABLE
 from pyspark_savepoint.statebackends.writing.rows.entry_encoder import (
     KEYS,
+    DeletionEncoder,
     EntryEncoder,
     KeyEncoder,
     Regroup,
@@ -55,6 +58,8 @@ PLAIN = DecodeOptions(timestamps="raw")
 HASH_CODE = "hash_code"
 #: Options of ``Savepoint.load`` that determine how the snapshot's bytes are found and read.
 READ_OPTIONS = frozenset({"allowOutside", "checksums", "kryo", "memory", OPTION})
+#: Number of times that tasks may read a file of the base for a larger max parallelism, instead of a shuffle.
+MAX_READS = 8
 
 
 def with_states(plan: OperatorPlan) -> OperatorPlan:
@@ -171,36 +176,94 @@ def refuse_raw_state(plan: OperatorPlan, what: str) -> None:
 class EditedState:
     """All entries of an operator after its edits, and the header of their files.
 
-    ``in_place``: partition i contains the state of subtask i, as no entry changes its subtask.
+    ``bases`` are the options that read entries of existing operators, which the writing tasks merge with those of the
+    frame. ``frame`` is None if there is nothing to merge with them.
     """
 
-    frame: DataFrame
+    frame: DataFrame | None
     header: KeyedBackendHeader
-    in_place: bool
+    bases: tuple[dict[str, str], ...] = ()
 
 
-def edited_state(spark: SparkSession, plan: OperatorPlan) -> EditedState | None:
-    """Return the keyed state of an operator after all edits, None if there is none left; no job runs yet."""
+def edited_state(spark: SparkSession, plan: OperatorPlan, merges: bool = False) -> EditedState | None:
+    """Return the keyed state of an operator after all edits, None if there is none left; no job runs yet.
+
+    ``merges``: entries of existing operators may be left to the tasks that write.
+    """
     states = plan.of_kind(KEYED, TIMERS)
     if not states or plan.key_serializer is None:
         return None
     with_keys = bool(plan.deletions) or plan.key_hashes is not None
-    in_place = not with_keys and not plan.rehashes and all(state.put < 0 for state in states)
-    frames = []
+    merges = merges and can_merge(plan)
+    frames: list[DataFrame] = []
+    bases: list[dict[str, str]] = []
     if any(state.put < 0 for state in states):
-        frames.append(_without(plan, _base_entries(spark, plan, states, with_keys, in_place), -1))
+        if merges:
+            bases.append(_base_options(plan, states, with_keys))
+            frames += [_deleted(plan, keys) for _, keys in plan.deletions]
+        else:
+            frames.append(_without(plan, _base_entries(spark, plan, states, with_keys), -1))
     for i, put in enumerate(plan.puts):
         numbers = {(state.origin, state.kind): number for number, state in enumerate(states) if state.put == i}
-        if numbers:
-            frames.append(_without(plan, _put_entries(plan, put, numbers, with_keys), i))
-    whole = reduce(lambda one, other: one.unionByName(other), [frame.select(ENTRIES.names) for frame in frames])
+        if not numbers:
+            continue
+        rows: StateInput | None = put
+        if merges and put.bases and not plan.deletions:
+            bases += [renumbered(base, own_numbers(put, numbers), len(states)) for base in put.bases]
+            rows = replace(put, frame=put.rest) if put.rest is not None else None
+        if rows is not None:
+            frames.append(_without(plan, _put_entries(plan, rows, numbers, with_keys), i))
+    whole = [frame.select(ENTRIES.names) for frame in frames]
     header = KeyedBackendHeader(plan.compressed, plan.key_serializer, tuple(state.meta for state in states))
-    return EditedState(whole, header, in_place)
+    frame = reduce(lambda one, other: one.unionByName(other), whole) if whole else None
+    return EditedState(frame, header, tuple(bases))
 
 
-def _base_entries(
-    spark: SparkSession, plan: OperatorPlan, states: list[PlannedState], with_keys: bool, in_place: bool
-) -> DataFrame:
+def renumbered(base: Mapping[str, str], numbers: Sequence[int], count: int) -> dict[str, str]:
+    """Return options that read entries with other state numbers; -1: these are not read."""
+    wanted = EntriesRequest.from_json(base["entries"])
+    states: list[tuple[str, bool] | None] = [None] * count
+    for state, number in zip(wanted.states, numbers, strict=True):
+        if number >= 0:
+            states[number] = state
+    return {**base, "entries": replace(wanted, states=tuple(states)).to_json()}
+
+
+def own_numbers(put: StateInput, numbers: Mapping[tuple[str, str], int]) -> tuple[int, ...]:
+    """Return the new numbers of the states of a table, -1 for one that is not written."""
+    assert isinstance(put.descriptor, KeyedDescriptor)
+    states = put.descriptor.states
+    return tuple(numbers.get((state.name, TIMERS if state.kind is StateKind.TIMER else KEYED), -1) for state in states)
+
+
+def can_merge(plan: OperatorPlan) -> bool:
+    """Return whether tasks can merge entries of the base: whether they find the key groups of the keys themselves."""
+    if plan.key_hashes is not None or plan.key_serializer is None:
+        return False
+    if plan.base is not None and plan.rehashes:
+        old, new = plan.base.operator.max_parallelism, plan.max_parallelism
+        if new // gcd(old, new) > MAX_READS:
+            return False
+    if plan.deletions:
+        try:
+            plan.key_serializer.java_hash(pa.array([], plan.key_serializer.arrow_type(PLAIN)))
+        except UndecodableStateError:
+            return False
+    return True
+
+
+def _deleted(plan: OperatorPlan, keys: DataFrame) -> DataFrame:
+    """Return keys as rows that take their entries out of the base."""
+    assert plan.key_serializer is not None
+    columns = key_columns(plan.key_serializer, arrow_schema(keys.schema), plan.label)
+    encoder = DeletionEncoder(
+        KeyEncoder(plan.key_serializer, columns, (), plan.label), plan.key_serializer, plan.max_parallelism
+    )
+    return keys.select(*columns).mapInArrow(encoder, spark_schema(ENTRIES))
+
+
+def _base_options(plan: OperatorPlan, states: list[PlannedState], with_keys: bool) -> dict[str, str]:
+    """Return the options that read the remaining entries of the base."""
     assert plan.base is not None
     base = plan.base
     if base.relocated:
@@ -217,19 +280,20 @@ def _base_entries(
         raw_timers=plan.raw_timers,
     )
     options = {name: text for name, text in base.options.items() if name in READ_OPTIONS}
-    options |= {"uidHash": base.operator.operator_id.hex, "entries": wanted.to_json()}
-    if in_place:
-        options["parallelism"] = str(base.operator.parallelism)
-    entries = spark.read.format("savepoint").options(**options).load(base.path)
-    return _regrouped(plan, entries) if plan.rehashes and not by_hash else entries
+    return options | {"path": base.path, "uidHash": base.operator.operator_id.hex, "entries": wanted.to_json()}
+
+
+def _base_entries(spark: SparkSession, plan: OperatorPlan, states: list[PlannedState], with_keys: bool) -> DataFrame:
+    options = _base_options(plan, states, with_keys)
+    entries = spark.read.format("savepoint").options(**options).load()
+    return _regrouped(plan, entries) if plan.rehashes and plan.key_hashes is not None else entries
 
 
 def _put_entries(
     plan: OperatorPlan, put: StateInput, numbers: Mapping[tuple[str, str], int], with_keys: bool
 ) -> DataFrame:
     assert isinstance(put.descriptor, KeyedDescriptor)
-    states = put.descriptor.states
-    own = tuple(numbers.get((state.name, TIMERS if state.kind is StateKind.TIMER else KEYED), -1) for state in states)
+    own = own_numbers(put, numbers)
     if put.options["table"] == ENTRIES_TABLE:
         renumbered = RemapStateIds(put.descriptor, own, with_keys)
         return put.frame.mapInArrow(renumbered, spark_schema(KEYED_ENTRIES if with_keys else ENTRIES))

@@ -6,14 +6,16 @@ gets the keys of both. A key that both have in one state is rejected when the sa
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, UnsupportedStateError
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.snapshot.changes import has_channel_state
 from pyspark_savepoint.options.schema import spark_schema
-from pyspark_savepoint.plan.keyed_edits import EditedState, edited_state, refuse_raw_state, with_states
+from pyspark_savepoint.plan.keyed_edits import EditedState, edited_state, refuse_raw_state, renumbered, with_states
 from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, PlannedState, StateInput
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, StateDescriptor, StateKind
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES, is_timer
@@ -45,11 +47,13 @@ def merged_operator(spark: SparkSession, source: OperatorPlan, into: OperatorPla
                 remedy=f"give one of them another name first: rename_state({source.label!r}, {meta.name!r}, ...)",
             )
     header = KeyedBackendHeader(into.compressed, taken.header.key_serializer, tuple(metas))
-    frames = [_renumbered(one, header) for one in (own, taken) if one is not None]
+    bases, rest = _merged(spark, (into, source), header)
     put = StateInput(
-        frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1]),
+        _union([_renumbered(one, header) for one in (own, taken) if one is not None]),
         {"table": ENTRIES_TABLE, "header": header_text(header)},
         _descriptor(header),
+        bases,
+        _union(rest) if rest else None,
     )
     planned = [PlannedState(TIMERS if is_timer(m) else KEYED, m, m.name, len(into.puts)) for m in metas]
     states = (*planned, *into.of_kind(OPERATOR))
@@ -108,11 +112,31 @@ def _identity(meta: StateMetaInfoSnapshot) -> tuple[str, bool]:
     return meta.name, is_timer(meta)
 
 
+def _merged(
+    spark: SparkSession, plans: Sequence[OperatorPlan], header: KeyedBackendHeader
+) -> tuple[tuple[Mapping[str, str], ...], list[DataFrame]]:
+    """Return what writing tasks merge: options that read existing entries, and other rows; nothing if keys go."""
+    if any(plan.deletions for plan in plans):
+        return (), []
+    found = [edited for plan in plans if (edited := edited_state(spark, plan, merges=True)) is not None]
+    bases = [renumbered(base, _numbers(one, header), len(header.states)) for one in found for base in one.bases]
+    return tuple(bases), [_renumbered(one, header) for one in found if one.frame is not None] if bases else []
+
+
+def _union(frames: Sequence[DataFrame]) -> DataFrame:
+    return reduce(lambda one, other: one.unionByName(other), frames)
+
+
+def _numbers(edited: EditedState, header: KeyedBackendHeader) -> tuple[int, ...]:
+    """Return the numbers that the states have in the common header."""
+    numbers = {_identity(meta): number for number, meta in enumerate(header.states)}
+    return tuple(numbers[_identity(meta)] for meta in edited.header.states)
+
+
 def _renumbered(edited: EditedState, header: KeyedBackendHeader) -> DataFrame:
     """Return entries with the numbers that their states have in the common header."""
-    numbers = {_identity(meta): number for number, meta in enumerate(header.states)}
-    places = tuple(numbers[_identity(meta)] for meta in edited.header.states)
-    task = RemapStateIds(_descriptor(edited.header), places, with_keys=False)
+    task = RemapStateIds(_descriptor(edited.header), _numbers(edited, header), with_keys=False)
+    assert edited.frame is not None
     return edited.frame.mapInArrow(task, spark_schema(ENTRIES))
 
 

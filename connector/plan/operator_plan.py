@@ -58,11 +58,17 @@ class Base:
 
 @dataclass(frozen=True)
 class StateInput:
-    """A table to add to an operator: its rows, the options of the write, and the descriptor of its states."""
+    """A table to add to an operator: its rows, the options of the write, and the descriptor of its states.
+
+    Entries of other operators are also in ``bases``, the options that read them, which writing tasks merge with
+    ``rest``, the rows that are not; empty if there is no such way.
+    """
 
     frame: DataFrame
     options: Mapping[str, str]
     descriptor: KeyedDescriptor | OperatorStateDescriptor
+    bases: tuple[Mapping[str, str], ...] = ()
+    rest: DataFrame | None = None
 
 
 @runtime_checkable

@@ -71,16 +71,22 @@ class OperatorWriter:
         direct = self._direct()
         if direct is not None:
             return self._fragment(self._laid_out(direct), direct.options, f"{self.part}k").operators[0]
-        edited = edited_state(self.spark, self.plan)
+        edited = edited_state(self.spark, self.plan, merges=True)
         if edited is None:
             return None
         options = {"table": ENTRIES, "header": header_text(edited.header)}
         if edited.header.compressed:
             options["compression"] = "snappy"
-        frame = edited.frame
-        if not edited.in_place:
-            limit = self.plan.max_parallelism
-            frame = by_key_group(frame, KEY_GROUP, KEY, limit, self.parallelism or min(limit, cores(frame)))
+        if edited.bases:
+            options["bases"] = json.dumps(edited.bases)
+        limit = self.plan.max_parallelism
+        if edited.frame is None:
+            parallelism = self.parallelism or 1
+            none = self.spark.range(0, parallelism, 1, parallelism).where("id < 0")
+            columns = ("int(id) AS state", "int(id) AS key_group", "binary('') AS key", "binary('') AS value")
+            return self._fragment(none.selectExpr(*columns), options, f"{self.part}k").operators[0]
+        parallelism = self.parallelism or min(limit, cores(edited.frame))
+        frame = by_key_group(edited.frame, KEY_GROUP, KEY, limit, parallelism)
         return self._fragment(frame, options, f"{self.part}k").operators[0]
 
     @property

@@ -8,12 +8,14 @@ list, union         change, value, count: how many more of that value there are 
 broadcast           key, change, value_before, value_after
 ==================  =================================================================================================
 
-Keyed state is compared by the bytes of its entries, whatever state backends wrote the snapshots: equal entries are
-never decoded, and values that only the job's code can decode are compared too.
+Keyed state is compared by the bytes of its entries, whatever state backends wrote the snapshots: tasks merge the same
+key groups of both (``statebackends/merging``), equal entries are never decoded, and values that only the job's code can
+decode are compared too.
 """
 
 from __future__ import annotations
 
+import json
 from functools import reduce
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -22,26 +24,25 @@ from pyspark_savepoint.formats.errors import (
     OperatorNotFoundError,
     OptionError,
     StateNotFoundError,
-    UnsupportedStateError,
     did_you_mean,
 )
-from pyspark_savepoint.options.schema import arrow_schema, relabel, spark_schema
-from pyspark_savepoint.statebackends.model.request import EntriesRequest
+from pyspark_savepoint.formats.io.storage_options import OPTION
+from pyspark_savepoint.options.option_values import inheriting
+from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.statebackends.open_table import open_table
-from pyspark_savepoint.statebackends.tables.entry_diff import AFTER, BEFORE, CHANGE, SIDE, EntryDiff
-from pyspark_savepoint.statebackends.tables.keyed_table import KeyedTable
+from pyspark_savepoint.statebackends.tables.entry_diff import AFTER, BEFORE, CHANGE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Mapping, Sequence
 
-    import pyarrow as pa
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import StructType
 
     from pyspark_savepoint.savepoint.savepoint import Savepoint
 
+SIDE = "side"
 SIDES = (BEFORE, AFTER)
 KEYED = ("keyed_state", "window_state")
+NO_STORAGE_OPTIONS = "{}"
 LOSSLESS = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"}
 
 
@@ -114,14 +115,11 @@ class _Operator:
         self.savepoint = savepoint
         self.hash = None if plan is None else plan.identifier.operator_id.hex
         self.known = [operator.label for operator in savepoint.plan.operators]
-        self.states = (
-            []
-            if plan is None
-            else [
-                row.asDict()
-                for row in savepoint.table(uid_hash=plan.identifier.operator_id.hex, table="states").collect()
-            ]
-        )
+        self.states: list[dict[str, Any]] = []
+        if plan is not None:
+            listed = open_table(SavepointReadOptions.parse(side_options(savepoint, self.options("states"))).request())
+            batches = (batch for partition in listed.partitions(1) for batch in partition.batches())
+            self.states = [row for batch in batches for row in batch.to_pylist()]
 
     def table(self, **options: Any) -> DataFrame:
         return self.savepoint.table(**{"uid_hash": self.hash, **options})
@@ -130,20 +128,48 @@ class _Operator:
         """Return the names of the states of a table."""
         return [row["state"] for row in self.states if row["table"] == table]
 
-    def opened(self, table: str, states: list[str]) -> KeyedTable | None:
-        """Return the table of keyed state with these states; None if this side has none of them."""
-        mine = [name for name in self.names(table) if name in states]
-        if self.hash is None or not mine:
-            return None
-        assert self.savepoint.path is not None
-        from pyspark_savepoint.options.option_values import inheriting
-        from pyspark_savepoint.options.options import SavepointReadOptions
+    def options(self, table: str, state: str | None = None) -> dict[str, str]:
+        """Return the options that read a table of the operator."""
+        chosen = {} if state is None else {"state": state}
+        return {"uidHash": self.hash or "", "table": table, **chosen}
 
-        named = {"path": self.savepoint.path, "uidHash": self.hash, "table": table, "state": ",".join(mine)}
-        request = SavepointReadOptions.parse(inheriting(self.savepoint.options, named)).request()
-        opened = open_table(request)
-        assert isinstance(opened, KeyedTable)
-        return opened
+    def compared(self, table: str, states: list[str]) -> dict[str, str] | None:
+        """Return the options that read these states; None if this side has none of them."""
+        mine = [name for name in self.names(table) if name in states]
+        return side_options(self.savepoint, self.options(table, ",".join(mine))) if mine else None
+
+
+def path_of(savepoint: Savepoint) -> str:
+    """Return the path of a snapshot; raise OptionError if it is not written yet."""
+    if savepoint.path is None:
+        raise OptionError(
+            "this savepoint is not written yet, so there is nothing to compare",
+            remedy="compare what write(path) returns",
+        )
+    return savepoint.path
+
+
+def side_options(savepoint: Savepoint, options: Mapping[str, str]) -> dict[str, str]:
+    """Return all options that read a table of a snapshot."""
+    return inheriting(savepoint.options, {"path": path_of(savepoint), **options})
+
+
+def compared(
+    savepoint: Savepoint, sides: Sequence[dict[str, str] | None], states: Sequence[str] | None
+) -> dict[str, str]:
+    """Return the options that read the differences of two sides, each the options of a read."""
+    held = {name: text for name, text in savepoint.options.items() if name in (OPTION, "memory")}
+    own = held.get(OPTION, NO_STORAGE_OPTIONS)
+    different = [side is not None and side.get(OPTION, NO_STORAGE_OPTIONS) != own for side in sides]
+    # What is the same for both is not repeated.
+    told = [
+        None
+        if side is None
+        else {name: text for name, text in side.items() if name != OPTION}
+        | ({OPTION: side.get(OPTION, NO_STORAGE_OPTIONS)} if differs else {})
+        for side, differs in zip(sides, different, strict=True)
+    ]
+    return {**held, "compared": json.dumps({"sides": told, "states": states})}
 
 
 def _default_table(sides: tuple[_Operator, _Operator], state: str | None) -> str:
@@ -164,45 +190,9 @@ def _keyed(sides: tuple[_Operator, _Operator], table: str, state: str | None) ->
     if not states:
         names = [name for side in sides for name in side.names(table)]
         raise StateNotFoundError(f"{table} has no such state", state=state, remedy=did_you_mean(state or "", names))
-    tables = [side.opened(table, states) for side in sides]
-    _refuse_other_keys(tables)
-    compared = EntryDiff.of(tables[0], tables[1], states)
-    schema = spark_schema(compared.schema)
-    wanted = EntriesRequest(tuple((name, False) for name in states), keys=True).to_json()
-    from pyspark.sql import functions as F  # noqa: N812
-
-    frames = [
-        side.table(entries=wanted).select(F.lit(number).alias(SIDE), "*")
-        for number, side in zip(SIDES, sides, strict=True)
-        if side.hash is not None and side.names(table)
-    ]
-    both = reduce(lambda left, right: left.union(right), frames)
-    order = ("serialized_key", "state", "key", SIDE)
-    return (
-        both.repartition("serialized_key").sortWithinPartitions(*order).mapInArrow(DiffTask(compared, schema), schema)
-    )
-
-
-def _refuse_other_keys(tables: list[KeyedTable | None]) -> None:
-    kinds = {str(table.schema.field("key").type) for table in tables if table is not None}
-    if len(kinds) > 1:
-        raise UnsupportedStateError(
-            "the type of the keys has changed, so that no key is the same", found=" and ".join(sorted(kinds))
-        )
-
-
-class DiffTask:
-    """Function of Spark's tasks: takes the entries of both sides, yields the rows that differ."""
-
-    def __init__(self, compared: EntryDiff, schema: StructType) -> None:
-        self.compared = compared
-        self.schema = schema
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows that differ, with the types that Spark expects."""
-        schema = arrow_schema(self.schema)
-        for batch in self.compared(batches):
-            yield relabel(batch, schema)
+    options = compared(sides[0].savepoint, [side.compared(table, states) for side in sides], states)
+    path = path_of(sides[0].savepoint)
+    return sides[0].savepoint.spark.read.format("savepoint").options(**options).load(path)
 
 
 # -- timers and operator state -----------------------------------------------------------------------------------

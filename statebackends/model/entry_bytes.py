@@ -100,13 +100,20 @@ class EntryReader:
         value = binary_column(block.buffer, block.value_start[rows], block.value_end[rows])
         columns = [key, value]
         if self.with_keys:
-            start, end = block.key_start[rows].copy(), block.key_end[rows].copy()
-            for state in np.unique(block.state[rows]).tolist():
-                if is_timer(self.header.states[state]):
-                    these = np.flatnonzero(block.state[rows] == state)
-                    start[these], end[these] = self._key_of_timers(block, state, rows[these])
-            columns.append(binary_column(block.buffer, start, end))
+            start, end = self.serial_keys(block)
+            columns.append(binary_column(block.buffer, start[rows], end[rows]))
         return self._batch(block.state[rows], block.key_group[rows], *columns)
+
+    def serial_keys(self, block: KeyedBlock) -> tuple[Longs, Longs]:
+        """Return the spans of the keys alone, of the selected entries of a contiguous block."""
+        timers = [state for state in np.flatnonzero(self.numbers >= 0).tolist() if is_timer(self.header.states[state])]
+        if not timers:
+            return block.key_start, block.key_end
+        start, end = block.key_start.copy(), block.key_end.copy()
+        for state in timers:
+            rows = block.entries_of(state)
+            start[rows], end[rows] = self._key_of_timers(block, state, rows)
+        return start, end
 
     def _key_of_timers(self, block: KeyedBlock, state: int, rows: Longs) -> tuple[Longs, Longs]:
         """Timer := i64 timestamp  key  namespace."""

@@ -47,6 +47,17 @@ class EntriesRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class ComparisonRequest:
+    """Request for the differences of two snapshots; None for a snapshot that does not have the operator.
+
+    ``states`` are the keyed states to compare row by row; None to count the differences of all operators.
+    """
+
+    sides: tuple[TableRequest | None, TableRequest | None]
+    states: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
 class TableRequest:
     """Request for one table of one snapshot. ``memory`` is roughly the bytes of state that a task holds at a time."""
 
@@ -70,6 +81,7 @@ class TableRequest:
     batch_rows: int = DEFAULT_BATCH_ROWS
     memory: int = DEFAULT_MEMORY
     entries: EntriesRequest | None = None
+    compared: ComparisonRequest | None = None
     top: int = DEFAULT_TOP
     #: Names of options that the user set for this table to a value other than the default.
     given: frozenset[str] = field(default=frozenset(), compare=False)

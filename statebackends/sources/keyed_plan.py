@@ -39,6 +39,13 @@ def is_key_value(meta: StateMetaInfoSnapshot) -> bool:
     return meta.kind in (BackendStateType.KEY_VALUE, BackendStateType.KEY_VALUE_V2)
 
 
+def table_of(meta: StateMetaInfoSnapshot) -> str:
+    """Return the table that shows a state."""
+    if not is_key_value(meta):
+        return "timers"
+    return "window_state" if is_namespaced(meta) else "keyed_state"
+
+
 def distinct(headers: Iterable[KeyedBackendHeader]) -> list[KeyedBackendHeader]:
     """Return the headers without repetitions of the same object, which equal bytes give."""
     return list({id(header): header for header in headers}.values())

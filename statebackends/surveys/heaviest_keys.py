@@ -25,12 +25,11 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.model.json_values import to_json
 from pyspark_savepoint.statebackends.model.request import TableRequest
-from pyspark_savepoint.statebackends.sources.keyed_plan import KeyedSplit, is_key_value
+from pyspark_savepoint.statebackends.sources.keyed_plan import KeyedSplit, is_key_value, table_of
 from pyspark_savepoint.statebackends.surveys.sizes import (
     entry_bytes,
     entry_counts,
     keyed_parts,
-    table_of,
     wanted_states,
 )
 from pyspark_savepoint.statebackends.surveys.survey import STATE_FIELDS, Row, Surveyed, SurveyPart

@@ -23,7 +23,7 @@ from pyspark_savepoint.formats.io.byte_source import ByteSource
 from pyspark_savepoint.formats.keyed.canonical_stream import CanonicalKeyedStream
 from pyspark_savepoint.formats.keyed.headers import read_header
 from pyspark_savepoint.formats.keyed.keyed_block import HEAP, KeyedBlock
-from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsStateHandle
 from pyspark_savepoint.formats.metadata.state_handles import Mode
@@ -31,7 +31,7 @@ from pyspark_savepoint.formats.operator.operator_stream import OperatorStream
 from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.model.request import TableRequest
-from pyspark_savepoint.statebackends.sources.keyed_plan import KeyedSplit, is_key_value, is_namespaced, meets, vertices
+from pyspark_savepoint.statebackends.sources.keyed_plan import KeyedSplit, is_key_value, meets, table_of, vertices
 from pyspark_savepoint.statebackends.sources.keyed_sources import KeyedStream, keyed_sources
 from pyspark_savepoint.statebackends.sources.operator_sources import OperatorSource, operator_sources
 from pyspark_savepoint.statebackends.sources.raw_timers import RawTimerSource, raw_timer_sources
@@ -75,13 +75,6 @@ def keyed_parts(
         raw = tuple(source for source in timers if meets(source.offsets.key_group_range, key_groups))
         if mine or raw:
             yield KeyedSizes(surveyed, KeyedSplit(mine, key_groups), raw)
-
-
-def table_of(meta: StateMetaInfoSnapshot) -> str:
-    """Return the table that shows a state."""
-    if not is_key_value(meta):
-        return "timers"
-    return "window_state" if is_namespaced(meta) else "keyed_state"
 
 
 def wanted_states(stream: KeyedStream, request: TableRequest) -> set[int]:

@@ -48,7 +48,7 @@ from pyspark_savepoint.formats.snapshot.handle_streams import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocation
 from pyspark_savepoint.statebackends.model.request import TableRequest
-from pyspark_savepoint.statebackends.sources.keyed_plan import meets, vertices
+from pyspark_savepoint.statebackends.sources.keyed_plan import meets, table_of, vertices
 from pyspark_savepoint.statebackends.sources.keyed_sources import AnyKeyedSource, KeyedStream, keyed_sources
 from pyspark_savepoint.statebackends.sources.operator_sources import OperatorSource, operator_sources
 from pyspark_savepoint.statebackends.sources.raw_timers import RawTimerSource, raw_timer_sources
@@ -59,7 +59,7 @@ from pyspark_savepoint.statebackends.surveys.entry_checks import (
     Tally,
     TimerChecks,
 )
-from pyspark_savepoint.statebackends.surveys.sizes import entry_bytes, entry_counts, table_of, wanted_states
+from pyspark_savepoint.statebackends.surveys.sizes import entry_bytes, entry_counts, wanted_states
 from pyspark_savepoint.statebackends.surveys.survey import STATE_FIELDS, Row, Surveyed, SurveyPart
 from pyspark_savepoint.statebackends.tables.key_check import exact_options
 from pyspark_savepoint.statebackends.tables.operator_table import OperatorPartition

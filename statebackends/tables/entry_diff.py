@@ -1,10 +1,9 @@
-"""Comparison of an operator's keyed state in two snapshots by the bytes of its entries; equal entries are not decoded.
+"""Rows of an operator's keyed state that differ in two snapshots; ``merging`` finds the entries by their bytes.
 
 ::
 
-    entries of both (side, state, key_group, key, value, serialized_key), sorted by serialized_key, state, key, side
-      -> pairs with equal bytes are dropped; keys with remaining entries are decoded with the serializers of each side
-      -> key, [window], change, changed_states, <state>_before, <state>_after
+    entries of keys that differ (state, key_group, key, value) before and after, decoded with the serializers of each
+    side -> key, [window], change, changed_states, <state>_before, <state>_after
 
 ``change`` is ``added``, ``removed`` or ``changed``. Bytes are those of the canonical format, so snapshots of different
 backends can be compared. A value whose bytes changed but whose meaning did not (a renewed time to live, a serializer
@@ -21,21 +20,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyspark_savepoint.formats.columns import Flags, Ints, Longs, Origin, binary_parts
+from pyspark_savepoint.formats.columns import Flags, Ints, Longs, Origin, binary_parts, list_array
 from pyspark_savepoint.formats.keyed.composite_key import split_composite_keys
 from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, KeyedBlock, binary_column, runs_of
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange
-from pyspark_savepoint.statebackends.model.entry_bytes import KEY, KEY_GROUP, SERIALIZED_KEY, STATE, VALUE
+from pyspark_savepoint.statebackends.model.entry_bytes import KEY, KEY_GROUP, STATE, VALUE
 from pyspark_savepoint.statebackends.model.rows import join
 from pyspark_savepoint.statebackends.sources.keyed_plan import KeyedSplit
 from pyspark_savepoint.statebackends.tables.keyed_table import WINDOW, KeyedPartition, KeyedTable, column_names
 
-SIDE, CHANGE, CHANGED_STATES = "side", "change", "changed_states"
+CHANGE, CHANGED_STATES = "change", "changed_states"
 BEFORE, AFTER = 0, 1
 ADDED, REMOVED, CHANGED = "added", "removed", "changed"
-#: First byte of the value of a map entry that is null.
-NULL_FLAG = b"\x01"
 SUFFIXES = ("_before", "_after")
 
 
@@ -63,14 +60,9 @@ class DiffSide:
 
 @dataclass(frozen=True)
 class EntryDiff:
-    """Function for ``mapInArrow`` from sorted entries of both sides to the rows that differ.
-
-    ``states`` are the state names by entry number, ``maps`` the numbers of map states. Of a map entry whose value is
-    null, only the null flag is compared, because backends write different bytes after it.
-    """
+    """Decoder of keys with entries that differ. ``states`` are the state names by entry number."""
 
     states: tuple[str, ...]
-    maps: tuple[int, ...]
     sides: tuple[DiffSide | None, DiffSide | None]
     schema: pa.Schema
 
@@ -79,53 +71,17 @@ class EntryDiff:
         """Build the comparison from the tables of both snapshots; None where a snapshot has no such table."""
         sides = tuple(DiffSide.of(table) if table is not None else None for table in (before, after))
         schema = pa.schema(list(_fields((before, after), states)))
-        metas = {
-            name: found
-            for table in (before, after)
-            if table is not None
-            for (name, _), found in table.headers.metas().items()
-        }
-        maps = tuple(number for number, name in enumerate(states) if metas[name][0].state_type == "MAP")
-        return cls(tuple(states), maps, (sides[0], sides[1]), schema)
+        return cls(tuple(states), (sides[0], sides[1]), schema)
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Compare key by key; the entries of one key may continue in the next batch."""
-        waiting: list[pa.RecordBatch] = []
-        for batch in batches:
-            keys = batch.column(SERIALIZED_KEY)
-            if not len(keys):
-                continue
-            first = int(np.flatnonzero(~_equal_to_last(keys))[-1])
-            if first == 0 and waiting and waiting[-1].column(SERIALIZED_KEY)[-1] == keys[0]:
-                waiting.append(batch)
-                continue
-            yield from self._of_keys([*waiting, batch.slice(0, first)])
-            waiting = [batch.slice(first)]
-        yield from self._of_keys(waiting)
+    def decoded(self, halves: tuple[tuple[pa.RecordBatch, Flags], tuple[pa.RecordBatch, Flags]]) -> pa.RecordBatch:
+        """Return the rows of some keys, from all of their entries before and after, and which of these differ."""
+        found = []
+        for about, (entries, differs) in zip(self.sides, halves, strict=True):
+            parts = [] if about is None else self._half(about, entries, differs)
+            found.append(_Half.joined(parts, len(self.states)))
+        return self._aligned(*found)
 
-    def _of_keys(self, parts: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Return the rows of keys whose entries are complete."""
-        if not any(len(part) for part in parts):
-            return
-        table = pa.Table.from_batches(parts).combine_chunks()
-        differs = ~_in_equal_pairs(table, self.maps)
-        key_number = np.cumsum(~_equal_to_last(_one(table.column(SERIALIZED_KEY))))
-        wanted = np.isin(key_number, key_number[differs])
-        if wanted.any():
-            found = self._decoded(table.filter(pa.array(wanted)).combine_chunks(), differs[wanted])
-            if len(found):
-                yield found
-
-    def _decoded(self, table: pa.Table, differs: Flags) -> pa.RecordBatch:
-        side = np.asarray(table.column(SIDE))
-        halves = []
-        for number, about in enumerate(self.sides):
-            rows = np.flatnonzero(side == number)
-            parts = [] if about is None else self._half(about, table.take(pa.array(rows)), differs[rows])
-            halves.append(_Half.joined(parts, len(self.states)))
-        return self._aligned(*halves)
-
-    def _half(self, about: DiffSide, table: pa.Table, differs: Flags) -> list[_Half]:
+    def _half(self, about: DiffSide, table: pa.RecordBatch, differs: Flags) -> list[_Half]:
         """Return the rows of one side, file by file."""
         group = np.asarray(table.column(KEY_GROUP))
         found = []
@@ -135,7 +91,7 @@ class EntryDiff:
                 found.append(self._of_file(about, header, table.take(pa.array(rows)), differs[rows]))
         return found
 
-    def _of_file(self, about: DiffSide, header: KeyedBackendHeader, table: pa.Table, differs: Flags) -> _Half:
+    def _of_file(self, about: DiffSide, header: KeyedBackendHeader, table: pa.RecordBatch, differs: Flags) -> _Half:
         spec = about.partition.spec
         ids = {name: i for name, (i, _) in spec.bind(header, CANONICAL).items()}
         numbers = np.array([ids.get(name, -1) for name in self.states], np.int32)
@@ -165,13 +121,15 @@ class EntryDiff:
         kept = np.flatnonzero(flags.any(axis=1))
         places, flags = [place[kept] for place in places], flags[kept]
         change = np.where(places[BEFORE] < 0, ADDED, np.where(places[AFTER] < 0, REMOVED, CHANGED))
-        changed = [[self.states[at] for at in np.flatnonzero(row)] for row in flags]
+        _, state = np.nonzero(flags)
+        names = pa.array(self.states, pa.string()).take(pa.array(state))
+        changed = list_array(pa.list_(pa.string()), np.count_nonzero(flags, axis=1).astype(np.int64), names)
         arrays: list[pa.Array] = []
         for field in self.schema:
             if field.name == CHANGE:
                 arrays.append(pa.array(change.tolist(), pa.string()))
             elif field.name == CHANGED_STATES:
-                arrays.append(pa.array(changed, field.type))
+                arrays.append(changed)
             elif len(arrays) < self.schema.get_field_index(CHANGE):
                 both = [
                     half.take(field.name, place, field.type)
@@ -231,31 +189,6 @@ def _fields(tables: tuple[KeyedTable | None, KeyedTable | None], states: Sequenc
             yield pa.field(shown[state] + suffix, field.type, metadata=field.metadata)
 
 
-def _one(column: pa.ChunkedArray) -> pa.Array:
-    """Return a table's column as one array, whatever its number of chunks."""
-    joined = column.combine_chunks()
-    return pa.concat_arrays(joined.chunks) if isinstance(joined, pa.ChunkedArray) else joined
-
-
-def _equal_to_last(column: pa.Array) -> Flags:
-    """Return whether each value equals the one before it."""
-    same = pc.equal(column[1:], column[:-1]).to_numpy(zero_copy_only=False)
-    return np.concatenate([[False], same]).astype(np.bool_)
-
-
-def _in_equal_pairs(table: pa.Table, maps: Sequence[int]) -> Flags:
-    """Return which entries have the same key and value on both sides; such entries are adjacent."""
-    same = np.ones(len(table), np.bool_)
-    for name in (SERIALIZED_KEY, STATE, KEY):
-        same &= _equal_to_last(_one(table.column(name)))
-    value = _one(table.column(VALUE))
-    of_map = pc.is_in(_one(table.column(STATE)), value_set=pa.array(maps, pa.int32()))
-    null = pc.and_(of_map, pc.starts_with(value, NULL_FLAG))
-    same &= _equal_to_last(pc.if_else(null, pa.scalar(NULL_FLAG, pa.binary()), value))
-    paired: Flags = same | np.concatenate([same[1:], [False]])
-    return paired
-
-
 def _places(wanted: pa.Array, known: pa.Array) -> Longs:
     found = pc.index_in(wanted, value_set=known)
     places: Longs = pc.fill_null(found, -1).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -269,15 +202,15 @@ def _first_of(before: pa.Array, after: pa.Array, has_before: Flags) -> pa.Array:
 
 
 def _block(
-    table: pa.Table, state: Ints, group: Ints, header: KeyedBackendHeader, operator: str, namespaced: bool
+    table: pa.RecordBatch, state: Ints, group: Ints, header: KeyedBackendHeader, operator: str, namespaced: bool
 ) -> KeyedBlock:
     """Build a block in the canonical format from entries sorted by key group and state."""
     buffers, spans, base = [], {}, 0
     for name in (KEY, VALUE):
-        offsets, data = binary_parts(_one(table.column(name).cast(pa.large_binary())))
+        offsets, data = binary_parts(table.column(name))
         low, high = int(offsets[0]), int(offsets[-1])
         buffers.append(data[low:high])
-        spans[name] = offsets.astype(np.int64) - low + base
+        spans[name] = offsets - low + base
         base += high - low
     start, end = spans[KEY][:-1].copy(), spans[KEY][1:].copy()
     bounds = [0, *(1 + np.flatnonzero(np.diff(group))).tolist(), len(group)]

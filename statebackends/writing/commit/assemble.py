@@ -10,7 +10,7 @@ So the layout of the DataFrame affects only the time that a write takes.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import pairwise
@@ -25,7 +25,6 @@ from pyspark_savepoint.statebackends.writing.planning.planned_write import Write
 
 if TYPE_CHECKING:
     from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
-    from pyspark_savepoint.statebackends.model.sort_runs import SortedBatch
     from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
 
 #: Bytes of rows per subtask if no parallelism was given.
@@ -73,13 +72,14 @@ def _write_lane(
     plan: WritePlan, parallelism: int, names: Sequence[str], subtasks: Sequence[int], kept: OperatorHeaders | None
 ) -> list[StateFile]:
     """Write the files of adjacent subtasks in one pass over the runs."""
+    from pyspark_savepoint.statebackends.writing.files.merged_state import KeyGroupCursor
     from pyspark_savepoint.statebackends.writing.files.run_files import merged
     from pyspark_savepoint.statebackends.writing.files.state_file import write_state_file
 
     ranges = {i: range_for_operator_index(plan.max_parallelism, parallelism, i) for i in subtasks}
     whole = KeyGroupRange(ranges[subtasks[0]].start, ranges[subtasks[-1]].end)
     with ExitStack() as stack:
-        rows = _Rows(merged(plan, names, whole, stack))
+        rows = KeyGroupCursor(merged(plan, names, whole, stack))
         return [write_state_file(plan, parallelism, i, rows.up_to(ranges[i].end), kept) for i in subtasks]
 
 
@@ -113,25 +113,3 @@ def _settled(
         else:
             others += files
     return settled, others
-
-
-class _Rows:
-    """Sorted rows, taken range by range."""
-
-    def __init__(self, batches: Iterator[SortedBatch]) -> None:
-        self.batches = batches
-        self.rest: SortedBatch | None = None
-
-    def up_to(self, key_group: int) -> Iterator[SortedBatch]:
-        """Yield the remaining rows up to and including a key group."""
-        while True:
-            batch = self.rest if self.rest is not None else next(self.batches, None)
-            self.rest = None
-            if batch is None:
-                return
-            cut = int(np.searchsorted(batch.key_group, key_group, "right"))
-            if cut:
-                yield batch.slice(0, cut)
-            if cut < len(batch):
-                self.rest = batch.slice(cut, len(batch))
-                return

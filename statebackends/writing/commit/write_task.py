@@ -12,17 +12,20 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pyspark_savepoint.formats.errors import ConcurrentWriteError, SavepointError
 from pyspark_savepoint.formats.metadata.key_groups import range_for_operator_index
 from pyspark_savepoint.formats.snapshot.publication import fingerprint, read_published
+from pyspark_savepoint.statebackends.model.entry_bytes import KEY, KEY_GROUP, STATE, VALUE
 from pyspark_savepoint.statebackends.model.sort import RowSorter
 from pyspark_savepoint.statebackends.writing.files.element_files import created_work
 from pyspark_savepoint.statebackends.writing.files.operator_files import write_element_rows
 from pyspark_savepoint.statebackends.writing.files.state_file import kept_headers, write_state_file
 from pyspark_savepoint.statebackends.writing.files.write_results import RunFile, TaskOutput
 from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
-from pyspark_savepoint.statebackends.writing.rows.row_forms import row_form
+from pyspark_savepoint.statebackends.writing.planning.write_request import DELETED
+from pyspark_savepoint.statebackends.writing.rows.row_forms import EntryForm, row_form
 
 #: Fewer rows may lie in one subtask's range by chance; without ``key_by`` they become a run, which is cheap to merge.
 FEW_ROWS = 1 << 16
@@ -53,6 +56,8 @@ def _refuse_late(plan: WritePlan) -> None:
 
 
 def _keyed(plan: WritePlan, partition: int, batches: Iterable[pa.RecordBatch]) -> TaskOutput:
+    if plan.request.bases:
+        return _merged(plan, partition, batches)
     form = row_form(plan)
     seen = np.zeros(plan.max_parallelism, bool)
     with RowSorter(form.schema, plan.request.sort_memory) as sorter:
@@ -67,6 +72,25 @@ def _keyed(plan: WritePlan, partition: int, batches: Iterable[pa.RecordBatch]) -
             file = write_state_file(plan, plan.parallelism, partition, sorter.sorted(), kept_headers(plan))
             return TaskOutput(partition, sorter.rows, file=file)
         return TaskOutput(partition, sorter.rows, run=write_run_file(plan, sorter, seen))
+
+
+def _merged(plan: WritePlan, partition: int, batches: Iterable[pa.RecordBatch]) -> TaskOutput:
+    """Write the file of a subtask from its rows and the entries of the bases, also if there are no rows."""
+    assert plan.parallelism is not None
+    if partition >= plan.parallelism:
+        return TaskOutput(partition, 0)
+    form = EntryForm(plan)
+    memory = plan.request.sort_memory // 2
+    with RowSorter(form.schema, memory) as sorter, RowSorter(form.schema, memory) as gone:
+        for batch in batches:
+            is_key = pc.equal(batch.column(STATE), DELETED)
+            rows = batch.filter(pc.invert(is_key))
+            sorter.add(*form.rows(rows))
+            keys = batch.filter(is_key)
+            values = pa.record_batch([keys.column(VALUE)], schema=form.schema)
+            gone.add(np.array(keys.column(KEY_GROUP), np.int32), keys.column(KEY), values)
+        file = write_state_file(plan, plan.parallelism, partition, sorter.sorted(), None, gone.sorted())
+        return TaskOutput(partition, sorter.rows, file=file)
 
 
 def _is_own(plan: WritePlan, partition: int, seen: np.ndarray, rows: int) -> bool:

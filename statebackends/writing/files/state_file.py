@@ -28,6 +28,7 @@ from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
 from pyspark_savepoint.statebackends.sources.keyed_sources import KeyedSource
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.entries_table import EntriesPartition
+from pyspark_savepoint.statebackends.writing.files.merged_state import merge_bases
 from pyspark_savepoint.statebackends.writing.files.write_results import StateFile
 from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
 from pyspark_savepoint.statebackends.writing.rows.keyed_sink import EntrySink
@@ -64,9 +65,17 @@ READ_BACK_WINDOW = 1 << 24
 
 
 def write_state_file(
-    plan: WritePlan, parallelism: int, subtask: int, batches: Iterable[SortedBatch], kept: OperatorHeaders | None
+    plan: WritePlan,
+    parallelism: int,
+    subtask: int,
+    batches: Iterable[SortedBatch],
+    kept: OperatorHeaders | None,
+    removed: Iterable[SortedBatch] = (),
 ) -> StateFile:
-    """Write the file of a subtask from all of its rows, sorted, and the states to keep; on failure, remove it."""
+    """Write the file of a subtask from all of its rows, sorted, and the states to keep; on failure, remove it.
+
+    ``removed`` are keys, sorted, that the entries merged from existing operators lose.
+    """
     key_groups = range_for_operator_index(plan.max_parallelism, parallelism, subtask)
     name = plan.staging.unique(str(subtask))
     file = plan.staging.create_state(name)
@@ -74,7 +83,10 @@ def write_state_file(
         with CanonicalKeyedStreamWriter(
             file, plan.header(), key_groups, plan.max_parallelism, plan.request.sort_memory
         ) as writer:
-            _fill(plan, writer, key_groups, batches, kept)
+            if plan.request.bases:
+                merge_bases(plan, writer, key_groups, batches, removed)
+            else:
+                _fill(plan, writer, key_groups, batches, kept)
             offsets = writer.finish().offsets
         file.close()
     finally:

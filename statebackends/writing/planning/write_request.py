@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
+from pyspark_savepoint.statebackends.model.request import TableRequest
 
 KEYED_STATE, WINDOW_STATE, TIMERS, OPERATOR_STATE = "keyed_state", "window_state", "timers", "operator_state"
 ENTRIES = "entries"
@@ -24,6 +25,10 @@ DEFAULT_RETENTION = 3600
 DEFAULT_FLINK_VERSION = (1, 16)
 #: Flink's own default, and that of its State Processor API.
 DEFAULT_MAX_PARALLELISM = 128
+
+
+#: The state number of rows of table ``entries`` that are keys to delete from the bases.
+DELETED = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +49,9 @@ class WriteRequest:
     class files.
 
     Only the fluent API sets the following. ``header`` is the header of the stream that ``entries`` go to: its states
-    have the numbers in the rows. ``fragment`` is ``token/name``: instead of publishing, ``_metadata`` of only this
-    operator is written as ``.pending-token/name`` below the path, with its files next to it.
+    have the numbers in the rows. ``bases`` are entries of existing operators to merge with the rows, of which those
+    with state :data:`DELETED` are keys that the bases lose. ``fragment`` is ``token/name``: instead of publishing,
+    ``_metadata`` of only this operator is written as ``.pending-token/name`` below the path, with its files next to it.
     """
 
     path: str
@@ -73,6 +79,7 @@ class WriteRequest:
     retention: int = DEFAULT_RETENTION
     fragment: str | None = None
     header: str | None = None
+    bases: tuple[TableRequest, ...] = ()
 
     @property
     def replaces_operator(self) -> bool:

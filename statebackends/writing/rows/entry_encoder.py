@@ -12,7 +12,15 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from pyspark_savepoint.formats.columns import DecodeOptions, Ints, binary_array, fixed_array, struct_array
+from pyspark_savepoint.formats.columns import (
+    Cursors,
+    DecodeOptions,
+    Ints,
+    binary_array,
+    binary_parts,
+    fixed_array,
+    struct_array,
+)
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, ValueRangeError, did_you_mean
 from pyspark_savepoint.formats.keyed.keyed_block import binary_column
 from pyspark_savepoint.formats.metadata.key_groups import key_groups_for_hashes
@@ -22,6 +30,7 @@ from pyspark_savepoint.statebackends.model.key_codec import KeyCodec, refuse_nul
 from pyspark_savepoint.statebackends.model.state_entries import RefusedRow, encode_column, state_entries
 from pyspark_savepoint.statebackends.writing.planning.flink_types import conform_column
 from pyspark_savepoint.statebackends.writing.planning.write_plan import WritePlan
+from pyspark_savepoint.statebackends.writing.planning.write_request import DELETED
 from pyspark_savepoint.statebackends.writing.rows.row_forms import ColumnForm, TimerForm, keyed_columns, row_form
 
 KEY = "key"
@@ -126,6 +135,30 @@ class KeyEncoder:
         fields = [pa.field(name, column.type) for name, column in zip(self.columns, given, strict=True)]
         whole = struct_array(pa.struct(fields), given, len(batch))
         return serialized(self.serializer, conform_column(whole, self.serializer, KEY))
+
+
+@dataclass(frozen=True)
+class DeletionEncoder:
+    """Function for ``mapInArrow`` from keys to rows of table ``entries`` that delete these keys from the base."""
+
+    keys: KeyEncoder
+    serializer: TypeSerializer
+    max_parallelism: int
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield a row for every key, with its key group."""
+        for batch in self.keys(batches):
+            key = batch.column(SERIALIZED_KEY)
+            offsets, data = binary_parts(key)
+            at = Cursors(data.copy(), offsets[:-1].copy(), offsets[1:], options=PLAIN)
+            groups = key_groups_for_hashes(self.serializer.java_hash(self.serializer.decode(at)), self.max_parallelism)
+            columns = [
+                fixed_array(pa.int32(), np.full(len(batch), DELETED, np.int32)),
+                fixed_array(pa.int32(), groups.astype(np.int32)),
+                key,
+                binary_array(pa.binary(), np.zeros(len(batch) + 1, np.int64), np.empty(0, np.uint8)),
+            ]
+            yield pa.RecordBatch.from_arrays(columns, schema=ENTRIES)
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from pyspark_savepoint.statebackends.merging.changed_rows import changed_rows
+from pyspark_savepoint.statebackends.merging.comparison import compare as compare_chunks
+from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk, concat
 from pyspark_savepoint.statebackends.model.request import EntriesRequest, TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
-from pyspark_savepoint.statebackends.tables.entry_diff import AFTER, BEFORE, SIDE, EntryDiff
+from pyspark_savepoint.statebackends.tables.entry_diff import EntryDiff
 from pyspark_savepoint.statebackends.tables.keyed_table import KeyedTable
 
 SHOP = Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint"
-ORDER = [(name, "ascending") for name in ("serialized_key", "state", "key", SIDE)]
 
 
 def entries(path: Path, states: list[str], **options: Any) -> pa.Table:
@@ -40,14 +42,18 @@ def rows(table: KeyedTable) -> dict[str, dict[str, Any]]:
 def compare(
     diff: EntryDiff, before: pa.Table | None, after: pa.Table | None, batch: int = 10_000
 ) -> dict[str, dict[str, Any]]:
-    """What Spark does around it: one table, sorted, in batches."""
-    sides = [
-        table.add_column(0, SIDE, pa.array(np.full(len(table), side, np.int32)))
-        for side, table in ((BEFORE, before), (AFTER, after))
-        if table is not None
+    """Compare edited entries as a task does; ``batch`` is the number of keys to decode at a time."""
+    chunks = [
+        concat([EntryChunk.of_batch(each) for each in table.to_batches()] if table is not None else [])
+        for table in (before, after)
     ]
-    batches = pa.concat_tables(sides).sort_by(ORDER).combine_chunks().to_batches(batch)
-    found = [row for out in diff(iter(batches)) for row in out.to_pylist()]
+    metas = [meta for side in diff.sides if side is not None for _, header in side.headers for meta in header.states]
+    maps = [diff.states.index(m.name) for m in metas if m.name in diff.states and m.state_type == "MAP"]
+    found = [
+        row
+        for out in changed_rows(compare_chunks(chunks[0], chunks[1], 128, maps), diff, batch)
+        for row in out.to_pylist()
+    ]
     keyed = {repr((row["key"], row.get("window"))): row for row in found}
     assert len(keyed) == len(found)
     return keyed

@@ -1,0 +1,283 @@
+"""Table of the numbers of differences between two snapshots, by operator, table and state.
+
+A part is some key groups of an operator in both snapshots, or its operator state. Its rows are sums to add up over all
+parts; the first part of every operator also has a row without table. An operator whose entries cannot be delimited
+(values in the heap format that only user code can delimit) has a row with ``note``; other operators are not affected.
+The driver reads only ``_metadata``: files are opened by the tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pyspark_savepoint.formats.errors import UndecodableStateError, UnsupportedStateError
+from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.statebackends.merging.comparison import COUNTS, compare
+from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk
+from pyspark_savepoint.statebackends.merging.keyed_input import KeyedInput, OpenInput, StateNumbers
+from pyspark_savepoint.statebackends.merging.paired_chunks import Chunks, Division, nothing, paired_chunks, total
+from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES
+from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, choose_columns
+from pyspark_savepoint.statebackends.sources.keyed_sources import keyed_sources
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
+from pyspark_savepoint.statebackends.sources.raw_timers import raw_timer_sources
+from pyspark_savepoint.statebackends.tables.operator_table import OperatorTable
+
+Row = dict[str, Any]
+TEXTS = ("operator_uid", "operator_uid_hash", "operator_name", "operator_change", "table", "state")
+SCHEMA = pa.schema(
+    [
+        *(pa.field(name, pa.string()) for name in TEXTS),
+        *(pa.field(name, pa.int64()) for name in COUNTS),
+        pa.field("note", pa.string()),
+    ]
+)
+KEYED_STATE, OPERATOR_STATE, BROADCAST = "keyed_state", "operator_state", "BROADCAST"
+#: Errors about types that only the user's code knows: what is noted; others, as of damaged files, are raised.
+NOTED = (UndecodableStateError, UnsupportedStateError)
+
+
+@dataclass(frozen=True)
+class ComparedSide:
+    """One operator in one snapshot, or neither. ``savepoint`` knows no other operator."""
+
+    savepoint: Savepoint
+    operator: OperatorState | None
+    request: TableRequest
+
+    @property
+    def max_parallelism(self) -> int | None:
+        """Return the max parallelism if there can be keyed state or timers."""
+        if self.operator is None:
+            return None
+        subtasks = self.operator.subtasks.values()
+        keyed = any(each.managed_keyed_state is not None or each.raw_keyed_state is not None for each in subtasks)
+        return self.operator.max_parallelism if keyed else None
+
+    @property
+    def state_bytes(self) -> int:
+        """Return the bytes of the operator's state."""
+        return self.operator.state_size if self.operator is not None else 0
+
+    def keyed(self) -> KeyedInput | None:
+        """Return the keyed state and timers; their files are looked up."""
+        if self.operator is None or self.max_parallelism is None:
+            return None
+        sources = tuple(keyed_sources(self.savepoint, self.operator))
+        raw = tuple(raw_timer_sources(self.savepoint, self.operator))
+        numbers = self.operator.max_parallelism, self.operator.state_size
+        return KeyedInput(sources, raw, *numbers, self.request, serial=False)
+
+    def operator_states(self) -> dict[str, str]:
+        """Return the kind of every operator state by name, from the headers of the files."""
+        if self.operator is None:
+            return {}
+        return {meta.name: meta.state_type for meta in OpenOperator(self.savepoint, self.operator).operator_states}
+
+    def elements(self, state: str) -> Iterator[EntryChunk]:
+        """Yield the elements of an operator state as keys, or the entries of a broadcast state."""
+        assert self.operator is not None
+        request = replace(self.request, raw=(state,), given=frozenset())
+        for partition in OperatorTable(OpenOperator(self.savepoint, self.operator), request, state).partitions(1):
+            for batch in partition.batches():
+                keys, values = batch.column(0), batch.column(batch.num_columns - 1)
+                values = values if batch.num_columns > 1 else pa.array([b""] * len(batch), pa.binary())
+                zeros = pa.array(np.zeros(len(batch), np.int32))
+                yield EntryChunk.of_batch(pa.RecordBatch.from_arrays([zeros, zeros, keys, values], schema=ENTRIES))
+
+
+Sides = tuple[ComparedSide, ComparedSide]
+
+
+@dataclass(frozen=True)
+class KeyedChanges:
+    """Differences of the keyed state and timers of some key groups."""
+
+    share: range
+    division: Division
+
+    def rows(self, sides: Sides) -> Iterator[Row]:
+        """Yield one row per state."""
+        numbers, sums = StateNumbers(), _Sums()
+        with ExitStack() as stack:
+            described = [side.keyed() for side in sides]
+            opened = [None if each is None else stack.enter_context(OpenInput(each, numbers)) for each in described]
+            before, after = (nothing if each is None else each.chunks for each in opened)
+            sizes = total([self.division.sizes(i, each.sizes()) for i, each in enumerate(described) if each])
+            memory = sides[0].request.memory
+            for pair in paired_chunks((before, after), self.division, self.share, sizes, memory, serial=False):
+                sums.add(compare(*pair, self.division.modulus, numbers.maps).counts)
+        for number, counts in sums.found.items():
+            table, state = numbers.names[number]
+            yield {"table": table, "state": state, **counts}
+
+
+@dataclass(frozen=True)
+class OperatorStateChanges:
+    """Differences of the operator state of one operator."""
+
+    def rows(self, sides: Sides) -> Iterator[Row]:
+        """Yield one row per state; one that cannot be delimited has a note."""
+        kinds = [side.operator_states() for side in sides]
+        for state in {**kinds[0], **kinds[1]}:
+            about = {"table": OPERATOR_STATE, "state": state}
+            try:
+                found = list(self._counted(sides, kinds, state))
+            except NOTED as error:
+                yield {**about, "note": str(error)}
+                continue
+            for counts in found:
+                yield {**about, **counts}
+
+    @staticmethod
+    def _counted(sides: Sides, kinds: Sequence[Mapping[str, str]], state: str) -> Iterator[dict[str, int]]:
+        def reading(side: ComparedSide) -> Chunks:
+            return lambda _: side.elements(state)
+
+        reads = [reading(side) if state in known else nothing for side, known in zip(sides, kinds, strict=True)]
+        division, sums = Division((1, 1)), _Sums()
+        memory = sides[0].request.memory
+        for pair in paired_chunks((reads[0], reads[1]), division, range(1), np.zeros(1, np.int64), memory, False):
+            sums.add(compare(*pair, 1, ()).counts)
+        yield from sums.found.values()
+
+
+class _Sums:
+    """Numbers by state, added up."""
+
+    def __init__(self) -> None:
+        self.found: dict[int, dict[str, int]] = {}
+
+    def add(self, counts: Mapping[int, Any]) -> None:
+        for number, values in counts.items():
+            mine = self.found.setdefault(number, dict.fromkeys(COUNTS, 0))
+            for name, value in zip(COUNTS, values.tolist(), strict=True):
+                mine[name] += value
+
+
+@dataclass(frozen=True)
+class ComparedOperator:
+    """An operator in both snapshots, and the parts of it that one task compares."""
+
+    sides: Sides
+    parts: tuple[KeyedChanges | OperatorStateChanges, ...]
+    first: bool
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the rows of all parts."""
+        operator = self.sides[0].operator or self.sides[1].operator
+        assert operator is not None
+        change = {(True, False): "removed", (False, True): "added"}.get(
+            (self.sides[0].operator is not None, self.sides[1].operator is not None)
+        )
+        identity = {
+            "operator_uid": operator.uid,
+            "operator_uid_hash": str(operator.operator_id),
+            "operator_name": operator.name,
+            "operator_change": change,
+        }
+        if self.first:
+            yield identity
+        for part in self.parts:
+            try:
+                found = list(part.rows(self.sides))
+            except NOTED as error:
+                found = [{"table": KEYED_STATE, "note": str(error)}]
+            for row in found:
+                yield {**identity, **row}
+
+
+@dataclass(frozen=True)
+class ChangeCounts:
+    """Numbers of differences of all operators of two snapshots, given by requests for them."""
+
+    requests: tuple[TableRequest, TableRequest]
+    schema: pa.Schema = SCHEMA
+    warnings: tuple[str, ...] = ()
+    max_parallelism: int | None = None
+
+    def _sides(self) -> list[Sides]:
+        opened = [
+            Savepoint.open(request.path, allow_outside=request.allow_outside, checksums=request.checksums)
+            for request in self.requests
+        ]
+        requests = [
+            request.of_version(savepoint.metadata.version)
+            for request, savepoint in zip(self.requests, opened, strict=True)
+        ]
+        found = [{operator.operator_id: operator for operator in savepoint.operators} for savepoint in opened]
+        bare = [replace(each, metadata=replace(each.metadata, operators=(), master_states=())) for each in opened]
+        return [
+            (
+                ComparedSide(bare[0], found[0].get(number), requests[0]),
+                ComparedSide(bare[1], found[1].get(number), requests[1]),
+            )
+            for number in {**found[0], **found[1]}
+        ]
+
+    @property
+    def state_bytes(self) -> int:
+        """Return the bytes of both snapshots' state."""
+        return sum(side.state_bytes for sides in self._sides() for side in sides)
+
+    def select(self, columns: Sequence[str]) -> ChangeCounts:
+        """Return this table restricted to some columns."""
+        return replace(self, schema=choose_columns(self.schema, columns))
+
+    def partitions(self, parallelism: int | None) -> list[TablePartition]:
+        """Return partitions of about the same size; operators with little state share one."""
+        operators = self._sides()
+        everything = sum(side.state_bytes for sides in operators for side in sides)
+        share = max(1, everything // max(1, parallelism or 1))
+        bundles: list[TablePartition] = []
+        waiting: list[ComparedOperator] = []
+        size = 0
+        for sides in operators:
+            own = sum(side.state_bytes for side in sides)
+            parts = list(_parts(sides, -(-max(1, own) // share)))
+            for number, part in enumerate(parts):
+                if waiting and size + own // len(parts) > share:
+                    bundles.append(ChangeCountsPartition(tuple(waiting), self.schema))
+                    waiting, size = [], 0
+                waiting.append(ComparedOperator(sides, part, number == 0))
+                size += own // len(parts)
+        return [*bundles, ChangeCountsPartition(tuple(waiting), self.schema)] if waiting else bundles
+
+
+def _parts(sides: Sides, count: int) -> Iterator[tuple[KeyedChanges | OperatorStateChanges, ...]]:
+    """Yield the parts of an operator in ``count`` portions; operator state belongs to the first."""
+    rest: tuple[OperatorStateChanges, ...] = ()
+    if any(
+        subtask.managed_operator_state is not None
+        for side in sides
+        if side.operator is not None
+        for subtask in side.operator.subtasks.values()
+    ):
+        rest = (OperatorStateChanges(),)
+    division = Division((sides[0].max_parallelism, sides[1].max_parallelism))
+    if division.max_parallelisms == (None, None):
+        yield rest
+        return
+    for number, share in enumerate(division.shares(count)):
+        yield (KeyedChanges(share, division), *(rest if number == 0 else ()))
+
+
+@dataclass(frozen=True)
+class ChangeCountsPartition:
+    """Some operators, or key groups of one."""
+
+    operators: tuple[ComparedOperator, ...]
+    schema: pa.Schema
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of all operators."""
+        rows = [row for operator in self.operators for row in operator.rows()]
+        columns = [pa.array([row.get(field.name) for row in rows], field.type) for field in self.schema]
+        yield pa.RecordBatch.from_arrays(columns, schema=self.schema)

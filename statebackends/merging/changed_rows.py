@@ -1,0 +1,149 @@
+"""Table of the rows of an operator's keyed state that differ in two snapshots.
+
+Partitions are key groups of both, so nothing is shuffled: each task compares their entries as bytes, and decodes all
+entries of the keys that have one that differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from pyspark_savepoint.formats.columns import Flags, Longs
+from pyspark_savepoint.formats.errors import UnsupportedStateError
+from pyspark_savepoint.statebackends.merging.comparison import Compared, compare
+from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk, concat
+from pyspark_savepoint.statebackends.merging.key_numbers import KeyNumbers
+from pyspark_savepoint.statebackends.merging.keyed_input import KeyedInput, OpenInput, StateNumbers
+from pyspark_savepoint.statebackends.merging.paired_chunks import Division, nothing, paired_chunks, total
+from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, choose_columns
+from pyspark_savepoint.statebackends.sources.keyed_plan import meets
+from pyspark_savepoint.statebackends.tables.entry_diff import EntryDiff
+from pyspark_savepoint.statebackends.tables.keyed_table import KeyedTable
+
+Tables = tuple[KeyedTable | None, KeyedTable | None]
+Inputs = tuple[KeyedInput | None, KeyedInput | None]
+
+
+class ChangedRows:
+    """Rows that differ. ``tables`` are those of both snapshots; None where a snapshot does not have one."""
+
+    def __init__(self, tables: Tables, states: Sequence[str], request: TableRequest) -> None:
+        _refuse_other_keys(tables)
+        self.compared = EntryDiff.of(*tables, states)
+        self.schema = self.compared.schema
+        self.request = request
+        self.inputs: Inputs = (_input(tables[0]), _input(tables[1]))
+        found = (each.max_parallelism if each is not None else None for each in self.inputs)
+        self.division = Division((next(found), next(found)))
+        self.warnings: tuple[str, ...] = ()
+        self.max_parallelism: int | None = self.division.modulus
+        self.state_bytes = sum(each.state_bytes for each in self.inputs if each is not None)
+
+    def select(self, columns: Sequence[str]) -> ChangedRows:
+        """Return this table restricted to some columns."""
+        chosen = object.__new__(ChangedRows)
+        chosen.__dict__.update(self.__dict__)
+        chosen.schema = choose_columns(self.schema, columns)
+        return chosen
+
+    def partitions(self, parallelism: int | None) -> list[TablePartition]:
+        """Return one partition per share of the key groups."""
+        sizes = total([self.division.sizes(i, each.sizes()) for i, each in enumerate(self.inputs) if each is not None])
+        return [
+            ChangedRowsPartition(
+                (self._restricted(0, share), self._restricted(1, share)),
+                self.division,
+                share,
+                sizes,
+                self.compared,
+                self.schema.names,
+                self.request,
+            )
+            for share in self.division.shares(parallelism or 1)
+        ]
+
+    def _restricted(self, side: int, share: range) -> KeyedInput | None:
+        described = self.inputs[side]
+        if described is None:
+            return None
+        groups = sorted(self.division.key_groups(side, share))
+        return replace(
+            described, sources=tuple(each for each in described.sources if meets(each.key_group_range, groups))
+        )
+
+
+def _input(table: KeyedTable | None) -> KeyedInput | None:
+    if table is None:
+        return None
+    operator, request = table.headers.operator, replace(table.request, decode=table.spec.options)
+    return KeyedInput(table.headers.sources, (), operator.max_parallelism, operator.state_size, request, serial=True)
+
+
+def _refuse_other_keys(tables: Tables) -> None:
+    kinds = {str(table.schema.field("key").type) for table in tables if table is not None}
+    if len(kinds) > 1:
+        raise UnsupportedStateError(
+            "the type of the keys has changed, so that no key is the same", found=" and ".join(sorted(kinds))
+        )
+
+
+@dataclass(frozen=True)
+class ChangedRowsPartition:
+    """Rows of some key groups."""
+
+    inputs: Inputs
+    division: Division
+    share: range
+    sizes: Longs
+    compared: EntryDiff
+    columns: list[str]
+    request: TableRequest
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows that differ."""
+        numbers = StateNumbers([(name, False) for name in self.compared.states])
+        with ExitStack() as stack:
+            opened = [None if each is None else stack.enter_context(OpenInput(each, numbers)) for each in self.inputs]
+            before, after = (nothing if each is None else each.chunks for each in opened)
+            pairs = paired_chunks(
+                (before, after), self.division, self.share, self.sizes, self.request.memory, serial=True
+            )
+            for pair in pairs:
+                found = compare(*pair, self.division.modulus, numbers.maps)
+                for batch in changed_rows(found, self.compared, self.request.batch_rows):
+                    yield batch.select(self.columns)
+
+
+def changed_rows(found: Compared, decoder: EntryDiff, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of all keys with an entry that differs, a limited number of keys at a time."""
+    keys = concat([_some(found.before, found.before_differs), _some(found.after, found.after_differs)])
+    if not len(keys):
+        return
+    known = KeyNumbers.of(keys)
+    numbers, count = [known.find(chunk) for chunk in (found.before, found.after)], known.count
+    flags = found.before_differs, found.after_differs
+    sides = []
+    for chunk, differs, number in zip((found.before, found.after), flags, numbers, strict=True):
+        rows = np.flatnonzero(number >= 0)
+        rows = rows[np.argsort(number[rows], kind="stable")]
+        sides.append((chunk, differs, rows, number[rows]))
+    for low in range(0, count, batch_rows):
+        halves = []
+        for chunk, differs, rows, number in sides:
+            start, stop = np.searchsorted(number, [low, low + batch_rows])
+            some = rows[start:stop]
+            halves.append((chunk.take(some).entries(), differs[some]))
+        batch = decoder.decoded((halves[0], halves[1]))
+        for at in range(0, len(batch), batch_rows):
+            yield batch.slice(at, batch_rows)
+
+
+def _some(chunk: EntryChunk, wanted: Flags) -> EntryChunk:
+    """Return a copy of the keys alone of some entries, as keys of entries without values."""
+    rows = np.flatnonzero(wanted)
+    return EntryChunk.of_batch(chunk.take(rows).entries())

@@ -1,0 +1,150 @@
+"""Entries of some key groups in memory: spans of composite keys and values, whatever format they come from.
+
+    composite key := key [vlen] namespace [vlen] [userKey], or a timer       without the key-group prefix
+
+``entry_bytes`` describes the bytes. The key alone is a span of the composite key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+import pyarrow as pa
+
+from pyspark_savepoint.formats.columns import Bytes, Ints, Longs, binary_parts, fixed_array
+from pyspark_savepoint.formats.keyed.canonical_writer import read_only
+from pyspark_savepoint.formats.keyed.keyed_block import KeyedBlock, binary_column
+from pyspark_savepoint.statebackends.model.entry_bytes import (
+    KEY,
+    KEY_GROUP,
+    KEYED_ENTRIES,
+    SERIALIZED_KEY,
+    STATE,
+    TIMESTAMP_BYTES,
+    VALUE,
+)
+
+#: Arrays with one element per entry that are positions in the buffer of keys, and in that of values.
+IN_KEYS, IN_VALUES = ("key_start", "key_end", "serial_start", "serial_end"), ("value_start", "value_end")
+
+
+@dataclass(slots=True)
+class EntryChunk:
+    """Entries: state number, key group, and spans. ``serial`` spans are the keys alone; empty if they are not needed.
+
+    ``keys`` and ``values`` may be one buffer; they are only read.
+    """
+
+    keys: Bytes
+    values: Bytes
+    state: Ints
+    key_group: Ints
+    key_start: Longs
+    key_end: Longs
+    value_start: Longs
+    value_end: Longs
+    serial_start: Longs
+    serial_end: Longs
+
+    def __len__(self) -> int:
+        return len(self.state)
+
+    @property
+    def nbytes(self) -> int:
+        """Return the bytes of the buffers."""
+        return len(self.keys) + (0 if self.values is self.keys else len(self.values))
+
+    @classmethod
+    def of_block(cls, block: KeyedBlock, numbers: Ints, serial: tuple[Longs, Longs] | None) -> EntryChunk:
+        """Return the entries of a block whose composite keys are contiguous; ``numbers`` gives state numbers by id.
+
+        Entries of states with number -1 are left out.
+        """
+        buffer = read_only(block.buffer)
+        none = block.key_start, block.key_start
+        chunk = cls(
+            buffer, buffer, numbers[block.state], block.key_group, block.key_start, block.user_end,
+            block.value_start, block.value_end, *(serial or none),
+        )  # fmt: skip
+        wanted = chunk.state >= 0
+        return chunk if wanted.all() else chunk.take(np.flatnonzero(wanted))
+
+    @classmethod
+    def of_batch(cls, batch: pa.RecordBatch) -> EntryChunk:
+        """Return the entries of a batch with the columns of table ``entries``; timers have no values."""
+        key, keys = binary_parts(batch.column(KEY))
+        value, values = binary_parts(batch.column(VALUE))
+        start = end = key[:-1]
+        if SERIALIZED_KEY in batch.schema.names:
+            offsets, _ = binary_parts(batch.column(SERIALIZED_KEY))
+            end = start + np.diff(offsets)
+        state, key_group = (np.array(batch.column(name), np.int32) for name in (STATE, KEY_GROUP))
+        return cls(
+            read_only(keys), read_only(values), state, key_group, key[:-1], key[1:], value[:-1], value[1:], start, end
+        )
+
+    def behind_timestamps(self) -> EntryChunk:
+        """Return the entries, which are timers, with the spans of their keys behind the timestamp."""
+        return EntryChunk(
+            self.keys, self.values, self.state, self.key_group, self.key_start, self.key_end, self.value_start,
+            self.value_end, self.serial_start + TIMESTAMP_BYTES, self.serial_end + TIMESTAMP_BYTES,
+        )  # fmt: skip
+
+    def take(self, rows: Longs | Ints) -> EntryChunk:
+        """Return some entries, in that order, over the same buffers."""
+        arrays = [getattr(self, field.name)[rows] for field in fields(self)[2:]]
+        return EntryChunk(self.keys, self.values, *arrays)
+
+    def entries(self) -> pa.RecordBatch:
+        """Return a copy of the entries as a batch with the key alone in ``serialized_key``."""
+        columns = [
+            fixed_array(pa.int32(), self.state),
+            fixed_array(pa.int32(), self.key_group),
+            binary_column(self.keys, self.key_start, self.key_end),
+            binary_column(self.values, self.value_start, self.value_end),
+            binary_column(self.keys, self.serial_start, self.serial_end),
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=KEYED_ENTRIES)
+
+
+def concat(chunks: Sequence[EntryChunk]) -> EntryChunk:
+    """Return all entries of some chunks."""
+    if len(chunks) == 1:
+        return chunks[0]
+    if not chunks:
+        nothing, spans, numbers = read_only(np.empty(0, np.uint8)), np.empty(0, np.int64), np.empty(0, np.int32)
+        return EntryChunk(nothing, nothing, numbers, numbers, *[spans] * 6)
+    shared = all(chunk.keys is chunk.values for chunk in chunks)
+    keys = read_only(np.concatenate([chunk.keys for chunk in chunks]))
+    values = keys if shared else read_only(np.concatenate([chunk.values for chunk in chunks]))
+    arrays = {name: np.concatenate([getattr(chunk, name) for chunk in chunks]) for name in ("state", "key_group")}
+    for names, buffers in ((IN_KEYS, [c.keys for c in chunks]), (IN_VALUES, [c.values for c in chunks])):
+        base = np.cumsum([0, *(len(buffer) for buffer in buffers)]).tolist()
+        for name in names:
+            arrays[name] = np.concatenate([getattr(chunk, name) + at for chunk, at in zip(chunks, base, strict=False)])
+    return EntryChunk(keys, values, **arrays)
+
+
+#: Entries on local disk: the key alone is a part of the composite key.
+SPILLED = pa.schema([*[*KEYED_ENTRIES][:-1], pa.field("serial_at", pa.int32()), pa.field("serial_size", pa.int32())])
+
+
+def to_disk(chunk: EntryChunk) -> pa.RecordBatch:
+    """Return a copy of the entries as a batch of schema ``SPILLED``."""
+    at, size = chunk.serial_start - chunk.key_start, chunk.serial_end - chunk.serial_start
+    columns = [
+        *chunk.entries().columns[:-1],
+        fixed_array(pa.int32(), at.astype(np.int32)),
+        fixed_array(pa.int32(), size.astype(np.int32)),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=SPILLED)
+
+
+def from_disk(batch: pa.RecordBatch) -> EntryChunk:
+    """Return the entries of a batch that :func:`to_disk` made."""
+    chunk = EntryChunk.of_batch(batch)
+    chunk.serial_start = chunk.key_start + np.asarray(batch.column("serial_at"))
+    chunk.serial_end = chunk.serial_start + np.asarray(batch.column("serial_size"))
+    return chunk

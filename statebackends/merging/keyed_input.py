@@ -1,0 +1,157 @@
+"""One input of a merge: the keyed state and timers of an operator in one snapshot, read as chunks of entries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+
+from pyspark_savepoint.formats.columns import Longs
+from pyspark_savepoint.formats.keyed.canonical_stream import CanonicalKeyedStream
+from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
+from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange
+from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
+from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk
+from pyspark_savepoint.statebackends.model.entry_bytes import EntryReader, is_timer
+from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.sources.keyed_plan import table_of
+from pyspark_savepoint.statebackends.sources.keyed_sources import AnyKeyedSource, KeyedSource, KeyedStream
+from pyspark_savepoint.statebackends.sources.raw_timers import RawTimerSource
+from pyspark_savepoint.statebackends.tables.entries_table import timer_entries
+
+#: A state's name, and whether it is a queue of timers.
+StateName = tuple[str, bool]
+TIMERS, MAP = "timers", "MAP"
+
+
+@dataclass
+class StateNumbers:
+    """Numbers of states by name, the same for all inputs: those ``wanted``, else all in the order of appearance."""
+
+    wanted: Sequence[StateName] | None = None
+    numbers: dict[StateName, int] = field(default_factory=dict)
+    #: By number: the table that shows a state, and its name.
+    names: list[tuple[str, str]] = field(default_factory=list)
+    maps: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        for name, timer in self.wanted or ():
+            self._number((name, timer), "")
+
+    def of(self, meta: StateMetaInfoSnapshot) -> int:
+        """Return the number of a state, -1 if it is not wanted."""
+        number = self._number((meta.name, is_timer(meta)), table_of(meta))
+        if number >= 0 and not is_timer(meta) and meta.state_type == MAP:
+            self.maps.add(number)
+        return number
+
+    def of_timers(self, name: str) -> int:
+        """Return the number of a queue of timers, -1 if it is not wanted."""
+        return self._number((name, True), TIMERS)
+
+    def _number(self, name: StateName, table: str) -> int:
+        if name not in self.numbers:
+            if self.wanted is not None and name not in self.wanted:
+                return -1
+            self.numbers[name] = len(self.numbers)
+            self.names.append((table, name[0]))
+        return self.numbers[name]
+
+
+@dataclass(frozen=True)
+class KeyedInput:
+    """Description of an input: frozen, picklable, without open files. ``serial``: also locate the keys alone."""
+
+    sources: tuple[AnyKeyedSource, ...]
+    raw: tuple[RawTimerSource, ...]
+    max_parallelism: int
+    state_bytes: int
+    request: TableRequest
+    serial: bool
+
+    def sizes(self) -> Longs:
+        """Return the approximate bytes of every key group."""
+        sizes = np.full(self.max_parallelism, self.state_bytes // self.max_parallelism, np.int64)
+        for source in self.sources:
+            if isinstance(source, KeyedSource):
+                placed = sorted((offset, group) for group, offset in source.offsets if offset > 0)
+                sizes[source.key_group_range.start : source.key_group_range.end + 1] = 0
+                for (start, group), (end, _) in pairwise(placed):
+                    sizes[group] = end - start
+                if placed:
+                    sizes[placed[-1][1]] = sizes[placed[0][1] : placed[-1][1] + 1].max()
+        return sizes
+
+
+class OpenInput:
+    """Context manager over the open streams of an input."""
+
+    def __init__(self, described: KeyedInput, numbers: StateNumbers) -> None:
+        self.described = described
+        self.numbers = numbers
+        self._open: dict[AnyKeyedSource, tuple[ExitStack, KeyedStream]] = {}
+
+    def __enter__(self) -> OpenInput:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for stack, _stream in self._open.values():
+            stack.close()
+        self._open.clear()
+
+    def chunks(self, key_groups: set[int]) -> Iterator[EntryChunk]:
+        """Yield the entries of some key groups, in the order of the files."""
+        if not key_groups:
+            return
+        request = self.described.request
+        low, high = min(key_groups), max(key_groups)
+        for source in self.described.sources:
+            if _meets(source.key_group_range, key_groups):
+                yield from self._of_stream(self._stream(source), key_groups)
+                if source.key_group_range.end <= high:
+                    self._close(source)
+        for raw in self.described.raw:
+            if raw.offsets.key_group_range.end < low:
+                continue
+            for queue, at, key_group in raw.timers(key_groups, request.decode):
+                number = self.numbers.of_timers(queue.state_name)
+                if number >= 0 and len(at):
+                    yield EntryChunk.of_batch(timer_entries(queue, at, key_group, number)).behind_timestamps()
+
+    def _stream(self, source: AnyKeyedSource) -> KeyedStream:
+        if source not in self._open:
+            stack = ExitStack()
+            self._open[source] = stack, stack.enter_context(source.open(self.described.request.decode))
+        return self._open[source][1]
+
+    def _close(self, source: AnyKeyedSource) -> None:
+        stack, _ = self._open.pop(source)
+        stack.close()
+
+    def _of_stream(self, stream: KeyedStream, key_groups: set[int]) -> Iterator[EntryChunk]:
+        request, serial = self.described.request, self.described.serial
+        numbers = np.array([self.numbers.of(meta) for meta in stream.header.states], np.int32)
+        selected = set(np.flatnonzero(numbers >= 0).tolist())
+        if not selected:
+            return
+        contiguous = isinstance(stream, CanonicalKeyedStream | RocksDBKeyedStream)
+        reader = EntryReader(stream.header, numbers, serial, contiguous, request.decode, request.batch_rows)
+        if isinstance(stream, RocksDBKeyedStream):
+            stream.split_keys = serial
+        elif isinstance(stream, CanonicalKeyedStream) and not serial:
+            selected = set()  # all entries are returned, without splitting their composite keys
+        for block in stream.blocks(key_groups, selected, False, request.block_bytes):
+            if contiguous:
+                yield EntryChunk.of_block(block, numbers, reader.serial_keys(block) if serial else None)
+                continue
+            for batch in reader.batches(block):
+                chunk = EntryChunk.of_batch(batch)
+                timers = self.numbers.names[int(chunk.state[0])][0] == TIMERS if len(chunk) else False
+                yield chunk.behind_timestamps() if serial and timers else chunk
+
+
+def _meets(key_group_range: KeyGroupRange, key_groups: Iterable[int]) -> bool:
+    return any(group in key_group_range for group in key_groups)

@@ -1,0 +1,50 @@
+"""Entries of a chunk as runs: those of one state in one key group, or in key groups with the same remainder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pyspark_savepoint.formats.columns import Longs
+from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk
+from pyspark_savepoint.statebackends.model.sort_order import order_within
+
+
+@dataclass
+class Runs:
+    """Entries in runs: one per ``places``, which are remainder and state, with the run's bounds."""
+
+    chunk: EntryChunk
+    places: Longs
+    low: Longs
+    high: Longs
+
+    @classmethod
+    def of(cls, chunk: EntryChunk, modulus: int) -> Runs:
+        """Return the runs of a chunk; entries of one run that are apart are brought together."""
+        place = (chunk.key_group.astype(np.int64) % modulus) << 32 | chunk.state
+        cuts = np.concatenate([[0], 1 + np.flatnonzero(place[1:] != place[:-1]), [len(place)]])
+        cuts = cuts if len(place) else np.zeros(1, np.int64)
+        places = place[cuts[:-1]]
+        order = np.argsort(places, kind="stable")
+        if len(places) == len(np.unique(places)):
+            return cls(chunk, places[order], cuts[:-1][order], cuts[1:][order])
+        rows = np.argsort(place, kind="stable")
+        return cls.of(chunk.take(rows), modulus)
+
+    def bounds(self, places: Longs) -> tuple[Longs, Longs]:
+        """Return the bounds of the runs at some places, 0 where there is none."""
+        low, high = np.zeros(len(places), np.int64), np.zeros(len(places), np.int64)
+        at = np.searchsorted(places, self.places)
+        low[at], high[at] = self.low, self.high
+        return low, high
+
+    def sorted(self) -> Runs:
+        """Return the runs one after another, each in the order of its keys."""
+        sizes = self.high - self.low
+        bounds = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        rows = np.arange(int(bounds[-1])) + np.repeat(self.low - bounds[:-1], sizes)
+        chunk = self.chunk.take(rows)
+        order = order_within(bounds, chunk.keys, chunk.key_start, chunk.key_end)
+        return Runs(chunk.take(order), self.places, bounds[:-1], bounds[1:])
