@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -25,9 +25,6 @@ from pyspark_savepoint.statebackends.model.entry_bytes import (
     TIMESTAMP_BYTES,
     VALUE,
 )
-
-#: Arrays with one element per entry that are positions in the buffer of keys, and in that of values.
-IN_KEYS, IN_VALUES = ("key_start", "key_end", "serial_start", "serial_end"), ("value_start", "value_end")
 
 
 @dataclass(slots=True)
@@ -94,8 +91,17 @@ class EntryChunk:
 
     def take(self, rows: Longs | Ints) -> EntryChunk:
         """Return some entries, in that order, over the same buffers."""
-        arrays = [getattr(self, field.name)[rows] for field in fields(self)[2:]]
-        return EntryChunk(self.keys, self.values, *arrays)
+        return EntryChunk(
+            self.keys, self.values, self.state[rows], self.key_group[rows], self.key_start[rows], self.key_end[rows],
+            self.value_start[rows], self.value_end[rows], self.serial_start[rows], self.serial_end[rows],
+        )  # fmt: skip
+
+    def shifted(self, keys: int, values: int) -> tuple[Ints, Ints, Longs, Longs, Longs, Longs, Longs, Longs]:
+        """Return the arrays for buffers in which those of this chunk begin at other positions."""
+        return (
+            self.state, self.key_group, self.key_start + keys, self.key_end + keys, self.value_start + values,
+            self.value_end + values, self.serial_start + keys, self.serial_end + keys,
+        )  # fmt: skip
 
     def entries(self) -> pa.RecordBatch:
         """Return a copy of the entries as a batch with the key alone in ``serialized_key``."""
@@ -119,12 +125,10 @@ def concat(chunks: Sequence[EntryChunk]) -> EntryChunk:
     shared = all(chunk.keys is chunk.values for chunk in chunks)
     keys = read_only(np.concatenate([chunk.keys for chunk in chunks]))
     values = keys if shared else read_only(np.concatenate([chunk.values for chunk in chunks]))
-    arrays = {name: np.concatenate([getattr(chunk, name) for chunk in chunks]) for name in ("state", "key_group")}
-    for names, buffers in ((IN_KEYS, [c.keys for c in chunks]), (IN_VALUES, [c.values for c in chunks])):
-        base = np.cumsum([0, *(len(buffer) for buffer in buffers)]).tolist()
-        for name in names:
-            arrays[name] = np.concatenate([getattr(chunk, name) + at for chunk, at in zip(chunks, base, strict=False)])
-    return EntryChunk(keys, values, **arrays)
+    key_at = np.cumsum([0, *(len(chunk.keys) for chunk in chunks)]).tolist()
+    value_at = np.cumsum([0, *(len(chunk.values) for chunk in chunks)]).tolist()
+    arrays = [chunk.shifted(*at) for chunk, *at in zip(chunks, key_at, value_at, strict=False)]
+    return EntryChunk(keys, values, *(np.concatenate(each) for each in zip(*arrays, strict=True)))
 
 
 #: Entries on local disk: the key alone is a part of the composite key.

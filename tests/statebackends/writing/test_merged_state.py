@@ -16,6 +16,7 @@ from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES
 from pyspark_savepoint.statebackends.model.request import EntriesRequest, TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.entries_table import EntriesTable
 from pyspark_savepoint.statebackends.writing.commit.committer import commit
 from pyspark_savepoint.statebackends.writing.commit.write_task import write_rows
@@ -45,7 +46,7 @@ class Merge:
         self.path, self.uid, self.target = path, uid, target
         snapshot = Savepoint.open(path)
         self.operator = snapshot.operator(uid=uid)
-        self.states = KeyedStates.read(snapshot, self.operator)
+        self.states = KeyedStates.of(OpenOperator(snapshot, self.operator))
         self.names: States = tuple(self.states.metas)
         self.max_parallelism = changed.get("max_parallelism", self.operator.max_parallelism)
         self.memory = changed.get("memory", 1 << 26)
