@@ -72,6 +72,8 @@ if TYPE_CHECKING:
         TimeWindow,
         TumblingEventTimeWindows,
         TumblingProcessingTimeWindows,
+        WindowAssigner,
+        WindowStagger,
     )
 
 __all__ = [
@@ -124,7 +126,9 @@ __all__ = [
     "UpdateType",
     "UserFunctionError",
     "ValueStateDescriptor",
+    "WindowAssigner",
     "WindowReaderFunction",
+    "WindowStagger",
     "__version__",
     "diff",
     "from_execution_plan",
@@ -181,6 +185,8 @@ _OF_FUNCTIONS = {
         "TimeWindow",
         "TumblingEventTimeWindows",
         "TumblingProcessingTimeWindows",
+        "WindowAssigner",
+        "WindowStagger",
     ),
 }
 _LAZY = {

@@ -10,7 +10,7 @@ Flink: ``OperatorID``, ``OperatorIdentifier``, ``StreamGraphHasherV2#generateUse
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import mmh3
 
@@ -79,7 +79,7 @@ class OperatorID:
 class OperatorIdentifier:
     """Identifier of an operator in the API: its uid, or the uid hash of an operator without uid.
 
-    Flink: ``OperatorIdentifier``.
+    Identifiers of the same operator are equal, however they were made. Flink: ``OperatorIdentifier``.
 
     Example::
 
@@ -87,7 +87,7 @@ class OperatorIdentifier:
     """
 
     operator_id: OperatorID
-    uid: str | None = None
+    uid: str | None = field(default=None, compare=False)
 
     @classmethod
     def for_uid(cls, uid: str) -> OperatorIdentifier:

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
+from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.statebackends.processing.api.state import (
     AggregatingState,
     ListState,
@@ -39,60 +41,108 @@ class KeyedStateStore(Protocol):
     Flink: ``KeyedStateStore``.
     """
 
-    def get_state(self, descriptor: ValueStateDescriptor | str) -> ValueState[Any]:
+    def get_state(self, descriptor: ValueStateDescriptor | str, *, optional: bool = False) -> ValueState[Any]:
         """Return a value state.
 
         Args:
             descriptor: Its descriptor; in reader functions its name suffices.
+            optional: Reader functions only: a state that the snapshot lacks is empty for all keys, not an error.
 
         Returns:
             The state, always that of the current key.
 
         """
 
-    def get_list_state(self, descriptor: ListStateDescriptor | str) -> ListState[Any]:
+    def get_list_state(self, descriptor: ListStateDescriptor | str, *, optional: bool = False) -> ListState[Any]:
         """Return a list state.
 
         Args:
             descriptor: Its descriptor; in reader functions its name suffices.
+            optional: Reader functions only: a state that the snapshot lacks is empty for all keys, not an error.
 
         Returns:
             The state, always that of the current key.
 
         """
 
-    def get_map_state(self, descriptor: MapStateDescriptor | str) -> MapState[Any, Any]:
+    def get_map_state(self, descriptor: MapStateDescriptor | str, *, optional: bool = False) -> MapState[Any, Any]:
         """Return a map state.
 
         Args:
             descriptor: Its descriptor; in reader functions its name suffices.
+            optional: Reader functions only: a state that the snapshot lacks is empty for all keys, not an error.
 
         Returns:
             The state, always that of the current key.
 
         """
 
-    def get_reducing_state(self, descriptor: ReducingStateDescriptor | str) -> ReducingState[Any]:
+    def get_reducing_state(
+        self, descriptor: ReducingStateDescriptor | str, *, optional: bool = False
+    ) -> ReducingState[Any]:
         """Return a reducing state.
 
         Args:
             descriptor: Its descriptor; in reader functions its name suffices.
+            optional: Reader functions only: a state that the snapshot lacks is empty for all keys, not an error.
 
         Returns:
             The state, always that of the current key.
 
         """
 
-    def get_aggregating_state(self, descriptor: AggregatingStateDescriptor | str) -> AggregatingState[Any, Any]:
+    def get_aggregating_state(
+        self, descriptor: AggregatingStateDescriptor | str, *, optional: bool = False
+    ) -> AggregatingState[Any, Any]:
         """Return an aggregating state.
 
         Args:
             descriptor: Its descriptor; in reader functions its name suffices.
+            optional: Reader functions only: a state that the snapshot lacks is empty for all keys, not an error.
 
         Returns:
             The state, always that of the current key.
 
         """
+
+
+@dataclass(frozen=True)
+class TaskInfo:
+    """Position of a task.
+
+    Flink: ``TaskInfo``.
+
+    Args:
+        index_of_this_subtask: The index of the task, from 0.
+        number_of_parallel_subtasks: The number of tasks.
+
+    Example::
+
+        self.get_runtime_context().get_task_info().index_of_this_subtask
+
+    """
+
+    index_of_this_subtask: int
+    number_of_parallel_subtasks: int
+
+    def get_index_of_this_subtask(self) -> int:
+        """Return the index of the task, from 0."""
+        return self.index_of_this_subtask
+
+    def get_number_of_parallel_subtasks(self) -> int:
+        """Return the number of tasks."""
+        return self.number_of_parallel_subtasks
+
+
+class HasTaskInfo:
+    """Base of contexts that know the position of their task."""
+
+    index_of_this_subtask: int
+    number_of_parallel_subtasks: int
+
+    def get_task_info(self) -> TaskInfo:
+        """Return the position of the task."""
+        return TaskInfo(self.index_of_this_subtask, self.number_of_parallel_subtasks)
 
 
 class RuntimeContext(KeyedStateStore, Protocol):
@@ -108,6 +158,9 @@ class RuntimeContext(KeyedStateStore, Protocol):
     @property
     def number_of_parallel_subtasks(self) -> int:
         """The number of tasks."""
+
+    def get_task_info(self) -> TaskInfo:
+        """Return the position of the task by Flink's names."""
 
 
 class ReaderContext(Protocol):
@@ -261,6 +314,8 @@ class RichFunction:
     Flink: ``RichFunction``.
     """
 
+    _runtime_context: RuntimeContext | None = None
+
     def open(self, ctx: RuntimeContext) -> None:
         """Register states, and create objects that cannot be pickled, such as connections.
 
@@ -273,6 +328,26 @@ class RichFunction:
     def close(self) -> None:
         """Release the resources that ``open`` acquired."""
         return
+
+    def get_runtime_context(self) -> RuntimeContext:
+        """Return the context that ``open`` was called with.
+
+        Flink: ``RichFunction#getRuntimeContext``.
+
+        Returns:
+            Access to keyed state, and the position of the task.
+
+        Raises:
+            OptionError: If the function is not open.
+
+        """
+        if self._runtime_context is None:
+            raise OptionError(
+                "a function has a runtime context only in a task, from open on",
+                function=type(self).__name__,
+                remedy="call get_runtime_context() in open or later, not in __init__",
+            )
+        return self._runtime_context
 
 
 class KeyedStateReaderFunction(RichFunction, ABC):

@@ -2,7 +2,8 @@
 
 The methods are Flink's in Python's case: ``value``, ``update``, ``clear`` of a ValueState; ``get``, ``add``,
 ``add_all``, ``update`` of a ListState; ``get``, ``put``, ``put_all``, ``remove``, ``contains``, ``items``, ``keys``,
-``values``, ``is_empty`` of a MapState; ``get`` and ``add`` of a ReducingState and an AggregatingState.
+``values``, ``is_empty`` of a MapState, which can also be used as a dict; ``get`` and ``add`` of a ReducingState and an
+AggregatingState.
 
 A stored value is returned as the same object (backends single_key, heap), or deserialized into a new one (rocksdb:
 structs become Rows, which equal the tuple or dict of their fields). Functions that access fields by position or as
@@ -14,7 +15,7 @@ Flink: ``org.apache.flink.api.common.state``.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import ItemsView, Iterable, KeysView, Mapping, ValuesView
+from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from typing import Generic, TypeVar
 
 from pyspark_savepoint.statebackends.model.descriptors import StateKind
@@ -178,18 +179,43 @@ class MapState(State, Generic[K, V]):
 
     @abstractmethod
     def items(self) -> ItemsView[K, V | None]:
-        """Return the pairs of user key and value (``entries`` in Flink), in the order of the state backend.
+        """Return the pairs of user key and value, in the order of the state backend.
 
-        To change the map while iterating, iterate over ``list(state.items())``.
+        The map may be changed while it is iterated over: the iteration goes over the pairs that there were when it
+        began.
         """
+
+    def entries(self) -> ItemsView[K, V | None]:
+        """Return the same as :meth:`items`, by Flink's name."""
+        return self.items()
 
     @abstractmethod
     def keys(self) -> KeysView[K]:
-        """Return the user keys, in the order of the state backend."""
+        """Return the user keys, in the order of the state backend; the map may be changed while iterating."""
 
     @abstractmethod
     def values(self) -> ValuesView[V | None]:
-        """Return the values, in the order of the state backend."""
+        """Return the values, in the order of the state backend; the map may be changed while iterating."""
+
+    def __iter__(self) -> Iterator[K]:
+        """Iterate over the user keys, as over a dict and PyFlink's MapState."""
+        return iter(self.keys())
+
+    def __contains__(self, key: object) -> bool:
+        """Return whether the map contains a user key."""
+        return self.contains(key)  # type: ignore[arg-type]  # as of a dict: any object may be asked for
+
+    def __getitem__(self, key: K) -> V | None:
+        """Return the value of a user key; None if the map does not contain it."""
+        return self.get(key)
+
+    def __setitem__(self, key: K, value: V | None) -> None:
+        """Set the value of a user key."""
+        self.put(key, value)
+
+    def __delitem__(self, key: K) -> None:
+        """Remove a user key and its value; an absent one is ignored."""
+        self.remove(key)
 
     @abstractmethod
     def is_empty(self) -> bool:

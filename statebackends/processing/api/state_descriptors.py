@@ -185,6 +185,7 @@ class ValueStateDescriptor(_Descriptor):
     Args:
         name: The state's name, as in the job.
         type: The value's type in Flink's notation; a reader may omit it.
+        default: What ``value()`` returns for keys without a value, a copy each time; it is not stored.
         ttl: The time to live of its values; None if they never expire.
 
     Raises:
@@ -192,9 +193,11 @@ class ValueStateDescriptor(_Descriptor):
 
     Example::
 
-        ValueStateDescriptor("total", "DOUBLE")
+        ValueStateDescriptor("total", "DOUBLE", default=0.0)
 
     """
+
+    default: Any = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)

@@ -262,6 +262,22 @@ class NeverTrigger(Trigger):
         """Do nothing."""
 
 
+@dataclass(frozen=True)
+class EndOfStreamTrigger(Trigger):
+    """Trigger that fires when the bounded input of the restored job ends, by a timer at the end of the global window.
+
+    Flink: ``GlobalWindows.EndOfStreamTrigger``.
+    """
+
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+        """Register an event time timer at the end of the window; return CONTINUE."""
+        ctx.register_event_time_timer(window.max_timestamp())
+        return TriggerResult.CONTINUE
+
+    def on_merge(self, window: Any, ctx: TriggerContext) -> None:
+        """Do nothing."""
+
+
 def _sum(a: int, b: int) -> int:
     return a + b
 
@@ -568,10 +584,15 @@ class ProcessingTimeoutTrigger(Trigger):
     nested: Trigger
     timeout: int
     reset_timer_on_new_record: bool = False
+    should_clear_on_timeout: bool = True
 
     @classmethod
     def of(
-        cls, nested: Trigger, timeout: Duration, reset_timer_on_new_record: bool = False
+        cls,
+        nested: Trigger,
+        timeout: Duration,
+        reset_timer_on_new_record: bool = False,
+        should_clear_on_timeout: bool = True,
     ) -> ProcessingTimeoutTrigger:
         """Return a trigger that adds a timeout to another one.
 
@@ -579,6 +600,8 @@ class ProcessingTimeoutTrigger(Trigger):
             nested: The trigger that fires before the timeout.
             timeout: Milliseconds of processing time, or a timedelta of whole milliseconds.
             reset_timer_on_new_record: Count the timeout from the last element instead of the first.
+            should_clear_on_timeout: Whether the timeout clears the state of the nested trigger too; it matters to the
+                restored job only.
 
         Returns:
             The trigger.
@@ -587,7 +610,7 @@ class ProcessingTimeoutTrigger(Trigger):
             OptionError: If ``timeout`` is not a duration of whole milliseconds.
 
         """
-        return cls(nested, millis(timeout), reset_timer_on_new_record)
+        return cls(nested, millis(timeout), reset_timer_on_new_record, should_clear_on_timeout)
 
     def _descriptor(self) -> ValueStateDescriptor:
         return ValueStateDescriptor("timeout", "LONG")

@@ -5,16 +5,19 @@ Flink: ``org.apache.flink.streaming.api.windowing.windows`` and ``.assigners``.
 
 from __future__ import annotations
 
+import random
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, NamedTuple
 
 from pyspark_savepoint.formats.errors import OptionError, ValueRangeError
 from pyspark_savepoint.statebackends.processing.api.durations import Duration, millis
 from pyspark_savepoint.statebackends.processing.api.timers import MAX_WATERMARK, MIN_WATERMARK
 from pyspark_savepoint.statebackends.processing.api.triggers import (
+    EndOfStreamTrigger,
     EventTimeTrigger,
     NeverTrigger,
     ProcessingTimeTrigger,
@@ -179,6 +182,37 @@ def _in_time(windows: list[TimeWindow]) -> list[TimeWindow]:
     return windows
 
 
+class WindowStagger(Enum):
+    """Shift of the tumbling windows of a task against those of other tasks, so that not all windows end at once.
+
+    ``ALIGNED``: no shift. ``RANDOM``: a random part of the size. ``NATURAL``: the processing time at which the task's
+    first element arrived, relative to the start of the window that it would be in. Flink: ``WindowStagger``.
+
+    Example::
+
+        TumblingProcessingTimeWindows.of(timedelta(minutes=1), stagger=WindowStagger.NATURAL)
+    """
+
+    ALIGNED = "ALIGNED"
+    RANDOM = "RANDOM"
+    NATURAL = "NATURAL"
+
+    def shift(self, processing_time: int, size: int) -> int:
+        """Return the shift of a task whose first element arrives at a time.
+
+        Args:
+            processing_time: The wall-clock time in milliseconds since 1970.
+            size: The size of the windows in milliseconds.
+
+        Returns:
+            Milliseconds, from 0 to less than the size.
+
+        """
+        if self is WindowStagger.ALIGNED:
+            return 0
+        return random.randrange(size) if self is WindowStagger.RANDOM else processing_time % size  # noqa: S311  (no secret)
+
+
 @dataclass(frozen=True)
 class _TimeWindows(WindowAssigner):
     """Windows of one size that start at multiples of ``slide``."""
@@ -186,8 +220,16 @@ class _TimeWindows(WindowAssigner):
     size: int
     slide: int
     offset: int = 0
+    stagger: WindowStagger = WindowStagger.ALIGNED
+    #: The shift of this task; None before its first element.
+    _shift: list[int] = field(default_factory=list, init=False, compare=False, repr=False)
 
-    def _at(self, time: int) -> list[TimeWindow]:
+    def _at(self, time: int, processing_time: int) -> list[TimeWindow]:
+        if self.stagger is not WindowStagger.ALIGNED:
+            if not self._shift:
+                self._shift.append(self.stagger.shift(processing_time, self.size))
+            start = window_start(time, (self.offset + self._shift[0]) % self.size, self.size)
+            return _in_time([TimeWindow(start, start + self.size)])
         if self.size == self.slide:
             start = time - (time - self.offset) % self.size
             return _in_time([TimeWindow(start, start + self.size)])
@@ -204,6 +246,13 @@ def _check(size: int, slide: int, offset: int) -> None:
         )
 
 
+def _stagger(given: WindowStagger) -> WindowStagger:
+    """Return the stagger; raise OptionError if it is none."""
+    if not isinstance(given, WindowStagger):
+        raise OptionError("a stagger of windows is one of WindowStagger", found=repr(given))
+    return given
+
+
 class TumblingEventTimeWindows(_TimeWindows):
     """Window assigner of adjacent windows of one size, in event time.
 
@@ -215,12 +264,15 @@ class TumblingEventTimeWindows(_TimeWindows):
     """
 
     @classmethod
-    def of(cls, size: Duration, offset: Duration = 0) -> TumblingEventTimeWindows:
+    def of(
+        cls, size: Duration, offset: Duration = 0, stagger: WindowStagger = WindowStagger.ALIGNED
+    ) -> TumblingEventTimeWindows:
         """Return an assigner of windows of one size.
 
         Args:
             size: The size of a window: milliseconds, or a timedelta of whole milliseconds.
             offset: The start of a window relative to 1970-01-01T00:00 UTC, smaller than the size.
+            stagger: The shift of the windows of a task against those of others.
 
         Returns:
             The assigner.
@@ -230,11 +282,11 @@ class TumblingEventTimeWindows(_TimeWindows):
 
         """
         _check(millis(size), millis(size), millis(offset))
-        return cls(millis(size), millis(size), millis(offset))
+        return cls(millis(size), millis(size), millis(offset), _stagger(stagger))
 
     def assign_windows(self, element: Any, timestamp: int, processing_time: int) -> list[TimeWindow]:
         """Return the window of the element's timestamp; raise OptionError if it has none."""
-        return self._at(_with_timestamp(timestamp))
+        return self._at(_with_timestamp(timestamp), processing_time)
 
 
 class TumblingProcessingTimeWindows(_TimeWindows):
@@ -250,12 +302,15 @@ class TumblingProcessingTimeWindows(_TimeWindows):
     is_event_time = False
 
     @classmethod
-    def of(cls, size: Duration, offset: Duration = 0) -> TumblingProcessingTimeWindows:
+    def of(
+        cls, size: Duration, offset: Duration = 0, stagger: WindowStagger = WindowStagger.ALIGNED
+    ) -> TumblingProcessingTimeWindows:
         """Return an assigner of windows of one size.
 
         Args:
             size: The size of a window: milliseconds, or a timedelta of whole milliseconds.
             offset: The start of a window relative to 1970-01-01T00:00 UTC, smaller than the size.
+            stagger: The shift of the windows of a task against those of others.
 
         Returns:
             The assigner.
@@ -265,11 +320,11 @@ class TumblingProcessingTimeWindows(_TimeWindows):
 
         """
         _check(millis(size), millis(size), millis(offset))
-        return cls(millis(size), millis(size), millis(offset))
+        return cls(millis(size), millis(size), millis(offset), _stagger(stagger))
 
     def assign_windows(self, element: Any, timestamp: int, processing_time: int) -> list[TimeWindow]:
         """Return the window of the wall-clock time."""
-        return self._at(processing_time)
+        return self._at(processing_time, processing_time)
 
 
 class SlidingEventTimeWindows(_TimeWindows):
@@ -303,7 +358,7 @@ class SlidingEventTimeWindows(_TimeWindows):
 
     def assign_windows(self, element: Any, timestamp: int, processing_time: int) -> list[TimeWindow]:
         """Return all windows that contain the element's timestamp; raise OptionError if it has none."""
-        return self._at(_with_timestamp(timestamp))
+        return self._at(_with_timestamp(timestamp), processing_time)
 
 
 class SlidingProcessingTimeWindows(_TimeWindows):
@@ -339,7 +394,7 @@ class SlidingProcessingTimeWindows(_TimeWindows):
 
     def assign_windows(self, element: Any, timestamp: int, processing_time: int) -> list[TimeWindow]:
         """Return all windows that contain the wall-clock time."""
-        return self._at(processing_time)
+        return self._at(processing_time, processing_time)
 
 
 def _positive(gap: int) -> int:
@@ -451,6 +506,7 @@ class ProcessingTimeSessionWindows(_SessionWindows):
         return self._at(element, processing_time)
 
 
+@dataclass(frozen=True)
 class GlobalWindows(WindowAssigner):
     """Window assigner of one window per key, which fires only if a trigger is set.
 
@@ -464,15 +520,25 @@ class GlobalWindows(WindowAssigner):
     is_event_time = False
     window_type = "GLOBAL_WINDOW"
 
+    trigger: Trigger = field(default_factory=NeverTrigger)
+
     @classmethod
     def create(cls) -> GlobalWindows:
-        """Return the assigner."""
+        """Return the assigner, whose windows never fire without a trigger of the user."""
         return cls()
+
+    @classmethod
+    def create_with_end_of_stream_trigger(cls) -> GlobalWindows:
+        """Return the assigner, whose windows fire at the end of the job's bounded input.
+
+        Flink: ``GlobalWindows#createWithEndOfStreamTrigger``, from 1.20 on.
+        """
+        return cls(EndOfStreamTrigger())
 
     def assign_windows(self, element: Any, timestamp: int, processing_time: int) -> list[GlobalWindow]:
         """Return the global window."""
         return [GlobalWindow()]
 
     def default_trigger(self) -> Trigger:
-        """Return the trigger that never fires."""
-        return NeverTrigger()
+        """Return the trigger that never fires, or the one that fires at the end of the input."""
+        return self.trigger

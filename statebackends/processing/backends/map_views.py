@@ -1,15 +1,45 @@
-"""Base of map states in backends that have no dict of the current key."""
+"""Views of map states that allow changes while they are iterated over, and the base of states without a dict."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import ItemsView, KeysView, ValuesView
+from collections.abc import ItemsView, Iterator, KeysView, ValuesView
 
 from pyspark_savepoint.statebackends.processing.api.state import K, MapState, V
 
 
+class Items(ItemsView[K, V]):
+    """Pairs of a dict; an iteration goes over those that there are when it begins."""
+
+    __slots__ = ()
+    _mapping: dict[K, V]
+
+    def __iter__(self) -> Iterator[tuple[K, V]]:
+        return iter(list(self._mapping.items()))
+
+
+class Keys(KeysView[K]):
+    """Keys of a dict; an iteration goes over those that there are when it begins."""
+
+    __slots__ = ()
+    _mapping: dict[K, object]
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(list(self._mapping))
+
+
+class Values(ValuesView[V]):
+    """Values of a dict; an iteration goes over those that there are when it begins."""
+
+    __slots__ = ()
+    _mapping: dict[object, V]
+
+    def __iter__(self) -> Iterator[V]:
+        return iter(list(self._mapping.values()))
+
+
 class MapViews(MapState[K, V]):
-    """Map state whose views are dicts, created for every access."""
+    """Map state whose dict is found, or made, for every access."""
 
     __slots__ = ()
 
@@ -18,13 +48,13 @@ class MapViews(MapState[K, V]):
         """Return all current user keys and values."""
 
     def items(self) -> ItemsView[K, V | None]:
-        return self._map().items()
+        return Items(self._map())
 
     def keys(self) -> KeysView[K]:
-        return self._map().keys()
+        return Keys(self._map())
 
     def values(self) -> ValuesView[V | None]:
-        return self._map().values()
+        return Values(self._map())
 
     def is_empty(self) -> bool:
         return not self._map()

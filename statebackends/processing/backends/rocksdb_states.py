@@ -57,7 +57,7 @@ class RocksState(State):
         """Store the content."""
         self._put(self._here, self.encode(content))
 
-    def entries(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+    def stored_entries(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Yield entries that begin with some bytes, in order."""
         from rocksdict import ReadOptions
 
@@ -74,7 +74,7 @@ class RocksState(State):
     def everything(self) -> Iterator[tuple[bytes, Any, Any]]:
         """Yield place, namespace and content of every key, in order."""
         where: tuple[bytes, bytes] | None = None
-        for key, _ in self.entries(self.prefix):
+        for key, _ in self.stored_entries(self.prefix):
             place_bytes, namespace_bytes = _LENGTHS.unpack_from(key, len(key) - _LENGTHS.size)
             start = len(self.prefix)
             here = key[start : start + place_bytes], key[start + place_bytes : start + place_bytes + namespace_bytes]
@@ -160,7 +160,7 @@ class RocksMapState(RocksState, MapViews[Any, Any]):
         _, decode = self.codecs[0]
         start, end = len(self._head), len(self._tail)
         found = {}
-        for entry, data in self.entries(self._head):
+        for entry, data in self.stored_entries(self._head):
             key = entry[start : len(entry) - end]
             found[None if key == _ABSENT else decode(key[1:])] = self._value(data)
         return found
@@ -186,10 +186,10 @@ class RocksMapState(RocksState, MapViews[Any, Any]):
         return self._get(self._at(key)) is not None
 
     def is_empty(self) -> bool:
-        return next(self.entries(self._head), None) is None
+        return next(self.stored_entries(self._head), None) is None
 
     def clear(self) -> None:
-        for key, _ in list(self.entries(self._head)):
+        for key, _ in list(self.stored_entries(self._head)):
             self._delete(key)
 
     def content(self) -> Any:

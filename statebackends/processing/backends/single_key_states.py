@@ -18,6 +18,7 @@ from pyspark_savepoint.statebackends.processing.api.state import (
 )
 from pyspark_savepoint.statebackends.processing.api.state_descriptors import AggregateFunction
 from pyspark_savepoint.statebackends.processing.backends.backend import RegisteredState, needs_element
+from pyspark_savepoint.statebackends.processing.backends.map_views import Items, Keys, Values
 
 
 class SingleKeyValueState(ValueState[Any]):
@@ -90,13 +91,13 @@ class SingleKeyMapState(MapState[Any, Any]):
         return key in self.content
 
     def items(self) -> ItemsView[Any, Any]:
-        return self.content.items()
+        return Items(self.content)
 
     def keys(self) -> KeysView[Any]:
-        return self.content.keys()
+        return Keys(self.content)
 
     def values(self) -> ValuesView[Any]:
-        return self.content.values()
+        return Values(self.content)
 
     def is_empty(self) -> bool:
         return not self.content

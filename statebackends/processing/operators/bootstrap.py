@@ -28,7 +28,12 @@ from pyspark_savepoint.statebackends.processing.operators.records import Chunk, 
 from pyspark_savepoint.statebackends.processing.operators.state_registry import ObjectReuse, StateRegistry
 from pyspark_savepoint.statebackends.processing.operators.window_operator import WindowOperator, WindowSpec
 from pyspark_savepoint.statebackends.processing.runtime.garbage_collection import relaxed_gc
-from pyspark_savepoint.statebackends.processing.runtime.user_code import Closing, UserCode, yields_nothing
+from pyspark_savepoint.statebackends.processing.runtime.user_code import (
+    Closing,
+    UserCode,
+    open_function,
+    yields_nothing,
+)
 
 
 @dataclass(frozen=True)
@@ -96,12 +101,12 @@ class BootstrapTask:
         if isinstance(function, WindowSpec):
             with UserCode(self._named, "open"):
                 if function.function is not None:
-                    function.function.open(self.registry)
+                    open_function(function.function, self.registry)
                 self.windows = WindowOperator(function, self.registry)
         else:
             yields_nothing(function.process_element)
             with UserCode(function, "open"):
-                function.open(self.registry)
+                open_function(function, self.registry)
             self.context = KeyedElementContext(self.backend, self.registry.timers(USER_TIMERS))
         self.registry.closed = True
 

@@ -18,6 +18,7 @@ from pyspark_savepoint.formats.serializers.notation.notation import DEFAULT_VERS
 from pyspark_savepoint.statebackends.model.descriptors import OperatorStateDescriptor, OperatorStateMode, StateKind
 from pyspark_savepoint.statebackends.processing.api.functions import (
     BroadcastStateBootstrapFunction,
+    HasTaskInfo,
     StateBootstrapFunction,
 )
 from pyspark_savepoint.statebackends.processing.api.state_descriptors import ListStateDescriptor, MapStateDescriptor
@@ -28,7 +29,13 @@ from pyspark_savepoint.statebackends.processing.operators.entry_output import PL
 from pyspark_savepoint.statebackends.processing.operators.records import plain_values
 from pyspark_savepoint.statebackends.processing.operators.state_registry import ObjectReuse, Unshared
 from pyspark_savepoint.statebackends.processing.runtime.adaptive_batches import AdaptiveBatches
-from pyspark_savepoint.statebackends.processing.runtime.user_code import Closing, UserCode, name_of, yields_nothing
+from pyspark_savepoint.statebackends.processing.runtime.user_code import (
+    Closing,
+    UserCode,
+    name_of,
+    open_function,
+    yields_nothing,
+)
 from pyspark_savepoint.statebackends.processing.runtime.values import from_python
 
 #: Decode options of the columns sent to Spark; functions use PLAIN.
@@ -71,7 +78,7 @@ def state_schema(state: OperatorStateDescriptor, options: DecodeOptions = SENT) 
 
 
 @dataclass
-class _Store:
+class _Store(HasTaskInfo):
     """Operator state and broadcast states of one task. Flink: ``OperatorStateStore``."""
 
     version: tuple[int, int]
@@ -159,7 +166,7 @@ class OperatorStateTask:
         function = self.plan.function
         yields_nothing(function.process_element)
         with UserCode(function, "open"):
-            function.open(self.store)  # type: ignore[arg-type]  # without keyed state
+            open_function(function, self.store)
             if isinstance(function, StateBootstrapFunction):
                 function.initialize_state(self.store)
             else:

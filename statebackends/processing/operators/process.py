@@ -22,7 +22,7 @@ from pyspark_savepoint.statebackends.processing.operators.records import Chunk, 
 from pyspark_savepoint.statebackends.processing.operators.state_registry import ObjectReuse, StateRegistry
 from pyspark_savepoint.statebackends.processing.runtime.collector import Collector
 from pyspark_savepoint.statebackends.processing.runtime.garbage_collection import relaxed_gc
-from pyspark_savepoint.statebackends.processing.runtime.user_code import Closing, UserCode
+from pyspark_savepoint.statebackends.processing.runtime.user_code import Closing, UserCode, open_function
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class ProcessTask:
         function = self.plan.function
         with Closing(function), relaxed_gc():
             with UserCode(function, "open"):
-                function.open(self.registry)
+                open_function(function, self.registry)
             self.registry.discard()
             for batch in self.records.sorted(batches):
                 for chunk in self.records.chunks(batch, self.plan.reuse, self.registry.unshared):

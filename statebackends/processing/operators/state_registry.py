@@ -20,6 +20,7 @@ from pyspark_savepoint.formats.serializers.composite.collections import ListSeri
 from pyspark_savepoint.formats.serializers.notation.notation import DEFAULT_VERSION, parse_type
 from pyspark_savepoint.formats.serializers.runtime.ttl import TtlSerializer
 from pyspark_savepoint.statebackends.model.descriptors import NO_NAMESPACE, StateDescriptor, StateKind, timer_states
+from pyspark_savepoint.statebackends.processing.api.functions import HasTaskInfo
 from pyspark_savepoint.statebackends.processing.api.state import INTERFACES, State
 from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
     AggregatingStateDescriptor,
@@ -31,7 +32,13 @@ from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
 )
 from pyspark_savepoint.statebackends.processing.api.timers import now_millis
 from pyspark_savepoint.statebackends.processing.backends.adapted_states import Adapter
-from pyspark_savepoint.statebackends.processing.backends.adapters import Copies, TimeToLive, copied, create_adapted
+from pyspark_savepoint.statebackends.processing.backends.adapters import (
+    Copies,
+    TimeToLive,
+    copied,
+    create_adapted,
+    with_default,
+)
 from pyspark_savepoint.statebackends.processing.backends.backend import KeyedStateBackend, RegisteredState
 from pyspark_savepoint.statebackends.processing.operators.entry_output import (
     PLAIN,
@@ -76,7 +83,7 @@ class Unshared:
 
 
 @dataclass
-class StateRegistry:
+class StateRegistry(HasTaskInfo):
     """States of one operator in one task; ``known`` are those registered on the driver, None on the driver itself."""
 
     backend: KeyedStateBackend
@@ -93,21 +100,21 @@ class StateRegistry:
     closed: bool = False
     _given: dict[str, tuple[Descriptor, State, State]] = field(default_factory=dict)
 
-    # -- for functions ------------------------------------------------------------------------------------------
+    # -- for functions: a state is created whether or not it is called optional ---------------------------------
 
-    def get_state(self, descriptor: ValueStateDescriptor | str) -> Any:
+    def get_state(self, descriptor: ValueStateDescriptor | str, *, optional: bool = False) -> Any:
         return self.state(descriptor, StateKind.VALUE)
 
-    def get_list_state(self, descriptor: ListStateDescriptor | str) -> Any:
+    def get_list_state(self, descriptor: ListStateDescriptor | str, *, optional: bool = False) -> Any:
         return self.state(descriptor, StateKind.LIST)
 
-    def get_map_state(self, descriptor: MapStateDescriptor | str) -> Any:
+    def get_map_state(self, descriptor: MapStateDescriptor | str, *, optional: bool = False) -> Any:
         return self.state(descriptor, StateKind.MAP)
 
-    def get_reducing_state(self, descriptor: ReducingStateDescriptor | str) -> Any:
+    def get_reducing_state(self, descriptor: ReducingStateDescriptor | str, *, optional: bool = False) -> Any:
         return self.state(descriptor, StateKind.REDUCING)
 
-    def get_aggregating_state(self, descriptor: AggregatingStateDescriptor | str) -> Any:
+    def get_aggregating_state(self, descriptor: AggregatingStateDescriptor | str, *, optional: bool = False) -> Any:
         return self.state(descriptor, StateKind.AGGREGATING)
 
     def state(self, descriptor: Descriptor | str, kind: StateKind) -> State:
@@ -165,7 +172,8 @@ class StateRegistry:
             elif self.reuse is ObjectReuse.FULL_REUSE:
                 adapters.append(self.unshared)
         registered = RegisteredState.of(descriptor, units, namespace is not None)
-        seen, own = create_adapted(self.backend, registered, output, adapters)
+        adapted, own = create_adapted(self.backend, registered, output, adapters)
+        seen = with_default(adapted, descriptor)
         self._given[descriptor.name] = (descriptor, seen, own)
         return seen, own
 

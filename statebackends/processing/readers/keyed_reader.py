@@ -33,7 +33,7 @@ from pyspark_savepoint.statebackends.processing.readers.key_group_cache import (
 from pyspark_savepoint.statebackends.processing.readers.reader_states import ReaderRows, ReaderStore
 from pyspark_savepoint.statebackends.processing.runtime.collector import Collector
 from pyspark_savepoint.statebackends.processing.runtime.garbage_collection import relaxed_gc
-from pyspark_savepoint.statebackends.processing.runtime.user_code import Closing, UserCode
+from pyspark_savepoint.statebackends.processing.runtime.user_code import Closing, UserCode, open_function
 from pyspark_savepoint.statebackends.processing.runtime.values import for_functions, to_python
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders, is_namespaced
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
@@ -101,7 +101,7 @@ class KeyedReaderPlan:
         store = ReaderStore(ReaderRows(), metas, {name: name for name in metas})
         store.elsewhere = dict.fromkeys(states_of(headers, namespaced=True), "read_window reads states of windows")
         with Closing(function), UserCode(function, "open"):
-            function.open(store)
+            open_function(function, store)
         if not store.asked:
             raise OptionError(
                 "the reader function registers no state, and keys are those of its states",
@@ -156,7 +156,7 @@ class KeyedReaderTask:
         function, collector = self.plan.function, Collector(self.plan.schema)
         with Closing(function), relaxed_gc():
             with UserCode(function, "open"):
-                function.open(self.store)
+                open_function(function, self.store)
             self.store.closed = True
             for batch in self.vertex.rows.batches():
                 self._read(batch, collector)

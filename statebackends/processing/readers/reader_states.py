@@ -17,6 +17,7 @@ from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSeria
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.statebackends.model.descriptors import StateKind
 from pyspark_savepoint.statebackends.model.state_column import unit_serializers
+from pyspark_savepoint.statebackends.processing.api.functions import HasTaskInfo
 from pyspark_savepoint.statebackends.processing.api.state import (
     INTERFACES,
     AggregatingState,
@@ -27,6 +28,7 @@ from pyspark_savepoint.statebackends.processing.api.state import (
     ValueState,
 )
 from pyspark_savepoint.statebackends.processing.api.state_descriptors import AggregatingStateDescriptor, Descriptor
+from pyspark_savepoint.statebackends.processing.backends.adapters import with_default
 from pyspark_savepoint.statebackends.processing.runtime.values import to_python
 
 #: Types are compared, not written, so types of every release are allowed.
@@ -54,6 +56,18 @@ class ReaderRows:
             assert self._batch is not None
             found = self._columns[column] = to_python(self._batch.column(column))
         return found[self.row]
+
+
+class NoRows(ReaderRows):
+    """Rows of a state that the snapshot lacks: empty for all keys."""
+
+    __slots__ = ()
+
+    def get(self, column: str) -> Any:
+        return None
+
+
+NO_ROWS = NoRows()
 
 
 def read_only(*_: Any) -> NoReturn:
@@ -96,7 +110,7 @@ class ReaderListState(_ReaderState, ListState[Any]):
 
 
 class ReaderMapState(_ReaderState, MapState[Any, Any]):
-    def _map(self) -> Any:
+    def _map(self) -> dict[Any, Any]:
         found = self._rows.get(self._column)
         if isinstance(found, list):  # keys may be null: pairs, because MAPs of Arrow have no null keys
             return {pair[0]: pair[1] for pair in found}
@@ -166,7 +180,7 @@ KINDS: Mapping[StateKind, Callable[[ReaderRows, str], State]] = {
 }
 
 
-class ReaderStore:
+class ReaderStore(HasTaskInfo):
     """Access to the states of a snapshot. Flink: ``KeyedStateStore``.
 
     ``metas`` are the existing states, ``columns`` their columns by name.
@@ -185,24 +199,30 @@ class ReaderStore:
         self.index_of_this_subtask = 0
         self.number_of_parallel_subtasks = 1
 
-    def get_state(self, descriptor: Descriptor | str) -> Any:
-        return self.get(descriptor, StateKind.VALUE)
+    def get_state(self, descriptor: Descriptor | str, *, optional: bool = False) -> Any:
+        return self.get(descriptor, StateKind.VALUE, optional)
 
-    def get_list_state(self, descriptor: Descriptor | str) -> Any:
-        return self.get(descriptor, StateKind.LIST)
+    def get_list_state(self, descriptor: Descriptor | str, *, optional: bool = False) -> Any:
+        return self.get(descriptor, StateKind.LIST, optional)
 
-    def get_map_state(self, descriptor: Descriptor | str) -> Any:
-        return self.get(descriptor, StateKind.MAP)
+    def get_map_state(self, descriptor: Descriptor | str, *, optional: bool = False) -> Any:
+        return self.get(descriptor, StateKind.MAP, optional)
 
-    def get_reducing_state(self, descriptor: Descriptor | str) -> Any:
-        return self.get(descriptor, StateKind.REDUCING)
+    def get_reducing_state(self, descriptor: Descriptor | str, *, optional: bool = False) -> Any:
+        return self.get(descriptor, StateKind.REDUCING, optional)
 
-    def get_aggregating_state(self, descriptor: Descriptor | str) -> Any:
-        return self.get(descriptor, StateKind.AGGREGATING)
+    def get_aggregating_state(self, descriptor: Descriptor | str, *, optional: bool = False) -> Any:
+        return self.get(descriptor, StateKind.AGGREGATING, optional)
 
-    def get(self, descriptor: Descriptor | str, kind: StateKind | None = None) -> State:
-        """Return a state; raise StateNotFoundError with the nearest name, or OptionError if its type differs."""
+    def get(self, descriptor: Descriptor | str, kind: StateKind | None = None, optional: bool = False) -> State:
+        """Return a state; raise StateNotFoundError with the nearest name, or OptionError if its type differs.
+
+        An optional state that does not exist is empty for all keys.
+        """
         name = descriptor if isinstance(descriptor, str) else descriptor.name
+        if name not in self.metas and optional:
+            wanted_kind = kind or (StateKind.VALUE if isinstance(descriptor, str) else descriptor.kind)
+            return with_default(KINDS[wanted_kind](NO_ROWS, name), descriptor)
         if name not in self.metas:
             raise StateNotFoundError(
                 f"the operator has no such state {name!r}",
@@ -231,7 +251,7 @@ class ReaderStore:
         self.asked.append(name)
         if isinstance(descriptor, AggregatingStateDescriptor) and descriptor.aggregate is not None:
             return ReaderAggregatingState(self.rows, self.columns[name], descriptor.aggregate.get_result)
-        return KINDS[there](self.rows, self.columns[name])
+        return with_default(KINDS[there](self.rows, self.columns[name]), descriptor)
 
 
 def as_read(serializer: TypeSerializer) -> TypeSerializer:

@@ -36,7 +36,7 @@ from pyspark_savepoint.statebackends.processing.readers.keyed_reader import choo
 from pyspark_savepoint.statebackends.processing.readers.reader_states import ReaderRows, ReaderStore
 from pyspark_savepoint.statebackends.processing.runtime.collector import Collector
 from pyspark_savepoint.statebackends.processing.runtime.garbage_collection import relaxed_gc
-from pyspark_savepoint.statebackends.processing.runtime.user_code import Closing, UserCode
+from pyspark_savepoint.statebackends.processing.runtime.user_code import Closing, UserCode, open_function
 from pyspark_savepoint.statebackends.processing.runtime.values import for_functions, to_python
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.keyed_table import (
@@ -250,7 +250,7 @@ class WindowReaderTask:
         function, collector = self.plan.function, Collector(self.plan.schema)
         with Closing(function), relaxed_gc():
             with UserCode(function, "open"):
-                function.open(self.store)
+                open_function(function, self.store)
             for batch in self.vertex.rows.batches():
                 self._read(batch, collector)
                 with UserCode(function, "its rows"):

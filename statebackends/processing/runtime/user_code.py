@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, UserFunctionError
+from pyspark_savepoint.statebackends.processing.api.functions import RichFunction
 
 #: Folder of this package, whose frames are removed from tracebacks.
 HOME = str(Path(__file__).parents[3])
@@ -45,6 +46,12 @@ class UserCode:
             remedy="the code is below; nothing is written unless all of it works",
             traceback="\n" + user_traceback(error),
         ) from None
+
+
+def open_function(function: RichFunction, context: Any) -> None:
+    """Open a function with its runtime context, which it also keeps if it is a frozen dataclass."""
+    object.__setattr__(function, "_runtime_context", context)
+    function.open(context)
 
 
 class HasClose(Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, MappingView
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -100,7 +100,7 @@ def plain(answer: Any) -> Any:
     """An answer without its container; order does not count in maps."""
     if isinstance(answer, str | int | float | bytes) or answer is None:
         return answer
-    if hasattr(answer, "mapping"):  # a view of a dict
+    if isinstance(answer, MappingView):
         return sorted(answer, key=repr)
     return list(answer) if isinstance(answer, list) else tuple(answer)
 
