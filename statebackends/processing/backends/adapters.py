@@ -15,14 +15,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyspark_savepoint.statebackends.processing.api.state import State, ValueState
+from pyspark_savepoint.statebackends.processing.api.state import State
 from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
     AggregateFunction,
-    Descriptor,
     StateTtlConfig,
     StateVisibility,
     UpdateType,
-    ValueStateDescriptor,
 )
 from pyspark_savepoint.statebackends.processing.backends.adapted_states import ADAPTED, GONE, TOUCH, Adapter
 from pyspark_savepoint.statebackends.processing.backends.backend import KeyedStateBackend, RegisteredState, StateOutput
@@ -93,31 +91,6 @@ def copied(value: Any) -> Any:
     if type(value) is dict:
         return {copied(key): copied(each) for key, each in value.items()}
     return copy.deepcopy(value)
-
-
-class DefaultValueState(ValueState[Any]):
-    """Value state that returns a copy of a default for keys without a value."""
-
-    __slots__ = ("_default", "_inner")
-
-    def __init__(self, inner: ValueState[Any], default: Any) -> None:
-        self._inner, self._default = inner, default
-
-    def value(self) -> Any:
-        found = self._inner.value()
-        return copied(self._default) if found is None else found
-
-    def update(self, value: Any) -> None:
-        self._inner.update(value)
-
-    def clear(self) -> None:
-        self._inner.clear()
-
-
-def with_default(state: State, descriptor: Descriptor | str) -> State:
-    """Return a state, with the default of its descriptor if that has one."""
-    default = descriptor.default if isinstance(descriptor, ValueStateDescriptor) else None
-    return DefaultValueState(state, default) if default is not None and isinstance(state, ValueState) else state
 
 
 def _stored(adapter: Adapter, value: Any) -> Any:
