@@ -21,13 +21,16 @@ class DefaultValueState(ValueState[Any]):
         self._inner, self._default = inner, default
 
     def value(self) -> Any:
+        """Return the value of the current key, or a copy of the default."""
         found = self._inner.value()
         return copy.deepcopy(self._default) if found is None else found
 
     def update(self, value: Any) -> None:
+        """Set the value of the current key; None removes it."""
         self._inner.update(value)
 
     def clear(self) -> None:
+        """Remove the value of the current key."""
         self._inner.clear()
 
 

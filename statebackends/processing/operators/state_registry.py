@@ -20,6 +20,7 @@ from pyspark_savepoint.formats.serializers.composite.collections import ListSeri
 from pyspark_savepoint.formats.serializers.notation.notation import DEFAULT_VERSION, parse_type
 from pyspark_savepoint.formats.serializers.runtime.ttl import TtlSerializer
 from pyspark_savepoint.statebackends.model.descriptors import NO_NAMESPACE, StateDescriptor, StateKind, timer_states
+from pyspark_savepoint.statebackends.processing.api.defaults import with_default
 from pyspark_savepoint.statebackends.processing.api.functions import HasTaskInfo
 from pyspark_savepoint.statebackends.processing.api.state import INTERFACES, State
 from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
@@ -37,7 +38,6 @@ from pyspark_savepoint.statebackends.processing.backends.adapters import (
     TimeToLive,
     copied,
     create_adapted,
-    with_default,
 )
 from pyspark_savepoint.statebackends.processing.backends.backend import KeyedStateBackend, RegisteredState
 from pyspark_savepoint.statebackends.processing.operators.entry_output import (

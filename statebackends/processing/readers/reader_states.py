@@ -17,6 +17,7 @@ from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSeria
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.statebackends.model.descriptors import StateKind
 from pyspark_savepoint.statebackends.model.state_column import unit_serializers
+from pyspark_savepoint.statebackends.processing.api.defaults import with_default
 from pyspark_savepoint.statebackends.processing.api.functions import HasTaskInfo
 from pyspark_savepoint.statebackends.processing.api.state import (
     INTERFACES,
@@ -28,7 +29,6 @@ from pyspark_savepoint.statebackends.processing.api.state import (
     ValueState,
 )
 from pyspark_savepoint.statebackends.processing.api.state_descriptors import AggregatingStateDescriptor, Descriptor
-from pyspark_savepoint.statebackends.processing.backends.adapters import with_default
 from pyspark_savepoint.statebackends.processing.runtime.values import to_python
 
 #: Types are compared, not written, so types of every release are allowed.

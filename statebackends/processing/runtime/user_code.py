@@ -9,7 +9,6 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, UserFunctionError
-from pyspark_savepoint.statebackends.processing.api.functions import RichFunction
 
 #: Folder of this package, whose frames are removed from tracebacks.
 HOME = str(Path(__file__).parents[3])
@@ -48,7 +47,14 @@ class UserCode:
         ) from None
 
 
-def open_function(function: RichFunction, context: Any) -> None:
+class HasOpen(Protocol):
+    """Object that is opened before its first call."""
+
+    def open(self, ctx: Any) -> None:
+        """Acquire resources."""
+
+
+def open_function(function: HasOpen, context: Any) -> None:
     """Open a function with its runtime context, which it also keeps if it is a frozen dataclass."""
     object.__setattr__(function, "_runtime_context", context)
     function.open(context)
