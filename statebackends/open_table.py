@@ -6,7 +6,7 @@ Each kind of table is imported when it is asked for: listing a snapshot needs no
 from __future__ import annotations
 
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, did_you_mean
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint, find_snapshots
+from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
 from pyspark_savepoint.statebackends.model.applicability import CATALOG, SURVEYED, TABLES, refuse_useless
 from pyspark_savepoint.statebackends.model.request import ComparisonRequest, Table, TableRequest
 
@@ -29,15 +29,13 @@ def open_table(request: TableRequest) -> Table:
     if not named:
         return _without_operator(request)
     from pyspark_savepoint.statebackends.operator_tables import operator_table
-    from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
+    from pyspark_savepoint.statebackends.sources.opened_operators import OPENED
 
-    savepoint = Savepoint.open(request.path, allow_outside=request.allow_outside, checksums=request.checksums)
-    request = request.of_version(savepoint.metadata.version)
-    operator = savepoint.operator(uid=request.uid, uid_hash=request.uid_hash, name=request.operator_name)
+    opened = OPENED.open(request)
     try:
-        return operator_table(OpenOperator(savepoint, operator), request)
+        return operator_table(opened, request.of_version(opened.savepoint.metadata.version))
     except SavepointError as error:
-        raise error.with_facts(path=savepoint.path, operator=operator.label) from None
+        raise error.with_facts(path=opened.savepoint.path, operator=opened.operator.label) from None
 
 
 def _compared(request: TableRequest, wanted: ComparisonRequest) -> Table:

@@ -11,6 +11,7 @@ import json
 import os
 import pickle
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import Any
 import cloudpickle
 import pyarrow as pa
 
+from pyspark_savepoint.formats.io.filesystem import LocalFileSystem
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.source.datasource import SavepointDataSource
 from pyspark_savepoint.statebackends.open_table import open_table
@@ -54,7 +56,7 @@ def counted(root: str, step: Step) -> tuple[Any, dict[str, int], int]:
     return found
 
 
-def read_steps(path: str, options: Mapping[str, str], again: int = 1) -> dict[str, tuple[dict[str, int], int]]:
+def read_steps(path: str, options: Mapping[str, str]) -> dict[str, tuple[dict[str, int], int]]:
     """``load`` and ``show``: the schema in one process, the partitions in another."""
 
     def load() -> tuple[SavepointDataSource, Any]:
@@ -62,9 +64,7 @@ def read_steps(path: str, options: Mapping[str, str], again: int = 1) -> dict[st
         return source, source.schema()
 
     def show() -> int:
-        for _ in range(again):
-            found = len(source.reader(schema).partitions())
-        return found
+        return len(source.reader(schema).partitions())
 
     (source, schema), *loaded = counted(path, load)
     _, *shown = counted(path, show)
@@ -88,6 +88,8 @@ def write_steps(path: str, options: Mapping[str, str]) -> dict[str, tuple[dict[s
 
 def main(warm: str, path: str, kind: str, options: Mapping[str, str]) -> None:
     """Run the steps over the first savepoint, and measure them over the second."""
+    while LocalFileSystem().identity(os.path.join(path, "_metadata")) is None:
+        time.sleep(0.1)
     steps = read_steps if kind == "read" else write_steps
     for partition in open_table(SavepointReadOptions.parse({"path": warm}).request()).partitions(1):
         list(partition.batches())

@@ -263,6 +263,11 @@ class SavepointReadOptions:
         return ComparisonRequest((before, after), None if wanted["states"] is None else tuple(wanted["states"]))
 
     @property
+    def names_operator(self) -> bool:
+        """Return whether an option names an operator as the snapshot does."""
+        return any(name is not None for name in (self.uid, self.uid_hash, self.operator_name))
+
+    @property
     def located(self) -> str:
         """Return the path with its storage options."""
         return StoragePath.of(self.path, self.storage_options)

@@ -12,6 +12,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWrite
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+    from pyspark_savepoint.statebackends.sources.opened_operators import Shared
+
 
 class SavepointDataSource(DataSource):
     """Spark data source ``savepoint``: the tables of Flink savepoints and checkpoints, read and written.
@@ -26,6 +28,8 @@ class SavepointDataSource(DataSource):
 
     #: Warnings that :meth:`schema` has shown; Spark pickles them along to the process that makes the reader.
     shown_warnings: tuple[str, ...] = ()
+    #: The operator that :meth:`schema` has opened, for the process that plans partitions.
+    opened: Shared | None = None
 
     @classmethod
     def name(cls) -> str:
@@ -49,7 +53,12 @@ class SavepointDataSource(DataSource):
         from pyspark_savepoint.source.reader import warn
 
         try:
-            table = table_of(SavepointReadOptions.parse(self.options))
+            options = SavepointReadOptions.parse(self.options)
+            table = table_of(options)
+            if options.names_operator:
+                from pyspark_savepoint.statebackends.sources.opened_operators import OPENED
+
+                self.opened = OPENED.shared(options.request())
         except SavepointError as error:
             raise error.with_traceback(None) from None
         warn(iter(table.warnings))
@@ -77,6 +86,10 @@ class SavepointDataSource(DataSource):
             options = SavepointReadOptions.parse(self.options)
         except SavepointError as error:
             raise error.with_traceback(None) from None
+        if self.opened is not None:
+            from pyspark_savepoint.statebackends.sources.opened_operators import OPENED
+
+            OPENED.keep(self.opened)
         return SavepointDataSourceReader(options, schema, self.shown_warnings)
 
     def simpleStreamReader(self, schema: StructType) -> NoReturn:  # noqa: N802

@@ -18,6 +18,7 @@ import os
 import posixpath
 import re
 import stat
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -31,11 +32,13 @@ from pyspark_savepoint.formats.io.local_input import NOT_THERE, LocalInputFile, 
 from pyspark_savepoint.formats.io.outputs import LocalOutputs
 from pyspark_savepoint.formats.io.remote import Place, connect
 from pyspark_savepoint.formats.io.remote_errors import CLIENT_ERRORS, storage_error
-from pyspark_savepoint.formats.io.remote_input import RemoteInputFile
+from pyspark_savepoint.formats.io.remote_input import RemoteInputFile, version_of
 from pyspark_savepoint.formats.io.snapshot_files import Anchor, FileInfo, SnapshotFileSystem
 from pyspark_savepoint.formats.io.storage_options import NO_OPTIONS, OPTION, StorageOptions, StoragePath
 
 URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?://([^/?#]*))?(.*)", re.DOTALL)
+#: Nanoseconds within which a file may be replaced without a change of its times, as file systems store them.
+RECENT = 2_000_000_000
 # Schemes of other systems, and the pyarrow scheme of each.
 ARROW_SCHEMES: Mapping[str, str] = MappingProxyType(
     {
@@ -167,6 +170,16 @@ class LocalFileSystem(LocalOutputs):
             )
         return LocalInputFile(real, path)
 
+    def identity(self, path: str) -> str | None:
+        """Return inode, size and times; None if the file is not there, or so new that its times may not change."""
+        try:
+            found = os.stat(path)
+        except OSError:
+            return None
+        if abs(time.time_ns() - max(found.st_mtime_ns, found.st_ctime_ns)) < RECENT:
+            return None
+        return f"{found.st_dev} {found.st_ino} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}"
+
     def uri(self, path: str) -> str:
         return path
 
@@ -249,6 +262,15 @@ class ArrowFileSystem(ArrowOutputs):
             return RemoteInputFile(lambda: filesystem.open_input_file(prefix + path), self.uri(path))
         except CLIENT_ERRORS as error:
             raise storage_error(error, self.uri(path)) from None
+
+    def identity(self, path: str) -> str | None:
+        """Return the store's version of the file, and its size; None if it has none, or is not there."""
+        filesystem, prefix = self.connected()
+        try:
+            with filesystem.open_input_file(prefix + path) as file:
+                return version_of(file)
+        except CLIENT_ERRORS:
+            return None
 
     def uri(self, path: str) -> str:
         """Return the URI: scheme, authority and path."""

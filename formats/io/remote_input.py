@@ -103,7 +103,7 @@ class RemoteInputFile:
     def __init__(self, open_file: Callable[[], Any], path: str) -> None:
         file = open_file()
         self.path = path
-        self._open_file, self._version = open_file, _version(file)
+        self._open_file, self._version = open_file, version_of(file)
         self.size = int(file.size())
         self._file = file
         self._ranges: list[_Range] = []
@@ -180,7 +180,7 @@ class RemoteInputFile:
             return
         except CLIENT_ERRORS as error:
             raise storage_error(error, self.path) from None
-        now = _version(again)
+        now = version_of(again)
         again.close()
         if now != self._version:
             raise FileReplacedError(
@@ -192,7 +192,7 @@ class RemoteInputFile:
             )
 
 
-def _version(file: Any) -> str | None:
+def version_of(file: Any) -> str | None:
     """Return the version of the open file as the store names it; None if the store has no versions."""
     found = {name.lower(): value for name, value in (file.metadata() or {}).items()}
     version = found.get("etag")

@@ -95,6 +95,10 @@ class SnapshotFileSystem(Protocol):
         """Open a file for reading; with an anchor, only if it lies there."""
         ...
 
+    def identity(self, path: str) -> str | None:
+        """Return what changes whenever the content of a file does; None if that cannot be told without reading it."""
+        ...
+
     def uri(self, path: str) -> str:
         """Return the path in the form in which a user would write it."""
         ...

@@ -30,7 +30,7 @@ from pyspark_savepoint.formats.errors import (
 from pyspark_savepoint.formats.io.byte_source import ByteSource, StateLocation
 from pyspark_savepoint.formats.io.filesystem import LocalFileSystem, locate
 from pyspark_savepoint.formats.io.snapshot_files import SnapshotFileSystem
-from pyspark_savepoint.formats.io.storage_options import StoragePath
+from pyspark_savepoint.formats.io.storage_options import NO_OPTIONS, StorageOptions, StoragePath
 from pyspark_savepoint.formats.metadata import (
     CheckpointMetadata,
     OperatorState,
@@ -68,14 +68,20 @@ class Savepoint:
     digest: bytes = field(default=b"", repr=False, compare=False)
 
     @classmethod
-    def open(cls, path: str, *, allow_outside: bool = False, checksums: str = IGNORE) -> Savepoint:
-        """Open the snapshot at a path.
+    def open(
+        cls,
+        path: str,
+        *,
+        allow_outside: bool = False,
+        checksums: str = IGNORE,
+        found: tuple[SnapshotFileSystem, str] | None = None,
+    ) -> Savepoint:
+        """Open the snapshot at a path; ``found`` is what :meth:`find` returned for it.
 
         ``checksums``: ``ignore``, ``verify`` (the files that have checksums, as they are read), or ``require`` (files
         without checksums are errors). Raises SnapshotNotFoundError, which names the snapshots below the path, if any.
         """
-        filesystem, located = locate(os.fspath(path))
-        metadata_path = _resolve_pointer(filesystem, located)
+        filesystem, metadata_path = found or cls.find(path)
         metadata, digest = _load(filesystem, metadata_path)
         directory = _directory(filesystem, metadata_path)
         options = StoragePath.options_of(path)
@@ -83,12 +89,21 @@ class Savepoint:
         opened = cls(location, metadata_path, metadata, digest)
         return opened if checksums == IGNORE else opened.verified()
 
+    @staticmethod
+    def find(path: str) -> tuple[SnapshotFileSystem, str]:
+        """Return the file system of the snapshot at a path, and its metadata file there."""
+        filesystem, located = locate(os.fspath(path))
+        return filesystem, _resolve_pointer(filesystem, located)
+
     @classmethod
-    def of_bytes(cls, filesystem: SnapshotFileSystem, directory: str, data: bytes) -> Savepoint:
+    def of_bytes(
+        cls, filesystem: SnapshotFileSystem, directory: str, data: bytes, options: StorageOptions = NO_OPTIONS
+    ) -> Savepoint:
         """Return the snapshot of a folder whose ``_metadata`` has been read already."""
         path = posixpath.join(directory, METADATA_FILE_NAME)
         metadata = read_metadata(memoryview(data), filesystem.uri(path))
-        return cls(SnapshotLocation(filesystem, _directory(filesystem, path)), path, metadata)
+        location = SnapshotLocation(filesystem, _directory(filesystem, path), options=options)
+        return cls(location, path, metadata)
 
     def expect_version(self, digest: bytes) -> None:
         """Raise FileReplacedError if the metadata is not the version with this digest."""

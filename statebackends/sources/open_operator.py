@@ -6,7 +6,7 @@ decision which table it is, checks of options and user functions all see the sam
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,14 +14,18 @@ from time import perf_counter
 from typing import Protocol, TypeVar
 
 from pyspark_savepoint.formats.columns import DecodeOptions
+from pyspark_savepoint.formats.io.byte_source import FileLocation, StateLocation
+from pyspark_savepoint.formats.io.filesystem import LocalFileSystem
+from pyspark_savepoint.formats.keyed.changelog import FileChanges
 from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.model.timer_queue import TimerQueue
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
-from pyspark_savepoint.statebackends.sources.keyed_sources import keyed_sources
+from pyspark_savepoint.statebackends.sources.keyed_sources import AnyKeyedSource, KeyedSource, keyed_sources
 from pyspark_savepoint.statebackends.sources.operator_sources import OperatorSource, operator_sources
 from pyspark_savepoint.statebackends.sources.raw_timers import RawTimerSource, raw_timer_sources
+from pyspark_savepoint.statebackends.sources.rocksdb_source import RocksDBSource
 
 HEADER_READERS = 16
 #: Seconds above which headers are read by several threads: an object store or a mounted one, not a local disk.
@@ -39,18 +43,23 @@ class OpenOperator:
 
     savepoint: Savepoint
     operator: OperatorState
+    #: The local files whose headers were read, each with its identity before that.
+    identities: dict[str, str | None] = field(default_factory=dict, init=False, compare=False)
     _raw_queues: dict[DecodeOptions, list[TimerQueue]] = field(default_factory=dict, init=False, compare=False)
 
     @cached_property
     def keyed(self) -> OperatorHeaders:
         """The sources of keyed state, each with its header."""
         sources = keyed_sources(self.savepoint, self.operator)
+        self._identify(location for source in sources for location in _locations(source))
         return OperatorHeaders(self.operator, tuple(sources), _headers(sources))
 
     @cached_property
     def raw_timers(self) -> tuple[RawTimerSource, ...]:
         """The sources of timers in raw keyed state."""
-        return tuple(raw_timer_sources(self.savepoint, self.operator))
+        sources = tuple(raw_timer_sources(self.savepoint, self.operator))
+        self._identify(source.location for source in sources)
+        return sources
 
     def raw_queues(self, options: DecodeOptions) -> list[TimerQueue]:
         """Return the timer queues of raw keyed state; ``options`` are those by which timers are skipped."""
@@ -66,7 +75,13 @@ class OpenOperator:
     @cached_property
     def stream_headers(self) -> tuple[OperatorBackendHeader, ...]:
         """The header of each of :attr:`streams`."""
+        self._identify(source.location for source in self.streams)
         return _headers(self.streams)
+
+    def _identify(self, locations: Iterable[StateLocation]) -> None:
+        for location in locations:
+            if isinstance(location, FileLocation) and isinstance(location.filesystem, LocalFileSystem):
+                self.identities.setdefault(location.path, location.filesystem.identity(location.path))
 
     @property
     def operator_states(self) -> list[StateMetaInfoSnapshot]:
@@ -77,6 +92,18 @@ class OpenOperator:
     def operator_state_names(self) -> list[str]:
         """The names of operator states."""
         return list(dict.fromkeys(meta.name for meta in self.operator_states))
+
+
+def _locations(source: AnyKeyedSource) -> Iterator[StateLocation]:
+    """Yield the streams from which the header of a source is read."""
+    if isinstance(source, KeyedSource):
+        yield source.location
+    elif isinstance(source, RocksDBSource):
+        yield source.meta
+    else:
+        for part in source.parts:
+            yield from _locations(part)
+        yield from (changes.location for changes in source.changes if isinstance(changes, FileChanges))
 
 
 def _headers(sources: Iterable[_Stream[H]]) -> tuple[H, ...]:

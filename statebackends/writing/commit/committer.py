@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pyspark_savepoint.formats.errors import ConcurrentWriteError, SavepointError
+from pyspark_savepoint.formats.io.storage_options import StoragePath
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, write_metadata
 from pyspark_savepoint.formats.metadata.manifest import with_manifest
 from pyspark_savepoint.formats.snapshot import changes
@@ -79,7 +80,8 @@ def _base(plan: WritePlan) -> Savepoint | None:
             path=staging.filesystem.uri(staging.directory),
             remedy="nothing of this write was published: see what is there now, and write again",
         )
-    return Savepoint.of_bytes(staging.filesystem, staging.directory, published)
+    options = StoragePath.options_of(plan.request.path)
+    return Savepoint.of_bytes(staging.filesystem, staging.directory, published, options)
 
 
 def _rewritten(plan: WritePlan, there: Savepoint | None) -> CheckpointMetadata | None:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import OptionError, StateExistsError, UnsupportedStateError, did_you_mean
 from pyspark_savepoint.formats.flink_releases import first_with_metadata, release_of
+from pyspark_savepoint.formats.io.storage_options import StoragePath
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState, SnapshotKind
 from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
@@ -54,7 +55,7 @@ def plan_write(request: WriteRequest, schema: pa.Schema, layout: Distribution | 
             remedy="name a new folder, or that of the savepoint (without /_metadata)",
         )
     published = None if request.fragment else read_published(staging.filesystem, staging.directory)
-    base = None if published is None else Savepoint.of_bytes(staging.filesystem, staging.directory, published)
+    base = None if published is None else _opened(request, staging, published)
     if base is not None:
         _refuse_checkpoint(base)
     request, existing = _resolve(request, base)
@@ -101,6 +102,11 @@ def _describe(
     if request.is_keyed:
         return describe_keyed(schema, request, found.headers, found.types)
     return describe_operator_state(schema, request)
+
+
+def _opened(request: WriteRequest, staging: Staging, published: bytes) -> Savepoint:
+    options = StoragePath.options_of(request.path)
+    return Savepoint.of_bytes(staging.filesystem, staging.directory, published, options)
 
 
 def _refuse_checkpoint(base: Savepoint) -> None:
