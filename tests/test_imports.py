@@ -24,7 +24,6 @@ KNOWN = {
         "collections java_classes row",
         "differences differences_overview restore_checks savepoint",
         "operator_transformation windowed_transformation",
-        "sort sort_runs",
     )
 }
 

@@ -8,20 +8,18 @@ The order is RocksDB's: unsigned bytes. It is stable: equal keys stay in the ord
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Ints
 from pyspark_savepoint.formats.io.local_disk import discard, local_directory, spilling, temporary_file
-from pyspark_savepoint.statebackends.model.key_codec import spans_of
-from pyspark_savepoint.statebackends.model.sort_order import sort_by_key_group
 from pyspark_savepoint.statebackends.model.sort_runs import (
     RunInfo,
     RunSink,
     SortedBatch,
+    Sorting,
     merge_runs,
     read_run,
     write_run,
@@ -91,7 +89,7 @@ class RowSorter:
             return
         batches, self._batches = self._batches, []
         size, self._size = self._size, 0
-        sorting = _Sorting(batches)
+        sorting = Sorting(batches)
         batches.clear()
         count = len(sorting)
         step = max(1, min(batch_rows, count * batch_bytes // size))
@@ -138,30 +136,3 @@ class RowSorter:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-class _Sorting:
-    """Rows of some batches, with their sort order."""
-
-    def __init__(self, batches: Sequence[SortedBatch]) -> None:
-        keys = [batch.key for batch in batches]
-        key_group = np.concatenate([batch.key_group for batch in batches])
-        self.keys = sort_by_key_group(key_group, *spans_of(keys[0] if len(keys) == 1 else pa.concat_arrays(keys)))
-        self.rows = pa.Table.from_batches([batch.rows for batch in batches]).combine_chunks()
-        self.empty = batches[0].rows.slice(0, 0)
-
-    def __len__(self) -> int:
-        return len(self.keys.rows)
-
-    def take(self, low: int, high: int) -> SortedBatch:
-        """Return rows [low, high) in sort order."""
-        rows = self.empty
-        if rows.num_columns:
-            rows = self.rows.take(pa.array(self.keys.rows[low:high])).to_batches()[0]
-        return SortedBatch(self.keys.groups(low, high), self.keys.take(low, high), rows)
-
-
-def sort_batches(batches: Sequence[SortedBatch]) -> SortedBatch:
-    """Return all rows of some unsorted batches in order, as one batch."""
-    sorting = _Sorting(batches)
-    return sorting.take(0, len(sorting))

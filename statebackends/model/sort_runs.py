@@ -16,6 +16,8 @@ import pyarrow as pa
 import pyarrow.ipc as ipc
 
 from pyspark_savepoint.formats.columns import Ints, Longs
+from pyspark_savepoint.statebackends.model.key_codec import spans_of
+from pyspark_savepoint.statebackends.model.sort_order import sort_by_key_group
 
 KEY_GROUP, KEY = "__key_group", "__key"
 
@@ -169,6 +171,33 @@ def _bound(batch: SortedBatch, boundary: tuple[int, bytes], inclusive: bool) -> 
     return low
 
 
+class Sorting:
+    """Rows of some batches, with their sort order."""
+
+    def __init__(self, batches: Sequence[SortedBatch]) -> None:
+        keys = [batch.key for batch in batches]
+        key_group = np.concatenate([batch.key_group for batch in batches])
+        self.keys = sort_by_key_group(key_group, *spans_of(keys[0] if len(keys) == 1 else pa.concat_arrays(keys)))
+        self.rows = pa.Table.from_batches([batch.rows for batch in batches]).combine_chunks()
+        self.empty = batches[0].rows.slice(0, 0)
+
+    def __len__(self) -> int:
+        return len(self.keys.rows)
+
+    def take(self, low: int, high: int) -> SortedBatch:
+        """Return rows [low, high) in sort order."""
+        rows = self.empty
+        if rows.num_columns:
+            rows = self.rows.take(pa.array(self.keys.rows[low:high])).to_batches()[0]
+        return SortedBatch(self.keys.groups(low, high), self.keys.take(low, high), rows)
+
+
+def sort_batches(batches: Sequence[SortedBatch]) -> SortedBatch:
+    """Return all rows of some unsorted batches in order, as one batch."""
+    sorting = Sorting(batches)
+    return sorting.take(0, len(sorting))
+
+
 def merge_runs(runs: Sequence[Iterator[SortedBatch]]) -> Iterator[SortedBatch]:
     """Yield the rows of sorted runs in order; of equal keys those of an earlier run first.
 
@@ -176,8 +205,6 @@ def merge_runs(runs: Sequence[Iterator[SortedBatch]]) -> Iterator[SortedBatch]:
     with the smallest key sets the boundary up to which all runs are taken. Runs before it are taken including that key;
     later runs excluding it, because the run itself may have more rows of that key.
     """
-    from pyspark_savepoint.statebackends.model.sort import sort_batches
-
     live = [_Run(run) for run in runs]
     while True:
         live = [run for run in live if run.batch is not None]
