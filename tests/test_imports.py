@@ -23,7 +23,6 @@ KNOWN = {
         "changelog_keys changelog_source keyed_sources",
         "collections java_classes row",
         "differences differences_overview restore_checks savepoint",
-        "operator_transformation windowed_transformation",
     )
 }
 
