@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -203,6 +204,7 @@ class ChangeCounts:
     warnings: tuple[str, ...] = ()
     max_parallelism: int | None = None
 
+    @cached_property
     def _sides(self) -> list[Sides]:
         opened = [
             Savepoint.open(request.path, allow_outside=request.allow_outside, checksums=request.checksums)
@@ -225,7 +227,7 @@ class ChangeCounts:
     @property
     def state_bytes(self) -> int:
         """Return the bytes of both snapshots' state."""
-        return sum(side.state_bytes for sides in self._sides() for side in sides)
+        return sum(side.state_bytes for sides in self._sides for side in sides)
 
     def select(self, columns: Sequence[str]) -> ChangeCounts:
         """Return this table restricted to some columns."""
@@ -233,7 +235,7 @@ class ChangeCounts:
 
     def partitions(self, parallelism: int | None) -> list[TablePartition]:
         """Return partitions of about the same size; operators with little state share one."""
-        operators = self._sides()
+        operators = self._sides
         everything = sum(side.state_bytes for sides in operators for side in sides)
         share = max(1, everything // max(1, parallelism or 1))
         bundles: list[TablePartition] = []

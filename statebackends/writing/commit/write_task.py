@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyspark_savepoint.formats.errors import ConcurrentWriteError, SavepointError
+from pyspark_savepoint.formats.errors import ConcurrentWriteError, SavepointError, UnsupportedStateError
 from pyspark_savepoint.formats.metadata.key_groups import range_for_operator_index
 from pyspark_savepoint.formats.snapshot.publication import fingerprint, read_published
 from pyspark_savepoint.statebackends.model.entry_bytes import KEY, KEY_GROUP, STATE, VALUE
@@ -77,18 +77,29 @@ def _keyed(plan: WritePlan, partition: int, batches: Iterable[pa.RecordBatch]) -
 def _merged(plan: WritePlan, partition: int, batches: Iterable[pa.RecordBatch]) -> TaskOutput:
     """Write the file of a subtask from its rows and the entries of the bases, also if there are no rows."""
     assert plan.parallelism is not None
-    if partition >= plan.parallelism:
-        return TaskOutput(partition, 0)
     form = EntryForm(plan)
+    is_subtask = partition < plan.parallelism
+    own = range_for_operator_index(plan.max_parallelism, plan.parallelism, partition if is_subtask else 0)
     memory = plan.request.sort_memory // 2
     with RowSorter(form.schema, memory) as sorter, RowSorter(form.schema, memory) as gone:
         for batch in batches:
+            key_group = np.asarray(batch.column(KEY_GROUP), np.int32)
+            if len(batch) and not (is_subtask and own.start <= key_group.min() <= key_group.max() <= own.end):
+                raise UnsupportedStateError(
+                    "a task of an edit got rows of other subtasks: something between moved Spark's partitions",
+                    operator=plan.label,
+                    expected=f"key groups {own} in partition {partition} of {plan.parallelism}",
+                    found=f"key groups {key_group.min()} to {key_group.max()}",
+                    remedy="switch off what changes the plans of this session's queries, such as extensions of Spark",
+                )
             is_key = pc.equal(batch.column(STATE), DELETED)
             rows = batch.filter(pc.invert(is_key))
             sorter.add(*form.rows(rows))
             keys = batch.filter(is_key)
             values = pa.record_batch([keys.column(VALUE)], schema=form.schema)
             gone.add(np.array(keys.column(KEY_GROUP), np.int32), keys.column(KEY), values)
+        if not is_subtask:
+            return TaskOutput(partition, 0)
         file = write_state_file(plan, plan.parallelism, partition, sorter.sorted(), None, gone.sorted())
         return TaskOutput(partition, sorter.rows, file=file)
 

@@ -39,6 +39,9 @@ from pyspark_savepoint.statebackends.writing.planning.planned_write import Write
 from pyspark_savepoint.statebackends.writing.rows.keyed_sink import DUPLICATE
 from pyspark_savepoint.statebackends.writing.rows.row_forms import EntryForm
 
+#: Memory for the entries that are merged at a time, with their spans and copies, as a multiple of their bytes.
+EXPANDED = 16
+
 
 def merge_bases(
     plan: WritePlan,
@@ -53,7 +56,7 @@ def merge_bases(
     with ExitStack() as stack:
         opened = [(base, stack.enter_context(OpenInput(base.described, base.numbers))) for base in bases]
         merge = _Merge(plan, writer, opened, KeyGroupCursor(rows), KeyGroupCursor(deleted))
-        for some in together(range(key_groups.start, key_groups.end + 1), sizes, plan.request.sort_memory // 4):
+        for some in together(range(key_groups.start, key_groups.end + 1), sizes, plan.request.sort_memory // EXPANDED):
             merge.write(some)
 
 
@@ -137,14 +140,14 @@ class _Merge:
         for chunk in self._chunks(new, deleted):
             held.append(chunk)
             size += chunk.nbytes
-            if size > self.plan.request.sort_memory // 2:
+            if size > 2 * self.plan.request.sort_memory // EXPANDED:
                 self._large(new, deleted)
                 return
         rows = []
         for batch in self.rows.up_to(new.stop - 1):
             rows.append(batch)
             size += batch.rows.nbytes + batch.key.nbytes
-        if size > self.plan.request.sort_memory:
+        if size > 4 * self.plan.request.sort_memory // EXPANDED:
             self._by_sorting(held, rows)
             return
         self._put(concat([*held, *(_entries(batch) for batch in rows)]))

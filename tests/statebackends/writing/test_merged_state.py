@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from benchmarks import data
 
-from pyspark_savepoint.formats.errors import DuplicateKeyError
+from pyspark_savepoint.formats.errors import DuplicateKeyError, UnsupportedStateError
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata.key_groups import key_group_for_hash
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
@@ -56,7 +56,7 @@ class Merge:
         assert self.states.key_serializer is not None
         return KeyedBackendHeader(False, self.states.key_serializer, tuple(self.states.metas.values()))
 
-    def run(self, rows: list[tuple[int, int, bytes, bytes]], kept: States | None = None) -> Content:
+    def run(self, rows: list[tuple[int, int, bytes, bytes]], kept: States | None = None, moved: int = 0) -> Content:
         """Write, and return the entries that were written."""
         rehash = None if self.max_parallelism == self.operator.max_parallelism else self.max_parallelism
         wanted = EntriesRequest(
@@ -72,7 +72,11 @@ class Merge:
         plan = plan_write(request, ENTRIES, Distribution(self.max_parallelism, self.parallelism))
         outputs = []
         for subtask in range(self.parallelism):
-            mine = [row for row in rows if row[1] * self.parallelism // self.max_parallelism == subtask]
+            mine = [
+                row
+                for row in rows
+                if row[1] * self.parallelism // self.max_parallelism == (subtask + moved) % self.parallelism
+            ]
             columns = list(zip(*mine, strict=True)) if mine else [()] * 4
             arrays = [pa.array(list(c), field.type) for c, field in zip(columns, ENTRIES, strict=True)]
             outputs.append(write_rows(plan, subtask, [pa.RecordBatch.from_arrays(arrays, schema=ENTRIES)]))
@@ -146,6 +150,14 @@ def test_an_entry_twice_is_refused(tmp_path: Path, memory: int) -> None:
     state, group, key = next(iter(content(path, "bench", merge.names)))
     with pytest.raises(DuplicateKeyError, match="more than one entry"):
         merge.run([(state, group, key, b"new")])
+
+
+def test_rows_of_another_subtask_are_refused_and_not_lost(tmp_path: Path) -> None:
+    path = str(data.write_savepoint(tmp_path / "old", "long", 300))
+    merge = Merge(path, "bench", tmp_path / "sp")
+    _, group, key = next(iter(content(path, "bench", merge.names)))
+    with pytest.raises(UnsupportedStateError, match="rows of other subtasks"):
+        merge.run([(0, group, key + b"x", b"new")], moved=1)
 
 
 def test_entries_are_sorted(tmp_path: Path) -> None:
