@@ -4,6 +4,7 @@
 
     1  edited parts      each one a write of the data source, which creates a fragment in the pending folder
     2  untouched parts   their files are copied (``files="copy"``), or referred to where they are (``"reference"``)
+       renamed states    their files are copied with new headers
     3  ``_metadata``     assembled and published, if the path is still free
 """
 
@@ -32,6 +33,7 @@ from pyspark_savepoint.formats.snapshot.relocation import Relocation, referenced
 from pyspark_savepoint.local.copying import publish, to_free_path
 from pyspark_savepoint.plan.operator_plan import OperatorPlan
 from pyspark_savepoint.plan.operator_writer import OperatorWriter, without_edited
+from pyspark_savepoint.plan.renamed_states import renamed_state
 from pyspark_savepoint.plan.rewritten_parts import all_portable, for_release, is_portable
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
 
@@ -84,24 +86,28 @@ class SavepointWriter:
 
     def _assembled(self) -> CheckpointMetadata:
         kept = [self._kept(plan) for plan in self.plan.operators]
+        renamed = [renamed_state(plan, self.relocation, self.release) for plan in self.plan.operators]
         # Each edited operator takes one or two Spark jobs, whose planning takes most of the time if state is small.
         with ThreadPoolExecutor(WRITERS) as pool:
             run = inheritable_thread_target(self.spark)(self._operator)
-            plans = zip(self.plan.operators, kept, strict=True)
-            writing = [pool.submit(run, number, plan, operator) for number, (plan, operator) in enumerate(plans)]
+            plans = enumerate(zip(self.plan.operators, kept, renamed, strict=True))
+            writing = [pool.submit(run, number, plan, rest, names) for number, (plan, rest, names) in plans]
             try:
                 operators = [future.result() for future in writing]
             finally:
                 pool.shutdown(cancel_futures=True)
         return assemble(operators, self.plan.bases, self.version)
 
-    def _operator(self, number: int, plan: OperatorPlan, kept: OperatorState) -> OperatorState:
-        # Makes the user's session active in this thread: Spark looks up Python data sources there.
-        self.spark.createDataFrame([], "nothing INT")
+    def _operator(
+        self, number: int, plan: OperatorPlan, kept: OperatorState, renamed: OperatorState | None
+    ) -> OperatorState:
+        if (plan.edits_keyed_state and renamed is None) or plan.edits_operator_state:
+            # Makes the user's session active in this thread: Spark looks up Python data sources there.
+            self.spark.createDataFrame([], "nothing INT")
         operator = replace(with_identifier(kept, plan.identifier), name=plan.name, max_parallelism=plan.max_parallelism)
         writer = OperatorWriter(self.spark, plan, self.given, self.staging, f"op{number}", self.version)
         if plan.edits_keyed_state:
-            written = writer.keyed_state()
+            written = renamed or writer.keyed_state()
             operator = with_keyed_state(operator, written) if written is not None else operator
         if plan.edits_operator_state:
             operator = with_operator_state(operator, writer.operator_state())

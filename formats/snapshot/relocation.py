@@ -15,8 +15,10 @@ from pyspark_savepoint.formats.io.byte_source import ByteSource, FileLocation
 from pyspark_savepoint.formats.io.filesystem import ARROW_SCHEMES, URI, LocalFileSystem
 from pyspark_savepoint.formats.io.snapshot_files import OutputFile, SnapshotFileSystem
 from pyspark_savepoint.formats.metadata import OperatorState, OperatorSubtaskState
+from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsSavepointStateHandle
 from pyspark_savepoint.formats.metadata.stream_handles import (
     UNKNOWN_SIZE,
+    ByteStreamStateHandle,
     FileStateHandle,
     RelativeFileStateHandle,
     SegmentFileStateHandle,
@@ -36,6 +38,19 @@ KEYS = (b"-----BEGIN ", b"---- BEGIN ", b"PuTTY-User-Key-File", b"openssh-key-v1
 
 
 @dataclass(frozen=True, slots=True)
+class NewHeader:
+    """Bytes that replace the first ``size`` bytes of a file."""
+
+    data: bytes
+    size: int
+
+    @property
+    def growth(self) -> int:
+        """Return the number of bytes by which the rest of the file moves."""
+        return len(self.data) - self.size
+
+
+@dataclass(frozen=True, slots=True)
 class FileCopy:
     """A file or a segment to copy, and its name in the new snapshot's folder; it pickles.
 
@@ -45,6 +60,7 @@ class FileCopy:
     source: FileLocation
     name: str
     raw: bool = False
+    header: NewHeader | None = None
 
     @property
     def size(self) -> int:
@@ -57,15 +73,19 @@ class FileCopy:
         with self.source.open() as source:
             self._refuse_no_state(source)
             out = create(self.name)
+            begin = 0
             try:
-                for start in range(0, source.size, COPY_BUFFER):
+                if self.header is not None:
+                    out.write(self.header.data)
+                    begin = self.header.size
+                for start in range(begin, source.size, COPY_BUFFER):
                     part = memoryview(buffer)[: min(COPY_BUFFER, source.size - start)]
                     source.read_into(start, part)
                     out.write(part)
                 out.close()
             finally:
                 out.abort()
-            return source.size
+            return out.size
 
     def _refuse_no_state(self, source: ByteSource) -> None:
         """Raise UnsafePathError for a file that Flink did not write: a malicious snapshot may name any file."""
@@ -94,25 +114,47 @@ class Relocation:
     """
 
     prefix: str
-    copies: dict[tuple[SnapshotFileSystem, str, int, int], FileCopy] = field(default_factory=dict)
+    copies: dict[tuple[SnapshotFileSystem, str, int, int, NewHeader | None], FileCopy] = field(default_factory=dict)
 
     def copied(self, snapshot: Savepoint, operator: OperatorState) -> OperatorState:
         """Return the operator with handles of copies of its files."""
         raw = raw_streams_of(operator)
         return replace_streams(operator, lambda handle: self._copied(snapshot, operator, handle, handle in raw))
 
+    def with_header(
+        self,
+        snapshot: Savepoint,
+        operator: OperatorState,
+        handle: KeyGroupsSavepointStateHandle,
+        header: NewHeader,
+    ) -> KeyGroupsSavepointStateHandle:
+        """Return a handle of a copy whose first bytes are replaced; where key groups begin moves accordingly."""
+        offsets = tuple(offset + header.growth if offset > 0 else offset for offset in handle.offsets.offsets)
+        delegate = handle.delegate
+        if isinstance(delegate, ByteStreamStateHandle):
+            delegate = replace(delegate, data=header.data + delegate.data[header.size :])
+        else:
+            delegate = self._copied(snapshot, operator, delegate, False, header)
+        return replace(handle, offsets=replace(handle.offsets, offsets=offsets), delegate=delegate)
+
     def _copied(
-        self, snapshot: Savepoint, operator: OperatorState, handle: StreamStateHandle, raw: bool
+        self,
+        snapshot: Savepoint,
+        operator: OperatorState,
+        handle: StreamStateHandle,
+        raw: bool,
+        header: NewHeader | None = None,
     ) -> StreamStateHandle:
         # Damaged files must not get new, matching checksums.
         location = snapshot.verified().resolve(handle, operator)
         if not isinstance(location, FileLocation):
             return handle
-        place = (location.filesystem, location.path, location.start, location.size if location.segment else -1)
+        place = (location.filesystem, location.path, location.start, location.size if location.segment else -1, header)
         copy = self.copies.get(place)
         if copy is None:
-            copy = self.copies[place] = FileCopy(location, f"{self.prefix}-{len(self.copies)}", raw)
-        return RelativeFileStateHandle(copy.name, location.size)
+            copy = self.copies[place] = FileCopy(location, f"{self.prefix}-{len(self.copies)}", raw, header)
+        size = location.size + header.growth if header is not None and location.size >= 0 else location.size
+        return RelativeFileStateHandle(copy.name, size)
 
     @property
     def size(self) -> int:

@@ -268,6 +268,41 @@ def test_states_leave_and_are_renamed_and_keys_are_deleted(
     assert same(written.window_state("orders-per-minute"), base.window_state("orders-per-minute"))
 
 
+@pytest.mark.parametrize("files", ["copy", "reference"])
+def test_renamed_states_get_new_headers_and_all_other_bytes_stay(
+    spark: SparkSession, corpus: Path, tmp_path: Path, files: str
+) -> None:
+    case = corpus / "lab" / "2.2.1-rocksdb-canonical-maxp1000"
+    path = next(case.rglob("_metadata")).parent
+    uid = "kv-long"
+    names = list(entries(path, uid))
+    sp = Savepoint.load(spark, str(path))
+    # Two names are exchanged, a third becomes longer than all headers are.
+    new = sp.rename_state(uid, names[0], "x").rename_state(uid, names[1], names[0]).rename_state(uid, "x", names[1])
+    new = new.rename_state(uid, names[2], "n" * 5000)
+    new.write(str(tmp_path / "new"), files=files)
+    renamed = {names[0]: names[1], names[1]: names[0], names[2]: "n" * 5000}
+    before, after = entries(path, uid), entries(tmp_path / "new", uid)
+
+    def shown(state: Entries) -> dict[tuple[int, bytes], bytes]:
+        return {place[1:]: value for place, value in state.items()}
+
+    assert {name: shown(state) for name, state in after.items()} == {
+        renamed.get(name, name): shown(state) for name, state in before.items()
+    }
+    # Entries are not read: they are where they were, behind headers of another length.
+    for old, written in zip(*(opened(folder, uid).keyed.sources for folder in (path, tmp_path / "new")), strict=True):
+        with old.location.open() as a, written.location.open() as b:
+            sizes = a.size - old.header().size
+            assert a.read(old.header().size, sizes) == b.read(written.header().size, sizes)
+            assert b.size == written.header().size + sizes
+
+
+def opened(path: Path, uid: str) -> OpenOperator:
+    snapshot = Snapshot.open(str(path))
+    return OpenOperator(snapshot, operator_of(snapshot, uid))
+
+
 def test_without_any_state_an_operator_stays_an_operator(base: Savepoint, tmp_path: Path) -> None:
     new = base
     for name in ("window-contents", "window-timers"):
