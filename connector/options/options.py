@@ -46,6 +46,10 @@ from pyspark_savepoint.statebackends.model.request import (
     TableRequest,
 )
 
+MEMORY = (
+    "largest key group that a task joins in memory, in about three times its size; state is read in windows of a "
+    "sixteenth of it, and larger key groups by windows, if sorted, or through local disk"
+)
 MAX_BATCH_ROWS = 1 << 20
 MAX_TOP = 10_000
 MAX_DECIMAL_PRECISION = 38
@@ -210,9 +214,7 @@ class SavepointReadOptions:
     batch_size: int = option(
         whole_number(1, MAX_BATCH_ROWS), "rows per Arrow batch", DEFAULT_BATCH_ROWS, str(DEFAULT_BATCH_ROWS)
     )
-    memory: int = option(
-        size, "bytes of state that a task holds at a time, about", DEFAULT_MEMORY, f"{DEFAULT_MEMORY >> 20}m"
-    )
+    memory: int = option(size, MEMORY, DEFAULT_MEMORY, f"{DEFAULT_MEMORY >> 20}m")
     entries: str | None = option(_entries, "")
     compared: str | None = option(_compared, "")
     inherited: tuple[str, ...] = option(names, "", ())

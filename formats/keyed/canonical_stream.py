@@ -67,6 +67,11 @@ class FrameSpans:
         return why, position, state
 
 
+#: Number of windows up to which a key group is read whole and joined in one pass.
+WHOLE = 16
+#: Bytes of the spans of a key or a value in a row, and the most that rows may take for each byte of a large key group.
+ROW_BYTES = 16
+SPANS_PER_BYTE = 6
 #: Size of the smallest entry in bytes: two lengths and one byte of key.
 MIN_FRAME = 9
 
@@ -125,6 +130,10 @@ class CanonicalKeyedStream:
                 yield self._complete(waiting, selected, namespaced, rows)
                 waiting, size = [], 0
             if extent.size > limit:
+                joined = self._joined(extent, selected, namespaced) if rows and extent.size <= WHOLE * limit else None
+                if joined is not None:
+                    yield joined
+                    continue
                 wanted = (selected, namespaced, block_bytes)
                 merged = merge_large_key_group(self, extent, wanted) if join else None
                 yield from merged or self._partial(extent, *wanted)
@@ -161,6 +170,12 @@ class CanonicalKeyedStream:
             start = end
         return self._block(buffer, origin, frames, extents, bounds, selected, namespaced, complete=True)
 
+    def _joined(self, extent: Extent, selected: set[int], namespaced: bool) -> SortedRows | None:
+        """Return the rows of a key group larger than a window; None if it has errors, or rows take too much memory."""
+        buffer, ends, origin = self._content([extent])
+        most = len(buffer) * SPANS_PER_BYTE
+        return self._merge(buffer, origin, [extent], ends, sorted(selected), namespaced, most)
+
     def _frames(self, size: int) -> FrameSpans:
         """Return output arrays for the entries of ``size`` bytes."""
         return FrameSpans(size // MIN_FRAME + 1, self.prefix, len(self.header.states))
@@ -183,8 +198,12 @@ class CanonicalKeyedStream:
         ends: list[int],
         columns: list[int],
         namespaced: bool,
+        most: int | None = None,
     ) -> SortedRows | None:
-        """Join whole key groups in one pass; return None on any error, because the general method reports it."""
+        """Join whole key groups in one pass; return None on any error, because the general method reports it.
+
+        Return None also if the spans of rows would take more than ``most`` bytes.
+        """
         from pyspark_savepoint.formats.kernels import walk
 
         tail = self._tail(set(columns))
@@ -201,6 +220,8 @@ class CanonicalKeyedStream:
             found.append(chosen)
             capacity += int(chosen[:, walk.COUNT].sum())
             start = end
+        if most is not None and capacity * ROW_BYTES * (1 + len(columns)) > most:
+            return None
         rows = RowSpans(capacity, len(columns))
         for chosen in found:
             before = rows.count

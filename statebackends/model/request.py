@@ -13,7 +13,7 @@ from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, did_you_mean
 
 DEFAULT_BATCH_ROWS = 32_768
-DEFAULT_MEMORY = 32 << 20
+DEFAULT_MEMORY = 64 << 20
 DEFAULT_TOP = 20
 MIN_WINDOW = 1 << 8
 #: Flink 2 has Kryo 5; earlier metadata is of Flink 1, with Kryo 2.
@@ -96,7 +96,7 @@ class TableRequest:
     @property
     def block_bytes(self) -> int:
         """Return the bytes of state per block of entries; spans, rows and columns take several times as much."""
-        return max(MIN_WINDOW, self.memory // 8)
+        return max(MIN_WINDOW, self.memory // 16)
 
     def of_version(self, metadata_version: int) -> TableRequest:
         """Return the request with the Kryo version of the snapshot's metadata version, unless the user set it."""

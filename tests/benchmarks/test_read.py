@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import resource
+import statistics
 import struct
 import subprocess
 import sys
@@ -143,14 +144,24 @@ def test_peak_memory(case: tuple[str, Path], capsys: pytest.CaptureFixture[str])
     assert megabytes < 500
 
 
-def test_a_key_group_larger_than_memory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = write_savepoint(tmp_path / "skew", "long", KEYS, max_parallelism=1, parallelism=1, ordered=False)
-    request = TableRequest(str(path), uid=UID, memory=1 << 20)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    start = time.perf_counter()
-    rows = sum(batch.num_rows for part in open_table(request).partitions(1) for batch in part.batches())
-    seconds = time.perf_counter() - start
-    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024
+@pytest.mark.parametrize("ordered", [True, False], ids=["sorted", "shuffled"])
+def test_large_key_groups(tmp_path: Path, ordered: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    """The cost of a row by the size of a key group, joined in memory, and in windows or through local disk."""
+    told = []
+    for groups, memory in ((128, 64), (8, 64), (8, 1)):
+        name = tmp_path / f"{groups}"
+        if not name.exists():
+            write_savepoint(name, "long", KEYS, max_parallelism=groups, parallelism=1, ordered=ordered)
+        (part,) = open_table(TableRequest(str(name), uid=UID, memory=memory << 20)).partitions(1)
+        assert sum(batch.num_rows for batch in part.batches()) == KEYS
+        seconds = []
+        for _ in range(5):
+            start = time.process_time()
+            for _ in part.batches():
+                pass
+            seconds.append(time.process_time() - start)
+        nanoseconds = [1e9 * each / KEYS for each in (statistics.median(seconds), min(seconds))]
+        told.append(f"{groups} key groups, memory {memory}m: {nanoseconds[0]:.0f} ns (min {nanoseconds[1]:.0f})")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     with capsys.disabled():
-        print(f"\none key group, 1 MB of memory: {rows / seconds / 1e6:.2f} M rows/s, {grown} MB more than before")
-    assert rows == KEYS
+        print(f"\n{'sorted' if ordered else 'shuffled'}, processor time of a row: {'; '.join(told)}; peak {peak} MB")
