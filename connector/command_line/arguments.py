@@ -15,7 +15,7 @@ PROGRAM = "pyspark-savepoint"
 ABOUT = "Look into Apache Flink savepoints and checkpoints, check and copy them: without Flink, Spark and Java."
 EXIT_CODES = """exit codes:
   0  done, and nothing was found
-  1  findings: errors in the snapshot, a job that would not restore it
+  1  findings: errors in the snapshot, differences, a job that would not restore it
   2  wrong usage, or an error
   3  check-restore: the description of the job is not sufficient to tell"""
 WIDTH = 100
@@ -134,6 +134,22 @@ COMMANDS = (
             READ_OPTION,
         ),
         ("heaviest /savepoints/savepoint-2f1a3c accounts --top 10",),
+    ),
+    Command(
+        "diff",
+        "show what differs in two snapshots, whatever backends wrote them; exit code 1 if anything does",
+        (
+            argument("path", metavar="old", help="the older snapshot"),
+            argument("new", help="the newer snapshot"),
+            argument("uid", nargs="?", help="the operator whose rows are shown; default: numbers for all"),
+            argument("state", nargs="?", help="one state; default: all keyed states"),
+            argument("--table", choices=("keyed_state", "window_state"), help="default: what the operator has"),
+            argument("--limit", type=int, default=20, metavar="N", help="how many rows; 0: all (default: 20)"),
+        ),
+        (
+            "diff /savepoints/yesterday /savepoints/today",
+            "diff /savepoints/yesterday /savepoints/today accounts total",
+        ),
     ),
     Command(
         "verify",

@@ -97,6 +97,10 @@ def command(arguments: Namespace) -> Callable[[Namespace, Output], int]:
         from pyspark_savepoint.command_line.restoring import check_restore_of
 
         return check_restore_of
+    if name == "diff":
+        from pyspark_savepoint.command_line.comparing import diff
+
+        return diff
     if name == "doctor":
         from pyspark_savepoint.command_line.diagnosing import doctor
 
