@@ -55,7 +55,7 @@ def refuse_others(spark: SparkSession, tables: Iterable[NamedTable], path: str) 
     others = [name for name in wanted if name.lower() in known and known[name.lower()] != MARK + path]
     if others:
         raise StateExistsError(
-            "namespaces of these names are there already, and not this snapshot's",
+            "namespaces of these names exist already, and do not belong to this snapshot",
             path=path,
             found=", ".join(f"{name} ({known[name.lower()] or 'without a comment'})" for name in others),
             remedy="give a prefix, such as create_tables(prefix='shop'); of another snapshot, drop_tables() it before",

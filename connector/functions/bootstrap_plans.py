@@ -123,7 +123,10 @@ class KeyedInput:
         found = struct_type(schema)
         expect_function(function, KeyedProcessFunction)
         if not self.processing.sorted:
-            raise OptionError("timers fire at the end of a key, so records must be sorted: option 'sorted' is false")
+            raise OptionError(
+                "process() needs sorted records, because timers fire after the last record of a key",
+                remedy="leave option 'sorted' out, or set it to true",
+            )
         copy_of(function)
         key, version = self.descriptor({})
         frame, parallelism = self.distributed(DEFAULT_MAX_PARALLELISM)
@@ -188,7 +191,7 @@ def refuse_others(options: Mapping[str, str]) -> None:
     for name in options:
         if name not in WRITE_OPTIONS:
             raise OptionError(
-                f"option {name!r} does not apply to what functions make: descriptors and key_by say it",
+                f"option {name!r} does not apply to the state of functions: set it in the descriptor or key_by",
                 remedy=did_you_mean(name, WRITE_OPTIONS[1:]),
             )
 

@@ -51,10 +51,10 @@ def copy_of(function: F) -> F:
     culprits = [f"{name} ({type(value).__name__})" for name, value in _culprits(_parts(function)).items()]
     where = "variable" if isinstance(function, FunctionType) else "attribute"
     raise UserFunctionError(
-        "a function cannot be sent to the tasks, for it cannot be pickled",
+        "the function cannot be pickled, so it cannot be sent to the tasks",
         function=name_of(function),
         found=f"{where} {', '.join(culprits)}" if culprits else problem,
-        remedy="make in open() what cannot be pickled: connections, locks, files, Spark's own objects",
+        remedy="create in open() what cannot be pickled: connections, locks, files, Spark's own objects",
     )
 
 

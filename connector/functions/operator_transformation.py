@@ -117,7 +117,9 @@ class OneInputTransformation:
         kind = frame.schema[name].dataType
         if not isinstance(kind, TimestampType | TimestampNTZType | IntegralType):
             raise OptionError(
-                f"column {name!r} cannot give timestamps" if name != TIMESTAMP else "these are no timestamps",
+                f"column {name!r} cannot give timestamps"
+                if name != TIMESTAMP
+                else "the expression does not return timestamps",
                 expected="TIMESTAMP, TIMESTAMP_NTZ, or milliseconds as a whole number",
                 found=kind.simpleString(),
                 remedy="cast it: assign_timestamps(lambda record: record.ts.cast('timestamp'))",
@@ -232,7 +234,7 @@ class OneInputTransformation:
         if not isinstance(given, StateBootstrapFunction | BroadcastStateBootstrapFunction):
             remedy = "key_by(...) comes before it" if isinstance(given, KeyedStateBootstrapFunction) else None
             raise OptionError(
-                "records without key are for functions of operator state",
+                "records without a key need a function of operator state",
                 expected="a StateBootstrapFunction or a BroadcastStateBootstrapFunction",
                 found=type(given).__name__,
                 remedy=remedy,

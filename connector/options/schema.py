@@ -61,7 +61,7 @@ def relabel(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     for column, field in zip(batch.columns, schema, strict=True):
         if column.null_count and not field.nullable:
             raise ValueRangeError(
-                f"column {field.name!r} has NULLs, but the schema that was given says NOT NULL",
+                f"column {field.name!r} has NULLs, but the given schema says NOT NULL",
                 remedy="leave NOT NULL out of the schema",
             )
     return pa.record_batch(_Relabelled(batch, schema))
@@ -84,7 +84,7 @@ def choose_columns(table: pa.Schema, wanted: StructType) -> list[str]:
     problems += [f"column {name!r} is there twice" for name in dict.fromkeys(names) if names.count(name) > 1]
     if problems:
         raise OptionError(
-            "\n".join(["the schema that was given is not that of the table:", *(f"  {p}" for p in problems)]),
+            "\n".join(["the given schema does not match the table:", *(f"  {p}" for p in problems)]),
             remedy="leave the schema out to see all columns with their types, then select and reorder",
         )
     return names

@@ -114,7 +114,7 @@ def rehashed(plan: OperatorPlan, number: int, key_hashes: DataFrame | None) -> O
     """Return the plan with another max parallelism; raise an error if key groups of its keys cannot be computed."""
     if any(put.options["table"] == ENTRIES_TABLE or "maxParallelism" in put.options for put in plan.puts):
         raise OptionError(
-            "tables that were put in have the key groups of another max parallelism",
+            "tables of this savepoint were added with another max parallelism",
             operator=plan.label,
             remedy="call with_max_parallelism(...) first, or Savepoint.create(spark, max_parallelism=...)",
         )
@@ -133,7 +133,7 @@ def rehashed(plan: OperatorPlan, number: int, key_hashes: DataFrame | None) -> O
     assert plan.base is not None
     if has_channel_state(plan.base.operator):
         raise UnsupportedStateError(
-            "records that were in flight belong to channels of the old key groups",
+            "the checkpoint has in-flight records, which belong to channels of the old key groups",
             path=plan.base.snapshot.path,
             operator=plan.label,
             remedy="start from a savepoint or an aligned checkpoint: they have no such records",
@@ -268,7 +268,7 @@ def _base_options(plan: OperatorPlan, states: list[PlannedState], with_keys: boo
     base = plan.base
     if base.relocated:
         raise UnsupportedStateError(
-            "an operator whose files got another prefix cannot be edited in the same breath",
+            "an operator cannot be relocated and edited in one write",
             operator=plan.label,
             remedy="write the relocated savepoint first, then load and edit that",
         )

@@ -101,7 +101,7 @@ def _check(source: OperatorPlan, into: OperatorPlan) -> None:
         refuse_raw_state(plan, "merged")
         if plan.base is not None and has_channel_state(plan.base.operator):
             raise UnsupportedStateError(
-                "records that were in flight belong to channels of operators as they were",
+                "the checkpoint has in-flight records, which belong to channels of the original operators",
                 path=plan.base.snapshot.path,
                 operator=plan.label,
                 remedy="start from a savepoint or an aligned checkpoint: they have no such records",

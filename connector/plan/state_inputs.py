@@ -48,7 +48,7 @@ def expect_frame(frame: object, plan: OperatorPlan) -> None:
     """Raise OptionError unless the rows are a DataFrame."""
     if not isinstance(frame, DataFrame):
         raise OptionError(
-            "rows of state are a DataFrame",
+            "state must be given as a DataFrame",
             operator=plan.label,
             found=type(frame).__name__,
             remedy="spark.createDataFrame(...), or a table of the savepoint: sp.keyed_state(uid)",
@@ -127,7 +127,7 @@ def _kept(plan: OperatorPlan, old: PlannedState, texts: Mapping[str, str]) -> di
     """Return the options for an existing state: its kind, time to live and namespace, unless options change them."""
     if old.meta.kind is BackendStateType.KEY_VALUE_V2:
         raise UnsupportedStateError(
-            "state of Flink's asynchronous API gets no other type",
+            "the type of a state of Flink's asynchronous API cannot be changed",
             operator=plan.label,
             state=old.name,
             remedy="leave 'types', 'states' and 'ttl' out: its values can be replaced as they are",
@@ -135,7 +135,7 @@ def _kept(plan: OperatorPlan, old: PlannedState, texts: Mapping[str, str]) -> di
     timed = has_ttl(old.meta)
     if timed and texts.get("ttl") == "false" and "types" not in texts:
         raise OptionError(
-            "a state with a time to live becomes one without by its type",
+            "the time to live can only be removed together with naming the type",
             operator=plan.label,
             found=old.meta.value_serializer.flink_type,
             remedy=f"types={{{old.name!r}: ...}} names the type of its values, beside ttl=False",
@@ -218,7 +218,7 @@ def _check_numbers(plan: OperatorPlan, request: WriteRequest) -> None:
         raise _other_max_parallelism(plan, request.max_parallelism)
     if plan.base is not None and request.parallelism not in (None, plan.base.operator.parallelism):
         raise OptionError(
-            "option 'parallelism' is not that of the operator, whose subtasks have state",
+            "option 'parallelism' differs from the operator's, whose subtasks have state",
             operator=plan.label,
             expected=plan.base.operator.parallelism,
             found=request.parallelism,
@@ -228,12 +228,12 @@ def _check_numbers(plan: OperatorPlan, request: WriteRequest) -> None:
 
 def _other_max_parallelism(plan: OperatorPlan, found: object) -> OptionError:
     return OptionError(
-        "option 'maxParallelism' is not that of the operator",
+        "option 'maxParallelism' differs from the operator's",
         operator=plan.label,
         expected=plan.max_parallelism,
         found=found,
-        remedy="Savepoint.create(spark, max_parallelism=...) says it of new operators, "
-        "with_max_parallelism(...) of all that are there",
+        remedy="set it with Savepoint.create(spark, max_parallelism=...) for new operators, "
+        "with_max_parallelism(...) for existing ones",
     )
 
 
@@ -252,7 +252,7 @@ def _only_state_column(frame: DataFrame, name: str, others: tuple[str, ...], ope
             extra = [c for c in frame.columns if c not in (*others, column, column + LAST_ACCESS)]
             if extra:
                 raise OptionError(
-                    f"column {extra[0]!r} is no part of state {name!r}",
+                    f"column {extra[0]!r} does not belong to state {name!r}",
                     operator=operator,
                     remedy=f"select what is: df.select({', '.join(map(repr, (*others[:-1], column)))})",
                 )

@@ -103,7 +103,7 @@ def diff(
     if chosen == "operator_state":
         return _operator_state(sides, state)
     raise OptionError(
-        f"table {chosen!r} is not compared", expected="keyed_state, window_state, timers or operator_state"
+        f"table {chosen!r} cannot be compared", expected="keyed_state, window_state, timers or operator_state"
     )
 
 

@@ -55,7 +55,7 @@ def history(
 
     """
     if last is not None and last < 1:
-        raise OptionError("'last' is how many snapshots, at least 1", found=last)
+        raise OptionError("argument 'last' is the number of newest snapshots, at least 1", found=last)
     storage: dict[str, Any] = {name: text for name, text in to_options(options).items() if name == OPTION}
     chosen_options = {name: value for name, value in options.items() if option_name(name) != OPTION}
     found = _snapshots(spark, located(spark, folder), storage)

@@ -33,7 +33,7 @@ def snapshot_of(savepoint: Savepoint) -> Snapshot:
     if savepoint.path is None:
         raise OptionError(
             "this savepoint is not written yet, so there is nothing to restore",
-            remedy="ask what write(path) returns",
+            remedy="check the savepoint that write(path) returns",
         )
     path, options = savepoint.path, savepoint.options
     return Snapshot.open(reached(path, options), allow_outside=options.get("allowOutside") == "true")

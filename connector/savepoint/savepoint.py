@@ -90,7 +90,7 @@ class Savepoint:
         """Internal: use :meth:`load` or :meth:`create`. Without a path, the savepoint is not written yet."""
         if not isinstance(plan, SavepointPlan):
             raise OptionError(
-                "a Savepoint is not made from a path like this",
+                "a Savepoint cannot be created from this",
                 found=type(plan).__name__,
                 remedy="Savepoint.load(spark, path), or Savepoint.create(spark)",
             )
@@ -651,7 +651,7 @@ class Savepoint:
             changed = put_table(new, source, KEYED_STATE, {"key": key, **options})
         elif not hasattr(source, "operator_tables"):
             raise OptionError(
-                "this is no state that an operator could have",
+                "this cannot be the state of an operator",
                 operator=new.label,
                 expected="a DataFrame, another savepoint, or what a transformation ends with",
                 found=type(source).__name__,
@@ -1242,9 +1242,9 @@ class Savepoint:
         path = located(self.spark, path)
         if not self.plan.operators:
             raise OptionError(
-                "a savepoint without operators is not written: no job would restore anything from it",
+                "the savepoint has no operators, so there is nothing to write",
                 path=path,
-                remedy="with_operator(uid, ...) adds one",
+                remedy="add one: with_operator(uid, ...)",
             )
         given = to_options({"path": path, "uid": "any", "flink_version": flink_version})
         version = SavepointWriteOptions.parse(given).flink_version

@@ -48,7 +48,9 @@ class ClassPath:
                 found = parse_class(data, where)
                 if found.name == name:
                     return found
-                raise CorruptStateError("a file holds another class than its name says", path=where, found=found.name)
+                raise CorruptStateError(
+                    "a class file contains another class than its name says", path=where, found=found.name
+                )
         return None
 
 
@@ -141,7 +143,7 @@ def _open(path: str) -> _Folder | _Jar:
     info = filesystem.info(root)
     if info is None:
         raise SnapshotNotFoundError(
-            "there is no jar and no folder of classes",
+            "there is no jar or folder of class files at this path",
             path=path,
             remedy="name a .jar, or the folder that packages begin in",
         )
@@ -160,14 +162,14 @@ def _bounded(source: InputFile) -> bytes:
 def _expect_bounded(data: bytes, path: str) -> bytes:
     if len(data) > MAX_CLASS_BYTES:
         raise CorruptStateError(
-            "a class that no compiler writes", path=path, expected=f"at most {MAX_CLASS_BYTES} bytes"
+            "no compiler writes a class file like this", path=path, expected=f"at most {MAX_CLASS_BYTES} bytes"
         )
     return data
 
 
 def _no_jar(path: str, error: Exception) -> CorruptStateError:
     return CorruptStateError(
-        "that is no jar, or a damaged one",
+        "the file is not a jar, or is damaged",
         path=path,
         found=str(error),
         remedy="name a .jar, or a folder of .class files",

@@ -98,7 +98,7 @@ class CheckedInput:
 def damaged(path: str, offset: int | None, expected: str, found: str) -> CorruptStateError:
     """Return the error for a file whose content does not match its checksum."""
     return CorruptStateError(
-        "a file of the savepoint is not what was written: its checksum is another",
+        "a file of the savepoint has changed since it was written: its checksum differs",
         path=path,
         offset=offset,
         expected=expected,

@@ -65,7 +65,7 @@ def locate(text: str) -> tuple[SnapshotFileSystem, str]:
     (LocalFileSystem(), '/a/b')
     """
     if not is_encodable(text):
-        raise UnsafePathError("a path that no file can have", path=ascii(text))
+        raise UnsafePathError("the path is not valid", path=ascii(text))
     match = URI.fullmatch(text)
     if match is None:
         return LocalFileSystem(), os.path.abspath(os.path.expanduser(text))
@@ -103,7 +103,7 @@ def absolute(text: str, base: str | None = None) -> str:
     """
     if WINDOWS_PATH.match(text) and os.sep == "/":
         raise OptionError(
-            "a path of Windows, and this machine has none",
+            "this is a path of Windows, but this machine does not run Windows",
             found=text,
             remedy="name it as it is mounted here, or by URI",
         )
@@ -114,7 +114,7 @@ def absolute(text: str, base: str | None = None) -> str:
 
 def _local_path(scheme: str, authority: str, path: str, text: str) -> str:
     if authority not in ("", "localhost"):
-        raise OptionError("a local path on another machine", path=text, found=authority, expected="file:///...")
+        raise OptionError("the path is local to another machine", path=text, found=authority, expected="file:///...")
     if scheme == "dbfs" and not path.startswith("/Volumes/"):
         path = "/dbfs/" + path
     return posixpath.normpath("/" + path.lstrip("/"))

@@ -32,14 +32,14 @@ def local_error(error: OSError, path: str) -> SavepointError:
     if error.errno in NOT_THERE:
         return StateFileNotFoundError("a file of the snapshot is missing", path=path)
     if error.errno == errno.ELOOP:
-        return UnsafePathError("a link that leads nowhere or out of the snapshot", path=path)
+        return UnsafePathError("a link points to nothing, or out of the snapshot", path=path)
     if isinstance(error, PermissionError):
         return AccessDeniedError(
-            "this user may not read that",
+            "this user has no permission to read the file",
             path=path,
             remedy="give the user that runs Spark's executors and driver the right to read it",
         )
-    return StorageError("the file system cannot read that", path=path, found=error.strerror or str(error))
+    return StorageError("the file system cannot read this file", path=path, found=error.strerror or str(error))
 
 
 class LocalInputFile:

@@ -66,7 +66,7 @@ def connect(scheme: str, authority: str, options: StorageOptions, recorded: bool
         return CONNECTORS[scheme](Place(scheme, authority, options, recorded))
     except (ImportError, AttributeError, TypeError) as error:
         raise StorageError(
-            "this pyarrow cannot reach that storage, or not with these options",
+            "this build of pyarrow cannot open that storage with these options",
             path=uri,
             found=str(error),
             remedy="install the newest pyarrow, from its wheels",
@@ -86,7 +86,7 @@ def bucket_of(place: Place) -> str:
     """Return the validated name of a bucket, which becomes part of a host name."""
     scheme, bucket = place.scheme, place.authority
     if "@" in bucket:
-        raise OptionError("credentials do not belong in a path", path=f"{scheme}://...", remedy=IN_ENVIRONMENT)
+        raise OptionError("a path must not contain credentials", path=f"{scheme}://...", remedy=IN_ENVIRONMENT)
     if not BUCKET.fullmatch(bucket):
         what = "a bucket cannot have that name" if bucket else "the path names no bucket"
         raise OptionError(what, path=f"{scheme}://{bucket}", expected=f"{scheme}://bucket/folder")

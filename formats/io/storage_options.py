@@ -68,7 +68,7 @@ class StorageOptions:
             given = None
         if not isinstance(given, dict):
             raise OptionError(
-                f"option '{OPTION}' is no JSON object", expected='such as {"endpoint": "http://host:9000"}'
+                f"option '{OPTION}' is not a JSON object", expected='such as {"endpoint": "http://host:9000"}'
             )
         return cls.of(given)
 

@@ -201,7 +201,7 @@ def check_parallelism(max_parallelism: int, parallelism: int) -> None:
     """Raise OptionError unless 1 <= parallelism <= max parallelism <= 32768."""
     if not 1 <= parallelism <= max_parallelism <= UPPER_BOUND_MAX_PARALLELISM:
         raise OptionError(
-            "that parallelism cannot be",
+            "the parallelism is out of range",
             expected=f"1 <= parallelism <= max parallelism <= {UPPER_BOUND_MAX_PARALLELISM}",
             found=f"parallelism {parallelism}, max parallelism {max_parallelism}",
         )

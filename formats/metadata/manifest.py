@@ -81,7 +81,7 @@ def split_manifest(data: memoryview, path: str | None) -> tuple[memoryview, Mani
     found = _parsed(bytes(text)) if xxhash.xxh3_64_digest(text) == bytes(data[end + 4 : end + 12]) else None
     if found is None or xxhash.xxh3_128_hexdigest(metadata) != found[0]:
         raise CorruptStateError(
-            "the metadata of the savepoint is not what was written: its checksum is another",
+            "the metadata of the savepoint has changed since it was written: its checksum differs",
             path=path,
             remedy="the file was damaged: copy it from its origin again",
         )

@@ -238,7 +238,7 @@ def _is_state_folder(name: str) -> bool:
 def recorded_parts(recorded: str) -> list[str]:
     """Return the segments of a recorded absolute path; raise UnsafePathError if it has ``..`` or is invalid."""
     if len(recorded) > MAX_PATH_BYTES:
-        raise UnsafePathError("a path that no file can have", path=recorded, found=f"{len(recorded)} characters")
+        raise UnsafePathError("the path is not valid", path=recorded, found=f"{len(recorded)} characters")
     match = URI.fullmatch(recorded)
     path = match[3] if match else recorded
     if match and match[1].lower() in ARROW_SCHEMES and "?" in path:

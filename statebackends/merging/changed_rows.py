@@ -88,7 +88,7 @@ def _refuse_other_keys(tables: Tables) -> None:
     kinds = {str(table.schema.field("key").type) for table in tables if table is not None}
     if len(kinds) > 1:
         raise UnsupportedStateError(
-            "the type of the keys has changed, so that no key is the same", found=" and ".join(sorted(kinds))
+            "the type of the keys has changed, so rows cannot be compared", found=" and ".join(sorted(kinds))
         )
 
 

@@ -300,7 +300,7 @@ def test_a_missing_file_of_a_snapshot_names_the_operator(proxy: FaultyProxy, sto
         ("s3a://bucket/x?access_key=AKIA&secret_key=hidden", "has no options"),
         ("abfss://c@account.dfs.core.windows.net/x?blob_storage_authority=evil", "has no options"),
         ("gs://bucket/x?endpoint_override=evil", "has no options"),
-        ("s3://key:hidden@bucket/x", "do not belong in a path"),
+        ("s3://key:hidden@bucket/x", "must not contain credentials"),
         ("s3://evil.example:80/x", "cannot have that name"),
         ("gs://evil.example:80/x", "cannot have that name"),
         ("s3:///x", "names no bucket"),

@@ -42,7 +42,7 @@ def operator_at_plan(snapshot: Savepoint, plan: str, name: str, hasher: StreamGr
     try:
         parsed: Any = json.loads(plan)
     except ValueError as error:
-        raise OptionError("option 'executionPlan' is no JSON", found=str(error)) from None
+        raise OptionError("option 'executionPlan' is not JSON", found=str(error)) from None
     settings = parsed.get("settings", {}) if isinstance(parsed, Mapping) else {}
     return operator_at(snapshot, from_execution_plan(parsed, settings), name, hasher)
 

@@ -178,7 +178,7 @@ class _Keyed:
         known = [kind.lower() for kind in StateKind if kind is not StateKind.TIMER]
         if text.lower() not in known:
             raise OptionError(
-                f"option 'states': {text!r} of column {column!r} is no kind of state",
+                f"option 'states': {text!r} of column {column!r} is not a kind of state",
                 remedy=did_you_mean(text, known),
             )
         return StateKind(text.upper())
@@ -272,10 +272,10 @@ class _Keyed:
             found = {name: queue.namespace for name, queue in self.types.timers.items() if name in wanted}
         if len(set(found.values())) > 1:
             raise OptionError(
-                "what is written has namespaces of different types in 'typesFrom'",
+                "the written states have namespaces of different types in 'typesFrom'",
                 operator=self.request.operator,
                 found=", ".join(f"{name} {namespace.flink_type}" for name, namespace in found.items()),
-                remedy="write those that have one type together"
+                remedy="write states of the same namespace type together"
                 + ("; option('state', ...) names timer services" if column == NAMESPACE_COLUMN else ""),
             )
         return next(iter(found.values()), None)
@@ -295,7 +295,7 @@ class _Keyed:
         for name in self.schema.names:
             if name not in used | known:
                 raise OptionError(
-                    f"column {name!r} is no part of a timer", remedy=f"drop it; {did_you_mean(name, sorted(known))}"
+                    f"table 'timers' takes no column {name!r}", remedy=f"drop it; {did_you_mean(name, sorted(known))}"
                 )
         expect_column(self.schema, TIMESTAMP, "the time of a timer: a long as registered, or a TIMESTAMP")
         form_of(self.schema.field(TIMESTAMP).type, MOMENT, TIMESTAMP)

@@ -102,7 +102,7 @@ class _Describer:
     def tuple(self) -> Key:
         if len(self.columns) > MAX_TUPLE:
             raise OptionError(
-                f"a key of {len(self.columns)} columns is no tuple: they have at most {MAX_TUPLE} fields",
+                f"a key of {len(self.columns)} columns does not fit into a tuple of at most {MAX_TUPLE} fields",
                 remedy="""name its type: option("types", '{"key": "ROW<...>"}')""",
             )
         return self.fitted(TupleSerializer.of(*map(self.default, self.whole)))
@@ -136,7 +136,7 @@ def _check_hash(key: Key, schema: pa.Schema, request: WriteRequest) -> None:
         expect_column(schema, column, "the key group of every row, an integer")
         if not pa.types.is_integer(schema.field(column).type):
             raise OptionError(
-                f"column {column!r} of option 'keyGroup' is no integer", found=str(schema.field(column).type)
+                f"column {column!r} of option 'keyGroup' is not an integer", found=str(schema.field(column).type)
             )
         return
     if type(key.serializer) in (NumberSerializer, StringSerializer):

@@ -89,7 +89,8 @@ def expect_names(option: str, names: Iterable[str], known: Sequence[str], hint: 
     for name in names:
         if name not in known:
             raise OptionError(
-                f"option {option!r} names column {name!r}, which there is not", remedy=hint + did_you_mean(name, known)
+                f"option {option!r} names column {name!r}, which does not exist",
+                remedy=hint + did_you_mean(name, known),
             )
 
 

@@ -65,7 +65,7 @@ def header_of_states(
     for meta in metas:
         state = (meta.name, is_timer(meta))
         if state in seen:
-            raise UnsupportedStateError("two states would have one name", operator=operator, state=meta.name)
+            raise UnsupportedStateError("two states have the same name", operator=operator, state=meta.name)
         seen.add(state)
     return KeyedBackendHeader(compressed, key, tuple(metas))
 

@@ -50,7 +50,7 @@ def plan_write(request: WriteRequest, schema: pa.Schema, layout: Distribution | 
     at = staging.filesystem.info(staging.directory)
     if at is not None and not at.is_directory:
         raise OptionError(
-            "a savepoint is a folder, and there is a file at this path",
+            "a savepoint is a folder, but there is a file at this path",
             path=request.path,
             remedy="name a new folder, or that of the savepoint (without /_metadata)",
         )
@@ -112,7 +112,7 @@ def _opened(request: WriteRequest, staging: Staging, published: bytes) -> Savepo
 def _refuse_checkpoint(base: Savepoint) -> None:
     if base.kind is SnapshotKind.CHECKPOINT:
         raise OptionError(
-            "a checkpoint belongs to its job, and is not written to",
+            "a checkpoint belongs to its job and cannot be written to",
             path=base.path,
             remedy="write a changed copy of it: Savepoint.load(spark, path).with_operator(...).write(new_path)",
         )
@@ -287,7 +287,7 @@ class _Existing:
         request = self.request
         if not request.overwrite:
             if request.drop:
-                raise OptionError("option 'drop' is for mode 'overwrite': append takes nothing away")
+                raise OptionError("option 'drop' needs mode 'overwrite': append removes nothing")
             return
         if self.opened is None:
             there: list[str] = []
@@ -299,7 +299,7 @@ class _Existing:
         unknown = [name for name in request.drop if name not in ("*", *there)]
         if unknown:
             raise OptionError(
-                f"option 'drop' names {unknown[0]!r}, which would not be lost",
+                f"option 'drop' names {unknown[0]!r}, which this write does not remove",
                 path=request.path,
                 remedy=did_you_mean(unknown[0], [name for name in there if name not in written]),
             )
@@ -308,7 +308,7 @@ class _Existing:
             kept = ", ".join(sorted(written))
             what = "the operator" if self.replaced_whole else request.table
             raise StateExistsError(
-                f"overwriting {what} would drop what the rows do not have",
+                f"overwriting {what} would remove state for which there are no rows",
                 path=request.path,
                 operator=request.operator,
                 found=_some(lost),
@@ -328,7 +328,7 @@ class _Existing:
         for name, number in wanted.items():
             if number is not None and number != there[name]:
                 raise OptionError(
-                    f"option '{name}' is not that of the operator, which has other state",
+                    f"option '{name}' differs from the operator's, which has other state",
                     path=self.request.path,
                     operator=self.operator.label,
                     expected=there[name],
@@ -385,7 +385,7 @@ def _table_of(meta: StateMetaInfoSnapshot) -> str:
 def _same_key(written: TypeSerializer, there: TypeSerializer, operator: str | None) -> None:
     if written != there:
         raise UnsupportedStateError(
-            "the keys that are written are not of the type of the operator's keys",
+            "the type of the written keys differs from that of the operator's keys",
             operator=operator,
             expected=there.flink_type,
             found=written.flink_type,

@@ -118,8 +118,16 @@ REFUSED: list[tuple[Callable[[Savepoint], object], type[Exception], str]] = [
     (lambda sp: sp.remove_state("accounts", "totl"), StateNotFoundError, "did you mean 'total'"),
     (lambda sp: sp.rename_state("accounts", "total", "coupon"), StateExistsError, "'coupon' already"),
     (lambda sp: sp.remove_keys("orders-source", sp.spark.range(1)), StateNotFoundError, "no keyed state"),
-    (lambda sp: sp.remove_keys("accounts", sp.spark.range(1).selectExpr("id a", "id b")), OptionError, "the key?"),
-    (lambda sp: sp.with_state("accounts", "total", sp.keyed_state("accounts")), OptionError, "no part of state"),
+    (
+        lambda sp: sp.remove_keys("accounts", sp.spark.range(1).selectExpr("id a", "id b")),
+        OptionError,
+        "columns of the key",
+    ),
+    (
+        lambda sp: sp.with_state("accounts", "total", sp.keyed_state("accounts")),
+        OptionError,
+        "does not belong to state",
+    ),
     (lambda sp: sp.with_state("accounts", "x", sp.spark.range(1).toDF("key")), OptionError, "which column is state"),
     (
         lambda sp: sp.with_state("accounts", "total", sp.spark.sql("SELECT 1L key, 'a' total")),
@@ -445,7 +453,7 @@ def test_shared_files_that_were_moved_get_another_prefix(spark: SparkSession, co
     )
     old = recorded.rpartition("/shared/")[0]
     moved = savepoint.relocate(old, f"file:{corpus}/elsewhere")
-    with pytest.raises(UnsupportedStateError, match="same breath"):
+    with pytest.raises(UnsupportedStateError, match="in one write"):
         moved.remove_state("kv-long", "v-long").write(str(tmp_path / "no"))
     assert os.listdir(tmp_path) == []
 
@@ -504,12 +512,12 @@ def test_arguments_are_checked_where_they_are_given(
     assert "Savepoint.load(spark, path)" in said(lambda: Savepoint(spark, str(shop)))  # type: ignore[arg-type]
     assert "a path is text or a pathlib.Path" in said(lambda: Savepoint.load(spark, 7))  # type: ignore[arg-type]
     assert "an operator is named by its uid" in said(lambda: base.remove_operator(7))  # type: ignore[arg-type]
-    assert "rows of state are a DataFrame" in said(lambda: base.with_state("accounts", "total", rows))
-    assert "rows of state are a DataFrame" in said(lambda: base.with_timers("accounts", rows))
+    assert "state must be given as a DataFrame" in said(lambda: base.with_state("accounts", "total", rows))
+    assert "state must be given as a DataFrame" in said(lambda: base.with_timers("accounts", rows))
     assert "merge takes another Savepoint" in said(lambda: base.merge(str(shop)))  # type: ignore[arg-type]
     assert "keys are a DataFrame or a list" in said(lambda: base.remove_keys("accounts", "1042"))
     assert "key cannot be a value of int64" in said(lambda: base.remove_keys("accounts", ["one"]))
-    assert "without operators" in said(lambda: Savepoint.create(spark).write(tmp_path / "empty"))
+    assert "has no operators" in said(lambda: Savepoint.create(spark).write(tmp_path / "empty"))
     assert not (tmp_path / "empty").exists()
     assert "path of Windows" in said(lambda: Savepoint.load(spark, "C:\\savepoints\\sp"))
     with pytest.raises(SavepointError):

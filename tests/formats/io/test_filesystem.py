@@ -205,8 +205,8 @@ def test_pyarrow_file_systems_read_list_and_pickle(tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize(
     ("number", "kind", "message"),
     [
-        (errno.EACCES, AccessDeniedError, "may not read"),
-        (errno.EPERM, AccessDeniedError, "may not read"),
+        (errno.EACCES, AccessDeniedError, "no permission"),
+        (errno.EPERM, AccessDeniedError, "no permission"),
         (errno.EIO, StorageError, "cannot read"),
         (errno.ESTALE, StorageError, "cannot read"),
         (errno.ENOENT, StateFileNotFoundError, "is missing"),

@@ -44,8 +44,8 @@ def test_options_are_json_and_go_along_with_their_path() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[1]", "no JSON object"),
-        ("{", "no JSON object"),
+        ("[1]", "not a JSON object"),
+        ("{", "not a JSON object"),
         ('{"endpont": "x"}', "has no 'endpont'"),
         ('{"secret_key": "x"}', "does not belong into options"),
         ('{"sasToken": "x"}', "does not belong into options"),

@@ -231,7 +231,7 @@ def test_an_operator_is_found_by_its_place_in_a_plan(shop: Savepoint) -> None:
     assert operator_at_plan(shop, plan, "4", StreamGraphHasher.V2) == OperatorID.from_uid("orders-source")
     with pytest.raises(OperatorNotFoundError, match="taken for granted: no uid: 'Source: orders'"):
         operator_at_plan(shop, bare, "Source: orders", StreamGraphHasher.V2)
-    with pytest.raises(OptionError, match="is no JSON"):
+    with pytest.raises(OptionError, match="is not JSON"):
         operator_at_plan(shop, "{", "4", StreamGraphHasher.V2)
 
 

@@ -334,7 +334,7 @@ def test_what_an_overwrite_would_lose_is_named_or_refused(tmp_path: Path) -> Non
     before = digests(tmp_path)
     fewer = rows.select(["key", "total", "name", "items"])
     with pytest.raises(
-        StateExistsError, match=r"would drop(.|\n)*found: 'window-contents', 'user-timers', 'by'"
+        StateExistsError, match=r"would remove state(.|\n)*found: 'window-contents', 'user-timers', 'by'"
     ) as raised:
         write(tmp_path / "sp", [fewer], overwrite=True)
     assert "option('state', 'items, name, total')" in str(raised.value)
@@ -343,10 +343,12 @@ def test_what_an_overwrite_would_lose_is_named_or_refused(tmp_path: Path) -> Non
         write(tmp_path / "sp", [fewer], overwrite=True, drop=("by", "window-contents"))
     with pytest.raises(OptionError, match=r"'drop' names 'buy'(.|\n)*did you mean 'by'"):
         write(tmp_path / "sp", [fewer], overwrite=True, drop=("buy",))
-    with pytest.raises(OptionError, match="'drop' is for mode 'overwrite'"):
+    with pytest.raises(OptionError, match="'drop' needs mode 'overwrite'"):
         write(tmp_path / "sp", [fewer], uid="other", drop=("by",))
     other = pa.table({"key": [0], "window": windows([0]).column("window"), "other": [1]})
-    with pytest.raises(StateExistsError, match=r"overwriting window_state would drop(.|\n)*found: 'window-contents'"):
+    with pytest.raises(
+        StateExistsError, match=r"overwriting window_state would remove state(.|\n)*found: 'window-contents'"
+    ):
         write(tmp_path / "sp", [other], table="window_state", overwrite=True)
     assert digests(tmp_path) == before
     write(tmp_path / "sp", [fewer], overwrite=True, drop=("by", "user-timers", "window-contents"))
@@ -378,9 +380,9 @@ def test_states_are_replaced_and_added_by_name_beside_all_others(tmp_path: Path)
 
 def test_state_that_stays_binds_what_is_written(tmp_path: Path) -> None:
     write(tmp_path / "sp", [accounts(range(10))], max_parallelism=64, parallelism=2)
-    with pytest.raises(OptionError, match=r"'maxParallelism' is not that of the operator(.|\n)*expected: 64"):
+    with pytest.raises(OptionError, match=r"'maxParallelism' differs from the operator's(.|\n)*expected: 64"):
         write(tmp_path / "sp", [timers([1])], table="timers", max_parallelism=128)
-    with pytest.raises(OptionError, match=r"'parallelism' is not that of the operator(.|\n)*expected: 2"):
+    with pytest.raises(OptionError, match=r"'parallelism' differs from the operator's(.|\n)*expected: 2"):
         write(tmp_path / "sp", [pa.table({"x": [1]})], table="operator_state", state="s", parallelism=3)
     text = timers([1]).set_column(0, "key", pa.array(["a"]))
     with pytest.raises(SavepointError, match=r"LONG|bigint"):

@@ -158,7 +158,7 @@ REFUSED: list[tuple[pa.DataType, dict[str, Any], str]] = [
     (PERSON, {"types": {"x.nmae": "LONG"}}, "did you mean 'x.name'"),
     (TEXT, {"states": {"y": "value"}}, "option 'states' names column 'y'"),
     (TEXT, {"states": {"x": "lsit"}}, "did you mean 'list'"),
-    (TEXT, {"states": {"x": "timer"}}, "no kind of state"),
+    (TEXT, {"states": {"x": "timer"}}, "not a kind of state"),
     (TEXT, {"states": {"x": "list"}}, "cannot be list state"),
     (
         pa.map_(TEXT, TEXT),
@@ -238,7 +238,7 @@ def test_keys_whose_hash_only_user_code_knows(kind: pa.DataType, text: str) -> N
     assert [state.name for state in given.states] == ["x"]
     with pytest.raises(OptionError, match="no column 'groop'"):
         keyed(fields, key=("a",), types={"a": text}, key_group="groop")
-    with pytest.raises(OptionError, match="is no integer"):
+    with pytest.raises(OptionError, match="is not an integer"):
         keyed({**fields, "group": TEXT}, key=("a",), types={"a": text}, key_group="group")
 
 
