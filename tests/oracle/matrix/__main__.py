@@ -76,8 +76,8 @@ def main() -> int:
 
 
 def is_there(results: Results, release: str, change: str, bases: list[str]) -> bool:
-    """Whether the results have a change of a release, for all bases."""
-    return all(Cell(release, base, BASES[base].own, change).name in results for base in bases)
+    """Whether a change of a release was restored, for all bases."""
+    return all("values" in results.get(Cell(release, base, BASES[base].own, change).name, {}) for base in bases)
 
 
 if __name__ == "__main__":

@@ -31,6 +31,13 @@ def short(releases: Iterable[str], known: list[str]) -> str:
     return ", ".join(names[run[0]] if len(run) == 1 else f"{names[run[0]]}-{names[run[-1]]}" for run in runs)
 
 
+def reason(error: str) -> str:
+    """The line of an error that says most: that of this package, or of Flink's last cause."""
+    lines = [line.strip() for line in error.splitlines() if line.strip()]
+    own = [line for line in lines if line.startswith("pyspark_savepoint.")]
+    return (own or [lines[0] if "Traceback" not in lines[0] else lines[-1]])[-1][:300]
+
+
 def by_number(release: str) -> list[int]:
     """A release for sorting."""
     return list(map(int, release.split(".")))
@@ -62,7 +69,7 @@ def printed(results: Results) -> str:
             if bad:
                 text = f"{text}; not {short(bad, known)}" if text else f"not {short(bad, known)}"
                 for result in bad.values():
-                    errors[str(result["error"]).partition("\n")[0][:300]].append(f"{change}, {base} on {backend}")
+                    errors[reason(str(result["error"]))].append(f"{change}, {base} on {backend}")
             only = change == REFERENCED and BASES[base].only_own and backend != BASES[base].own
             texts.append(text or ("own files" if only else "not run"))
         lines.append(f"| {change.replace('|', ' ')} | {' | '.join(texts)} |")
