@@ -96,7 +96,8 @@ ADDRESS, LINES_CLASS = "oracle.Inferred$Address", "oracle.Inferred$Lines"
 @pytest.mark.spark
 def test_flink_restores_a_job_whose_types_it_infers(flink_version: str, spark: SparkSession, tmp_path: Path) -> None:
     """Class files tell the types of the write, and the job gives Flink the classes alone."""
-    expect_asked(flink_version)
+    if "FLINK_VERSIONS" not in os.environ and not flink_version.startswith("2"):
+        pytest.skip("releases of Flink 1 are asked where FLINK_VERSIONS names them")
     release, folder = Release.parse(flink_version), str(compile_harness(flink_version))
     address = "struct<street: string, zip: int>"
     columns = {"home": (ADDRESS, address), "pair": (f"TUPLE<LONG, {ADDRESS}>", f"struct<f0: bigint, f1: {address}>")}
