@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.oracle.matrix.bases import BASES
 from tests.oracle.matrix.cells import NAMES, REFERENCED, Cell, Results
+from tests.oracle.matrix.changes import CHANGES, change_of
 from tests.oracle.matrix.table import BEGIN, END, README, columns, printed
 
 
@@ -41,3 +42,10 @@ def test_the_table_in_readme_is_of_all_changes_and_bases() -> None:
     assert [name for name, *_ in changes] == list(NAMES)
     assert all(cell for cells in changes for cell in cells)
     assert len(BASES) * 2 == len(columns())
+
+
+def test_operators_belong_to_the_longest_name_that_theirs_begins_with() -> None:
+    uids = ["nothing", "nothing, operator state", "copy_operator, copy", "copy_operator, operator state, copy"]
+    names = ["nothing", "nothing, operator state", "copy_operator", "copy_operator, operator state"]
+    assert [change_of(uid) for uid in uids] == names
+    assert all(change_of(uid) == change.name for change in CHANGES.values() for uid in change.uids)

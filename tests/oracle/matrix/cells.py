@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from pyspark_savepoint import Savepoint
 from tests.oracle.compare import differences
 from tests.oracle.evolution import Job, evolve
 from tests.oracle.matrix.bases import BASES, CLUSTER, Base, generate
-from tests.oracle.matrix.changes import CHANGES, Change, Operators, job_of
+from tests.oracle.matrix.changes import CHANGES, Change, Operators, change_of, job_of
 
 Found = dict[str, dict[str, list[Any]]]
 #: What concerns a savepoint as a whole, and has one of its own.
@@ -155,11 +155,7 @@ class Bench:
             written += self.for_release(bases)
         again = self.restored(written)
         # One by one, what failed together.
-        single = [each for failed in again for each in self.one_by_one(failed, paths)]
-        for failed in self.restored(single):
-            for backend in failed.backends:
-                for cell in failed.cells(backend):
-                    self.results.setdefault(cell.name, {"error": "not restored"})
+        self.restored([each for failed in again for each in self.one_by_one(failed, paths)])
         return self.results
 
     # -- writing -----------------------------------------------------------------------------------------
@@ -271,16 +267,10 @@ class Bench:
         for (each, backend), answer in zip(planned, answers, strict=True):
             problem = self.compared(each, backend, answer)
             if problem is not None:
-                print(
-                    f"  {each.base.name} on {backend}, {', '.join(each.changes + each.shows)[:80]}: {problem[:1000]}",
-                    flush=True,
-                )
+                shown = ", ".join(each.changes + each.shows)[:80]
+                print(f"  {each.base.name} on {backend}, {shown}: {problem[:1000]}", flush=True)
                 if len(each.changes) > 1:
-                    again.append(
-                        Written(
-                            each.release, each.base, each.changes, each.path, each.operators, (backend,), each.shows
-                        )
-                    )
+                    again.append(replace(each, backends=(backend,)))
                 else:
                     for cell in each.cells(backend):
                         self.results[cell.name] = {"error": problem[:1500]}
@@ -306,8 +296,8 @@ class Bench:
         if lines:
             return "; ".join(lines)
         for cell in each.cells(backend):
-            uids = [uid for uid in each.operators if uid == cell.change or uid.startswith(f"{cell.change}, ")]
-            counted = uids if cell.change in each.changes else list(each.operators)
+            own = [uid for uid in each.operators if change_of(uid) == cell.change]
+            counted = own if cell.change in each.changes else list(each.operators)
             values = sum(len(found) for uid in counted for found in answer["found"][uid].values())
             self.results.setdefault(cell.name, {"values": values})
         return None

@@ -421,6 +421,11 @@ CHANGES = {
 }
 
 
+def change_of(uid: str) -> str:
+    """The change that an operator belongs to: its uid begins with the name."""
+    return max((name for name in CHANGES if f"{uid}, ".startswith(f"{name}, ")), key=len)
+
+
 def job_of(operators: Operators, **settings: Any) -> Job:
     """The job of these operators."""
     return {"parallelism": 2, "operators": [each.described(uid) for uid, each in operators.items()], **settings}
