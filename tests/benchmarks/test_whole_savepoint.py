@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from benchmarks import data
+from benchmarks.test_word_count import Workers
 
 from pyspark_savepoint import Savepoint
 
@@ -50,7 +51,7 @@ def pair(folder: Path, ordered: bool, monkeypatch: pytest.MonkeyPatch) -> tuple[
 
 
 def timed(name: str, run: Callable[[], Any], runs: int = RUNS) -> float:
-    """Print the first run, then median and minimum of the others, and the largest memory of a Python worker."""
+    """Print the first run, then median and minimum of the others; return the median."""
     times = []
     began = time.perf_counter()
     for _ in range(runs + 1):
@@ -64,17 +65,6 @@ def timed(name: str, run: Callable[[], Any], runs: int = RUNS) -> float:
         f"\n{name}: first {times[0]:.2f} s, median {middle:.2f} s, minimum {min(times[1:]):.2f} s of {len(times) - 1}"
     )
     return middle
-
-
-def worker_memory(spark: SparkSession) -> int:
-    """The largest peak of the workers' resident memory, in MB."""
-
-    def peak(_: Any) -> list[int]:
-        import resource
-
-        return [resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024]
-
-    return int(max(spark.sparkContext.parallelize(range(8), 8).flatMap(peak).collect()))
 
 
 def joined(old: Savepoint, new: Savepoint) -> DataFrame:
@@ -94,10 +84,11 @@ def test_differences(tuned: SparkSession, tmp_path: Path, order: str, monkeypatc
     assert {state: row["changed"] for state, row in numbers.items()} == {"total": found, "count": found}
     assert joined(old, new).count() == found
     print(f"\n{KEYS:,} keys, {order}, {found:,} changed")
-    timed("diff in numbers", lambda: old.diff(new).collect())
-    rows = timed("diff in rows", lambda: old.diff(new, data.UID).write.format("noop").mode("overwrite").save())
+    with Workers() as workers:
+        timed("diff in numbers", lambda: old.diff(new).collect())
+        rows = timed("diff in rows", lambda: old.diff(new, data.UID).write.format("noop").mode("overwrite").save())
     join = timed("join of both tables", lambda: joined(old, new).write.format("noop").mode("overwrite").save())
-    print(f"join : diff in rows = {join / rows:.1f} : 1; largest worker {worker_memory(tuned)} MB")
+    print(f"join : diff in rows = {join / rows:.1f} : 1; largest worker {workers.peak} MB")
 
 
 @pytest.mark.parametrize("order", ["sorted", "shuffled"])
@@ -126,9 +117,9 @@ def test_edits(tuned: SparkSession, tmp_path: Path, order: str) -> None:
             verb().write(str(target))
             shutil.rmtree(target)
 
-        seconds = timed(name, run)
+        with Workers() as workers:
+            seconds = timed(name, run)
         start = time.perf_counter()
         shutil.copytree(path, tmp_path / f"copy-{name}")
         copied = time.perf_counter() - start
-        print(f"{name} : copy of the files = {seconds / copied:.1f} : 1")
-    print(f"largest worker {worker_memory(tuned)} MB")
+        print(f"{name} : copy of the files = {seconds / copied:.1f} : 1; largest worker {workers.peak} MB")
