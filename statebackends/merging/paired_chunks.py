@@ -56,11 +56,11 @@ def paired_chunks(
 ) -> Iterator[Pair]:
     """Yield the entries of both inputs; all entries of a key are in one pair.
 
-    ``sizes`` are the approximate bytes per remainder, ``memory`` the bytes to hold at a time. ``serial``: keys are
-    those without namespaces and user keys.
+    ``sizes`` are the approximate bytes per remainder, ``memory`` those that a task may hold; their spans take as much
+    again. ``serial``: keys are those without namespaces and user keys.
     """
-    for some in together(remainders, sizes, memory // 2):
-        yield from _pair(read, division, some, memory, serial)
+    for some in together(remainders, sizes, memory // 4):
+        yield from _pair(read, division, some, memory // 2, serial)
 
 
 def together(remainders: range, sizes: Longs, limit: int) -> Iterator[range]:
