@@ -16,7 +16,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Ints, Longs, fixed_values
+from pyspark_savepoint.formats.columns import (
+    Cursors,
+    DecodeOptions,
+    Ints,
+    Longs,
+    binary_array,
+    fixed_array,
+    fixed_values,
+)
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import ValueRangeError, did_you_mean
 from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer, expect_version, quoted
@@ -98,7 +106,11 @@ class EnumSerializer(TypeSerializer):
         if unknown.any():
             row = int(unknown.argmax())
             start.fail(row, f"the number of one of the {len(codes)} constants of {self.enum_class}", int(numbers[row]))
-        return pa.array(self.constants, pa.string()).take(pa.array(index))
+        # pa.array would import pandas, which takes longer than to read small state.
+        names = [name.encode() for name in self.constants]
+        offsets = np.cumsum([0, *map(len, names)])
+        known = binary_array(pa.string(), offsets, np.array(bytearray(b"".join(names)), np.uint8))
+        return known.take(fixed_array(pa.int64(), index.astype(np.int64)))
 
     def sizes(self, column: pa.Array) -> Longs:
         refuse_nulls(column, self.flink_type)
