@@ -154,7 +154,7 @@ REFUSED: list[tuple[Callable[[Savepoint], object], type[Exception], str]] = [
     (
         lambda sp: sp.with_operator("new", sp.spark.sql("SELECT 1 key, 2 a"), table="timers"),
         OptionError,
-        "the call itself",
+        "the method or its arguments",
     ),
     (lambda sp: sp.write("/nowhere", files="move"), OptionError, "'copy' or 'reference'"),
     (lambda sp: sp.write("/nowhere", flink_version="0.9"), OptionError, "flinkVersion"),
