@@ -6,24 +6,20 @@ subtask. The entries that a function creates stay in that task, which writes the
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.types import StructField, StructType
 
-from pyspark_savepoint.formats.errors import OptionError, SavepointError, UndecodableStateError, did_you_mean
+from pyspark_savepoint.formats.errors import OptionError, SavepointError, UndecodableStateError
 from pyspark_savepoint.functions.function_pickles import copy_of
 from pyspark_savepoint.functions.processing_tasks import RecordTask
 from pyspark_savepoint.functions.reader_functions import struct_type
 from pyspark_savepoint.options.bootstrap_options import ProcessingOptions
-from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.schema import arrow_schema, spark_schema
-from pyspark_savepoint.options.write_options import SavepointWriteOptions
 from pyspark_savepoint.plan.operator_plan import StateInput
-from pyspark_savepoint.source.distribution import LAYOUT, key_by, layout_of
+from pyspark_savepoint.source.distribution import LAYOUT, by_key, layout_of
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES
 from pyspark_savepoint.statebackends.processing.api.functions import (
@@ -39,18 +35,19 @@ from pyspark_savepoint.statebackends.processing.operators.records import RecordO
 from pyspark_savepoint.statebackends.processing.operators.window_operator import WindowSpec
 from pyspark_savepoint.statebackends.processing.runtime.user_code import expect_function
 from pyspark_savepoint.statebackends.writing.planning.describe_key import describe_key
-from pyspark_savepoint.statebackends.writing.planning.entry_header import header_text
 from pyspark_savepoint.statebackends.writing.planning.flink_types import default_serializer
-from pyspark_savepoint.statebackends.writing.planning.write_request import DEFAULT_MAX_PARALLELISM, OPERATOR_STATE
+from pyspark_savepoint.statebackends.writing.planning.write_request import (
+    DEFAULT_MAX_PARALLELISM,
+    OPERATOR_STATE,
+    KeySpec,
+    WriteSpec,
+)
+from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRIES as ENTRIES_TABLE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from pyspark_savepoint.options.keywords import KeyOptions
-
 MAX_PARALLELISM = "maxParallelism"
-#: Options of a write that apply to state created by functions; their descriptors determine the rest.
-WRITE_OPTIONS = (MAX_PARALLELISM, "compression", "flinkVersion", "sortMemory")
 
 
 @dataclass(frozen=True)
@@ -78,32 +75,27 @@ class KeyedInput:
                     remedy=f"key_by(df, {self.keys[0]!r}, max_parallelism={max_parallelism}).sortWithinPartitions(...)",
                 )
             return self.frame, there.parallelism
-        given: KeyOptions = {"types": self._types()}
-        if self.key_group is not None:
-            given["key_group"] = self.key_group
-        frame = key_by(self.frame, *self.keys, max_parallelism=max_parallelism, parallelism=wanted, **given)
+        frame = by_key(self.frame, self._key(None), max_parallelism, wanted)
         layout = layout_of(frame.schema)
         assert layout is not None
         return frame, layout.parallelism
 
-    def _types(self) -> dict[str, str]:
-        return {"key": self.key_type} if self.key_type is not None else {}
+    def _key(self, flink_version: tuple[int, int] | None) -> KeySpec:
+        types = {"key": self.key_type} if self.key_type is not None else {}
+        return KeySpec(key=self.keys, types=types, key_group=self.key_group, flink_version=flink_version)
 
-    def descriptor(self, options: Mapping[str, str]) -> tuple[KeyedDescriptor, tuple[int, int]]:
+    def descriptor(self, flink_version: tuple[int, int] | None) -> tuple[KeyedDescriptor, tuple[int, int]]:
         """Return the descriptor of the key, and the oldest Flink that must restore the state."""
-        given = {"path": "/", "uid": "any", **options, "key": json.dumps(list(self.keys))}
-        given |= to_options({"types": self._types() or None, "key_group": self.key_group})
-        request = SavepointWriteOptions.parse(given).request(overwrite=False)
+        spec = self._key(flink_version)
         try:
-            key = describe_key(arrow_schema(self.frame.schema), request, None, None)
+            key = describe_key(arrow_schema(self.frame.schema), spec, None, None)
         except SavepointError as error:
             raise self._said_of_key_by(error) from None
-        found = KeyedDescriptor(key.columns, key.serializer, (), None, None, self.key_group, key.composite)
-        return found, request.restoring_flink
+        found = KeyedDescriptor(key.columns, key.serializer, (), key_group=self.key_group, composite=key.composite)
+        return found, spec.restoring_flink
 
     def _said_of_key_by(self, error: SavepointError) -> SavepointError:
-        """Return an error of a write's options with a remedy for key_by, and without the operator's placeholder."""
-        error.facts.pop("operator", None)
+        """Return an error about a key with a remedy for key_by."""
         if isinstance(error, UndecodableStateError):
             error.facts["remedy"] = (
                 "add a column with the key group of every row, KeyGroupRangeAssignment.assignToKeyGroup(key, "
@@ -128,7 +120,7 @@ class KeyedInput:
                 remedy="leave option 'sorted' out, or set it to true",
             )
         copy_of(function)
-        key, version = self.descriptor({})
+        key, version = self.descriptor(None)
         frame, parallelism = self.distributed(DEFAULT_MAX_PARALLELISM)
         plan = ProcessPlan(
             function, key, self.columns, arrow_schema(found), DEFAULT_MAX_PARALLELISM,
@@ -144,9 +136,9 @@ class KeyedRows:
     source: KeyedInput
     function: KeyedStateBootstrapFunction | WindowSpec
 
-    def plan(self, options: Mapping[str, str]) -> BootstrapPlan:
+    def plan(self, spec: WriteSpec) -> BootstrapPlan:
         """Return the plan of the tasks, with the states that a copy of the function registers when it is opened."""
-        key, version = self.source.descriptor(options)
+        key, version = self.source.descriptor(spec.flink_version)
         function: Any = self.function
         if isinstance(function, WindowSpec) and not function.element_type:
             function = replace(function, element_type=self._element_type(version))
@@ -156,7 +148,7 @@ class KeyedRows:
             copy,
             key,
             self.source.columns,
-            int(options.get(MAX_PARALLELISM, DEFAULT_MAX_PARALLELISM)),
+            spec.max_parallelism or DEFAULT_MAX_PARALLELISM,
             self.source.order(),
             processing.backend,
             processing.reuse,
@@ -170,30 +162,19 @@ class KeyedRows:
         kind = pa.struct([schema.field(name) for name in self.source.columns])
         return default_serializer(kind, "element", version).flink_type
 
-    def operator_tables(self, options: Mapping[str, str]) -> list[StateInput]:
+    def operator_tables(self, spec: WriteSpec) -> list[StateInput]:
         """Return the entries of all states and timers as one table."""
-        refuse_others(options)
         try:
-            plan = self.plan(options)
+            plan = self.plan(spec)
         except SavepointError as error:
             raise error.with_traceback(None) from None
         frame, parallelism = self.source.distributed(plan.max_parallelism)
         task = RecordTask(replace(plan, parallelism=parallelism))
         layout = {LAYOUT: {"maxParallelism": plan.max_parallelism, "parallelism": parallelism}}
         entries = frame.mapInArrow(task, _with_layout(spark_schema(ENTRIES), layout))
-        header = header_text(plan.descriptor.header(options.get("compression") == "snappy"))
-        numbers = {MAX_PARALLELISM: str(plan.max_parallelism), "parallelism": str(parallelism)}
-        return [StateInput(entries, {**options, "table": "entries", "header": header, **numbers}, plan.descriptor)]
-
-
-def refuse_others(options: Mapping[str, str]) -> None:
-    """Raise OptionError for options of a write that do not apply to state created by functions."""
-    for name in options:
-        if name not in WRITE_OPTIONS:
-            raise OptionError(
-                f"option {name!r} does not apply to the state of functions: set it in the descriptor or key_by",
-                remedy=did_you_mean(name, WRITE_OPTIONS[1:]),
-            )
+        header = plan.descriptor.header(spec.compression == "snappy")
+        written = replace(spec, table=ENTRIES_TABLE, max_parallelism=plan.max_parallelism, parallelism=parallelism)
+        return [StateInput(entries, written, plan.descriptor, header)]
 
 
 def _with_layout(schema: StructType, layout: dict[str, Any]) -> StructType:
@@ -212,16 +193,13 @@ class OperatorStateRows:
     processing: ProcessingOptions
     function: StateBootstrapFunction | BroadcastStateBootstrapFunction
 
-    def operator_tables(self, options: Mapping[str, str]) -> list[StateInput]:
+    def operator_tables(self, spec: WriteSpec) -> list[StateInput]:
         """Return a table for each state.
 
         The function runs once per state, so its results must not change from run to run.
         """
-        refuse_others(options)
-        given = {"path": "/", "uid": "any", **{k: v for k, v in options.items() if k == "flinkVersion"}}
-        version = SavepointWriteOptions.parse(given).request(overwrite=False).restoring_flink
         copy = copy_of(self.function)
-        plan = OperatorStatePlan(copy, self.columns, self.timestamp, self.processing.reuse, version)
+        plan = OperatorStatePlan(copy, self.columns, self.timestamp, self.processing.reuse, spec.restoring_flink)
         try:
             described = plan.describe()
         except SavepointError as error:
@@ -236,6 +214,6 @@ class OperatorStateRows:
                 texts["key"] = state.key.flink_type
             kind = state.meta_info().state_type.lower()
             rows = frame.mapInArrow(task, spark_schema(state_schema(state)))
-            written = {"table": OPERATOR_STATE, "state": state.name, "kind": kind, "types": json.dumps(texts)}
+            written = WriteSpec(table=OPERATOR_STATE, state=state.name, kind=kind, types=texts)
             tables.append(StateInput(rows, written, state))
         return tables

@@ -162,9 +162,15 @@ def table_of(options: type) -> str:
 
 
 def collect(
-    options: type, given: Mapping[str, str], conflicts: Callable[[Mapping[str, Any]], list[str]]
+    options: type,
+    given: Mapping[str, str],
+    conflicts: Callable[[Mapping[str, Any]], list[str]],
+    complete: bool = True,
 ) -> dict[str, Any]:
-    """Return the values of the given options; raise one OptionError for all problems."""
+    """Return the values of the given options; raise one OptionError for all problems.
+
+    ``complete``: required options must be there.
+    """
     texts = _without_catalog({key.lower(): value for key, value in given.items()})
     problems = list(_take_paths(texts))
     known = {name.lower(): (name, found) for name, found in named(options)}
@@ -181,7 +187,7 @@ def collect(
             problems.append(f"option '{name}' is {elide(repr(texts[key]), MAX_SHOWN)}, expected {refused}")
     problems += conflicts(values)
     missing = [name for name, found in named(options) if found.default is MISSING and name.lower() not in texts]
-    if missing and not problems:
+    if complete and missing and not problems:
         problems.append(NO_PATH)
     if problems:
         raise _error(problems)

@@ -34,6 +34,7 @@ from pyspark_savepoint.options.option_fields import (
     text,
     whole_number,
 )
+from pyspark_savepoint.options.plan_option import ReadPlan, parse_read_plan
 from pyspark_savepoint.statebackends.jobs.graph.graph_position import operator_at_plan
 from pyspark_savepoint.statebackends.jobs.graph.hashers import StreamGraphHasher
 from pyspark_savepoint.statebackends.model.applicability import TABLES
@@ -42,7 +43,6 @@ from pyspark_savepoint.statebackends.model.request import (
     DEFAULT_MEMORY,
     DEFAULT_TOP,
     ComparisonRequest,
-    EntriesRequest,
     TableRequest,
 )
 
@@ -98,23 +98,6 @@ def _decimals(value: str) -> str:
     if folded not in ("auto", "string"):
         raise InvalidOptionValueError("auto, string, or precision and scale, such as 38,18")
     return folded
-
-
-def _entries(value: str) -> str:
-    try:
-        EntriesRequest.from_json(value)
-    except (ValueError, TypeError, KeyError, RecursionError):
-        raise InvalidOptionValueError("what the fluent API makes of it: it is not for users") from None
-    return value
-
-
-def _compared(value: str) -> str:
-    try:
-        compared = json.loads(value)
-        compared["states"], compared["sides"][1]
-    except (ValueError, TypeError, LookupError, RecursionError):
-        raise InvalidOptionValueError("what the fluent API makes of it: it is not for users") from None
-    return value
 
 
 # -- the options --------------------------------------------------------------------------------------------
@@ -215,8 +198,7 @@ class SavepointReadOptions:
         whole_number(1, MAX_BATCH_ROWS), "rows per Arrow batch", DEFAULT_BATCH_ROWS, str(DEFAULT_BATCH_ROWS)
     )
     memory: int = option(size, MEMORY, DEFAULT_MEMORY, f"{DEFAULT_MEMORY >> 20}m")
-    entries: str | None = option(_entries, "")
-    compared: str | None = option(_compared, "")
+    plan: ReadPlan | None = option(parse_read_plan, "")  # noqa: RUF009 (a field)
     inherited: tuple[str, ...] = option(names, "", ())
 
     @classmethod
@@ -250,14 +232,13 @@ class SavepointReadOptions:
             batch_rows=self.batch_size,
             memory=self.memory,
             top=self.top,
-            entries=EntriesRequest.from_json(self.entries) if self.entries is not None else None,
-            compared=self._comparison(self.compared) if self.compared is not None else None,
+            entries=None if self.plan is None else self.plan.entries,
+            compared=None if self.plan is None or self.plan.compared is None else self._comparison(self.plan.compared),
             given=frozenset(self._given()),
         )
 
-    def _comparison(self, text: str) -> ComparisonRequest:
+    def _comparison(self, wanted: Mapping[str, Any]) -> ComparisonRequest:
         """Return the request for a comparison; its sides are options of reads, with this one's storage options."""
-        wanted = json.loads(text)
         storage = {} if self.storage_options is None else {OPTION: self.storage_options}
         before, after = (
             None if side is None else type(self).parse({**storage, **side}).request() for side in wanted["sides"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Self
 
 from pyspark_savepoint.formats.errors import OptionError
@@ -34,6 +34,7 @@ from pyspark_savepoint.options.option_fields import (
     whole_number,
 )
 from pyspark_savepoint.options.options import SavepointReadOptions
+from pyspark_savepoint.options.plan_option import PlannedWrite, parse_write_plan
 from pyspark_savepoint.statebackends.type_extraction.releases import DECLARED, Release
 from pyspark_savepoint.statebackends.writing.planning.operator_types import split_types_from
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
@@ -50,6 +51,7 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import (
     UNION,
     WINDOW_STATE,
     WriteRequest,
+    WriteSpec,
 )
 
 STATE_KINDS = ("value", "list", "map", "reducing", "aggregating")
@@ -57,8 +59,8 @@ WRITTEN_TABLES = (KEYED_STATE, WINDOW_STATE, TIMERS, OPERATOR_STATE)
 OPERATOR_KINDS = (LIST, UNION, BROADCAST)
 #: Options that only tables of keyed state have.
 OF_KEYS = ("key", "states", "sortMemory", "keyGroup")
-#: Oldest Flink of written savepoints; oldest of fragments, which may contain parts of older snapshots; newest.
-OLDEST, OLDEST_PART, NEWEST = (1, 16), (1, 8), (2, 99)
+#: Oldest Flink of written savepoints, oldest whose version is recognized, newest.
+OLDEST, OLDEST_KNOWN, NEWEST = (1, 16), (1, 8), (2, 99)
 
 # -- values of options of writes ----------------------------------------------------------------------------
 
@@ -110,7 +112,7 @@ def _flink_version(value: str) -> tuple[int, int]:
     """
     match = re.fullmatch(r"\s*([12])\.([0-9]{1,2})(?:\.[0-9]{1,3})?\s*", value)
     version = (int(match[1]), int(match[2])) if match else (0, 0)
-    if not OLDEST_PART <= version <= NEWEST:
+    if not OLDEST_KNOWN <= version <= NEWEST:
         raise InvalidOptionValueError("a version of Flink from 1.16 on, such as 1.20 or 2.2")
     return version
 
@@ -143,12 +145,6 @@ def _inferred_by(value: str) -> str:
         return str(Release.parse(value))
     except OptionError as error:
         raise InvalidOptionValueError(f"'declared', or {error.facts['expected']}") from None
-
-
-def _fragment(value: str) -> str:
-    if not re.fullmatch(r"[a-z0-9]+/[a-z0-9]+", value):
-        raise InvalidOptionValueError("what the fluent API makes of it: it is not for users")
-    return value
 
 
 # -- the options --------------------------------------------------------------------------------------------
@@ -251,9 +247,7 @@ class SavepointWriteOptions:
         DEFAULT_RETENTION,
         f"{DEFAULT_RETENTION // 3600}h",
     )
-    fragment: str | None = option(_fragment, "")
-    header: str | None = option(text, "")
-    bases: str | None = option(text, "")
+    plan: PlannedWrite | None = option(parse_write_plan, "")  # noqa: RUF009 (a field)
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> Self:
@@ -262,15 +256,42 @@ class SavepointWriteOptions:
 
     def request(self, overwrite: bool) -> WriteRequest:
         """Return the request of the write."""
-        values = {name: value for name, value in asdict(self).items() if value is not None}
-        path = StoragePath.of(values.pop("path"), values.pop("storage_options", None))
-        values["inferred_by"] = self.inferred_by or None
-        values["types_from"], values["class_path"] = split_types_from(
-            [StoragePath.of(each, StoragePath.options_of(path)) for each in self.types_from], bool(self.inferred_by)
-        )
-        if self.bases is not None:
-            values["bases"] = tuple(SavepointReadOptions.parse(each).request() for each in json.loads(self.bases))
-        return WriteRequest(path, **values, overwrite=overwrite)
+        path = StoragePath.of(self.path, self.storage_options)
+        if self.plan is not None:
+            source = self.plan.request.types_from
+            types_from = None if source is None else StoragePath.of(source, self.storage_options)
+            bases = tuple(SavepointReadOptions.parse(each).request() for each in self.plan.bases)
+            return replace(self.plan.request, path=path, types_from=types_from, bases=bases)
+        spec = _spec({name: value for name, value in asdict(replace(self, plan=None)).items() if value is not None})
+        return WriteRequest(path, **spec, drop=self.drop, retention=self.retention, overwrite=overwrite)
+
+
+def parse_spec(options: Mapping[str, str], **own: str | None) -> WriteSpec:
+    """Parse options of rows that have no savepoint yet; ``own`` are fields that calls give, not options."""
+    own = {name: value for name, value in own.items() if value is not None}
+    values = collect(SavepointWriteOptions, options, lambda given: _spec_conflicts({**given, **own}), complete=False)
+    return WriteSpec(**_spec({**values, **own}))
+
+
+def parse_flink_version(value: str) -> tuple[int, int]:
+    """Parse a release of Flink for which a savepoint is written; raise OptionError for an older one."""
+    values = collect(SavepointWriteOptions, {"flinkVersion": value}, _spec_conflicts, complete=False)
+    version: tuple[int, int] = values["flink_version"]
+    return version
+
+
+#: The fields of a WriteSpec that options have.
+OF_ROWS = frozenset(found.name for found in fields(WriteSpec)) - {"class_path"}
+
+
+def _spec(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a WriteSpec from the values of options."""
+    found = {name: value for name, value in values.items() if name in OF_ROWS and value is not None}
+    storage = values.get("storage_options")
+    sources = [StoragePath.of(each, storage) for each in values.get("types_from", ())]
+    found["inferred_by"] = values.get("inferred_by") or None
+    found["types_from"], found["class_path"] = split_types_from(sources, found["inferred_by"] is not None)
+    return found
 
 
 def write_options_table() -> str:
@@ -280,11 +301,23 @@ def write_options_table() -> str:
 
 def _conflicts(values: Mapping[str, Any]) -> list[str]:
     given = given_names(SavepointWriteOptions, values)
+    if "plan" in given:
+        beside = [name for name in given if name not in ("path", "plan", "storageOptions")]
+        return [f"options {listed(beside)} do not go with 'plan', which has all"] if beside else []
     problems = []
     if "uid" in given and "uidHash" in given:
         problems.append("options 'uid' and 'uidHash' each name the operator: give one of them")
     if not {"uid", "uidHash", "operatorName"} & set(given):
         problems.append("no operator is named: option 'uid' is the uid that the job gives it")
+    if values.get("table") == ENTRIES:
+        problems.append("table 'entries' is what the fluent API writes: it is not for users")
+    return problems + _spec_conflicts(values)
+
+
+def _spec_conflicts(values: Mapping[str, Any]) -> list[str]:
+    """Return the contradictions of options other than those of the place."""
+    given = given_names(SavepointWriteOptions, values)
+    problems = []
     table = values.get("table", KEYED_STATE)
     if "kind" in given and table != OPERATOR_STATE:
         problems.append(f"option 'kind' is for table '{OPERATOR_STATE}'; for '{table}', 'states' names kinds by column")
@@ -300,10 +333,8 @@ def _conflicts(values: Mapping[str, Any]) -> list[str]:
         problems.append("timers are no states of columns, so 'states' cannot apply to them")
     if table not in (KEYED_STATE, WINDOW_STATE) and values.get("ttl"):
         problems.append(f"table '{table}' has no time to live, so 'ttl' cannot apply to it")
-    if "fragment" not in given and values.get("flink_version", OLDEST) < OLDEST:
+    if values.get("flink_version", OLDEST) < OLDEST:
         problems.append("option 'flinkVersion' is older than 1.16, which is the oldest that reads what is written")
-    if (table == ENTRIES) != ("header" in given) or ("bases" in given and table != ENTRIES):
-        problems.append("table 'entries' and options 'header' and 'bases' go together, and are not for users")
     if not values.get("inferred_by") and any(path.endswith(".jar") for path in values.get("types_from", ())):
         problems.append("option 'typesFrom' has class files: option 'inferredBy' is the release of Flink that infers")
     limit, wanted = values.get("max_parallelism"), values.get("parallelism")

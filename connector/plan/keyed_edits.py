@@ -24,23 +24,21 @@ from pyspark_savepoint.formats.errors import (
     UndecodableStateError,
     UnsupportedStateError,
 )
-from pyspark_savepoint.formats.io.filesystem import LocalFileSystem
 from pyspark_savepoint.formats.io.storage_options import OPTION
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsStateHandle
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.changes import has_channel_state
-from pyspark_savepoint.formats.snapshot.publication import Staging
+from pyspark_savepoint.options.plan_option import parse_read_plan, read_plan
 from pyspark_savepoint.options.schema import arrow_schema, spark_schema
-from pyspark_savepoint.options.write_options import SavepointWriteOptions
 from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, PlannedState, StateInput
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, StateKind
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES, KEYED_ENTRIES, SERIALIZED_KEY
 from pyspark_savepoint.statebackends.model.json_values import from_json
 from pyspark_savepoint.statebackends.model.request import EntriesRequest
 from pyspark_savepoint.statebackends.writing.planning.edited_header import KeyedStates
-from pyspark_savepoint.statebackends.writing.planning.write_plan import WritePlan
 from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRIES as ENTRIES_TABLE
+from pyspark_savepoint.statebackends.writing.planning.write_request import TIMERS as TIMERS_TABLE
 from pyspark_savepoint.statebackends.writing.rows.entry_encoder import (
     KEYS,
     DeletionEncoder,
@@ -50,6 +48,7 @@ from pyspark_savepoint.statebackends.writing.rows.entry_encoder import (
     key_columns,
 )
 from pyspark_savepoint.statebackends.writing.rows.remap_state_ids import RemapStateIds
+from pyspark_savepoint.statebackends.writing.rows.row_forms import DescribedRows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -112,7 +111,7 @@ def _listed_keys(spark: SparkSession, plan: OperatorPlan, serializer: TypeSerial
 
 def rehashed(plan: OperatorPlan, number: int, key_hashes: DataFrame | None) -> OperatorPlan:
     """Return the plan with another max parallelism; raise an error if key groups of its keys cannot be computed."""
-    if any(put.options["table"] == ENTRIES_TABLE or "maxParallelism" in put.options for put in plan.puts):
+    if any(put.spec.table == ENTRIES_TABLE or put.spec.max_parallelism is not None for put in plan.puts):
         raise OptionError(
             "tables of this savepoint were added with another max parallelism",
             operator=plan.label,
@@ -221,12 +220,13 @@ def edited_state(spark: SparkSession, plan: OperatorPlan, merges: bool = False) 
 
 def renumbered(base: Mapping[str, str], numbers: Sequence[int], count: int) -> dict[str, str]:
     """Return options that read entries with other state numbers; -1: these are not read."""
-    wanted = EntriesRequest.from_json(base["entries"])
+    wanted = parse_read_plan(base["plan"]).entries
+    assert wanted is not None
     states: list[tuple[str, bool] | None] = [None] * count
     for state, number in zip(wanted.states, numbers, strict=True):
         if number >= 0:
             states[number] = state
-    return {**base, "entries": replace(wanted, states=tuple(states)).to_json()}
+    return {**base, "plan": read_plan(replace(wanted, states=tuple(states)))}
 
 
 def own_numbers(put: StateInput, numbers: Mapping[tuple[str, str], int]) -> tuple[int, ...]:
@@ -280,7 +280,7 @@ def _base_options(plan: OperatorPlan, states: list[PlannedState], with_keys: boo
         raw_timers=plan.raw_timers,
     )
     options = {name: text for name, text in base.options.items() if name in READ_OPTIONS}
-    return options | {"path": base.path, "uidHash": base.operator.operator_id.hex, "entries": wanted.to_json()}
+    return options | {"path": base.path, "uidHash": base.operator.operator_id.hex, "plan": read_plan(wanted)}
 
 
 def _base_entries(spark: SparkSession, plan: OperatorPlan, states: list[PlannedState], with_keys: bool) -> DataFrame:
@@ -294,30 +294,14 @@ def _put_entries(
 ) -> DataFrame:
     assert isinstance(put.descriptor, KeyedDescriptor)
     own = own_numbers(put, numbers)
-    if put.options["table"] == ENTRIES_TABLE:
+    if put.spec.table == ENTRIES_TABLE:
         renumbered = RemapStateIds(put.descriptor, own, with_keys)
         return put.frame.mapInArrow(renumbered, spark_schema(KEYED_ENTRIES if with_keys else ENTRIES))
-    encoder = EntryEncoder(write_plan(plan, put), own, with_keys)
+    label = f"{put.spec.operator} ({plan.identifier.operator_id})"
+    rows = DescribedRows(put.descriptor, arrow_schema(put.frame.schema), plan.max_parallelism, label)
+    encoder = EntryEncoder(rows, put.spec.table == TIMERS_TABLE, own, with_keys)
     schema = spark_schema(KEYED_ENTRIES if with_keys else ENTRIES)
     return put.frame.mapInArrow(encoder, schema)
-
-
-def write_plan(plan: OperatorPlan, put: StateInput) -> WritePlan:
-    """Return the write plan by which the rows of a table are encoded."""
-    given = {"path": "/", "uidHash": plan.identifier.operator_id.hex, **put.options}
-    request = replace(SavepointWriteOptions.parse(given).request(overwrite=False), uid=plan.identifier.uid)
-    return WritePlan(
-        request=request,
-        operator_id=plan.identifier.operator_id,
-        staging=Staging(LocalFileSystem(), "/", ""),
-        seen=None,
-        existed=False,
-        metadata_version=0,
-        max_parallelism=plan.max_parallelism,
-        parallelism=None,
-        schema=arrow_schema(put.frame.schema),
-        descriptor=put.descriptor,
-    )
 
 
 def _without(plan: OperatorPlan, entries: DataFrame, put: int) -> DataFrame:

@@ -19,8 +19,8 @@ from pyspark_savepoint.plan.keyed_edits import EditedState, edited_state, refuse
 from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, PlannedState, StateInput
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, StateDescriptor, StateKind
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES, is_timer
-from pyspark_savepoint.statebackends.writing.planning.entry_header import header_text
 from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRIES as ENTRIES_TABLE
+from pyspark_savepoint.statebackends.writing.planning.write_request import WriteSpec
 from pyspark_savepoint.statebackends.writing.rows.remap_state_ids import RemapStateIds
 
 if TYPE_CHECKING:
@@ -50,8 +50,9 @@ def merged_operator(spark: SparkSession, source: OperatorPlan, into: OperatorPla
     bases, rest = _merged(spark, (into, source), header)
     put = StateInput(
         _union([_renumbered(one, header) for one in (own, taken) if one is not None]),
-        {"table": ENTRIES_TABLE, "header": header_text(header)},
+        WriteSpec(table=ENTRIES_TABLE),
         _descriptor(header),
+        header,
         bases,
         _union(rest) if rest else None,
     )

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from pyspark_savepoint.formats.errors import StateExistsError, StateNotFoundError, did_you_mean
-from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
+from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
 from pyspark_savepoint.formats.metadata.key_groups import DEFAULT_LOWER_BOUND_MAX_PARALLELISM
@@ -21,6 +21,7 @@ from pyspark_savepoint.formats.snapshot.savepoint import Savepoint as Snapshot
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, OperatorStateDescriptor
 from pyspark_savepoint.statebackends.model.timer_queue import service_of
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
+from pyspark_savepoint.statebackends.writing.planning.write_request import WriteSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -58,15 +59,17 @@ class Base:
 
 @dataclass(frozen=True)
 class StateInput:
-    """A table to add to an operator: its rows, the options of the write, and the descriptor of its states.
+    """A table to add to an operator: its rows, how they are written, and the descriptor of its states.
 
-    Entries of other operators are also in ``bases``, the options that read them, which writing tasks merge with
-    ``rest``, the rows that are not; empty if there is no such way.
+    ``header`` is that of the stream whose entries the rows are, if they are entries. Entries of other operators are
+    also in ``bases``, the options that read them, which writing tasks merge with ``rest``, the rows that are not; empty
+    if there is no such way.
     """
 
     frame: DataFrame
-    options: Mapping[str, str]
+    spec: WriteSpec
     descriptor: KeyedDescriptor | OperatorStateDescriptor
+    header: KeyedBackendHeader | None = None
     bases: tuple[Mapping[str, str], ...] = ()
     rest: DataFrame | None = None
 
@@ -75,8 +78,8 @@ class StateInput:
 class OperatorRows(Protocol):
     """Source of rows for an operator other than a DataFrame, such as user functions."""
 
-    def operator_tables(self, options: Mapping[str, str]) -> Sequence[StateInput]:
-        """Return tables of the operator's state; the options are ``maxParallelism`` and those of the user."""
+    def operator_tables(self, spec: WriteSpec) -> Sequence[StateInput]:
+        """Return tables of the operator's state; of the spec, only what does not depend on descriptors is set."""
 
 
 @dataclass(frozen=True)

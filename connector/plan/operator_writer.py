@@ -7,37 +7,32 @@ state.
 
 from __future__ import annotations
 
-import json
 import posixpath
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark_savepoint.formats.flink_releases import first_with_metadata
 from pyspark_savepoint.formats.io.filesystem import ArrowFileSystem
-from pyspark_savepoint.formats.io.storage_options import NO_OPTIONS, OPTION
+from pyspark_savepoint.formats.io.storage_options import NO_OPTIONS, OPTION, StoragePath
+from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata import OperatorState, read_metadata
 from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamStateHandle
 from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint as Snapshot
 from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocation
+from pyspark_savepoint.options.plan_option import write_plan
 from pyspark_savepoint.plan.keyed_edits import edited_state
 from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, StateInput
-from pyspark_savepoint.source.distribution import by_key_group, cores, key_by, layout_of
+from pyspark_savepoint.source.distribution import by_described_key, by_key_group, cores, layout_of
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
 from pyspark_savepoint.statebackends.model.entry_bytes import KEY, KEY_GROUP
 from pyspark_savepoint.statebackends.sources.operator_sources import operator_sources
 from pyspark_savepoint.statebackends.writing.files.operator_edit import OperatorPart, write_operator_streams
-from pyspark_savepoint.statebackends.writing.planning.entry_header import header_text
-from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRIES, OPERATOR_STATE
+from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRIES, WriteSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-#: Options that determine the key's type.
-KEY_OPTIONS = frozenset({"types", "typesFrom", "inferredBy", "keyGroup"})
-#: The name of a composite key in option ``types``.
-KEY_TYPE = "key"
 
 
 def without_edited(plan: OperatorPlan) -> OperatorState:
@@ -70,45 +65,36 @@ class OperatorWriter:
         """Write all keyed state and timers in the canonical format; return None if there is none left."""
         direct = self._direct()
         if direct is not None:
-            return self._fragment(self._laid_out(direct), direct.options, f"{self.part}k").operators[0]
+            return self._fragment(self._laid_out(direct), direct.spec, f"{self.part}k", direct.header).operators[0]
         edited = edited_state(self.spark, self.plan, merges=True)
         if edited is None:
             return None
-        options = {"table": ENTRIES, "header": header_text(edited.header)}
-        if edited.header.compressed:
-            options["compression"] = "snappy"
-        if edited.bases:
-            options["bases"] = json.dumps(edited.bases)
+        spec = WriteSpec(table=ENTRIES, compression="snappy" if edited.header.compressed else "none")
         limit = self.plan.max_parallelism
         if edited.frame is None:
             parallelism = self.parallelism or 1
             none = self.spark.range(0, parallelism, 1, parallelism).where("id < 0")
             columns = ("int(id) AS state", "int(id) AS key_group", "binary('') AS key", "binary('') AS value")
-            return self._fragment(none.selectExpr(*columns), options, f"{self.part}k").operators[0]
-        parallelism = self.parallelism or min(limit, cores(edited.frame))
-        frame = by_key_group(edited.frame, KEY_GROUP, KEY, limit, parallelism)
-        return self._fragment(frame, options, f"{self.part}k").operators[0]
+            frame = none.selectExpr(*columns)
+        else:
+            parallelism = self.parallelism or min(limit, cores(edited.frame))
+            frame = by_key_group(edited.frame, KEY_GROUP, KEY, limit, parallelism)
+        return self._fragment(frame, spec, f"{self.part}k", edited.header, edited.bases).operators[0]
 
     @property
     def parallelism(self) -> int | None:
         """The base's parallelism, or the requested one; None if there is neither."""
         if self.plan.base is not None:
             return min(self.plan.base.operator.parallelism, self.plan.max_parallelism)
-        asked = [int(put.options["parallelism"]) for put in self.plan.puts if "parallelism" in put.options]
+        asked = [put.spec.parallelism for put in self.plan.puts if put.spec.parallelism is not None]
         return max(asked, default=None)
 
     def _laid_out(self, put: StateInput) -> DataFrame:
         """Return the rows of a table distributed by subtask, unless they are already."""
-        if put.options["table"] == ENTRIES or layout_of(put.frame.schema) is not None:
+        if put.spec.table == ENTRIES or layout_of(put.frame.schema) is not None:
             return put.frame
         assert isinstance(put.descriptor, KeyedDescriptor)
-        given: dict[str, Any] = {name: text for name, text in put.options.items() if name in KEY_OPTIONS}
-        keys, limit = put.descriptor.key_columns, self.plan.max_parallelism
-        if "types" in given:
-            types: dict[str, str] = json.loads(given["types"])
-            of_keys = {path: text for path, text in types.items() if path.partition(".")[0] in (*keys, KEY_TYPE)}
-            given["types"] = json.dumps(of_keys)
-        return key_by(put.frame, *keys, max_parallelism=limit, parallelism=self.parallelism, **given)
+        return by_described_key(put.frame, put.descriptor, self.plan.max_parallelism, self.parallelism)
 
     def _direct(self) -> StateInput | None:
         """Return the single table that is the whole keyed state, as it was given."""
@@ -117,7 +103,7 @@ class OperatorWriter:
         if self.plan.deletions or len(sources) != 1 or -1 in sources:
             return None
         put = self.plan.puts[sources.pop()]
-        if put.options["table"] == ENTRIES and layout_of(put.frame.schema) is None:
+        if put.spec.table == ENTRIES and layout_of(put.frame.schema) is None:
             return None  # entries of other operators, in any key group
         assert isinstance(put.descriptor, KeyedDescriptor)
         given = [state.meta_info() for state in put.descriptor.states]
@@ -139,22 +125,38 @@ class OperatorWriter:
         for i, put in enumerate(self.plan.puts):
             names = {state.origin: state.name for state in states if state.put == i}
             if names:
-                written = self._fragment(put.frame, put.options, f"{self.part}o{i}")
+                written = self._fragment(put.frame, put.spec, f"{self.part}o{i}")
                 for source in operator_sources(written, written.operators[0]):
                     yield OperatorPart.of(source, names)
 
-    def _fragment(self, frame: DataFrame, options: Mapping[str, str], part: str) -> Snapshot:
-        """Write a table as a fragment, and open it."""
+    def _fragment(
+        self,
+        frame: DataFrame,
+        spec: WriteSpec,
+        part: str,
+        header: KeyedBackendHeader | None = None,
+        bases: Sequence[Mapping[str, str]] = (),
+    ) -> Snapshot:
+        """Write a table as a fragment, and open it; ``header`` is that of entries, merged with those of ``bases``."""
         plan = self.plan
-        identity = {"uidHash": plan.identifier.operator_id.hex, "fragment": f"{self.staging.token}/{part}"}
-        numbers = {"flinkVersion": first_with_metadata(self.version).name}
-        if options["table"] != OPERATOR_STATE:
-            numbers["maxParallelism"] = str(plan.max_parallelism)
-        if plan.base is not None:
-            numbers["parallelism"] = str(self.parallelism)
-        everything = {**numbers, **options, **storage_of(self.staging), **identity}
-        frame.write.format("savepoint").options(**everything).mode("append").save(self.path)
+        written = replace(
+            spec,
+            uid=None,
+            uid_hash=plan.identifier.operator_id.hex,
+            flink_version=spec.flink_version or first_with_metadata(self.version).version,
+            max_parallelism=(spec.max_parallelism or plan.max_parallelism) if spec.is_keyed else spec.max_parallelism,
+            parallelism=spec.parallelism or (self.parallelism if plan.base is not None else None),
+        )
+        options = {"plan": write_plan(written, f"{self.staging.token}/{part}", header, bases)}
+        options |= storage_of(self.staging) or _storage_of_types(spec)
+        frame.write.format("savepoint").options(**options).mode("append").save(self.path)
         return open_fragment(self.staging, part)
+
+
+def _storage_of_types(spec: WriteSpec) -> dict[str, str]:
+    """Return option ``storageOptions`` of the savepoint that has the types, if it was given."""
+    options = StoragePath.options_of(spec.types_from or "")
+    return {} if options == NO_OPTIONS else {OPTION: options.to_json()}
 
 
 def storage_of(staging: Staging) -> dict[str, str]:

@@ -78,7 +78,7 @@ def _fit(plan: OperatorPlan, release: Release) -> OperatorFit:
     problems = [*fit.problems]
     for state in changed:
         # Entries keep the bytes of the base; columns are encoded for the release.
-        as_bytes = state.put < 0 or plan.puts[state.put].options["table"] == ENTRIES
+        as_bytes = state.put < 0 or plan.puts[state.put].spec.table == ENTRIES
         problems += meta_problems([state.meta], release, kryo if as_bytes else release.kryo)
     if plan.key_serializer is not None and plan.edits_keyed_state:
         problems += key_problems(plan.key_serializer, release, kryo)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
@@ -10,13 +9,13 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError, did_you_mean
-from pyspark_savepoint.formats.io.storage_options import OPTION
+from pyspark_savepoint.formats.io.storage_options import OPTION, StoragePath
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.paths import located_types
 from pyspark_savepoint.options.schema import arrow_schema
-from pyspark_savepoint.options.write_options import SavepointWriteOptions
+from pyspark_savepoint.options.write_options import parse_spec
 from pyspark_savepoint.plan.keyed_edits import with_states
 from pyspark_savepoint.plan.operator_plan import (
     KEYED,
@@ -31,17 +30,20 @@ from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, O
 from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS, has_ttl
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders, is_namespaced
 from pyspark_savepoint.statebackends.writing.planning.describe import describe_keyed, describe_operator_state
+from pyspark_savepoint.statebackends.writing.planning.operator_types import OperatorTypes
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
     KEYED_STATE,
     OPERATOR_STATE,
     WINDOW_STATE,
-    WriteRequest,
+    WriteSpec,
 )
 
 #: Options that change a state's type, kind or time to live.
 SAID = {"types", "typesFrom", "states", "ttl"}
 #: Options that the fluent API sets itself, so users cannot.
-OWN_OPTIONS = ("uid", "uidHash", "operatorName", "table", "path", "fragment", "header")
+OWN_OPTIONS = ("uid", "uidHash", "operatorName", "table", "path", "plan")
+#: Options of a write that apply to state created by functions; their descriptors determine the rest.
+OF_FUNCTIONS = ("maxParallelism", "compression", "flinkVersion", "sortMemory")
 
 
 def expect_frame(frame: object, plan: OperatorPlan) -> None:
@@ -58,26 +60,35 @@ def expect_frame(frame: object, plan: OperatorPlan) -> None:
 def put_table(plan: OperatorPlan, frame: DataFrame, table: str, options: Mapping[str, Any]) -> OperatorPlan:
     """Return the operator with the states of a table added; raise StateExistsError if it has one of them."""
     expect_frame(frame, plan)
-    return _put(with_states(plan), frame, table, to_options(options), None)
+    plan = with_states(plan)
+    return _put(plan, frame, _spec(plan, frame, table, to_options(options)), None)
 
 
 def put_operator_state(
     plan: OperatorPlan, kind: str, name: str, frame: DataFrame, options: Mapping[str, Any]
 ) -> OperatorPlan:
     """Return the operator with a list, union or broadcast state added; raise StateExistsError if it has the state."""
+    expect_frame(frame, plan)
+    plan = with_states(plan)
     texts = to_options(options)
     refuse_own(texts, ("state", "kind"))
-    return put_table(plan, frame, OPERATOR_STATE, {**texts, "state": name, "kind": kind})
+    return _put(plan, frame, _spec(plan, frame, OPERATOR_STATE, texts, state=name, kind=kind), None)
 
 
 def put_rows(plan: OperatorPlan, rows: OperatorRows, options: Mapping[str, Any]) -> OperatorPlan:
     """Return a new operator with the state that user functions create."""
     plan = with_states(plan)
     texts = to_options(options)
-    wanted = texts.pop("maxParallelism", None)
-    if wanted not in (None, str(plan.max_parallelism)):
-        raise _other_max_parallelism(plan, wanted)
-    for put in rows.operator_tables({"maxParallelism": str(plan.max_parallelism), **texts}):
+    for name in texts:
+        if name not in OF_FUNCTIONS:
+            raise OptionError(
+                f"option {name!r} does not apply to the state of functions: set it in the descriptor or key_by",
+                remedy=did_you_mean(name, OF_FUNCTIONS[1:]),
+            )
+    spec = parse_spec(texts)
+    if spec.max_parallelism not in (None, plan.max_parallelism):
+        raise _other_max_parallelism(plan, spec.max_parallelism)
+    for put in rows.operator_tables(replace(spec, max_parallelism=plan.max_parallelism)):
         plan = plan.with_put(put, planned(put.descriptor), replaces=False)
     return plan
 
@@ -93,38 +104,52 @@ def put_state(plan: OperatorPlan, name: str, frame: DataFrame, options: Mapping[
     there = [state for state in plan.states or () if state.name == name and state.kind != TIMERS]
     texts = to_options(options)
     if there and there[0].kind == OPERATOR:
-        texts = {"kind": there[0].meta.state_type.lower(), **texts, "state": name}
-        return _put(plan, frame, OPERATOR_STATE, texts, there[0])
+        kind = None if "kind" in texts else there[0].meta.state_type.lower()
+        return _put(plan, frame, _spec(plan, frame, OPERATOR_STATE, texts, state=name, kind=kind), there[0])
     old = there[0] if there else None
     table = WINDOW_STATE if old is not None and is_namespaced(old.meta) else KEYED_STATE
-    key = SavepointWriteOptions.parse({"path": "/", "uid": "any", **texts}).key or ("key",)
-    column = _only_state_column(frame, name, (*key, "window"), plan.label)
+    spec = _spec(plan, frame, table, texts)
+    column = _only_state_column(frame, name, (*(spec.key or ("key",)), "window"), plan.label)
     # Types of an existing state are found by its name in the base.
     known = old.origin if old is not None else name
     renamed = frame.withColumnsRenamed({column: known, column + LAST_ACCESS: known + LAST_ACCESS})
     if old is None:
-        return _put(plan, renamed, table, texts, None, name)
-    texts = _by_known_name(texts, {name, column}, known)
+        return _put(plan, renamed, spec, None, name)
+    spec = _by_known_name(spec, {name, column}, known)
     exact = old.put < 0 and not SAID & set(texts)
-    return _put(plan, renamed, table, texts if exact else _kept(plan, old, texts), old, name, exact)
+    return _put(plan, renamed, spec if exact else _kept(plan, old, spec, texts), old, name, exact)
 
 
-def _by_known_name(texts: Mapping[str, str], names: set[str], known: str) -> dict[str, str]:
-    """Return the options with the column's new name in place of the state's or column's old one."""
-    renamed = dict(texts)
-    for option in ("types", "states"):
-        if option in texts:
-            given: dict[str, str] = json.loads(texts[option])
-            for path in list(given):
-                head, dot, rest = path.partition(".")
-                if head in names:
-                    given[known + dot + rest] = given.pop(path)
-            renamed[option] = json.dumps(given)
-    return renamed
+def _spec(
+    plan: OperatorPlan,
+    frame: DataFrame,
+    table: str,
+    texts: Mapping[str, str],
+    state: str | None = None,
+    kind: str | None = None,
+) -> WriteSpec:
+    """Parse the options of a table that is added to an operator."""
+    refuse_own(texts, OWN_OPTIONS)
+    located = located_types(frame.sparkSession, texts)
+    spec = parse_spec(located, table=table, state=state, kind=kind)
+    return replace(spec, uid=plan.identifier.uid, uid_hash=plan.identifier.operator_id.hex)
 
 
-def _kept(plan: OperatorPlan, old: PlannedState, texts: Mapping[str, str]) -> dict[str, str]:
-    """Return the options for an existing state: its kind, time to live and namespace, unless options change them."""
+def _by_known_name(spec: WriteSpec, names: set[str], known: str) -> WriteSpec:
+    """Return types and kinds with the column's new name in place of the state's or column's old one."""
+
+    def renamed(given: Mapping[str, str]) -> dict[str, str]:
+        found = {}
+        for path, text in given.items():
+            head, dot, rest = path.partition(".")
+            found[known + dot + rest if head in names else path] = text
+        return found
+
+    return replace(spec, types=renamed(spec.types), states=renamed(spec.states))
+
+
+def _kept(plan: OperatorPlan, old: PlannedState, spec: WriteSpec, given: Collection[str]) -> WriteSpec:
+    """Return the rows of an existing state with its kind, time to live and types, unless given options change them."""
     if old.meta.kind is BackendStateType.KEY_VALUE_V2:
         raise UnsupportedStateError(
             "the type of a state of Flink's asynchronous API cannot be changed",
@@ -133,55 +158,53 @@ def _kept(plan: OperatorPlan, old: PlannedState, texts: Mapping[str, str]) -> di
             remedy="leave 'types', 'states' and 'ttl' out: its values can be replaced as they are",
         )
     timed = has_ttl(old.meta)
-    if timed and texts.get("ttl") == "false" and "types" not in texts:
+    if timed and "ttl" in given and spec.ttl is False and "types" not in given:
         raise OptionError(
             "the time to live can only be removed together with naming the type",
             operator=plan.label,
             found=old.meta.value_serializer.flink_type,
             remedy=f"types={{{old.name!r}: ...}} names the type of its values, beside ttl=False",
         )
-    kept = {}
     if old.put >= 0:
-        earlier = plan.puts[old.put].options
-        types: dict[str, str] = json.loads(earlier.get("types", "{}"))
-        own = {path: text for path, text in types.items() if path.partition(".")[0] == old.origin}
-        kept = {"types": json.dumps(own)} if own else {}
-        kept |= {"typesFrom": earlier["typesFrom"]} if "typesFrom" in earlier else {}
-    if "states" not in texts and old.meta.state_type in [kind.value for kind in StateKind]:
-        kept["states"] = json.dumps({old.origin: old.meta.state_type.lower()})
-    if "ttl" not in texts and timed:
-        kept["ttl"] = "true"
-    return {**kept, **texts}
+        earlier = plan.puts[old.put].spec
+        if "types" not in given:
+            own = {path: text for path, text in earlier.types.items() if path.partition(".")[0] == old.origin}
+            spec = replace(spec, types=own)
+        if "typesFrom" not in given:
+            spec = replace(spec, types_from=earlier.types_from, class_path=earlier.class_path)
+    if "states" not in given and old.meta.state_type in [kind.value for kind in StateKind]:
+        spec = replace(spec, states={old.origin: old.meta.state_type.lower()})
+    return replace(spec, ttl=True) if "ttl" not in given and timed else spec
 
 
 def _put(
     plan: OperatorPlan,
     frame: DataFrame,
-    table: str,
-    options: Mapping[str, str],
+    spec: WriteSpec,
     replaced: PlannedState | None,
     name: str | None = None,
     exact: bool = False,
 ) -> OperatorPlan:
-    refuse_own(options, OWN_OPTIONS)
-    if replaced is not None:
-        options = _types_from(plan, replaced, options)
-    options = {**located_types(frame.sparkSession, options), "table": table}
-    given = {"path": "/", "uidHash": plan.identifier.operator_id.hex, **options}
-    request = replace(SavepointWriteOptions.parse(given).request(overwrite=False), uid=plan.identifier.uid)
+    types = None
+    base = plan.base
+    if replaced is not None and replaced.put < 0 and base is not None and spec.types_from is None:
+        # Serializers come from the base: here from its headers, and by the same name where the rows are written.
+        types = OperatorTypes.of_operator(base.opened)
+        source = f"{base.path}#{base.operator.operator_id}"
+        spec = replace(spec, types_from=StoragePath.of(source, base.options.get(OPTION)))
     schema = arrow_schema(frame.schema)
-    if table == OPERATOR_STATE:
-        described = describe_operator_state(schema, request)
-        return plan.with_put(StateInput(frame, options, described), planned(described), replaced is not None)
-    keyed = describe_keyed(schema, request, _headers(plan))
+    if spec.table == OPERATOR_STATE:
+        described = describe_operator_state(schema, spec, types)
+        return plan.with_put(StateInput(frame, spec, described), planned(described), replaced is not None)
+    keyed = describe_keyed(schema, spec, _headers(plan), types)
     states = planned(keyed)
     if replaced is not None and exact:
         # Exactly the registration of the base, including what values do not show.
         states = [replace(states[0], meta=replaced.meta)]
     elif name is not None:
         states = [replace(states[0], meta=replace(states[0].meta, name=name))]
-    _check_numbers(plan, request)
-    return plan.with_put(StateInput(frame, options, keyed), states, replaced is not None)
+    _check_numbers(plan, spec)
+    return plan.with_put(StateInput(frame, spec, keyed), states, replaced is not None)
 
 
 def refuse_own(options: Mapping[str, str], own: Collection[str]) -> None:
@@ -213,7 +236,7 @@ def _headers(plan: OperatorPlan) -> OperatorHeaders | None:
     return OperatorHeaders(operator, (), (header,))
 
 
-def _check_numbers(plan: OperatorPlan, request: WriteRequest) -> None:
+def _check_numbers(plan: OperatorPlan, request: WriteSpec) -> None:
     if request.max_parallelism not in (None, plan.max_parallelism):
         raise _other_max_parallelism(plan, request.max_parallelism)
     if plan.base is not None and request.parallelism not in (None, plan.base.operator.parallelism):
@@ -235,14 +258,6 @@ def _other_max_parallelism(plan: OperatorPlan, found: object) -> OptionError:
         remedy="set it with Savepoint.create(spark, max_parallelism=...) for new operators, "
         "with_max_parallelism(...) for existing ones",
     )
-
-
-def _types_from(plan: OperatorPlan, state: PlannedState, options: Mapping[str, str]) -> dict[str, str]:
-    """Return the options, with serializers from the base if the state is there and no option overrides them."""
-    if state.put >= 0 or plan.base is None or "typesFrom" in options:
-        return dict(options)
-    storage = {name: text for name, text in plan.base.options.items() if name == OPTION}
-    return {**storage, "typesFrom": f"{plan.base.path}#{plan.base.operator.operator_id}", **options}
 
 
 def _only_state_column(frame: DataFrame, name: str, others: tuple[str, ...], operator: str) -> str:

@@ -15,7 +15,6 @@ decode are compared too.
 
 from __future__ import annotations
 
-import json
 from functools import reduce
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -29,6 +28,7 @@ from pyspark_savepoint.formats.errors import (
 from pyspark_savepoint.formats.io.storage_options import OPTION
 from pyspark_savepoint.options.option_values import inheriting
 from pyspark_savepoint.options.options import SavepointReadOptions
+from pyspark_savepoint.options.plan_option import comparison_plan
 from pyspark_savepoint.statebackends.open_table import open_table
 from pyspark_savepoint.statebackends.tables.entry_diff import AFTER, BEFORE, CHANGE
 
@@ -169,7 +169,7 @@ def compared(
         | ({OPTION: side.get(OPTION, NO_STORAGE_OPTIONS)} if differs else {})
         for side, differs in zip(sides, different, strict=True)
     ]
-    return {**held, "compared": json.dumps({"sides": told, "states": states})}
+    return {**held, "plan": comparison_plan(told, states)}
 
 
 def _default_table(sides: tuple[_Operator, _Operator], state: str | None) -> str:

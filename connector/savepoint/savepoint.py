@@ -1236,7 +1236,7 @@ class Savepoint:
             sp.rename_state("accounts", "total", "sum").write("/savepoints/renamed", flink_version="1.20")
 
         """
-        from pyspark_savepoint.options.write_options import SavepointWriteOptions
+        from pyspark_savepoint.options.write_options import parse_flink_version
         from pyspark_savepoint.plan.savepoint_writer import SavepointWriter
 
         path = located(self.spark, path)
@@ -1246,8 +1246,7 @@ class Savepoint:
                 path=path,
                 remedy="add one: with_operator(uid, ...)",
             )
-        given = to_options({"path": path, "uid": "any", "flink_version": flink_version})
-        version = SavepointWriteOptions.parse(given).flink_version
+        version = None if flink_version is None else parse_flink_version(str(flink_version))
         options = {OPTION: self.options[OPTION]} if OPTION in self.options else {}
         options |= to_options({OPTION: storage_options})
         SavepointWriter.to(self.spark, self.plan, reached(path, options), files, version, portable).run()

@@ -8,26 +8,28 @@ result is the same, but the commit merges the rows of all tasks in one process. 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
 
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import IntegerType, StructField, StructType
 
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, did_you_mean
 from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.paths import located_types
 from pyspark_savepoint.options.schema import arrow_schema
+from pyspark_savepoint.options.write_options import parse_spec
 from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution
-from pyspark_savepoint.statebackends.writing.planning.write_request import DEFAULT_MAX_PARALLELISM
+from pyspark_savepoint.statebackends.writing.planning.write_request import DEFAULT_MAX_PARALLELISM, KeySpec
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from pyspark_savepoint.options.keywords import KeyOptions
+    from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
     from pyspark_savepoint.statebackends.writing.rows.key_hashing import KeyHashing
 
 #: Field metadata of a key column: the distribution that :func:`key_by` created.
@@ -73,6 +75,13 @@ def key_by(
         large.write.format("savepoint").option("uid", "accounts").option("key", "account_id").mode("append").save(path)
 
     """
+    spec = replace(parse_spec(located_types(df.sparkSession, to_options(options))), key=keys)
+    return by_key(df, spec, max_parallelism, parallelism)
+
+
+def by_key(df: DataFrame, spec: KeySpec, max_parallelism: int, parallelism: int | None) -> DataFrame:
+    """Distribute rows by a key as :func:`key_by` does."""
+    keys = spec.key
     wanted = parallelism or min(max_parallelism, cores(df))
     check_parallelism(max_parallelism, wanted)
     for name in keys:
@@ -80,8 +89,25 @@ def key_by(
             raise OptionError(f"there is no column {name!r} to key by", remedy=did_you_mean(name, df.columns))
     if not keys:
         raise OptionError("key_by needs the columns of the key", remedy="key_by(df, 'id', max_parallelism=128)")
-    grouped = _with_key_group(df, keys, max_parallelism, options)
+    if spec.key_group is not None:
+        grouped = df.withColumn(KEY_GROUP, F.col(spec.key_group).cast("int"))
+    else:
+        grouped = _hashed(df, _hashing(df, spec, max_parallelism))
     return by_key_group(grouped, KEY_GROUP, keys[0], max_parallelism, wanted).drop(KEY_GROUP)
+
+
+def by_described_key(
+    df: DataFrame, descriptor: KeyedDescriptor, max_parallelism: int, parallelism: int | None
+) -> DataFrame:
+    """Distribute rows by their key as :func:`key_by` does, with the type that a descriptor has."""
+    from pyspark_savepoint.statebackends.writing.rows.key_hashing import KeyHashing
+
+    wanted = parallelism or min(max_parallelism, cores(df))
+    if descriptor.key_group is not None:
+        grouped = df.withColumn(KEY_GROUP, F.col(descriptor.key_group).cast("int"))
+    else:
+        grouped = _hashed(df, KeyHashing.described(descriptor, max_parallelism))
+    return by_key_group(grouped, KEY_GROUP, descriptor.key_columns[0], max_parallelism, wanted).drop(KEY_GROUP)
 
 
 def by_key_group(df: DataFrame, key_group: str, key: str, max_parallelism: int, parallelism: int) -> DataFrame:
@@ -122,30 +148,22 @@ def _partitioned(df: DataFrame, parallelism: int) -> DataFrame:
 # -- key groups ---------------------------------------------------------------------------------------------
 
 
-def _with_key_group(df: DataFrame, keys: Sequence[str], max_parallelism: int, options: KeyOptions) -> DataFrame:
-    """Add a column of key groups, computed by Spark's expressions if these can, else in Python over Arrow."""
-    from pyspark_savepoint.options.write_options import SavepointWriteOptions
+def _hashing(df: DataFrame, spec: KeySpec, max_parallelism: int) -> KeyHashing:
+    """Return the function from the key columns to key groups; raise an error if only the job's code knows it."""
     from pyspark_savepoint.statebackends.writing.rows.key_hashing import KeyHashing
 
-    given = {
-        "uid": "key_by",
-        "path": ".",
-        "table": "timers",
-        "key": json.dumps(list(keys)),
-        **located_types(df.sparkSession, to_options(options)),
-    }
-    request = SavepointWriteOptions.parse(given).request(overwrite=False)
-    if request.key_group is not None:
-        return df.withColumn(KEY_GROUP, F.col(request.key_group).cast("int"))
-    timer = [StructField("timestamp", LongType()), StructField("domain", StringType())]
-    fields = [*(df.schema[name] for name in keys), *timer]
-    schema = arrow_schema(StructType(fields))
+    schema = arrow_schema(StructType([df.schema[name] for name in spec.key]))
     try:
-        hashing = KeyHashing.of(schema, request, max_parallelism)
+        return KeyHashing.of(schema, spec, max_parallelism)
     except SavepointError as error:
         raise error.with_traceback(None) from None
+
+
+def _hashed(df: DataFrame, hashing: KeyHashing) -> DataFrame:
+    """Add a column of key groups, computed by Spark's expressions if these can, else in Python over Arrow."""
+    keys = hashing.descriptor.key_columns
     if len(keys) == 1 and hashing.flink_type in NATIVE:
-        return _native(df, F.col(keys[0]), hashing.flink_type, max_parallelism)
+        return _native(df, F.col(keys[0]), hashing.flink_type, hashing.max_parallelism)
     return _by_arrow(df, keys, hashing)
 
 

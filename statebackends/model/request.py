@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
@@ -33,17 +32,6 @@ class EntriesRequest:
     keys: bool = False
     max_parallelism: int | None = None
     raw_timers: bool = False
-
-    def to_json(self) -> str:
-        """Return the request as the value of an option."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> EntriesRequest:
-        """Parse the result of :meth:`to_json`; raise ValueError or TypeError for anything else."""
-        values = json.loads(text)
-        states = tuple((str(state[0]), bool(state[1])) if state is not None else None for state in values.pop("states"))
-        return cls(states, **values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,14 +54,14 @@ from pyspark_savepoint.statebackends.writing.planning.operator_types import Oper
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
     TIMERS,
     WINDOW_STATE,
-    WriteRequest,
+    WriteSpec,
 )
 
 TIMESTAMP, DOMAIN, SERVICE = "timestamp", "domain", "service"
 
 
 def describe_keyed(
-    schema: pa.Schema, request: WriteRequest, base: OperatorHeaders | None, types: OperatorTypes | None = None
+    schema: pa.Schema, request: WriteSpec, base: OperatorHeaders | None, types: OperatorTypes | None = None
 ) -> KeyedDescriptor:
     """Describe keyed state, windows or timers.
 
@@ -73,13 +73,13 @@ def describe_keyed(
 
 class _Keyed:
     def __init__(
-        self, schema: pa.Schema, request: WriteRequest, base: OperatorHeaders | None, types: OperatorTypes | None
+        self, schema: pa.Schema, request: WriteSpec, base: OperatorHeaders | None, types: OperatorTypes | None
     ) -> None:
         self.schema = schema
         self.request = request
         self.types = types
         self.inference = inference_of(request)
-        self.base = OperatorTypes.of(base) if base is not None and not request.replaces_operator else None
+        self.base = OperatorTypes.of(base) if base is not None else None
         self.keys = key_columns(schema, request)
         self.check_names()
 

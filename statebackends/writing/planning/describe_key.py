@@ -29,7 +29,7 @@ from pyspark_savepoint.statebackends.writing.planning.describe_types import chec
 from pyspark_savepoint.statebackends.writing.planning.exact_casts import form_of, places_of
 from pyspark_savepoint.statebackends.writing.planning.flink_types import default_serializer, type_of
 from pyspark_savepoint.statebackends.writing.planning.operator_types import inference_of
-from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest
+from pyspark_savepoint.statebackends.writing.planning.write_request import KeySpec
 
 KEY = "key"
 
@@ -43,7 +43,7 @@ class Key:
     composite: bool
 
 
-def key_columns(schema: pa.Schema, request: WriteRequest) -> tuple[str, ...]:
+def key_columns(schema: pa.Schema, request: KeySpec) -> tuple[str, ...]:
     """Return the columns of option ``key``, by default ``key``."""
     names = request.key or (KEY,)
     for name in names:
@@ -60,7 +60,7 @@ def key_columns(schema: pa.Schema, request: WriteRequest) -> tuple[str, ...]:
 
 
 def describe_key(
-    schema: pa.Schema, request: WriteRequest, bound: TypeSerializer | None, known: TypeSerializer | None
+    schema: pa.Schema, request: KeySpec, bound: TypeSerializer | None, known: TypeSerializer | None
 ) -> Key:
     """Describe the key; ``bound`` is the operator's existing serializer, ``known`` one from another source."""
     columns = key_columns(schema, request)
@@ -77,7 +77,7 @@ def describe_key(
 class _Describer:
     """Columns and options of one key."""
 
-    def __init__(self, schema: pa.Schema, request: WriteRequest, columns: tuple[str, ...]) -> None:
+    def __init__(self, schema: pa.Schema, request: KeySpec, columns: tuple[str, ...]) -> None:
         self.schema = schema
         self.request = request
         self.columns = columns
@@ -129,7 +129,7 @@ class _Describer:
         return Key(tuple(self.columns[place] for place in places or ()), serializer, composite=True)
 
 
-def _check_hash(key: Key, schema: pa.Schema, request: WriteRequest) -> None:
+def _check_hash(key: Key, schema: pa.Schema, request: KeySpec) -> None:
     """Raise an error if key groups can neither be computed nor read from a column."""
     column = request.key_group
     if column is not None:

@@ -12,13 +12,13 @@ from pyspark_savepoint.statebackends.model.state_column import unwrap
 from pyspark_savepoint.statebackends.writing.planning.describe_types import check_writable, expect_column, expect_names
 from pyspark_savepoint.statebackends.writing.planning.flink_types import default_serializer, parts_of
 from pyspark_savepoint.statebackends.writing.planning.operator_types import OperatorTypes, inference_of
-from pyspark_savepoint.statebackends.writing.planning.write_request import BROADCAST, LIST, UNION, WriteRequest
+from pyspark_savepoint.statebackends.writing.planning.write_request import BROADCAST, LIST, UNION, WriteSpec
 
 KEY, VALUE = "key", "value"
 
 
 def describe_operator_state(
-    schema: pa.Schema, request: WriteRequest, types: OperatorTypes | None = None
+    schema: pa.Schema, request: WriteSpec, types: OperatorTypes | None = None
 ) -> OperatorStateDescriptor:
     """Describe list, union or broadcast state; ``types`` are those to keep, else those of option ``typesFrom``."""
     name = request.state

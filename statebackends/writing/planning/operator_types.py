@@ -24,7 +24,7 @@ from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.type_extraction.releases import Release
 from pyspark_savepoint.statebackends.type_extraction.words import TypeInference
-from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest
+from pyspark_savepoint.statebackends.writing.planning.write_request import KeySpec, WriteSpec
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,17 @@ class OperatorTypes:
     operator_states: Mapping[str, StateMetaInfoSnapshot] = field(default_factory=dict)
 
     @classmethod
-    def named_by(cls, request: WriteRequest) -> OperatorTypes | None:
+    def named_by(cls, request: KeySpec) -> OperatorTypes | None:
         """Read the operator of option ``typesFrom``: a path, or ``path#uid`` or ``path#hash``; None without it."""
         if request.types_from is None:
             return None
         path, _, name = request.types_from.partition("#")
-        savepoint = Savepoint.open(StoragePath.of(path, StoragePath.options_of(request.path)))
-        if not name:
+        savepoint = Savepoint.open(StoragePath.of(path, StoragePath.options_of(request.types_from)))
+        if not name and not isinstance(request, WriteSpec):
+            raise OptionError(
+                "option 'typesFrom' needs an operator", path=savepoint.path, remedy="name it: savepoint#uid"
+            )
+        if isinstance(request, WriteSpec) and not name:
             operator = savepoint.operator(
                 uid=request.uid,
                 uid_hash=request.uid_hash if request.uid is None else None,
@@ -55,8 +59,12 @@ class OperatorTypes:
             operator = savepoint.operator(uid_hash=OperatorID.from_hex(name).hex)
         else:
             operator = savepoint.operator(uid=name)
-        opened = OpenOperator(savepoint, operator)
-        return cls.of(opened.keyed, opened.operator_states, savepoint.path)
+        return cls.of_operator(OpenOperator(savepoint, operator))
+
+    @classmethod
+    def of_operator(cls, opened: OpenOperator) -> OperatorTypes:
+        """Return the types of all states of an operator."""
+        return cls.of(opened.keyed, opened.operator_states, opened.savepoint.path)
 
     @classmethod
     def of(cls, headers: OperatorHeaders, metas: Iterable[StateMetaInfoSnapshot] = (), path: str = "") -> OperatorTypes:
@@ -128,7 +136,7 @@ def _has_classes(path: str) -> bool:
     return info is not None and info.is_directory and filesystem.info(f"{root.rstrip('/')}/_metadata") is None
 
 
-def inference_of(request: WriteRequest) -> TypeInference | None:
+def inference_of(request: KeySpec) -> TypeInference | None:
     """Return the type inference of the release in option ``inferredBy``; None if types are declared."""
     if request.inferred_by is None:
         return None

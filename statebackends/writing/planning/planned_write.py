@@ -77,9 +77,7 @@ class WritePlan:
         """Return the header of every state file: first the written states, then the kept ones."""
         compressed = self.request.compression == "snappy"
         if self.request.header is not None:
-            from pyspark_savepoint.statebackends.writing.planning.entry_header import header_of
-
-            return replace(header_of(self.request.header), compressed=compressed)
+            return replace(self.request.header, compressed=compressed)
         assert self.keyed is not None
         header = self.keyed.header(compressed)
         return replace(header, states=header.states + self.kept_metas)

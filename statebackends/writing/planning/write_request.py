@@ -1,4 +1,8 @@
-"""Write requests: the options of one write, independent of Spark.
+"""Write requests: what is written, from the type of a key to a whole write, independent of Spark.
+
+    KeySpec       the key of rows: enough to compute their key groups
+    WriteSpec     and their states: enough to encode them, wherever they go
+    WriteRequest  and the savepoint that they go to
 
 One write is one part of one operator: its keyed state (``keyed_state``), windows (``window_state``), timers
 (``timers``), or one of its operator states (``operator_state``). Table ``entries`` carries edits of existing keyed
@@ -8,8 +12,9 @@ state: raw entries, which are never decoded.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
+from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.statebackends.model.request import TableRequest
 
@@ -31,60 +36,59 @@ DEFAULT_MAX_PARALLELISM = 128
 DELETED = -1
 
 
-@dataclass(frozen=True, slots=True)
-class WriteRequest:
-    """Request to write one part of one operator from one DataFrame.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeySpec:
+    """Key of rows, and where its type comes from.
 
     ``types`` has types in the notation of ``formats.serializers.notation`` by column, and the type of a composite key
-    by ``key``. ``states`` has kinds by column: ``value``, ``list``, ``map``, ``reducing``, ``aggregating``; ``kind`` is
-    that of an operator state: ``list``, ``union``, ``broadcast``, or None for that of its source or its columns.
-    ``max_parallelism``, ``parallelism`` and ``flink_version`` (the oldest Flink that must restore) are None for the
-    values of the existing snapshot, or the defaults. ``sort_memory`` is the bytes of rows that a task holds. ``ttl``
-    wraps states as Flink does with a time to live (all, or those of the given columns). ``key_group`` is the column
-    with key groups. ``drop`` names the states that an overwritten operator loses, ``retention`` is the seconds for
-    which replaced files are kept.
-
-    ``types_from`` is ``savepoint`` or ``savepoint#operator``. ``inferred_by`` is the Flink release whose type inference
-    converts the classes in ``types``; with None, ``types`` are as declared. ``class_path`` are jars and folders of
-    class files.
-
-    Only the fluent API sets the following. ``header`` is the header of the stream that ``entries`` go to: its states
-    have the numbers in the rows. ``bases`` are entries of existing operators to merge with the rows, of which those
-    with state :data:`DELETED` are keys that the bases lose. ``fragment`` is ``token/name``: instead of publishing,
-    ``_metadata`` of only this operator is written as ``.pending-token/name`` below the path, with its files next to it.
+    by ``key``. ``types_from`` is ``savepoint`` or ``savepoint#operator``. ``inferred_by`` is the Flink release whose
+    type inference converts the classes in ``types``; with None, ``types`` are as declared. ``class_path`` are jars and
+    folders of class files. ``key_group`` is the column with key groups. ``flink_version`` is the oldest Flink that must
+    restore; None for that of the existing snapshot, or the default.
     """
 
-    path: str
+    key: tuple[str, ...] = ()
+    types: Mapping[str, str] = field(default_factory=dict)
+    types_from: str | None = None
+    inferred_by: str | None = None
+    class_path: tuple[str, ...] = ()
+    key_group: str | None = None
+    flink_version: tuple[int, int] | None = None
+
+    @property
+    def operator(self) -> str | None:
+        """Return the operator's name for error messages; None for a key that belongs to none yet."""
+        return None
+
+    @property
+    def restoring_flink(self) -> tuple[int, int]:
+        """Return the oldest Flink that must restore."""
+        return self.flink_version or DEFAULT_FLINK_VERSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteSpec(KeySpec):
+    """Rows of one part of one operator: which states they are, and how they are encoded.
+
+    ``states`` has kinds by column: ``value``, ``list``, ``map``, ``reducing``, ``aggregating``; ``kind`` is that of an
+    operator state: ``list``, ``union``, ``broadcast``, or None for that of its source or its columns.
+    ``max_parallelism`` and ``parallelism`` are None for the values of the existing snapshot, or the defaults. ``ttl``
+    wraps states as Flink does with a time to live (all, or those of the given columns). ``sort_memory`` is the bytes of
+    rows that a task holds.
+    """
+
     uid: str | None = None
     uid_hash: str | None = None
     operator_name: str | None = None
     table: str = KEYED_STATE
     state: str | None = None
     kind: str | None = None
-    key: tuple[str, ...] = ()
     states: Mapping[str, str] = field(default_factory=dict)
-    types: Mapping[str, str] = field(default_factory=dict)
-    types_from: str | None = None
-    inferred_by: str | None = None
-    class_path: tuple[str, ...] = ()
     max_parallelism: int | None = None
     parallelism: int | None = None
     compression: str = "none"
     ttl: bool | tuple[str, ...] = False
-    flink_version: tuple[int, int] | None = None
     sort_memory: int = DEFAULT_SORT_MEMORY
-    key_group: str | None = None
-    drop: tuple[str, ...] = ()
-    overwrite: bool = False
-    retention: int = DEFAULT_RETENTION
-    fragment: str | None = None
-    header: str | None = None
-    bases: tuple[TableRequest, ...] = ()
-
-    @property
-    def replaces_operator(self) -> bool:
-        """Return whether the existing operator is replaced as a whole."""
-        return self.overwrite and self.table == KEYED_STATE and self.state is None
 
     @property
     def named_states(self) -> tuple[str, ...] | None:
@@ -112,7 +116,30 @@ class WriteRequest:
         """Return the operator's name for error messages."""
         return self.uid if self.uid is not None else f"uid hash {self.uid_hash}"
 
+
+@dataclass(frozen=True, slots=True)
+class WriteRequest(WriteSpec):
+    """Request to write one part of one operator of a savepoint from one DataFrame.
+
+    ``drop`` names the states that an overwritten operator loses, ``retention`` is the seconds for which replaced files
+    are kept.
+
+    Only the fluent API sets the following. ``header`` is the header of the stream that ``entries`` go to: its states
+    have the numbers in the rows. ``bases`` are entries of existing operators to merge with the rows, of which those
+    with state :data:`DELETED` are keys that the bases lose. ``fragment`` is ``token/name``: instead of publishing,
+    ``_metadata`` of only this operator is written as ``.pending-token/name`` below the path, with its files next to it.
+    """
+
+    path: str
+    _: KW_ONLY
+    drop: tuple[str, ...] = ()
+    overwrite: bool = False
+    retention: int = DEFAULT_RETENTION
+    fragment: str | None = None
+    header: KeyedBackendHeader | None = None
+    bases: tuple[TableRequest, ...] = ()
+
     @property
-    def restoring_flink(self) -> tuple[int, int]:
-        """Return the oldest Flink that must restore."""
-        return self.flink_version or DEFAULT_FLINK_VERSION
+    def replaces_operator(self) -> bool:
+        """Return whether the existing operator is replaced as a whole."""
+        return self.overwrite and self.table == KEYED_STATE and self.state is None

@@ -29,9 +29,8 @@ from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES, KEY_GROUP
 from pyspark_savepoint.statebackends.model.key_codec import KeyCodec, refuse_null, spans_of
 from pyspark_savepoint.statebackends.model.state_entries import RefusedRow, encode_column, state_entries
 from pyspark_savepoint.statebackends.writing.planning.flink_types import conform_column
-from pyspark_savepoint.statebackends.writing.planning.write_plan import WritePlan
 from pyspark_savepoint.statebackends.writing.planning.write_request import DELETED
-from pyspark_savepoint.statebackends.writing.rows.row_forms import ColumnForm, TimerForm, keyed_columns, row_form
+from pyspark_savepoint.statebackends.writing.rows.row_forms import ColumnForm, DescribedRows, TimerForm, keyed_columns
 
 KEY = "key"
 PLAIN = DecodeOptions(timestamps="raw")
@@ -40,25 +39,25 @@ KEYS = pa.schema([pa.field(SERIALIZED_KEY, pa.binary())])
 
 @dataclass(frozen=True)
 class EntryEncoder:
-    """Function for ``mapInArrow``; ``numbers`` has the numbers of the plan's states in the new header; -1: skip."""
+    """Function for ``mapInArrow``; ``numbers`` has the numbers of the rows' states in the new header; -1: skip."""
 
-    plan: WritePlan
+    rows: DescribedRows
+    timers: bool
     numbers: tuple[int, ...]
     with_keys: bool
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the entries of all rows."""
-        form = row_form(self.plan)
+        form = TimerForm(self.rows) if self.timers else ColumnForm(self.rows)
         numbers = np.array(self.numbers, np.int32)
         try:
             for batch in batches:
                 if len(batch) and isinstance(form, TimerForm):
                     yield self._timers(form, batch, numbers)
-                elif len(batch):
-                    assert isinstance(form, ColumnForm)
+                elif len(batch) and isinstance(form, ColumnForm):
                     yield from self._states(form, batch)
         except SavepointError as error:
-            raise error.with_facts(operator=self.plan.label) from None
+            raise error.with_facts(operator=self.rows.label) from None
 
     def _states(self, form: ColumnForm, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         key_group, key, rows = form.rows(batch)

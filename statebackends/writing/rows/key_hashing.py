@@ -10,8 +10,11 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import fixed_array
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
 from pyspark_savepoint.statebackends.model.key_codec import KeyCodec
-from pyspark_savepoint.statebackends.writing.planning.describe import describe_keyed
-from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest
+from pyspark_savepoint.statebackends.writing.planning.describe_key import KEY, describe_key
+from pyspark_savepoint.statebackends.writing.planning.describe_types import expect_names
+from pyspark_savepoint.statebackends.writing.planning.flink_types import parts_of
+from pyspark_savepoint.statebackends.writing.planning.operator_types import OperatorTypes
+from pyspark_savepoint.statebackends.writing.planning.write_request import KeySpec
 from pyspark_savepoint.statebackends.writing.rows.row_forms import keyed_columns
 
 
@@ -23,9 +26,23 @@ class KeyHashing:
     max_parallelism: int
 
     @classmethod
-    def of(cls, schema: pa.Schema, request: WriteRequest, max_parallelism: int) -> KeyHashing:
-        """Build the function from the key of a request for timers, which need only a key and a timestamp."""
-        return cls(describe_keyed(schema, request, None), max_parallelism)
+    def of(cls, schema: pa.Schema, spec: KeySpec, max_parallelism: int) -> KeyHashing:
+        """Build the function for the key columns of a schema."""
+        expect_names(
+            "types", spec.types, [KEY, *(path for field in schema for path in parts_of(field.type, field.name))]
+        )
+        types = OperatorTypes.named_by(spec)
+        key = describe_key(schema, spec, None, types.key if types is not None else None)
+        found = KeyedDescriptor(key.columns, key.serializer, (), key_group=spec.key_group, composite=key.composite)
+        return cls(found, max_parallelism)
+
+    @classmethod
+    def described(cls, rows: KeyedDescriptor, max_parallelism: int) -> KeyHashing:
+        """Build the function for the key of described rows."""
+        key = KeyedDescriptor(
+            rows.key_columns, rows.key_serializer, (), key_group=rows.key_group, composite=rows.composite
+        )
+        return cls(key, max_parallelism)
 
     @property
     def flink_type(self) -> str:

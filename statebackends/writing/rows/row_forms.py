@@ -68,23 +68,30 @@ def row_form(plan: WritePlan) -> RowForm:
     """Return the form of a plan's rows."""
     if plan.request.table == ENTRIES:
         return EntryForm(plan)
-    return TimerForm(plan) if plan.request.table == TIMERS else ColumnForm(plan)
-
-
-def _descriptor(plan: WritePlan) -> KeyedDescriptor:
     assert plan.keyed is not None
-    return plan.keyed
+    rows = DescribedRows(plan.keyed, plan.schema, plan.max_parallelism, plan.label)
+    return TimerForm(rows) if plan.request.table == TIMERS else ColumnForm(rows)
+
+
+@dataclass(frozen=True)
+class DescribedRows:
+    """Rows of keyed state or timers: the states that they are, and the schema in which they come."""
+
+    descriptor: KeyedDescriptor
+    schema: pa.Schema
+    max_parallelism: int
+    label: str
 
 
 class ColumnForm:
     """Form with a row for every key (and window), and a column for every state."""
 
-    def __init__(self, plan: WritePlan) -> None:
-        self.descriptor = _descriptor(plan)
-        self.label = plan.label
-        self.codec = KeyCodec(self.descriptor, plan.max_parallelism)
+    def __init__(self, rows: DescribedRows) -> None:
+        self.descriptor = rows.descriptor
+        self.label = rows.label
+        self.codec = KeyCodec(self.descriptor, rows.max_parallelism)
         self.schema = pa.schema(
-            [field for state in self.descriptor.states for field in self._fields(state, plan.schema)]
+            [field for state in self.descriptor.states for field in self._fields(state, rows.schema)]
         )
 
     @staticmethod
@@ -136,10 +143,10 @@ class TimerForm:
 
     schema = NOTHING
 
-    def __init__(self, plan: WritePlan) -> None:
-        self.descriptor = _descriptor(plan)
-        self.label = plan.label
-        self.codec = KeyCodec(self.descriptor, plan.max_parallelism)
+    def __init__(self, rows: DescribedRows) -> None:
+        self.descriptor = rows.descriptor
+        self.label = rows.label
+        self.codec = KeyCodec(self.descriptor, rows.max_parallelism)
         self.services = list(dict.fromkeys(state.service for state in self.descriptor.states))
         self.numbers = {(state.domain, state.service): i for i, state in enumerate(self.descriptor.states)}
 

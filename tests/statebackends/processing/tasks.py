@@ -20,7 +20,6 @@ from pyspark_savepoint.statebackends.processing.operators.records import RecordO
 from pyspark_savepoint.statebackends.processing.operators.state_registry import ObjectReuse
 from pyspark_savepoint.statebackends.writing.commit.committer import commit
 from pyspark_savepoint.statebackends.writing.commit.write_task import write_rows
-from pyspark_savepoint.statebackends.writing.planning.entry_header import header_text
 from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write
 from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest
 
@@ -116,7 +115,7 @@ MODES = list(ObjectReuse)
 
 def written(path: Path, plan: BootstrapPlan, records: Sequence[tuple[Any, int, int]]) -> None:
     """A savepoint with operator ``uid``, as a task and the commit write it."""
-    header = header_text(plan.descriptor.header())
+    header = plan.descriptor.header()
     request = WriteRequest(str(path), uid="uid", table="entries", header=header, max_parallelism=plan.max_parallelism)
     write = plan_write(request, ENTRIES)
     commit(write, [write_rows(write, 0, BootstrapTask(plan, 0).run(batches_of(records)))])

@@ -21,7 +21,6 @@ from pyspark_savepoint.statebackends.tables.entries_table import EntriesTable
 from pyspark_savepoint.statebackends.writing.commit.committer import commit
 from pyspark_savepoint.statebackends.writing.commit.write_task import write_rows
 from pyspark_savepoint.statebackends.writing.planning.edited_header import KeyedStates
-from pyspark_savepoint.statebackends.writing.planning.entry_header import header_text
 from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution
 from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write
 from pyspark_savepoint.statebackends.writing.planning.write_request import DELETED, WriteRequest
@@ -66,7 +65,7 @@ class Merge:
         memory = min(self.memory, 32 << 20)
         base = TableRequest(self.path, uid_hash=self.operator.operator_id.hex, entries=wanted, memory=memory)
         request = WriteRequest(
-            str(self.target), uid=self.uid, table="entries", header=header_text(self.header()), bases=(base,),
+            str(self.target), uid=self.uid, table="entries", header=self.header(), bases=(base,),
             sort_memory=self.memory, max_parallelism=self.max_parallelism, parallelism=self.parallelism,
         )  # fmt: skip
         plan = plan_write(request, ENTRIES, Distribution(self.max_parallelism, self.parallelism))

@@ -1,0 +1,173 @@
+"""Option ``plan``: what the fluent API asks of the data source beyond the options of users, as JSON.
+
+    read   {"version": 1, "entries": {"states": [[name, is a timer] or null, ...], "keys": ..., ...}}
+           {"version": 1, "compared": {"sides": [options of a read or null, the same], "states": [name, ...] or null}}
+    write  {"version": 1, "write": {field of WriteRequest: value, ...}}; fields at their defaults are left out
+
+``header`` is the base64 text of a stream's header as in a state file, ``fragment`` is ``token/name``, ``bases`` are the
+options of reads of entries. It is data alone: nothing in it is executed, and a value of another type than its field's
+is refused.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, asdict, dataclass, fields, replace
+from types import NoneType, UnionType
+from typing import Any, get_args, get_origin, get_type_hints
+
+from pyspark_savepoint.formats.data_view import DataOutputView
+from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.io.byte_source import InlineByteSource
+from pyspark_savepoint.formats.keyed.headers import read_header
+from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
+from pyspark_savepoint.options.option_fields import InvalidOptionValueError
+from pyspark_savepoint.statebackends.model.request import EntriesRequest
+from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest, WriteSpec
+
+VERSION = 1
+FRAGMENT = re.compile(r"[a-z0-9]+/[a-z0-9]+")
+#: Fields of a write that have another form in JSON, and fields that other options have.
+HEADER, BASES, ELSEWHERE = "header", "bases", ("path", "overwrite", "drop", "retention")
+
+
+Texts = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPlan:
+    """What a read reads instead of a table: entries, or the differences of two sides."""
+
+    entries: EntriesRequest | None = None
+    compared: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedWrite:
+    """A write without its path, which another option has, and the options of reads that it merges."""
+
+    request: WriteRequest
+    bases: tuple[Texts, ...] = ()
+
+
+def read_plan(entries: EntriesRequest) -> str:
+    """Return the option of a read of entries."""
+    return json.dumps({"version": VERSION, "entries": asdict(entries)})
+
+
+def comparison_plan(sides: Sequence[Texts | None], states: Sequence[str] | None) -> str:
+    """Return the option of a read of differences."""
+    return json.dumps({"version": VERSION, "compared": {"sides": sides, "states": states}})
+
+
+def parse_read_plan(text: str) -> ReadPlan:
+    """Parse the result of :func:`read_plan` or :func:`comparison_plan`."""
+    try:
+        if "compared" in _content(text, "entries", "compared"):
+            given = _content(text, "compared")["compared"]
+            sides = _converted(tuple[Texts | None, Texts | None], given["sides"])
+            return ReadPlan(compared={"sides": sides, "states": _converted(tuple[str, ...] | None, given["states"])})
+        given, hints = _content(text, "entries")["entries"], get_type_hints(EntriesRequest)
+        return ReadPlan(EntriesRequest(**{name: _converted(hints[name], value) for name, value in given.items()}))
+    except InvalidOptionValueError:
+        raise
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise _refused() from None
+
+
+def write_plan(spec: WriteSpec, fragment: str, header: KeyedBackendHeader | None, bases: Sequence[Texts] = ()) -> str:
+    """Return the option of a write: rows as ``spec`` says, to a fragment.
+
+    ``header`` is that of entries, ``bases`` the options that read others, which are merged with them.
+    """
+    values = asdict(spec)
+    known = {found.name: found for found in fields(WriteSpec)}
+    defaults = {
+        name: found.default_factory() if found.default_factory is not MISSING else found.default
+        for name, found in known.items()
+    }
+    given: dict[str, Any] = {name: value for name, value in values.items() if value != defaults[name]}
+    given["fragment"] = fragment
+    if header is not None:
+        view = DataOutputView()
+        header.write(view)
+        given[HEADER] = base64.b64encode(view.getvalue()).decode("ascii")
+    if bases:
+        given[BASES] = [dict(each) for each in bases]
+    return json.dumps({"version": VERSION, "write": given})
+
+
+def parse_write_plan(text: str) -> PlannedWrite:
+    """Parse the result of :func:`write_plan`."""
+    try:
+        given = dict(_content(text, "write")["write"])
+        header = given.pop(HEADER, None)
+        bases = _converted(tuple[Texts, ...], given.pop(BASES, []))
+        hints = get_type_hints(WriteRequest)
+        if any(name in ELSEWHERE for name in given):
+            raise _refused()
+        request = WriteRequest("", **{name: _converted(hints[name], value) for name, value in given.items()})
+        if request.fragment is None or not FRAGMENT.fullmatch(request.fragment):
+            raise _refused()
+        return PlannedWrite(request if header is None else replace(request, header=_header(header)), bases)
+    except InvalidOptionValueError:
+        raise
+    except (ValueError, TypeError, KeyError, RecursionError, SavepointError):
+        raise _refused() from None
+
+
+def _content(text: str, *kinds: str) -> dict[str, dict[str, Any]]:
+    """Return the one of some kinds of plans that a text is, by kind."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        raise _refused() from None
+    if not isinstance(found, dict) or "version" not in found:
+        raise _refused()
+    version = found.pop("version")
+    if len(found) != 1 or not all(kind in kinds and isinstance(value, dict) for kind, value in found.items()):
+        raise _refused()
+    if type(version) is not int or version != VERSION:
+        raise InvalidOptionValueError(
+            f"version {VERSION}: driver and executors must have the same version of pyspark-savepoint"
+        )
+    return found
+
+
+def _refused() -> InvalidOptionValueError:
+    return InvalidOptionValueError("what the fluent API makes of it: it is not for users")
+
+
+def _header(text: str) -> KeyedBackendHeader:
+    """Return a header from base64; snapshots of serializers in it may be of the user's own classes."""
+    try:
+        data = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise _refused() from None
+    return read_header(KeyedBackendHeader, InlineByteSource("option 'plan'", data), len(data))
+
+
+def _converted(hint: Any, value: Any) -> Any:
+    """Return a value of JSON as one of a field's type; raise ValueError for any other."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is UnionType:
+        for each in arguments:
+            try:
+                return _converted(each, value)
+            except ValueError:
+                continue
+        raise ValueError
+    if origin is tuple and isinstance(value, list):
+        kinds = [arguments[0]] * len(value) if arguments[-1] is Ellipsis else arguments
+        return tuple(_converted(kind, each) for kind, each in zip(kinds, value, strict=True))
+    if origin is Mapping and isinstance(value, dict):
+        return {name: _converted(arguments[1], each) for name, each in value.items()}
+    if hint is NoneType and value is None:
+        return None
+    if hint in (str, int, bool) and type(value) is hint:
+        return value
+    raise ValueError
