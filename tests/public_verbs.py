@@ -118,6 +118,7 @@ class Verbs:
     def read(self) -> Savepoint:
         """Tables, functions, listings."""
         sp = self.run("load", lambda: Savepoint.load(self.spark, str(SHOP)))
+        self.run("open", lambda: pyspark_savepoint.open(SHOP).keyed_state(ACCOUNTS).to_arrow())
         self.run("vacuum", lambda: Savepoint.vacuum(SHOP, dry_run=True))
         self.run("table", lambda: sp.table())
         for name in ("states", "metadata", "sizes", "heaviest_keys"):
