@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
@@ -19,6 +19,72 @@ settings.register_profile("project", deadline=None)
 settings.load_profile("project")
 
 CORPUS = Path(__file__).parents[2] / "shared" / "corpus"
+
+
+#: Tests marked ``slow``, by folder or file below ``tests``, and what takes long.
+SLOW = {
+    "benchmarks": "they measure, and write large savepoints",
+    "corpus": "thousands of files of real Flink, each in full",
+    "faults": "processes are killed while they write",
+    "fuzz": "damaged snapshots by the hundred",
+    "remote": "an S3 server, with failures and waits",
+    "test_api_reference.py": "the API reference is built",
+    "test_readme.py": "the examples of all READMEs",
+    "test_notebooks.py": "four notebooks, each with a Spark of its own",
+    "test_without_jit.py": "interpreted kernels",
+    "connector/test_public_names.py": "type checkers read Spark's stubs",
+    "connector/functions/test_functions.py": "all examples of FLIP-43, on every backend",
+    "connector/savepoint/test_recipes.py": "long chains of changes",
+    "connector/source/test_opened_files.py": "a process for each query",
+    "connector/source/test_sessions.py": "sessions of their own: Spark Connect, a cluster",
+    "connector/source/test_write_sessions.py": "sessions of their own: Spark Connect, a cluster",
+}
+ALL_TESTS = "python -m pytest -n 2 --dist loadfile"
+#: How many tests a process left out by their marks.
+LEFT_OUT = pytest.StashKey[dict[str, int]]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark slow tests, before ``-m`` chooses."""
+    here = Path(__file__).parent
+    for item in items:
+        path = item.path.relative_to(here)
+        if any(path.is_relative_to(slow) for slow in SLOW):
+            item.add_marker(pytest.mark.slow)
+
+
+def pytest_deselected(items: Sequence[pytest.Item]) -> None:
+    """Count what ``-m`` leaves out, in each process that collects tests."""
+    for item in items:
+        counts = item.config.stash.setdefault(LEFT_OUT, {"flink": 0, "slow": 0})
+        for mark in counts:
+            if item.get_closest_marker(mark) is not None:
+                counts[mark] += 1
+                break
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Tell the process that started this one what was left out."""
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["left_out"] = session.config.stash.get(LEFT_OUT, {})
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take from a worker of pytest-xdist what was left out; all workers collect the same tests."""
+    node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get("left_out", {})
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say which tests were left out, and how to run them."""
+    counts = config.stash.get(LEFT_OUT, {})
+    if any(counts.values()):
+        terminalreporter.section("left out")
+        terminalreporter.line(f"{counts['flink']} tests with real Flink: python -m pytest -m flink (downloads it)")
+        terminalreporter.line(f"{counts['slow']} slow tests: python -m pytest -m slow")
+        terminalreporter.line(f"Run all of them: {ALL_TESTS}")
 
 
 @pytest.fixture(scope="session")
