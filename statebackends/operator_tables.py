@@ -17,6 +17,7 @@ from pyspark_savepoint.statebackends.tables.timers_table import TimersTable
 def operator_table(opened: OpenOperator, request: TableRequest) -> Table:
     """Return the table of an operator that a request names, or else the one that its state has."""
     if request.entries is not None:
+        request.entries.check_version(opened.savepoint)
         return EntriesTable(opened, request)
     table = request.table or _default_table(opened, request)
     refuse_useless(table, sorted(request.given))

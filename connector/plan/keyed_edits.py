@@ -278,6 +278,7 @@ def _base_options(plan: OperatorPlan, states: list[PlannedState], with_keys: boo
         keys=with_keys,
         max_parallelism=plan.max_parallelism if by_hash else None,
         raw_timers=plan.raw_timers,
+        digest=base.snapshot.digest.hex(),
     )
     options = {name: text for name, text in base.options.items() if name in READ_OPTIONS}
     return options | {"path": base.path, "uidHash": base.operator.operator_id.hex, "plan": read_plan(wanted)}

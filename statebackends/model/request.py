@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, did_you_mean
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 
 DEFAULT_BATCH_ROWS = 32_768
 DEFAULT_MEMORY = 64 << 20
@@ -25,13 +28,24 @@ class EntriesRequest:
 
     ``states`` are (name, is a timer); a state's number is its position, and None leaves a number unused. ``keys`` adds
     a column with the bytes of the key alone. ``max_parallelism`` recomputes key groups for another max parallelism.
-    ``raw_timers`` includes timers in raw keyed state.
+    ``raw_timers`` includes timers in raw keyed state. ``digest`` is the checksum of the snapshot's metadata, as hex
+    digits: another version is an error, so that all tasks read the same one. Without it any version is read.
     """
 
     states: tuple[tuple[str, bool] | None, ...]
     keys: bool = False
     max_parallelism: int | None = None
     raw_timers: bool = False
+    digest: str = ""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError if the digest is not one."""
+        bytes.fromhex(self.digest)
+
+    def check_version(self, savepoint: Savepoint) -> None:
+        """Raise FileReplacedError if the snapshot is of another version."""
+        if self.digest:
+            savepoint.expect_version(bytes.fromhex(self.digest))
 
 
 @dataclass(frozen=True, slots=True)

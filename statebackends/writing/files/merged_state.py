@@ -76,10 +76,11 @@ class _Base:
     def of(cls, plan: WritePlan, request: TableRequest) -> _Base:
         savepoint = Savepoint.open(request.path, allow_outside=request.allow_outside, checksums=request.checksums)
         request = request.of_version(savepoint.metadata.version)
-        operator = savepoint.operator(uid_hash=request.uid_hash)
-        sources = tuple(keyed_sources(savepoint, operator))
         wanted = request.entries
         assert wanted is not None
+        wanted.check_version(savepoint)
+        operator = savepoint.operator(uid_hash=request.uid_hash)
+        sources = tuple(keyed_sources(savepoint, operator))
         raw = tuple(raw_timer_sources(savepoint, operator)) if wanted.raw_timers else ()
         rehashed = wanted.max_parallelism not in (None, operator.max_parallelism)
         limits = operator.max_parallelism, operator.state_size

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +11,9 @@ import pyarrow as pa
 import pytest
 from benchmarks import data
 
-from pyspark_savepoint.formats.errors import DuplicateKeyError, UnsupportedStateError
+from pyspark_savepoint.formats.errors import DuplicateKeyError, FileReplacedError, UnsupportedStateError
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
+from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.key_groups import key_group_for_hash
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES
@@ -20,11 +23,13 @@ from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.entries_table import EntriesTable
 from pyspark_savepoint.statebackends.writing.commit.committer import commit
 from pyspark_savepoint.statebackends.writing.commit.write_task import write_rows
+from pyspark_savepoint.statebackends.writing.files.merged_state import _Base
 from pyspark_savepoint.statebackends.writing.planning.edited_header import KeyedStates
 from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution
 from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write
 from pyspark_savepoint.statebackends.writing.planning.write_request import DELETED, WriteRequest
 
+SHOP = Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint"
 States = tuple[tuple[str, bool] | None, ...]
 Content = dict[tuple[int, int, bytes], bytes]
 
@@ -36,6 +41,27 @@ def content(path: str, uid: str, states: States, max_parallelism: int | None = N
     found = {(row["state"], row["key_group"], row["key"]): row["value"] for row in rows}
     assert len(found) == len(rows)
     return found
+
+
+def test_entries_of_another_version_are_refused(tmp_path: Path) -> None:
+    """A base that is replaced while tasks read it gives an error, not entries of both."""
+    path = tmp_path / "sp"
+    shutil.copytree(SHOP, path)
+    digest = Savepoint.open(str(path)).digest.hex()
+    wanted = EntriesRequest((("total", False),), digest=digest)
+    request = TableRequest(str(path), uid="accounts", entries=wanted)
+    assert open_table(request).partitions(1)
+
+    rows = pa.table({"key": ["a"], "n": [1]})
+    plan = plan_write(WriteRequest(str(path), uid="another"), rows.schema, None)
+    commit(plan, [write_rows(plan, 0, rows.to_batches())])
+
+    with pytest.raises(FileReplacedError, match="was replaced while it was read"):
+        open_table(request)
+    with pytest.raises(FileReplacedError, match="was replaced while it was read"):
+        _Base.of(plan, replace(request, uid=None, uid_hash=OperatorID.from_uid("accounts").hex))
+    with pytest.raises(ValueError, match="hexadecimal"):
+        EntriesRequest((), digest="no digest")
 
 
 class Merge:
