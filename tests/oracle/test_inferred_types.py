@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from pyspark_savepoint import Savepoint as FluentSavepoint
 from pyspark_savepoint.formats.class_files import ClassPath, ClassType
 from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.errors import SavepointError
@@ -16,7 +20,11 @@ from pyspark_savepoint.statebackends.jobs.compatibility.compatibility import Com
 from pyspark_savepoint.statebackends.type_extraction import Release, TypeExtractor
 from pyspark_savepoint.statebackends.type_extraction.words import TypeInference
 from tests.oracle.conftest import VERSIONS
+from tests.oracle.evolution import evolve
 from tests.oracle.flink import Oracle, compile_harness, run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.flink
 
@@ -80,3 +88,53 @@ def test_flink_refuses_the_plain_form_of_what_it_infers(flink_oracle: Oracle) ->
         (read,) = flink_oracle.serializer(snapshot(inferred), [value])["values"]
         assert read["again"] == value
         assert read["json"] == {"class": "oracle.Inferred$Lines", "fields": {"id": 7, "lines": ["a", None]}}
+
+
+ADDRESS, LINES_CLASS = "oracle.Inferred$Address", "oracle.Inferred$Lines"
+
+
+@pytest.mark.spark
+def test_flink_restores_a_job_whose_types_it_infers(flink_version: str, spark: SparkSession, tmp_path: Path) -> None:
+    """Class files tell the types of the write, and the job gives Flink the classes alone."""
+    if "FLINK_VERSIONS" not in os.environ and not flink_version.startswith("2"):
+        pytest.skip("releases of Flink 1 are asked where FLINK_VERSIONS names them")
+    release, folder = Release.parse(flink_version), str(compile_harness(flink_version))
+    address = "struct<street: string, zip: int>"
+    columns = {"home": (ADDRESS, address), "pair": (f"TUPLE<LONG, {ADDRESS}>", f"struct<f0: bigint, f1: {address}>")}
+    if release.has_collections:
+        columns["list"] = (LINES_CLASS, "struct<id: bigint, lines: array<string>>")
+    values = {
+        key: {
+            "home": ("street" if key % 2 else None, key),
+            "pair": (key, ("", None)),
+            "list": (key, ["a", None] if key % 2 else None),
+        }
+        for key in range(20)
+    }
+    schema = ", ".join(["key bigint", *(f"{name} {kind}" for name, (_, kind) in columns.items())])
+    rows = [(key, *(value[name] for name in columns)) for key, value in values.items()]
+    told = {"types": {name: java for name, (java, _) in columns.items()}, "types_from": folder}
+    told["inferred_by"] = ".".join(map(str, release.version))
+    sp = FluentSavepoint.create(spark).with_operator("classes", spark.createDataFrame(rows, schema), **told)
+    sp.write(str(tmp_path / "savepoint"), flink_version=str(told["inferred_by"]))
+    job = {
+        "name": "inferred",
+        "held": "read",
+        "count": 0,
+        "restore": str(tmp_path / "savepoint"),
+        "operators": [{"uid": "classes", "key": "LONG", "states": {}}],
+    }
+    for name, (java, _) in columns.items():
+        job["operators"][0]["states"][name] = re.sub(r"oracle\.Inferred\$\w+", r"AUTO<\g<0>>", java)
+    (answer,) = evolve(flink_version, tmp_path / "work", [job])
+    found = {name: {key: value for key, _, value in there} for name, there in answer["found"]["classes"].items()}
+
+    def told_by_flink(name: str, **fields: object) -> dict[str, object]:
+        return {"class": name, "fields": fields}
+
+    for key, value in values.items():
+        assert found["home"][key] == told_by_flink(ADDRESS, street=value["home"][0], zip=key)
+        assert found["pair"][key] == [key, told_by_flink(ADDRESS, street="", zip=None)]
+        if release.has_collections:
+            assert found["list"][key] == told_by_flink(LINES_CLASS, id=key, lines=value["list"][1])
+    assert {len(there) for there in found.values()} == {20}
