@@ -126,7 +126,7 @@ def _timers(savepoint: LocalSavepoint, budgets: Budgets) -> Iterator[Finding]:
                 Severity.WARNING,
                 f"{len(late)} {domain} timers are more than {timedelta(seconds=budgets.timer_age).days} days behind "
                 f"the newest, the oldest at {_moment(int(late.min()))}: all of them fire at once when time goes on",
-                "look at their keys (pyspark-savepoint show --table timers); delete_keys removes them with their state",
+                "look at their keys (pyspark-savepoint show --table timers); remove_keys removes them with their state",
                 operator,
             )
 
