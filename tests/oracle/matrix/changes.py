@@ -119,7 +119,7 @@ def every_third(key: int) -> bool:
 
 
 def deleted(sp: Savepoint, base: Savepoint, uid: str) -> Savepoint:
-    return sp.delete_keys(uid, base.keyed_state(uid, state="count").where("key % 3 = 0").select("key"))
+    return sp.remove_keys(uid, base.keyed_state(uid, state="count").where("key % 3 = 0").select("key"))
 
 
 def values(sp: Savepoint, base: Savepoint, uid: str) -> Savepoint:
@@ -275,8 +275,8 @@ def two_with_some_states(operators: Operators, uid: str) -> None:
 def split_by_keys(sp: Savepoint, base: Savepoint, uid: str) -> Savepoint:
     keys = base.keyed_state(uid, state="count").select("key")
     two = sp.copy_operator(uid, f"{uid}, copy")
-    kept = two.delete_keys(uid, keys.where("key % 3 = 0"))
-    return kept.delete_keys(f"{uid}, copy", keys.where("key % 3 <> 0"))
+    kept = two.remove_keys(uid, keys.where("key % 3 = 0"))
+    return kept.remove_keys(f"{uid}, copy", keys.where("key % 3 <> 0"))
 
 
 def two_with_some_keys(operators: Operators, uid: str) -> None:
@@ -289,7 +289,7 @@ def merged(sp: Savepoint, base: Savepoint, uid: str) -> Savepoint:
     """Two operators become one: of each some keys, and a state that only the second one has."""
     other = f"{uid}, other"
     keys = base.keyed_state(uid, state="count").select("key")
-    sp = sp.delete_keys(uid, keys.where("key % 3 = 0")).delete_keys(other, keys.where("key % 3 <> 0"))
+    sp = sp.remove_keys(uid, keys.where("key % 3 = 0")).remove_keys(other, keys.where("key % 3 <> 0"))
     return sp.remove_state(uid, "sum").merge_operator(other, into=uid)
 
 
