@@ -93,9 +93,13 @@ def main(warm: str, path: str, kind: str, options: Mapping[str, str]) -> None:
     steps = read_steps if kind == "read" else write_steps
     for partition in open_table(SavepointReadOptions.parse({"path": warm}).request()).partitions(1):
         list(partition.batches())
-    source = SavepointDataSource({"path": warm, **options}) if kind == "read" else None
-    if source is not None:
+    # What is imported in this process is not read again by those that are forked from it.
+    if kind == "read":
+        source = SavepointDataSource({"path": warm, **options})
         source.reader(source.schema()).partitions()
+    else:
+        schema = SavepointDataSource({"path": warm, "uid": options["uid"], "state": options["state"]}).schema()
+        SavepointDataSource({"path": warm, **options}).writer(schema, True)
     steps(warm, options)
     print(json.dumps(steps(path, options)))
 

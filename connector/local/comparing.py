@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from pyspark_savepoint.formats.errors import OperatorNotFoundError, StateNotFoundError, did_you_mean
@@ -11,6 +10,7 @@ from pyspark_savepoint.local.local_table import LocalTable
 from pyspark_savepoint.options.operators import identifier_of
 from pyspark_savepoint.options.option_values import inheriting
 from pyspark_savepoint.options.options import SavepointReadOptions
+from pyspark_savepoint.options.plan_option import comparison_plan
 
 OPERATOR = ("operator_uid", "operator_uid_hash", "operator_name", "operator_change")
 COUNTS = ("before", "after", "added", "removed", "changed")
@@ -82,5 +82,5 @@ def is_of(row: Row, uid: str) -> bool:
 
 
 def _table(old: LocalSavepoint, sides: Sides, states: list[str] | None) -> LocalTable:
-    text = json.dumps({"sides": sides, "states": states})
-    return LocalTable.of(SavepointReadOptions.parse({"path": old.path, "compared": text}))
+    plan = comparison_plan(sides, states)
+    return LocalTable.of(SavepointReadOptions.parse({"path": old.path, "plan": plan}))

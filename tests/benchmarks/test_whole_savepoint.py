@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from benchmarks import data
-from benchmarks.test_word_count import Workers
 
 from pyspark_savepoint import Savepoint
+from tests.benchmarks import data
+from tests.benchmarks.test_word_count import Workers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

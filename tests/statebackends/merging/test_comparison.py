@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from benchmarks import data
 
 from pyspark_savepoint.formats.metadata import read_metadata, write_metadata
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
@@ -22,6 +21,7 @@ from pyspark_savepoint.statebackends.merging.paired_chunks import Division, pair
 from pyspark_savepoint.statebackends.model.entry_bytes import KEYED_ENTRIES
 from pyspark_savepoint.statebackends.model.request import ComparisonRequest, EntriesRequest, TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
+from tests.benchmarks import data
 
 Entry = tuple[int, int, bytes, bytes]
 #: State 1 is a map: of a null only the flag counts.

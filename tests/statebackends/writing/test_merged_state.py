@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from benchmarks import data
 
 from pyspark_savepoint.formats.errors import DuplicateKeyError, FileReplacedError, UnsupportedStateError
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
@@ -28,6 +27,7 @@ from pyspark_savepoint.statebackends.writing.planning.edited_header import Keyed
 from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution
 from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write
 from pyspark_savepoint.statebackends.writing.planning.write_request import DELETED, WriteRequest
+from tests.benchmarks import data
 
 SHOP = Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint"
 States = tuple[tuple[str, bool] | None, ...]
