@@ -17,11 +17,15 @@ from pyspark_savepoint import (
     CountEvictor,
     EventTimeSessionWindows,
     EventTimeTrigger,
+    GlobalWindows,
     OperatorTransformation,
     ProcessingTimeoutTrigger,
+    ProcessingTimeSessionWindows,
     Savepoint,
     SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
     TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
 )
 from tests.oracle import functions_of_bootstrap
 from tests.oracle.conftest import failing_in_one_line
@@ -34,6 +38,14 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.flink, pytest.mark.spark]
 register_pickle_by_value(functions_of_bootstrap)
 GAP, INTERVAL = 3_000, 4_000
+#: The other assigners; records are in windows of processing time when they are bootstrapped, and those are over then.
+ASSIGNERS = {
+    "dynamic-event": EventTimeSessionWindows.with_dynamic_gap(lambda _element: GAP),
+    "tumbling-processing": TumblingProcessingTimeWindows.of(1_000),
+    "sliding-processing": SlidingProcessingTimeWindows.of(2_000, 1_000),
+    "session-processing": ProcessingTimeSessionWindows.with_gap(1_000),
+    "dynamic-processing": ProcessingTimeSessionWindows.with_dynamic_gap(lambda element: 500 + element[1]),
+}
 #: (key, amount, timestamp): sessions that merge out of order, windows before 1970.
 RECORDS = [(i % 7, i * i % 101, (i * 7919 % 60) * 1_000 - 20_000) for i in range(200)]
 
@@ -67,7 +79,13 @@ def bootstrapped(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) 
         .trigger(ProcessingTimeoutTrigger.of(EventTimeTrigger.create(), timedelta(days=1)))
         .element(RECORD)
         .reduce(add_amounts),
+        "global": windows.window(GlobalWindows.create())
+        .trigger(EventTimeTrigger.create())
+        .element(RECORD)
+        .reduce(add_amounts),
     }
+    for uid, assigner in ASSIGNERS.items():
+        rows[uid] = windows.window(assigner).element(RECORD).reduce(add_amounts)
     savepoint = Savepoint.create(spark, max_parallelism=128)
     for uid, source in rows.items():
         savepoint = savepoint.with_operator(uid, source)
@@ -129,6 +147,7 @@ def expected() -> dict[str, list[Any]]:
         "tumbling-reduce": reduced(tumbling),
         "tumbling-timeout": reduced(tumbling),
         "session-reduce": reduced(sessions),
+        "dynamic-event": reduced(sessions),
         "sliding-aggregate": aggregated(sliding),
         "session-aggregate": aggregated(sessions),
         "tumbling-process": everything(tumbling),
@@ -167,6 +186,21 @@ def test_flink_fires_what_was_bootstrapped(
         assert kept.keys() == whole.keys()
         assert all(len(elements) == min(2, len(whole[window])) for window, elements in kept.items())
     assert sorted(found["timers"]["fired"]) == sorted(fired_timers())
+    totals = {key: sum(amount for other, amount, _ in RECORDS if other == key) for key in range(7)}
+    for uid, times in (("tumbling", 1), ("sliding", 2), ("session", 1), ("dynamic", 1)):
+        windows_of = found[f"{uid}-processing"]["windows"]
+        assert all(start < end for _, start, end, _ in windows_of), uid
+        assert summed(windows_of) == {key: total * times for key, total in totals.items()}, uid
+    assert {end for _, end, _ in found["global"]["windows"]} == {(1 << 63) - 1}
+    assert summed(found["global"]["windows"]) == totals
+
+
+def summed(windows: list[Any]) -> dict[int, int]:
+    """The amounts of all windows of a key."""
+    totals: dict[int, int] = {}
+    for key, *_, elements in windows:
+        totals[key] = totals.get(key, 0) + sum(amount for _, amount in elements)
+    return totals
 
 
 def fired_timers() -> list[Any]:

@@ -23,11 +23,18 @@ import org.apache.flink.streaming.api.datastream.WindowedStream;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
 import org.apache.flink.streaming.api.functions.windowing.ProcessWindowFunction;
+import org.apache.flink.streaming.api.windowing.assigners.EventTimeSessionWindows;
+import org.apache.flink.streaming.api.windowing.assigners.GlobalWindows;
+import org.apache.flink.streaming.api.windowing.assigners.ProcessingTimeSessionWindows;
 import org.apache.flink.streaming.api.windowing.assigners.WindowAssigner;
 import org.apache.flink.streaming.api.windowing.evictors.CountEvictor;
 import org.apache.flink.streaming.api.windowing.triggers.EventTimeTrigger;
 import org.apache.flink.streaming.api.windowing.triggers.ProcessingTimeoutTrigger;
+import org.apache.flink.streaming.api.windowing.triggers.Trigger;
+import org.apache.flink.streaming.api.windowing.triggers.TriggerResult;
+import org.apache.flink.streaming.api.windowing.windows.GlobalWindow;
 import org.apache.flink.streaming.api.windowing.windows.TimeWindow;
+import org.apache.flink.streaming.api.windowing.windows.Window;
 import org.apache.flink.util.Collector;
 
 /**
@@ -66,7 +73,11 @@ public final class Bootstrapped {
 
     private static void build(StreamExecutionEnvironment env) {
         DataStream<Tuple2<Long, Long>> nothing = env.fromSequence(1, 1)
-                .filter(number -> false)
+                .filter(number -> {
+                    // Timers of processing time are due, and the job must last until they have fired.
+                    Thread.sleep(1_500);
+                    return false;
+                })
                 .map(number -> Tuple2.of(number, number))
                 .returns(RECORD);
         KeyedStream<Tuple2<Long, Long>, Long> keyed = nothing.keyBy(record -> record.f0, Types.LONG);
@@ -78,31 +89,40 @@ public final class Bootstrapped {
         reduced(keyed.window(session), "session-reduce");
         aggregated(keyed.window(sliding), "sliding-aggregate");
         aggregated(keyed.window(session), "session-aggregate");
-        keyed.window(tumbling).process(new All("tumbling-process"), Types.VOID).uid("tumbling-process");
-        keyed.window(session).process(new All("session-process"), Types.VOID).uid("session-process");
+        keyed.window(tumbling).process(new All<>("tumbling-process"), Types.VOID).uid("tumbling-process");
+        keyed.window(session).process(new All<>("session-process"), Types.VOID).uid("session-process");
         keyed.window(tumbling).evictor(CountEvictor.of(2))
-                .process(new All("tumbling-evictor"), Types.VOID).uid("tumbling-evictor");
+                .process(new All<>("tumbling-evictor"), Types.VOID).uid("tumbling-evictor");
         keyed.window(session).evictor(CountEvictor.of(2))
-                .process(new All("session-evictor"), Types.VOID).uid("session-evictor");
+                .process(new All<>("session-evictor"), Types.VOID).uid("session-evictor");
         reduced(keyed.window(tumbling).trigger(Compat.continuous(Duration.ofSeconds(4))), "tumbling-continuous");
         reduced(keyed.window(tumbling).trigger(
                 ProcessingTimeoutTrigger.of(EventTimeTrigger.create(), Duration.ofDays(1))), "tumbling-timeout");
+        Duration second = Duration.ofSeconds(1);
+        reduced(keyed.window(Compat.tumblingProcessing(second)), "tumbling-processing");
+        reduced(keyed.window(Compat.slidingProcessing(second.multipliedBy(2), second)), "sliding-processing");
+        reduced(keyed.window(Compat.sessionProcessing(second)), "session-processing");
+        reduced(keyed.window(ProcessingTimeSessionWindows.<Tuple2<Long, Long>>withDynamicGap(record -> 500 + record.f1)),
+                "dynamic-processing");
+        reduced(keyed.window(EventTimeSessionWindows.<Tuple2<Long, Long>>withDynamicGap(record -> 3_000)), "dynamic-event");
+        reduced(keyed.window(GlobalWindows.create()).trigger(new AtTheEnd()), "global");
     }
 
-    private static void reduced(WindowedStream<Tuple2<Long, Long>, Long, TimeWindow> windows, String uid) {
-        named(windows.reduce((a, b) -> Tuple2.of(a.f0, a.f1 + b.f1), new All(uid), Types.VOID), uid);
+    private static <W extends Window> void reduced(WindowedStream<Tuple2<Long, Long>, Long, W> windows, String uid) {
+        named(windows.reduce((a, b) -> Tuple2.of(a.f0, a.f1 + b.f1), new All<W>(uid), Types.VOID), uid);
     }
 
     private static void aggregated(WindowedStream<Tuple2<Long, Long>, Long, TimeWindow> windows, String uid) {
-        named(windows.aggregate(new SumAndCount(), new All(uid), RECORD, RECORD, Types.VOID), uid);
+        named(windows.aggregate(new SumAndCount(), new All<>(uid), RECORD, RECORD, Types.VOID), uid);
     }
 
     private static void named(SingleOutputStreamOperator<Void> operator, String uid) {
         operator.uid(uid);
     }
 
-    /** Writes down every window that fires: key, start, end, elements. */
-    private static final class All extends ProcessWindowFunction<Tuple2<Long, Long>, Void, Long, TimeWindow> {
+    /** Writes down every window that fires: key, start, end, elements; of the global window its largest time alone. */
+    private static final class All<W extends Window>
+            extends ProcessWindowFunction<Tuple2<Long, Long>, Void, Long, W> {
         private final String uid;
 
         All(String uid) {
@@ -113,9 +133,33 @@ public final class Bootstrapped {
         public void process(Long key, Context context, Iterable<Tuple2<Long, Long>> elements, Collector<Void> out) {
             List<Object> found = new ArrayList<>();
             elements.forEach(element -> found.add(List.of(element.f0, element.f1)));
-            TimeWindow window = context.window();
-            Found.add(uid, "windows", List.of(List.of(key, window.getStart(), window.getEnd(), found)));
+            long end = context.window().maxTimestamp();
+            Found.add(uid, "windows", List.of(context.window() instanceof TimeWindow window
+                    ? List.of(key, window.getStart(), window.getEnd(), found)
+                    : List.of(key, end, found)));
         }
+    }
+
+    /** Fires when all records have come: Flink's own trigger of event time is for windows with an end. */
+    private static final class AtTheEnd extends Trigger<Object, GlobalWindow> {
+        @Override
+        public TriggerResult onElement(Object element, long timestamp, GlobalWindow window, TriggerContext context) {
+            context.registerEventTimeTimer(window.maxTimestamp());
+            return TriggerResult.CONTINUE;
+        }
+
+        @Override
+        public TriggerResult onEventTime(long time, GlobalWindow window, TriggerContext context) {
+            return TriggerResult.FIRE;
+        }
+
+        @Override
+        public TriggerResult onProcessingTime(long time, GlobalWindow window, TriggerContext context) {
+            return TriggerResult.CONTINUE;
+        }
+
+        @Override
+        public void clear(GlobalWindow window, TriggerContext context) {}
     }
 
     private static final class SumAndCount

@@ -19,8 +19,12 @@ import org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.source.legacy.ParallelSourceFunction;
 import org.apache.flink.streaming.api.windowing.assigners.EventTimeSessionWindows;
+import org.apache.flink.streaming.api.windowing.assigners.ProcessingTimeSessionWindows;
 import org.apache.flink.streaming.api.windowing.assigners.SlidingEventTimeWindows;
+import org.apache.flink.streaming.api.windowing.assigners.SlidingProcessingTimeWindows;
 import org.apache.flink.streaming.api.windowing.assigners.TumblingEventTimeWindows;
+import org.apache.flink.streaming.api.windowing.assigners.TumblingProcessingTimeWindows;
+import org.apache.flink.streaming.api.windowing.assigners.WindowAssigner;
 import org.apache.flink.streaming.api.windowing.triggers.ContinuousEventTimeTrigger;
 import org.apache.flink.streaming.api.windowing.windows.TimeWindow;
 
@@ -42,6 +46,18 @@ final class Compat {
 
     static EventTimeSessionWindows session(Duration size) {
         return EventTimeSessionWindows.withGap(size);
+    }
+
+    static WindowAssigner<Object, TimeWindow> tumblingProcessing(Duration size) {
+        return TumblingProcessingTimeWindows.of(size);
+    }
+
+    static WindowAssigner<Object, TimeWindow> slidingProcessing(Duration size, Duration slide) {
+        return SlidingProcessingTimeWindows.of(size, slide);
+    }
+
+    static WindowAssigner<Object, TimeWindow> sessionProcessing(Duration size) {
+        return ProcessingTimeSessionWindows.withGap(size);
     }
 
     static ContinuousEventTimeTrigger<TimeWindow> continuous(Duration interval) {
