@@ -16,23 +16,23 @@ def rows(table: str) -> list[list[str]]:
 
 def test_no_cell_is_empty_and_errors_are_told_below() -> None:
     results: Results = {
-        Cell(release, "RocksDB native", backend, "delete_keys").name: {"values": 70}
+        Cell(release, "RocksDB native", backend, "remove_keys").name: {"values": 70}
         for release in ("1.16.3", "1.17.2", "2.3.0")
         for backend in ("rocksdb", "hashmap")
     }
-    refused = Cell("1.18.1", "RocksDB native", "rocksdb", "delete_keys")
+    refused = Cell("1.18.1", "RocksDB native", "rocksdb", "remove_keys")
     results[refused.name] = {"error": "StateMigrationException: no\nmore"}
     table = printed(results)
     heading, _, *changes = rows(table)
     by_name = {name: dict(zip(heading[1:], cells, strict=True)) for name, *cells in changes}
     assert list(by_name) == list(NAMES)
-    assert by_name["delete_keys"]["RocksDB native, on rocksdb"] == "1.16-1.17, 2.3; not 1.18"
-    assert by_name["delete_keys"]["RocksDB native, on hashmap"] == "1.16-1.17, 2.3"
+    assert by_name["remove_keys"]["RocksDB native, on rocksdb"] == "1.16-1.17, 2.3; not 1.18"
+    assert by_name["remove_keys"]["RocksDB native, on hashmap"] == "1.16-1.17, 2.3"
     assert by_name[REFERENCED]["RocksDB native, on hashmap"] == "own files"
     assert all(cell for cells in by_name.values() for cell in cells.values())
     assert "6 cells were restored" in table
     assert "420 values compared; 1 were not restored" in table
-    assert "delete_keys, RocksDB native on rocksdb: StateMigrationException: no" in table
+    assert "remove_keys, RocksDB native on rocksdb: StateMigrationException: no" in table
 
 
 def test_the_table_in_readme_is_of_all_changes_and_bases() -> None:

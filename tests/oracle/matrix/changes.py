@@ -379,7 +379,7 @@ CHANGES = {
     for change in (
         Change("nothing", same, as_it_was),
         Change("nothing, operator state", same, as_it_was, keyed=False),
-        Change("delete_keys", deleted, lambda operators, uid: operators[uid].keep(lambda key: not every_third(key))),
+        Change("remove_keys", deleted, lambda operators, uid: operators[uid].keep(lambda key: not every_third(key))),
         Change("with_state, values", values, other_values),
         Change(
             "with_state, windows",
