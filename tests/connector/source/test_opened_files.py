@@ -51,7 +51,7 @@ def test_a_write_opens_each_file_once(tmp_path: Path, corpus: Path) -> None:
     # Three files of the operator, and six of the others, which must fit the release too.
     assert state_files(opened) == [1] * 9
     assert opened["_metadata"] == 1
-    assert size < 600_000
+    assert size < 350_000
     opened, size = found["commit"]
     # Headers once, then the states that are kept.
     assert state_files(opened) == [2] * 3
