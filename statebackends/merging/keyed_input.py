@@ -39,7 +39,7 @@ class StateNumbers:
 
     def __post_init__(self) -> None:
         for name, timer in self.wanted or ():
-            self._number((name, timer), "")
+            self._number((name, timer), TIMERS if timer else "")
 
     def of(self, meta: StateMetaInfoSnapshot) -> int:
         """Return the number of a state, -1 if it is not wanted."""

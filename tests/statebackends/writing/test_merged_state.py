@@ -130,11 +130,13 @@ def test_all_entries_are_kept(lab: tuple[str, str], tmp_path: Path, memory: int)
     assert merge.run([]) == content(*lab, merge.names, raw=merge.states.raw_timers)
 
 
-def test_deleted_keys_lose_their_entries_and_timers(corpus: Path, tmp_path: Path) -> None:
-    shop = Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint"
-    merge = Merge(str(shop), "accounts", tmp_path / "sp")
+@pytest.mark.parametrize("native", [False, True], ids=["canonical", "heap"])
+def test_deleted_keys_lose_their_entries_and_timers(corpus: Path, tmp_path: Path, native: bool) -> None:
+    heap = next((corpus / "lab" / "1.20.5-hashmap-native").rglob("_metadata")).parent
+    path, uid = (str(heap), "kv-long") if native else (str(SHOP), "accounts")
+    merge = Merge(path, uid, tmp_path / "sp")
     wanted = EntriesRequest(merge.names, keys=True, raw_timers=merge.states.raw_timers)
-    table = open_table(TableRequest(str(shop), uid="accounts", entries=wanted))
+    table = open_table(TableRequest(path, uid=uid, entries=wanted))
     assert isinstance(table, EntriesTable)
     rows = [row for part in table.partitions(1) for batch in part.batches() for row in batch.to_pylist()]
     gone = {row["serialized_key"]: row["key_group"] for row in rows[:40:3]}
