@@ -12,6 +12,7 @@ from pyspark_savepoint.doctor.findings import Budgets, Finding, Severity
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.local.local_savepoint import LocalSavepoint
 from pyspark_savepoint.local.texts import readable_size
+from pyspark_savepoint.statebackends.model.applicability import ROWS_OF_KEYS
 
 #: Timers later than this are no times, but "never".
 NEVER_MILLIS = 1 << 52
@@ -148,7 +149,7 @@ def check_growth(savepoint: LocalSavepoint, older: LocalSavepoint) -> Iterator[F
     before = sizes_of(older)
     for place, groups in sizes_of(savepoint).items():
         operator, table, state = place
-        if table not in ("keyed_state", "window_state") or (operator, state) in with_ttl or place not in before:
+        if table not in ROWS_OF_KEYS or (operator, state) in with_ttl or place not in before:
             continue
         shrunk = any(groups.get(group, (0, 0))[0] < entries for group, (entries, _) in before[place].items())
         was, now = (sum(entries for entries, _ in found.values()) for found in (before[place], groups))

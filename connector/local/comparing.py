@@ -11,10 +11,10 @@ from pyspark_savepoint.options.operators import identifier_of
 from pyspark_savepoint.options.option_values import inheriting
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.plan_option import comparison_plan
+from pyspark_savepoint.statebackends.model.applicability import ROWS_OF_KEYS
 
 OPERATOR = ("operator_uid", "operator_uid_hash", "operator_name", "operator_change")
 COUNTS = ("before", "after", "added", "removed", "changed")
-KEYED = ("keyed_state", "window_state")
 Row = dict[str, Any]
 #: Options that read each side; None for one without the state.
 Sides = list[dict[str, str] | None]
@@ -55,8 +55,8 @@ def changed_rows(
         raise OperatorNotFoundError(
             "neither snapshot has such an operator", operator=uid, remedy=did_you_mean(uid, filter(None, known))
         )
-    keyed = [row for rows in mine for row in rows if row["table"] in KEYED and state in (None, row["state"])]
-    chosen = table or next((row["table"] for row in keyed), KEYED[0])
+    keyed = [row for rows in mine for row in rows if row["table"] in ROWS_OF_KEYS and state in (None, row["state"])]
+    chosen = table or next((row["table"] for row in keyed), ROWS_OF_KEYS[0])
     states = list(dict.fromkeys(row["state"] for row in keyed if row["table"] == chosen))
     if not states:
         raise StateNotFoundError(

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.local.local_savepoint import LocalSavepoint
 from pyspark_savepoint.options.operators import identifier_of
+from pyspark_savepoint.statebackends.model.applicability import DECODED
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -20,7 +21,7 @@ def tables_of(savepoint: LocalSavepoint, uid: str | None = None) -> Iterator[tup
     wanted = identifier_of(uid).operator_id.hex if uid is not None else None
     seen = set()
     for row in savepoint.states().rows():
-        if row["table"] not in ("keyed_state", "window_state", "timers", "operator_state"):
+        if row["table"] not in DECODED:
             continue
         if wanted is not None and row["operator_uid_hash"] != wanted:
             continue

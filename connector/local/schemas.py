@@ -17,6 +17,7 @@ from typing import Any
 
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.local.local_savepoint import LocalSavepoint
+from pyspark_savepoint.statebackends.model.applicability import DECODED
 from pyspark_savepoint.statebackends.model.timer_queue import PREFIX, service_of
 
 Schema = dict[str, Any]
@@ -32,14 +33,13 @@ FIELDS = {
 }
 #: What a state of a usual kind has, and is left out.
 NOT_SAID = (None, False, "VOID_NAMESPACE")
-NAMED = ("keyed_state", "window_state", "timers", "operator_state")
 
 
 def schema_of(savepoint: LocalSavepoint) -> Schema:
     """Return the schema of a snapshot; raise OptionError if the types of an operator cannot be read."""
     operators: dict[str, list[dict[str, Any]]] = {}
     for row in savepoint.states().rows():
-        if row["table"] not in NAMED:
+        if row["table"] not in DECODED:
             if row["operator_uid_hash"] and row["table"] is None and row["kind"] is None:
                 raise OptionError(
                     "the types of an operator cannot be read",

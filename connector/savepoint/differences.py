@@ -29,6 +29,7 @@ from pyspark_savepoint.formats.io.storage_options import OPTION
 from pyspark_savepoint.options.option_values import inheriting
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.plan_option import comparison_plan
+from pyspark_savepoint.statebackends.model.applicability import DECODED, ROWS_OF_KEYS
 from pyspark_savepoint.statebackends.open_table import open_table
 from pyspark_savepoint.statebackends.tables.entry_diff import AFTER, BEFORE, CHANGE
 
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 
 SIDE = "side"
 SIDES = (BEFORE, AFTER)
-KEYED = ("keyed_state", "window_state")
 NO_STORAGE_OPTIONS = "{}"
 LOSSLESS = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"}
 
@@ -96,7 +96,7 @@ def diff(
             "neither snapshot has such an operator", operator=uid, remedy=did_you_mean(uid, known)
         )
     chosen = table or _default_table(sides, state)
-    if chosen in KEYED:
+    if chosen in ROWS_OF_KEYS:
         return _keyed(sides, chosen, state)
     if chosen == "timers":
         return _timers(sides)
@@ -174,7 +174,7 @@ def compared(
 
 def _default_table(sides: tuple[_Operator, _Operator], state: str | None) -> str:
     tables = {row["table"] for side in sides for row in side.states if state in (None, row["state"])}
-    for table in (*KEYED, "timers", "operator_state"):
+    for table in DECODED:
         if table in tables:
             return table
     names = [row["state"] for side in sides for row in side.states if row["state"]]

@@ -46,7 +46,7 @@ class KeyedStateStore(Protocol):
 
         Args:
             descriptor: Its descriptor; in reader functions its name suffices.
-            optional: Reader functions only: a state that the snapshot lacks is empty for all keys, not an error.
+            optional: Whether a state that the snapshot lacks is empty for all keys, not an error; only in readers.
 
         Returns:
             The state, always that of the current key.
@@ -58,7 +58,7 @@ class KeyedStateStore(Protocol):
 
         Args:
             descriptor: Its descriptor; in reader functions its name suffices.
-            optional: Reader functions only: a state that the snapshot lacks is empty for all keys, not an error.
+            optional: Whether a state that the snapshot lacks is empty for all keys, not an error; only in readers.
 
         Returns:
             The state, always that of the current key.
@@ -70,7 +70,7 @@ class KeyedStateStore(Protocol):
 
         Args:
             descriptor: Its descriptor; in reader functions its name suffices.
-            optional: Reader functions only: a state that the snapshot lacks is empty for all keys, not an error.
+            optional: Whether a state that the snapshot lacks is empty for all keys, not an error; only in readers.
 
         Returns:
             The state, always that of the current key.
@@ -84,7 +84,7 @@ class KeyedStateStore(Protocol):
 
         Args:
             descriptor: Its descriptor; in reader functions its name suffices.
-            optional: Reader functions only: a state that the snapshot lacks is empty for all keys, not an error.
+            optional: Whether a state that the snapshot lacks is empty for all keys, not an error; only in readers.
 
         Returns:
             The state, always that of the current key.
@@ -98,7 +98,7 @@ class KeyedStateStore(Protocol):
 
         Args:
             descriptor: Its descriptor; in reader functions its name suffices.
-            optional: Reader functions only: a state that the snapshot lacks is empty for all keys, not an error.
+            optional: Whether a state that the snapshot lacks is empty for all keys, not an error; only in readers.
 
         Returns:
             The state, always that of the current key.

@@ -100,25 +100,31 @@ class StateRegistry(HasTaskInfo):
     closed: bool = False
     _given: dict[str, tuple[Descriptor, State, State]] = field(default_factory=dict)
 
-    # -- for functions: a state is created whether or not it is called optional ---------------------------------
+    # -- for functions ------------------------------------------------------------------------------------------
 
     def get_state(self, descriptor: ValueStateDescriptor | str, *, optional: bool = False) -> Any:
-        return self.state(descriptor, StateKind.VALUE)
+        return self.state(descriptor, StateKind.VALUE, optional)
 
     def get_list_state(self, descriptor: ListStateDescriptor | str, *, optional: bool = False) -> Any:
-        return self.state(descriptor, StateKind.LIST)
+        return self.state(descriptor, StateKind.LIST, optional)
 
     def get_map_state(self, descriptor: MapStateDescriptor | str, *, optional: bool = False) -> Any:
-        return self.state(descriptor, StateKind.MAP)
+        return self.state(descriptor, StateKind.MAP, optional)
 
     def get_reducing_state(self, descriptor: ReducingStateDescriptor | str, *, optional: bool = False) -> Any:
-        return self.state(descriptor, StateKind.REDUCING)
+        return self.state(descriptor, StateKind.REDUCING, optional)
 
     def get_aggregating_state(self, descriptor: AggregatingStateDescriptor | str, *, optional: bool = False) -> Any:
-        return self.state(descriptor, StateKind.AGGREGATING)
+        return self.state(descriptor, StateKind.AGGREGATING, optional)
 
-    def state(self, descriptor: Descriptor | str, kind: StateKind) -> State:
+    def state(self, descriptor: Descriptor | str, kind: StateKind, optional: bool = False) -> State:
         """Return the state of a descriptor, which must be of the requested kind."""
+        if optional:
+            raise OptionError(
+                "a state that is written cannot be optional",
+                state=descriptor if isinstance(descriptor, str) else descriptor.name,
+                remedy="leave optional out: it is for reader functions, whose snapshot may lack a state",
+            )
         if isinstance(descriptor, str) or descriptor.kind is not kind:
             wanted = INTERFACES[kind] + "Descriptor"
             raise OptionError(

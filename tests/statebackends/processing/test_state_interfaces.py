@@ -134,6 +134,15 @@ def test_an_optional_state_that_the_savepoint_lacks_is_empty() -> None:
         keyed(Strict(), pa.schema([("n", pa.int64())]))
 
 
+def test_a_state_that_is_written_cannot_be_optional() -> None:
+    class Unsure(Totals):
+        def open(self, ctx: Any) -> None:
+            ctx.get_state(ValueStateDescriptor("total", "LONG"), optional=True)
+
+    with pytest.raises(OptionError, match="cannot be optional"):
+        plan_of(Unsure())
+
+
 # -- windows -------------------------------------------------------------------------------------------------
 
 
