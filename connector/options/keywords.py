@@ -33,6 +33,10 @@ Table: TypeAlias = Literal[
     "master_state",
     "raw_operator_state",
     "raw_keyed_state",
+    "splits",
+    "source_coordinator",
+    "committables",
+    "in_flight",
     "sizes",
     "heaviest_keys",
     "ttl_ages",
@@ -64,6 +68,7 @@ class TableOptions(StorageOptions, total=False):
     decimals: str
     raw: Names
     kryo: Literal["auto", 2, 5]
+    connector: str
     pickle: bool
     allow_outside: bool
     top: int

@@ -174,6 +174,11 @@ class SavepointReadOptions:
     kryo: int | None = option(
         _kryo, "the version of Kryo that wrote: 2 (Flink 1), 5 (Flink 2), or `auto`", shown="auto"
     )
+    connector: str | None = option(
+        text,
+        "what the splits, coordinators or committables are of, such as `kafka`, where their bytes do not say it",
+        shown="by content",
+    )
     pickle: bool = option(
         flag, "decode PyFlink's pickled values where they are plain; nothing is ever unpickled", False, "false"
     )
@@ -226,6 +231,7 @@ class SavepointReadOptions:
             key_groups=self.key_groups,
             raw=self.raw,
             kryo=self.kryo,
+            connector=self.connector,
             decode=decode,
             allow_outside=self.allow_outside,
             checksums=self.checksums,

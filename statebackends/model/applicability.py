@@ -37,8 +37,10 @@ CATALOG = (
     "raw_operator_state",
     RAW_KEYED_STATE,
 )
+#: What sources and sinks keep.
+CONNECTORS = ("splits", "source_coordinator", "committables", "in_flight")
 SURVEYED = (SIZES, HEAVIEST_KEYS, TTL_AGES, VERIFICATION)
-TABLES = (*KEYED_TABLES, OPERATOR_STATE, *CATALOG, *SURVEYED)
+TABLES = (*KEYED_TABLES, OPERATOR_STATE, *CATALOG, *CONNECTORS, *SURVEYED)
 #: Tables of a whole snapshot, or of a folder of snapshots.
 OF_SNAPSHOT = frozenset({"snapshots", "master_state"})
 NAMES = ("uid", "uidHash", "operatorName", "node")
@@ -59,6 +61,7 @@ APPLIES_TO: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "raw": (*DECODED, *FUNCTIONS),
         "kryo": (*DECODED, STATES, HEAVIEST_KEYS, VERIFICATION, *FUNCTIONS),
         "pickle": (*DECODED, STATES, HEAVIEST_KEYS, *FUNCTIONS),
+        "connector": CONNECTORS,
         "top": (HEAVIEST_KEYS,),
         "memory": (*DECODED, *SURVEYED, *FUNCTIONS),
     }

@@ -77,6 +77,8 @@ class TableRequest:
     key_groups: tuple[tuple[int, int], ...] | None = None
     raw: tuple[str, ...] = ()
     kryo: int | None = None
+    #: The kind of a source or sink, where it is not to be recognised by content.
+    connector: str | None = None
     decode: DecodeOptions = field(default_factory=DecodeOptions)
     allow_outside: bool = False
     checksums: str = "ignore"

@@ -29,6 +29,7 @@ NOT_SHOWN = {
     "streamGraphHasher",
 }  # fmt: skip
 
+TRANSACTIONS = "connectors/2.3.0-txnsink"
 ACCOUNTS, WINDOWS, STRINGS = {"uid": "accounts"}, {"uid": "orders-per-minute"}, {"uid": "kv-string"}
 UNION = {"uid": "warehouse-export", "state": "exported_until"}
 ROWS, KRYO = {"uid": "29_deduplicate"}, {"uid": "kv-kryo"}
@@ -52,6 +53,7 @@ VALUES = {
     "raw": "total",
     "kryo": "2",
     "pickle": "true",
+    "connector": "kafka",
     "top": "1",
     "batchSize": "1",
 }
@@ -128,6 +130,11 @@ SHOWN: dict[tuple[str, str], Case] = {
     ("sizes", "batchSize"): (SHOP, ACCOUNTS),
     ("heaviest_keys", "batchSize"): (SHOP, ACCOUNTS),
     ("ttl_ages", "batchSize"): (SHOP, ACCOUNTS),
+    ("splits", "connector"): (TRANSACTIONS, {}, "no such"),
+    ("source_coordinator", "connector"): (TRANSACTIONS, {}, "no such"),
+    ("committables", "connector"): (TRANSACTIONS, {}, "no such"),
+    ("in_flight", "connector"): (TRANSACTIONS, {}, "no such"),
+    ("committables", "batchSize"): (TRANSACTIONS, {}),
     **{
         (table, name): (SHOP, {})
         for table in ("states", "metadata", "sizes", "heaviest_keys", "statements", "coordinator_state")

@@ -1,0 +1,132 @@
+"""The kinds of payloads in the order in which they are tried, and the recognition of a kind by content.
+
+A kind is recognised if it reads all elements of a state: every byte, and back to the same bytes. What no kind reads, or
+several read (of a coordinator that says nothing), is shown as bytes with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark_savepoint.formats.connectors.frames import CoordinatorFrame, Payload, read_element
+from pyspark_savepoint.formats.connectors.kafka import KAFKA_ENUMERATOR, KAFKA_SPLITS
+from pyspark_savepoint.formats.connectors.kind import (
+    FRAMED_STATES,
+    SOURCE_COORDINATOR,
+    STATES_OF_TABLES,
+    ConnectorKind,
+)
+from pyspark_savepoint.formats.errors import OptionError, SavepointError, did_you_mean
+from pyspark_savepoint.formats.redaction import elide
+
+#: All kinds, in the order in which they are tried.
+KINDS: tuple[ConnectorKind[Any], ...] = (
+    KAFKA_SPLITS,
+    KAFKA_ENUMERATOR,
+)
+MAX_REASON = 400
+
+
+@dataclass(frozen=True)
+class Recognition:
+    """The payloads of one state of an operator, and what they say if their kind is known, else the reason why not."""
+
+    payloads: tuple[Payload, ...]
+    kind: ConnectorKind[Any] | None = None
+    values: tuple[Any, ...] = ()
+    reason: str | None = None
+
+
+def kinds_of(table: str, named: str | None = None) -> list[ConnectorKind[Any]]:
+    """Return the kinds of a table, or those of a name; raise OptionError if there is none of this name."""
+    known = [kind for kind in KINDS if kind.table == table]
+    if named is None:
+        return known
+    found = [kind for kind in known if kind.name == named.strip().casefold()]
+    if not found:
+        raise OptionError(
+            f"there is no connector {named!r} that table {table!r} shows",
+            remedy=did_you_mean(named, [kind.name for kind in known]),
+        )
+    return found
+
+
+def states_of(table: str) -> list[str]:
+    """Return the operator states that a table shows."""
+    names = [name for kind in KINDS if kind.table == table for name in kind.states]
+    return list(dict.fromkeys([*STATES_OF_TABLES.get(table, ()), *names]))
+
+
+def recognise_elements(table: str, state: str, elements: Sequence[bytes], named: str | None = None) -> Recognition:
+    """Return the kind of all elements of an operator state of one operator."""
+    kinds = [kind for kind in kinds_of(table, named) if state in kind.states]
+    plain = tuple(Payload(None, element) for element in elements)
+    payloads, reasons = plain, []
+    if state in FRAMED_STATES or any(kind.framed for kind in kinds):
+        try:
+            payloads = tuple(read_element(element) for element in elements)
+        except SavepointError as error:
+            reasons.append(f"its elements have no version: {_words(error)}")
+            kinds = [kind for kind in kinds if not kind.framed]
+    found, why = _first(kinds, payloads, plain, named)
+    return found or Recognition(payloads, reason=_reason([*reasons, *why]))
+
+
+def recognise_coordinator(data: bytes, named: str | None = None, splits: str | None = None) -> Recognition:
+    """Return the kind of a coordinator's state; ``splits`` is that of the operator's splits: empty if it is unknown."""
+    try:
+        frame = CoordinatorFrame.read(data)
+    except SavepointError as error:
+        return Recognition((Payload(None, data),), reason=f"no state of a source coordinator: {_words(error)}")
+    kinds = kinds_of(SOURCE_COORDINATOR, named)
+    if named is None and splits is not None:
+        kinds = [kind for kind in kinds if kind.name == splits]
+    payloads = (frame.payload,)
+    if not kinds:
+        return Recognition(payloads, reason="no known connector keeps splits such as those of its readers")
+    matches, reasons = _matches(kinds, payloads, payloads, named or splits)
+    if len(matches) > 1 and matches[0].kind is not None:
+        names = " and ".join(match.kind.name for match in matches if match.kind is not None)
+        return Recognition(payloads, reason=f"it reads as {names}: option 'connector' says which")
+    return matches[0] if matches else Recognition(payloads, reason=_reason(reasons))
+
+
+def _first(
+    kinds: Iterable[ConnectorKind[Any]], payloads: tuple[Payload, ...], plain: tuple[Payload, ...], named: str | None
+) -> tuple[Recognition | None, list[str]]:
+    reasons: list[str] = []
+    for kind in kinds:
+        matches, why = _matches([kind], payloads, plain, named)
+        if matches:
+            return matches[0], []
+        reasons += why
+    return None, reasons
+
+
+def _matches(
+    kinds: Iterable[ConnectorKind[Any]], payloads: tuple[Payload, ...], plain: tuple[Payload, ...], named: str | None
+) -> tuple[list[Recognition], list[str]]:
+    """Return the kinds that read all payloads, and why the others do not."""
+    matches, reasons = [], []
+    for kind in kinds:
+        if not kind.by_content and kind.name != named:
+            continue
+        own = payloads if kind.framed else plain
+        try:
+            matches.append(Recognition(own, kind, tuple(kind.read_all(own))))
+        except (SavepointError, ValueError) as error:
+            reasons.append(f"not {kind.name}: {_words(error)}")
+    return matches, reasons
+
+
+def _words(error: SavepointError | ValueError) -> str:
+    if not isinstance(error, SavepointError):
+        return str(error)
+    facts = [f"{name} {error.facts[name]}" for name in ("expected", "found") if name in error.facts]
+    return ", ".join(facts) or error.message
+
+
+def _reason(reasons: Sequence[str]) -> str:
+    return elide("; ".join(reasons) or "no known connector keeps this state", MAX_REASON)

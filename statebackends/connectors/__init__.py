@@ -1,0 +1,1 @@
+"""Tables of what sources and sinks keep: splits, source coordinators, committables and records in flight."""

@@ -1,0 +1,143 @@
+"""Tables ``splits``, ``source_coordinator``, ``committables`` and ``in_flight``: what connectors keep, as rows.
+
+    operator_uid, operator_uid_hash, operator_name, subtask, connector, [split_id], ...  version
+
+Where all that a query shows is of one kind, the other columns are the kind's. Otherwise they are ``fields``, a map from
+the kind's columns to texts, and for what no kind reads ``length``, ``payload`` and ``reason``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from pyspark_savepoint.formats.connectors.kind import SOURCE_COORDINATOR, SPLIT_ID, SPLITS, ConnectorKind
+from pyspark_savepoint.formats.connectors.registry import kinds_of
+from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.statebackends.catalog.rows import (
+    BYTES,
+    INT,
+    LONG,
+    OPERATOR,
+    TEXT,
+    Row,
+    identity,
+    operators,
+    schema,
+)
+from pyspark_savepoint.statebackends.catalog.table import opened, to_batches
+from pyspark_savepoint.statebackends.connectors.connector_states import ConnectorState, connector_states
+from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, choose_columns
+
+COMMON = schema(**OPERATOR, subtask=INT, connector=TEXT)
+VERSION = pa.field("version", INT)
+ANY_KIND = schema(fields=pa.map_(TEXT, TEXT), length=LONG, payload=BYTES, reason=TEXT)
+#: Tables whose rows are splits, with their ids.
+OF_SPLITS = (SPLITS, SOURCE_COORDINATOR)
+
+
+@dataclass(frozen=True)
+class ConnectorTable:
+    """What connectors keep, of one operator or of all; ``handles`` are the operators that have some."""
+
+    request: TableRequest
+    name: str
+    schema: pa.Schema
+    digest: bytes
+    handles: tuple[int, ...]
+    state_bytes: int
+    warnings: tuple[str, ...] = ()
+    max_parallelism: int | None = None
+
+    @classmethod
+    def of(cls, request: TableRequest, name: str) -> ConnectorTable:
+        """Return a table by its name; its columns follow from the kinds that are found."""
+        kinds_of(name, request.connector)
+        savepoint = opened(request)
+        kinds: set[ConnectorKind[Any] | None] = set()
+        handles, size = [], 0
+        for index, operator in enumerate(operators(savepoint, request)):
+            for found in _states(savepoint, operator, name, request):
+                kinds.add(found.recognition.kind)
+                handles.append(index)
+                size += sum(len(payload.data) for payload in found.recognition.payloads)
+        columns = _columns(name, kinds)
+        return cls(request, name, columns, savepoint.digest, tuple(dict.fromkeys(handles)), size)
+
+    def select(self, columns: Sequence[str]) -> ConnectorTable:
+        """Return this table restricted to some columns."""
+        return replace(self, schema=choose_columns(self.schema, columns))
+
+    def partitions(self, _parallelism: int | None) -> list[TablePartition]:
+        """Return one partition for each operator, as the elements of one are of one kind together."""
+        return [ConnectorPartition(self.request, self.name, self.schema, self.digest, index) for index in self.handles]
+
+
+@dataclass(frozen=True)
+class ConnectorPartition:
+    """What the connector of one operator keeps."""
+
+    request: TableRequest
+    name: str
+    schema: pa.Schema
+    digest: bytes
+    index: int
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in batches."""
+        return to_batches(self.rows(), self.schema, self.request.batch_rows)
+
+    def rows(self) -> Iterator[Row]:
+        """Yield a row for each split, partition, committable or record."""
+        savepoint = opened(self.request)
+        savepoint.expect_version(self.digest)
+        operator = operators(savepoint, self.request)[self.index]
+        for found in _states(savepoint, operator, self.name, self.request):
+            yield from rows_of(found)
+
+
+def rows_of(found: ConnectorState) -> Iterator[Row]:
+    """Yield the rows of one state of an operator, with the columns of its kind and those of any kind."""
+    recognition = found.recognition
+    kind = recognition.kind
+    for number, (subtask, payload) in enumerate(zip(found.subtasks, recognition.payloads, strict=True)):
+        common: Row = {**identity(found.operator), "subtask": subtask, "version": payload.version}
+        if kind is None:
+            common |= {"length": len(payload.data), "payload": payload.data, "reason": recognition.reason}
+            yield common
+            continue
+        for row in kind.rows(recognition.values[number]):
+            fields = {name: _text(row.get(name)) for name in kind.columns.names}
+            yield {**common, "connector": kind.name, "fields": fields, **row}
+
+
+def _states(
+    savepoint: Savepoint, operator: OperatorState, table: str, request: TableRequest
+) -> Iterator[ConnectorState]:
+    try:
+        yield from connector_states(savepoint, operator, table, request)
+    except SavepointError as error:
+        raise error.with_facts(path=savepoint.path, operator=operator.label) from None
+
+
+def _columns(table: str, kinds: Iterable[ConnectorKind[Any] | None]) -> pa.Schema:
+    fields = [*COMMON, *([pa.field(SPLIT_ID, TEXT)] if table in OF_SPLITS else [])]
+    found = list(kinds)
+    if len(found) == 1 and found[0] is not None:
+        return pa.schema([*fields, *found[0].columns, VERSION])
+    return pa.schema([*fields, VERSION, *ANY_KIND])
+
+
+def _text(value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, bytes):
+        return value.hex()
+    return str(value)
