@@ -6,8 +6,8 @@
     enumerator 2     := i32 n { utf topic  i32 partition  i32 status }[n]  bool finished              Kafka 3.1 to 4.0
     enumerator 3     := i32 n  i32 0  { blob split  i32 status }[n]  bool finished                           Kafka 5.0
 
-``offset`` is the next one to read, or a marker: -1 latest, -2 earliest, -3 committed, the smallest long migrated (only in
-enumerators). ``stop`` is the first one not to be read; the smallest long is none. Status 0 is assigned, 1 unassigned;
+``offset`` is the next one to read, or a marker: -1 latest, -2 earliest, -3 committed, the smallest long migrated (only
+in enumerators). ``stop`` is the first one not to be read; the smallest long is none. Status 0 is assigned, 1 not yet;
 ``finished``: the first discovery of partitions is over, so that new ones are read from their beginning.
 Flink: ``KafkaPartitionSplitSerializer``, ``KafkaSourceEnumStateSerializer``.
 """

@@ -133,7 +133,7 @@ def test_an_enumerator_says_only_what_its_version_can() -> None:
 
 
 def test_an_unknown_connector_is_answered_with_the_nearest() -> None:
-    with pytest.raises(OptionError, match="there is no connector 'kafk'(.|\n)*did you mean 'kafka'"):
+    with pytest.raises(OptionError, match=r"there is no connector 'kafk'(.|\n)*did you mean 'kafka'"):
         recognise_elements("splits", READERS, [], "kafk")
 
 
