@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark_savepoint.local.local_savepoint import LocalSavepoint
     from pyspark_savepoint.local.local_savepoint import open_savepoint as open  # noqa: A004
     from pyspark_savepoint.local.local_table import LocalTable
-    from pyspark_savepoint.savepoint.differences import diff
+    from pyspark_savepoint.savepoint.diff import diff
     from pyspark_savepoint.savepoint.history import history
     from pyspark_savepoint.savepoint.progress import show_progress
     from pyspark_savepoint.savepoint.savepoint import Savepoint
@@ -206,7 +206,7 @@ _LAZY = {
     "from_execution_plan": ("pyspark_savepoint.statebackends.jobs.graph.stream_plan", "from_execution_plan"),
     "SavepointDataSource": ("pyspark_savepoint.source.datasource", "SavepointDataSource"),
     "SavepointError": ("pyspark_savepoint.formats.errors", "SavepointError"),
-    "diff": ("pyspark_savepoint.savepoint.differences", "diff"),
+    "diff": ("pyspark_savepoint.savepoint.diff", "diff"),
     "history": ("pyspark_savepoint.savepoint.history", "history"),
     "register": ("pyspark_savepoint.catalog.table_functions", "register"),
 }

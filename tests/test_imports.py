@@ -14,17 +14,6 @@ FOLDERS = {
     "statebackends": "pyspark_savepoint.statebackends",
 }
 Graph = dict[str, set[str]]
-#: Modules that import each other, deferred: by name, within a room.
-KNOWN = {
-    frozenset(names.split())
-    for names in (
-        "avro_compatibility compatibility compatibility_rules pojo_compatibility",
-        "base registry",
-        "changelog_keys changelog_source keyed_sources",
-        "collections java_classes row",
-        "differences differences_overview restore_checks savepoint",
-    )
-}
 
 
 def modules() -> dict[str, Path]:
@@ -91,13 +80,8 @@ def test_packages_have_no_cycle() -> None:
 
 
 def test_modules_have_no_cycle() -> None:
-    assert cycles(graph(deferred=False)) == set()
-
-
-def test_deferred_imports_make_no_other_cycles() -> None:
-    """Modules of one room that know each other inside of functions or as types: these, and no more."""
-    found = {frozenset(module.rpartition(".")[2] for module in cycle) for cycle in cycles(graph(deferred=True))}
-    assert found == KNOWN
+    """Not inside of functions or as types either."""
+    assert cycles(graph(deferred=True)) == set()
 
 
 def test_every_package_is_packed() -> None:

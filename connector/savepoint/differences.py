@@ -16,7 +16,6 @@ decode are compared too.
 from __future__ import annotations
 
 from functools import reduce
-from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from pyspark_savepoint.formats.errors import (
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-    from pyspark_savepoint.savepoint.savepoint import Savepoint
+    from pyspark_savepoint.savepoint.context import SavepointContext
 
 SIDE = "side"
 SIDES = (BEFORE, AFTER)
@@ -46,49 +45,10 @@ NO_STORAGE_OPTIONS = "{}"
 LOSSLESS = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"}
 
 
-def diff(
-    old: Savepoint,
-    new: Savepoint | str | PathLike[str],
-    uid: str | None = None,
-    *,
-    table: str | None = None,
-    state: str | None = None,
+def differences(
+    old: SavepointContext, new: SavepointContext, uid: str, table: str | None, state: str | None
 ) -> DataFrame:
-    """Return the differences between two snapshots: counts of all operators, or the rows of one operator that differ.
-
-    Args:
-        old: The older snapshot.
-        new: The newer snapshot, or the path of one, which is loaded with the options of ``old``.
-        uid: The operator to compare row by row; None to count the differences of all operators.
-        table: ``keyed_state``, ``window_state``, ``timers`` or ``operator_state``; by default the first of these that
-            the operator has.
-        state: The state to compare; all keyed states by default, required if the operator has several operator states.
-
-    Returns:
-        Without ``uid`` one row per operator, table and state: entries before and after; added, removed, changed. With
-        ``uid`` one row per difference: ``change`` (``added``, ``removed``, ``changed``), the key or element, and the
-        state before and after.
-
-    Raises:
-        OperatorNotFoundError: If neither snapshot has the operator; the error names the nearest.
-        StateNotFoundError: If neither operator has the state; the error names the nearest.
-        UnsupportedStateError: If the type of the keys differs.
-        OptionError: If ``table`` cannot be compared, or ``state`` is required.
-
-    Example::
-
-        old, new = Savepoint.load(spark, "/savepoints/a"), Savepoint.load(spark, "/savepoints/b")
-        pyspark_savepoint.diff(old, new).show()
-        pyspark_savepoint.diff(old, new, "accounts", state="total").show()
-
-    """
-    if isinstance(new, str | PathLike):
-        held: dict[str, Any] = dict(old.options)
-        new = type(old).load(old.spark, new, **held)
-    if uid is None:
-        from pyspark_savepoint.savepoint.differences_overview import overview
-
-        return overview(old, new)
+    """Return the rows of one operator that differ, in a table that is given or the first that the operator has."""
     sides = (_Operator(old, uid), _Operator(new, uid))
     if not any(side.hash for side in sides):
         known = sorted({name for side in sides for name in side.known})
@@ -110,7 +70,7 @@ def diff(
 class _Operator:
     """The operator in one of the two snapshots; ``hash`` is None if that snapshot does not contain it."""
 
-    def __init__(self, savepoint: Savepoint, uid: str) -> None:
+    def __init__(self, savepoint: SavepointContext, uid: str) -> None:
         plan = savepoint.plan.find(uid)
         self.savepoint = savepoint
         self.hash = None if plan is None else plan.identifier.operator_id.hex
@@ -121,8 +81,8 @@ class _Operator:
             batches = (batch for partition in listed.partitions(1) for batch in partition.batches())
             self.states = [row for batch in batches for row in batch.to_pylist()]
 
-    def table(self, **options: Any) -> DataFrame:
-        return self.savepoint.table(**{"uid_hash": self.hash, **options})
+    def table(self, **options: str) -> DataFrame:
+        return self.savepoint.read({"uidHash": self.hash or "", **options})
 
     def names(self, table: str) -> list[str]:
         """Return the names of the states of a table."""
@@ -139,23 +99,18 @@ class _Operator:
         return side_options(self.savepoint, self.options(table, ",".join(mine))) if mine else None
 
 
-def path_of(savepoint: Savepoint) -> str:
+def path_of(savepoint: SavepointContext) -> str:
     """Return the path of a snapshot; raise OptionError if it is not written yet."""
-    if savepoint.path is None:
-        raise OptionError(
-            "this savepoint is not written yet, so there is nothing to compare",
-            remedy="compare what write(path) returns",
-        )
-    return savepoint.path
+    return savepoint.written_path("there is nothing to compare", "compare what write(path) returns")
 
 
-def side_options(savepoint: Savepoint, options: Mapping[str, str]) -> dict[str, str]:
+def side_options(savepoint: SavepointContext, options: Mapping[str, str]) -> dict[str, str]:
     """Return all options that read a table of a snapshot."""
     return inheriting(savepoint.options, {"path": path_of(savepoint), **options})
 
 
 def compared(
-    savepoint: Savepoint, sides: Sequence[dict[str, str] | None], states: Sequence[str] | None
+    savepoint: SavepointContext, sides: Sequence[dict[str, str] | None], states: Sequence[str] | None
 ) -> dict[str, str]:
     """Return the options that read the differences of two sides, each the options of a read."""
     held = {name: text for name, text in savepoint.options.items() if name in (OPTION, "memory")}

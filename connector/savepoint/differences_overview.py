@@ -14,13 +14,13 @@ from pyspark_savepoint.savepoint.differences import compared, path_of, side_opti
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from pyspark_savepoint.savepoint.savepoint import Savepoint
+    from pyspark_savepoint.savepoint.context import SavepointContext
 
 OPERATOR = ("operator_uid", "operator_uid_hash", "operator_name", "operator_change")
 COUNTS = ("before", "after", "added", "removed", "changed")
 
 
-def overview(old: Savepoint, new: Savepoint) -> DataFrame:
+def overview(old: SavepointContext, new: SavepointContext) -> DataFrame:
     """Return one row per operator, table and state, with the numbers of entries and differences."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F  # noqa: N812

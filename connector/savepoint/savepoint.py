@@ -32,6 +32,7 @@ from pyspark_savepoint.plan.merged_operators import merged_operator
 from pyspark_savepoint.plan.operator_plan import OperatorPlan, OperatorRows
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
 from pyspark_savepoint.plan.state_inputs import put_operator_state, put_rows, put_state, put_table, refuse_own
+from pyspark_savepoint.savepoint.context import SavepointContext
 from pyspark_savepoint.savepoint.display import html_tree, text_tree
 from pyspark_savepoint.statebackends.model.request import DEFAULT_TOP
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
@@ -98,6 +99,7 @@ class Savepoint:
         self.plan = plan
         self.path = path
         self.options = options
+        self._context = SavepointContext(spark, plan, path, options)
 
     @classmethod
     def load(cls, spark: SparkSession, path: str | PathLike[str], **options: Unpack[TableOptions]) -> Savepoint:
@@ -212,18 +214,14 @@ class Savepoint:
             sp.table(uid="accounts", table="timers", parallelism=8)
 
         """
-        return self._read(to_options(options))
+        return self._context.read(to_options(options))
 
     def _table(self, table: str, uid: OperatorRef | None, options: Mapping[str, object], **state: str) -> DataFrame:
         """Return a table of an operator, or of all; raise OperatorNotFoundError if the operator is unknown."""
-        own = {"table": table, **state, **self._named(uid)}
+        own = {"table": table, **state, **self._context.of_operator(uid)}
         texts = to_options(options)
         refuse_own(texts, own)
-        return self._read({**texts, **own})
-
-    def _read(self, texts: Mapping[str, str]) -> DataFrame:
-        reader = self.spark.read.format("savepoint")
-        return reader.options(**inheriting(self.options, texts)).load(self._read_path())
+        return self._context.read({**texts, **own})
 
     def states(self) -> DataFrame:
         """Return table ``states``: one row per state with its operator, types and the options that read it."""
@@ -355,10 +353,6 @@ class Savepoint:
         """
         return self._table("operator_state", uid, options, state=name)
 
-    def _named(self, uid: OperatorRef | None) -> dict[str, str]:
-        """Return the options that select an operator, if one is given; raise OperatorNotFoundError if it is unknown."""
-        return {} if uid is None else {"uidHash": self.plan.operator(uid).identifier.operator_id.hex}
-
     # -- functions -------------------------------------------------------------------------------------------
 
     def read_keyed_state(
@@ -436,15 +430,9 @@ class Savepoint:
         return read_window(self.spark, *self._named_options(uid, options), function, schema, aggregate, reduce)
 
     def _named_options(self, uid: OperatorRef, options: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
-        return self._read_path(), inheriting(self.options, {**to_options(options), **self._named(uid)})
-
-    def _read_path(self) -> str:
-        if self.path is None:
-            raise OptionError(
-                "this savepoint is not written yet, so it has no tables and no state to read",
-                remedy="read from what write(path) returns",
-            )
-        return self.path
+        return self._context.read_path(), inheriting(
+            self.options, {**to_options(options), **self._context.of_operator(uid)}
+        )
 
     # -- sizes, skew, checks -----------------------------------------------------------------------------------
 
@@ -550,7 +538,7 @@ class Savepoint:
             spark.sql("SELECT * FROM accounts.keyed_state")
 
         """
-        return create_tables(self.spark, self.table(table="states"), self._read_path(), self.options, prefix)
+        return create_tables(self.spark, self.table(table="states"), self._context.read_path(), self.options, prefix)
 
     def drop_tables(self) -> list[str]:
         """Drop the views and namespaces that :meth:`create_tables` created from this snapshot.
@@ -559,7 +547,7 @@ class Savepoint:
             The names of the namespaces that were dropped; one that contains other tables remains.
 
         """
-        return drop_tables(self.spark, self._read_path())
+        return drop_tables(self.spark, self._context.read_path())
 
     # -- differences -------------------------------------------------------------------------------------------
 
@@ -591,9 +579,21 @@ class Savepoint:
             sp.diff("/savepoints/fixed", "accounts").show()
 
         """
-        from pyspark_savepoint.savepoint.differences import diff
+        from pyspark_savepoint.savepoint.differences import differences
+        from pyspark_savepoint.savepoint.differences_overview import overview
 
-        return diff(self, newer, uid, table=table, state=state)
+        other = self._beside(newer)._context
+        if uid is None:
+            return overview(self._context, other)
+        return differences(self._context, other, uid, table, state)
+
+    def _beside(self, other: Savepoint | str | PathLike[str]) -> Savepoint:
+        """Return another savepoint; one that is given by its path is loaded with the options of this one."""
+        return (
+            other
+            if isinstance(other, Savepoint)
+            else self._loaded(self.spark, located(self.spark, other), self.options)
+        )
 
     # -- display -----------------------------------------------------------------------------------------------
 
@@ -1092,8 +1092,8 @@ class Savepoint:
         from pyspark_savepoint.savepoint.restore_checks import restore_table
 
         return restore_table(
-            self,
-            job,
+            self._context,
+            _job(job),
             types=types,
             flink_version=flink_version,
             state_backend=state_backend,
@@ -1139,9 +1139,12 @@ class Savepoint:
             sp.assign_uids({"5af9c1d8a9b8e2f06e0f0a3c1d2e4b77": "accounts"})
 
         """
-        from pyspark_savepoint.savepoint.restore_checks import with_uids
+        from pyspark_savepoint.savepoint.restore_checks import changed_uids
 
-        return with_uids(self, uids)
+        changed = self
+        for old, new in changed_uids(self._context, uids).items():
+            changed = changed.change_operator_identifier(old, new)
+        return changed
 
     def restore_plan(self, job: Job | Savepoint, *, stream_graph_hasher: str = "v2") -> DataFrame:
         """Return the assignment of state to the subtasks of a job: one row per operator and subtask.
@@ -1159,7 +1162,7 @@ class Savepoint:
         """
         from pyspark_savepoint.savepoint.restore_checks import plan_table
 
-        return plan_table(self, job, stream_graph_hasher)
+        return plan_table(self._context, _job(job), stream_graph_hasher)
 
     def operator_at(self, graph: StreamGraph, name: str, *, stream_graph_hasher: str = "v2") -> OperatorIdentifier:
         """Return the identifier of an operator without uid, by its name in the job's graph.
@@ -1183,7 +1186,7 @@ class Savepoint:
         """
         from pyspark_savepoint.savepoint.restore_checks import identifier_at
 
-        return identifier_at(self, graph, name, stream_graph_hasher)
+        return identifier_at(self._context, graph, name, stream_graph_hasher)
 
     # -- writing ---------------------------------------------------------------------------------------------
 
@@ -1252,3 +1255,7 @@ class Savepoint:
         SavepointWriter.to(self.spark, self.plan, reached(path, options), files, version, portable).run()
         options |= {"allowOutside": "true"} if files == "reference" else {}
         return Savepoint._loaded(self.spark, path, {**self.options, **options})
+
+
+def _job(job: Job | Savepoint) -> Job:
+    return job._context.snapshot() if isinstance(job, Savepoint) else job

@@ -18,11 +18,11 @@ from enum import IntEnum
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import UnsupportedVersionError
 from pyspark_savepoint.formats.serializers.base import (
-    SnapshotReader,
     TypeSerializer,
     UnknownPayloads,
     write_enveloped,
 )
+from pyspark_savepoint.formats.serializers.registry import snapshot_reader
 
 KEYED_VERSION = 6
 OPERATOR_VERSIONS = (5, 6)
@@ -100,7 +100,7 @@ def _read_state_meta(view: DataInputView, unknown: UnknownPayloads) -> StateMeta
     serializers = {}
     for _ in range(view.read_count("state serializers", each=12)):
         key = view.read_utf("the role of a serializer")
-        serializers[key] = SnapshotReader(view, unknown=unknown).enveloped()
+        serializers[key] = snapshot_reader(view, unknown=unknown).enveloped()
     meta = StateMetaInfoSnapshot(name, BackendStateType(kind), options, serializers)
     needed_options, needed_serializers = REQUIRED[meta.kind]
     missing = [role for role in needed_options if role not in options]
@@ -168,7 +168,7 @@ class KeyedBackendHeader:
         start = view.position
         _version(view, (KEYED_VERSION,), "a keyed state stream")
         compressed = view.read_bool("the compression flag")
-        key_serializer = SnapshotReader(view, unknown=unknown).enveloped()
+        key_serializer = snapshot_reader(view, unknown=unknown).enveloped()
         states = _read_metas(view, unknown)
         return cls(compressed, key_serializer, states, view.position - start)
 

@@ -24,8 +24,9 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Ints, Longs
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
-from pyspark_savepoint.formats.errors import UndecodableStateError, UnsupportedVersionError
+from pyspark_savepoint.formats.errors import SavepointError, UndecodableStateError, UnsupportedVersionError
 from pyspark_savepoint.formats.serializers import plug_ins
+from pyspark_savepoint.formats.serializers.java_classes import CLASSES
 from pyspark_savepoint.formats.serializers.layout import UNKNOWN, Layout
 
 T = TypeVar("T")
@@ -121,6 +122,16 @@ class TypeSerializer(ABC):
     @abstractmethod
     def flink_type(self) -> str:
         """The type in Flink's notation: LONG, TUPLE<LONG, STRING>, POJO<com.shop.Order>(id LONG, ...)."""
+
+    @property
+    def java_class(self) -> str | None:
+        """The class of the values, as ``Class.getName`` gives it; None if the type does not determine it.
+
+        >>> from pyspark_savepoint.formats.serializers.notation.notation import parse_type
+        >>> parse_type("OBJECT_ARRAY<LONG>").java_class
+        '[Ljava.lang.Long;'
+        """
+        return CLASSES.get(self.flink_type)
 
     @abstractmethod
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
@@ -300,10 +311,21 @@ class UnknownPayloads:
 
 
 class SnapshotReader:
-    """Reader of serializer snapshots, with bounded depth of nesting."""
+    """Reader of serializer snapshots, with bounded depth of nesting.
 
-    def __init__(self, view: DataInputView, depth: int = 0, unknown: UnknownPayloads | None = None) -> None:
+    ``registry.snapshot_reader`` makes one that knows all serializers: ``serializer_of`` returns the class that reads
+    the snapshots of a snapshot class.
+    """
+
+    def __init__(
+        self,
+        view: DataInputView,
+        serializer_of: Callable[[str], type[TypeSerializer]],
+        depth: int = 0,
+        unknown: UnknownPayloads | None = None,
+    ) -> None:
         self.view = view
+        self.serializer_of = serializer_of
         self.depth = depth
         self.unknown = unknown or UnknownPayloads()
 
@@ -340,11 +362,22 @@ class SnapshotReader:
             CorruptStateError: If snapshots are nested too deeply.
 
         """
-        from pyspark_savepoint.formats.serializers.registry import read_versioned
-
         if self.depth >= MAX_NESTING:
             self.view.fail(f"serializers nested at most {MAX_NESTING} deep")
-        return read_versioned(SnapshotReader(self.view, self.depth + 1, self.unknown))
+        start, unknown = self.view.position, self.unknown
+        if start in unknown.failed:
+            self.view.fail("a serializer snapshot")
+        try:
+            return unknown.once(SnapshotReader, self.view, self._snapshot)
+        except SavepointError:
+            unknown.failed.add(start)
+            raise
+
+    def _snapshot(self) -> TypeSerializer:
+        name = self.view.read_utf("a serializer snapshot class")
+        version = self.view.read_i32("the version of a serializer snapshot")
+        inner = SnapshotReader(self.view, self.serializer_of, self.depth + 1, self.unknown)
+        return self.serializer_of(name).read_snapshot(name, version, inner)
 
     def once(self, read: Callable[[DataInputView], T]) -> T:
         """Return the result of a function that parses here; while lengths are tried, it is called once per position.
@@ -368,7 +401,7 @@ class SnapshotReader:
             The reader.
 
         """
-        return SnapshotReader(view, self.depth)
+        return SnapshotReader(view, self.serializer_of, self.depth)
 
     def nested(self, arity: int | None = None) -> tuple[TypeSerializer, ...]:
         """Read nested serializers (Nested).

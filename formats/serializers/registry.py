@@ -23,7 +23,7 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import SavepointError, UndecodableStateError
-from pyspark_savepoint.formats.serializers.base import COMPOSITE_MAGIC, SnapshotReader, TypeSerializer
+from pyspark_savepoint.formats.serializers.base import COMPOSITE_MAGIC, SnapshotReader, TypeSerializer, UnknownPayloads
 from pyspark_savepoint.formats.serializers.plug_ins import PlugIn
 
 ENTRY_POINT_GROUP = "pyspark_savepoint.serializers"
@@ -84,31 +84,19 @@ def _plugged(entry: EntryPoint) -> type[TypeSerializer]:
     return found
 
 
-def read_versioned(reader: SnapshotReader) -> TypeSerializer:
-    """Read ``utf snapshotClass  i32 version  payload``; a snapshot that was parsed at this position is reused."""
-    view, unknown = reader.view, reader.unknown
-    start = view.position
-    if start in unknown.failed:
-        view.fail("a serializer snapshot")
-    try:
-        return unknown.once(read_versioned, view, lambda: _read_versioned(reader))
-    except SavepointError:
-        unknown.failed.add(start)
-        raise
+def snapshot_reader(view: DataInputView, unknown: UnknownPayloads | None = None) -> SnapshotReader:
+    """Return a reader of serializer snapshots that knows all serializers; other snapshot classes become opaque."""
+    return SnapshotReader(view, _serializer_of, unknown=unknown)
 
 
-def _read_versioned(reader: SnapshotReader) -> TypeSerializer:
-    view = reader.view
-    name = view.read_utf("a serializer snapshot class")
-    version = view.read_i32("the version of a serializer snapshot")
-    known = known_serializers().get(name, OpaqueSerializer)
-    return known.read_snapshot(name, version, reader)
+def _serializer_of(snapshot_class: str) -> type[TypeSerializer]:
+    return known_serializers().get(snapshot_class, OpaqueSerializer)
 
 
 def read_serializer(data: bytes, path: str | None = None) -> TypeSerializer:
     """Read an enveloped snapshot that fills ``data`` to the end."""
     view = DataInputView(data, path)
-    serializer = SnapshotReader(view).enveloped()
+    serializer = snapshot_reader(view).enveloped()
     view.expect_end("a serializer snapshot")
     return serializer
 

@@ -22,6 +22,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pyspark_savepoint.statebackends.model.applicability import KEYED_TABLES
+
 SNAPSHOT_NAMESPACE = "savepoint"
 #: The tables of the whole snapshot, by their names in the namespace.
 SNAPSHOT_TABLES = {
@@ -33,7 +35,6 @@ SNAPSHOT_TABLES = {
 }
 SOURCE_SUFFIX = "__src"
 MARK = "made by pyspark_savepoint from "
-KEYED = ("keyed_state", "window_state", "timers")
 
 Row = Mapping[str, Any]
 
@@ -82,7 +83,7 @@ def name_tables(states: Iterable[Row], prefix: str | None = None) -> list[NamedT
     found = [NamedTable(root, name, None, {"table": table}) for name, table in SNAPSHOT_TABLES.items()]
     operators: dict[str, list[Row]] = {}
     for row in states:
-        if row.get("operator_uid_hash") is not None and row.get("table") in (*KEYED, "operator_state"):
+        if row.get("operator_uid_hash") is not None and row.get("table") in (*KEYED_TABLES, "operator_state"):
             operators.setdefault(row["operator_uid_hash"], []).append(row)
     for uid_hash, rows in operators.items():
         label = rows[0]["operator_uid"] or rows[0]["operator_name"] or f"operator_{uid_hash}"
@@ -93,9 +94,9 @@ def name_tables(states: Iterable[Row], prefix: str | None = None) -> list[NamedT
 
 def _tables(rows: list[Row]) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield names and options of an operator's tables."""
-    names = Names(KEYED)
+    names = Names(KEYED_TABLES)
     reads = {key: value for key, value in dict(rows[0]["options"]).items() if key in ("uid", "uidHash")}
-    for table in KEYED:
+    for table in KEYED_TABLES:
         mine = [row for row in rows if row["table"] == table]
         kinds = {row.get("namespace_type") for row in mine}
         if table == "window_state" and len(kinds) > 1:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -29,11 +29,16 @@ from pyspark_savepoint.statebackends.sources.changelog_covers import covers
 from pyspark_savepoint.statebackends.sources.changelog_entries import UNITS, entry_units
 from pyspark_savepoint.statebackends.sources.changelog_replay import FANOUT, Parts, Replay, of_key_groups, replayed
 from pyspark_savepoint.statebackends.sources.changelog_units import UnitReader
+from pyspark_savepoint.statebackends.sources.keyed_source import KeyedSource
+from pyspark_savepoint.statebackends.sources.rocksdb_source import RocksDBSource
 
 if TYPE_CHECKING:
-    from pyspark_savepoint.statebackends.sources.keyed_sources import KeyedSource, KeyedStream
-    from pyspark_savepoint.statebackends.sources.rocksdb_source import RocksDBSource
+    from pyspark_savepoint.formats.keyed.canonical_stream import CanonicalKeyedStream
+    from pyspark_savepoint.formats.keyed.heap_stream import HeapKeyedStream
+    from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
 
+#: An opened source.
+KeyedStream: TypeAlias = "CanonicalKeyedStream | HeapKeyedStream | RocksDBKeyedStream | ChangelogKeyedStream"
 #: Serializer of keys whose type is not recorded in the snapshot.
 UNKNOWN_KEY = OpaqueSerializer("KeyOfNoRecordedType", 0)
 StateName = tuple[str, bool]

@@ -6,22 +6,17 @@ sources, and a source opens as a stream of :class:`~pyspark_savepoint.formats.ke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from itertools import pairwise
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import Any, NoReturn
 
-from pyspark_savepoint.formats.columns import DecodeOptions, Origin
-from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, SavepointError
-from pyspark_savepoint.formats.io.byte_source import ByteSource, FileLocation, StateLocation
+from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError
+from pyspark_savepoint.formats.io.byte_source import FileLocation
 from pyspark_savepoint.formats.keyed.changelog import ChangeSource, FileChanges, InlineChanges
-from pyspark_savepoint.formats.keyed.headers import read_header
-from pyspark_savepoint.formats.keyed.key_group_reader import Extent
-from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata import OperatorState
-from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, KeyGroupRangeOffsets
+from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange
 from pyspark_savepoint.formats.metadata.keyed_handles import (
     ChangelogStateBackendHandle,
     ChangelogStateHandleStreamImpl,
@@ -34,109 +29,9 @@ from pyspark_savepoint.formats.metadata.stream_handles import UNKNOWN_SIZE
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.sources.changelog_keys import with_keys
 from pyspark_savepoint.statebackends.sources.changelog_source import ChangelogSource
+from pyspark_savepoint.statebackends.sources.changelog_source import KeyedStream as KeyedStream
+from pyspark_savepoint.statebackends.sources.keyed_source import KeyedSource as KeyedSource
 from pyspark_savepoint.statebackends.sources.rocksdb_source import RocksDBSource
-
-if TYPE_CHECKING:
-    from pyspark_savepoint.formats.keyed.canonical_stream import CanonicalKeyedStream
-    from pyspark_savepoint.formats.keyed.heap_stream import HeapKeyedStream
-    from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
-    from pyspark_savepoint.statebackends.sources.changelog_source import ChangelogKeyedStream
-
-#: Streams are imported where one is opened: headers are read without them.
-KeyedStream: TypeAlias = "CanonicalKeyedStream | HeapKeyedStream | RocksDBKeyedStream | ChangelogKeyedStream"
-FRAMING_WINDOW = 1 << 24
-
-
-@dataclass(frozen=True, slots=True)
-class KeyedSource:
-    """Description of a stream of key groups: frozen, picklable, without open files."""
-
-    location: StateLocation
-    offsets: KeyGroupRangeOffsets
-    canonical: bool
-    max_parallelism: int
-    operator: str
-
-    @property
-    def key_group_range(self) -> KeyGroupRange:
-        """Return the key groups of the handle."""
-        return self.offsets.key_group_range
-
-    def header(self) -> KeyedBackendHeader:
-        """Read the descriptions of the states from the stream."""
-        try:
-            with self.location.open() as source:
-                return self._read_header(source)
-        except SavepointError as error:
-            raise error.with_facts(operator=self.operator) from None
-
-    @contextmanager
-    def open(self, options: DecodeOptions) -> Iterator[KeyedStream]:
-        """Open the stream; errors get the operator's name."""
-        from pyspark_savepoint.formats.keyed.canonical_stream import CanonicalKeyedStream
-        from pyspark_savepoint.formats.keyed.heap_stream import HeapKeyedStream
-
-        # Decoding that only finds where values end must not fail on values that no column can hold.
-        options = replace(options, timestamps="raw", decimals="string")
-        try:
-            with self.location.open() as source:
-                header = self._read_header(source)
-                extents = self._extents(source, header)
-                origin = Origin(source.path, 0, self.operator)
-                full = CanonicalKeyedStream(source, header, extents, self.max_parallelism, origin, options)
-                if not self.canonical and is_heap_format(full, self.offsets):
-                    yield HeapKeyedStream(source, header, extents, origin, options)
-                else:
-                    yield full
-        except SavepointError as error:
-            raise error.with_facts(operator=self.operator) from None
-
-    def _read_header(self, source: ByteSource) -> KeyedBackendHeader:
-        first = min((offset for offset in self.offsets.offsets if offset > 0), default=source.size)
-        return read_header(KeyedBackendHeader, source, first)
-
-    def _extents(self, source: ByteSource, header: KeyedBackendHeader) -> list[Extent]:
-        """Return the key groups that have bytes, in the order of the file; each ends where the next begins."""
-        placed = sorted((offset, key_group) for key_group, offset in self.offsets if offset != 0)
-        ends = [*(offset for offset, _ in placed), source.size][1:]
-        extents = []
-        for (start, key_group), end in zip(placed, ends, strict=True):
-            if not header.size <= start < end:
-                raise CorruptStateError(
-                    f"key group {key_group} cannot begin where its handle says",
-                    path=source.path,
-                    offset=start,
-                    operator=self.operator,
-                    expected=f"an offset from {header.size} to {source.size - 1}, of its own",
-                    found=start,
-                    remedy=UNREADABLE,
-                )
-            extents.append(Extent(key_group, start, end))
-        return extents
-
-
-def is_heap_format(stream: CanonicalKeyedStream, offsets: KeyGroupRangeOffsets) -> bool:
-    """Return whether key groups are in the heap format: each has an offset, and begins with its own number.
-
-    Key group 0 alone proves nothing, because the canonical format may begin with four zero bytes too. In this case the
-    stream is in the heap format if it cannot be parsed as the canonical format.
-    """
-    extents = stream.extents
-    if len(extents) < len(offsets.offsets) or not extents:
-        return False
-    step = max(1, len(extents) // 8)
-    for extent in [*extents[::step], extents[-1]]:
-        if extent.size < 4 or int.from_bytes(stream.source.read(extent.start, 4), "big") != extent.key_group:
-            return False
-    if any(extent.key_group for extent in extents):
-        return True
-    try:
-        for _ in stream.blocks({0}, set(), False, FRAMING_WINDOW):
-            pass
-    except CorruptStateError:
-        return True
-    return False
-
 
 AnyKeyedSource = KeyedSource | RocksDBSource | ChangelogSource
 

@@ -25,9 +25,9 @@ from pyspark_savepoint.formats.keyed.key_group_reader import Extent
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRangeOffsets
 from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsStateHandle
-from pyspark_savepoint.formats.serializers.base import SnapshotReader
 from pyspark_savepoint.formats.serializers.basic.primitives import BASE, NumberSerializer
 from pyspark_savepoint.formats.serializers.layout import locate
+from pyspark_savepoint.formats.serializers.registry import snapshot_reader
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.model.timer_queue import TIMER_DOMAINS, TimerQueue
 
@@ -93,7 +93,7 @@ class RawTimerSource:
         view.read_constant(VERSION, "the version of timers in raw keyed state")
         for _ in range(view.read_count("timer services", each=20)):
             service = view.read_utf("a timer service")
-            key, namespace = SnapshotReader(view).versioned(), SnapshotReader(view).versioned()
+            key, namespace = snapshot_reader(view).versioned(), snapshot_reader(view).versioned()
             origin = Origin(source.path, extent.start, self.operator, f"timers of {service}")
             for domain in TIMER_DOMAINS:
                 count = view.read_count("timers")

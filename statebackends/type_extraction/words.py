@@ -23,11 +23,11 @@ from pyspark_savepoint.formats.serializers.composite.collections import (
     MapSerializer,
     SetSerializer,
 )
-from pyspark_savepoint.formats.serializers.composite.java_classes import CLASSES, java_class
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
 from pyspark_savepoint.formats.serializers.composite.row import RowSerializer
 from pyspark_savepoint.formats.serializers.composite.tuples import TupleSerializer, tuple_class
 from pyspark_savepoint.formats.serializers.composite.wrappers import EitherSerializer, NullableSerializer
+from pyspark_savepoint.formats.serializers.java_classes import CLASSES
 from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.notation.names import Flink
 from pyspark_savepoint.formats.serializers.notation.notation import DEFAULT_VERSION, parse_type
@@ -187,7 +187,7 @@ class _Words:
     def declare(self, serializer: TypeSerializer) -> JavaType:
         """Return a Java type that stands for a given serializer."""
         name = f"{len(self.declared)}#"
-        self.declared[name] = Extracted(serializer, java_class(serializer) or "java.lang.Object")
+        self.declared[name] = Extracted(serializer, serializer.java_class or "java.lang.Object")
         return ClassType(name)
 
     def with_subclasses(self, found: TypeSerializer) -> TypeSerializer:
@@ -223,7 +223,7 @@ def _is_class(words: TypeSerializer) -> bool:
 
 def _erasures(component: JavaType, words: GenericArraySerializer) -> tuple[str | None, ...]:
     """Return the possible class names of an array's elements."""
-    return class_name(component), java_class(words.nested[0])
+    return class_name(component), words.nested[0].java_class
 
 
 def _pojos(serializer: TypeSerializer) -> Iterator[PojoSerializer]:

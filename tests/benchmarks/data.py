@@ -17,7 +17,8 @@ from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, KeyGroupRangeOffsets, range_for_operator_index
 from pyspark_savepoint.formats.metadata.state_handles import KeyGroupsSavepointStateHandle, RelativeFileStateHandle
-from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.registry import snapshot_reader
 
 BASE = "org.apache.flink.api.common.typeutils.base."
 VOID = "org.apache.flink.runtime.state.VoidNamespaceSerializer$VoidNamespaceSerializerSnapshot"
@@ -29,7 +30,7 @@ def simple(name: str) -> TypeSerializer:
     view = DataOutputView()
     view.write_utf(name)
     view.write_i32(3)
-    return SnapshotReader(DataInputView(view.getvalue())).versioned()
+    return snapshot_reader(DataInputView(view.getvalue())).versioned()
 
 
 def basic(stem: str) -> TypeSerializer:

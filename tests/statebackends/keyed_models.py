@@ -20,8 +20,9 @@ from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.io.byte_source import InlineLocation
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, KeyGroupRangeOffsets, key_group_for_hash
-from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer, MapSerializer
+from pyspark_savepoint.formats.serializers.registry import snapshot_reader
 from pyspark_savepoint.statebackends.sources.keyed_plan import KeyedSpec, KeyedSplit
 from pyspark_savepoint.statebackends.sources.keyed_sources import AnyKeyedSource, KeyedSource
 from pyspark_savepoint.statebackends.tables.key_lookup import encode
@@ -37,7 +38,7 @@ def simple(name: str) -> TypeSerializer:
     view = DataOutputView()
     view.write_utf(name)
     view.write_i32(3)
-    return SnapshotReader(DataInputView(view.getvalue())).versioned()
+    return snapshot_reader(DataInputView(view.getvalue())).versioned()
 
 
 def basic(stem: str) -> TypeSerializer:

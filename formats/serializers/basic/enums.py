@@ -68,6 +68,10 @@ class EnumSerializer(TypeSerializer):
             view.write_utf(constant)
 
     @property
+    def java_class(self) -> str | None:
+        return self.enum_class if type(self) is EnumSerializer else None
+
+    @property
     def flink_type(self) -> str:
         return f"ENUM<{self.enum_class}>({', '.join(map(quoted, self.constants))})"
 

@@ -91,6 +91,10 @@ class ListSerializer(ShapedSerializer):
         return self.nested[0]
 
     @property
+    def java_class(self) -> str | None:
+        return "java.util.List"
+
+    @property
     def flink_type(self) -> str:
         return f"LIST<{self.element.flink_type}>"
 
@@ -115,6 +119,10 @@ class SetSerializer(ShapedSerializer):
     @property
     def element(self) -> TypeSerializer:
         return self.nested[0]
+
+    @property
+    def java_class(self) -> str | None:
+        return "java.util.Set"
 
     @property
     def flink_type(self) -> str:
@@ -144,6 +152,10 @@ class MapSerializer(ShapedSerializer):
     @property
     def value(self) -> TypeSerializer:
         return self.nested[1]
+
+    @property
+    def java_class(self) -> str | None:
+        return "java.util.Map" if type(self) is MapSerializer else None
 
     @property
     def flink_type(self) -> str:
@@ -238,12 +250,14 @@ class GenericArraySerializer(ShapedSerializer):
         return self.nested[0]
 
     @property
+    def java_class(self) -> str | None:
+        return f"[L{self.component_class};"
+
+    @property
     def flink_type(self) -> str:
         """OBJECT_ARRAY<T>, or OBJECT_ARRAY<com.shop.Order>(T) if T does not determine the class of the elements."""
-        from pyspark_savepoint.formats.serializers.composite.java_classes import java_class
-
         element = self.element.flink_type
-        named = java_class(self.element) == self.component_class
+        named = self.element.java_class == self.component_class
         return f"OBJECT_ARRAY<{element}>" if named else f"OBJECT_ARRAY<{self.component_class}>({element})"
 
     @classmethod

@@ -78,6 +78,10 @@ class PojoSerializer(TypeSerializer):
         return tuple(member.serializer for member in self.fields + self.subclasses)
 
     @property
+    def java_class(self) -> str | None:
+        return self.class_name
+
+    @property
     def flink_type(self) -> str:
         """POJO<com.shop.Order>(id LONG, ...), followed by its subclasses if it has any."""
         fields = flink_fields([field.name for field in self.fields], [field.serializer for field in self.fields])

@@ -99,6 +99,10 @@ class RowSerializer(CompositeSerializer):
         return cls(ROW, 3, 4, fields, field_names=names)
 
     @property
+    def java_class(self) -> str | None:
+        return "org.apache.flink.types.Row"
+
+    @property
     def flink_type(self) -> str:
         """ROW<A, B>, or ROW<id A, name B> if the user set names."""
         if self.field_names:

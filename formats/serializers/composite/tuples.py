@@ -76,6 +76,10 @@ class TupleSerializer(FieldsSerializer):
     """Serializer of TUPLE<A, B>: Tuple1 to Tuple25, or a user's subclass."""
 
     @property
+    def java_class(self) -> str | None:
+        return self.class_name
+
+    @property
     def flink_type(self) -> str:
         """TUPLE<A, B>, or TUPLE<com.shop.Pair>(A, B) for a user's subclass."""
         arguments = flink_types(self.nested)

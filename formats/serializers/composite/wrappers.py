@@ -60,6 +60,10 @@ class NullableSerializer(ShapedSerializer):
         view.write_i32(self.padding)
 
     @property
+    def java_class(self) -> str | None:
+        return self.nested[0].java_class
+
+    @property
     def flink_type(self) -> str:
         """NULLABLE<T>, or NULLABLE<T>(PADDED) if a null is as long as a value."""
         return f"NULLABLE<{self.nested[0].flink_type}>" + ("(PADDED)" if self.padding else "")
@@ -105,6 +109,10 @@ class EitherSerializer(ShapedSerializer):
     """Serializer of EITHER<L, R>, which becomes a struct with exactly one field set."""
 
     arity: ClassVar[int | None] = 2
+
+    @property
+    def java_class(self) -> str | None:
+        return "org.apache.flink.types.Either" if type(self) is EitherSerializer else None
 
     @property
     def flink_type(self) -> str:

@@ -15,7 +15,6 @@ from pyspark_savepoint.formats.serializers.composite.collections import (
     ListSerializer,
     MapSerializer,
 )
-from pyspark_savepoint.formats.serializers.composite.java_classes import java_class
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
 from pyspark_savepoint.formats.serializers.composite.row import RowSerializer
 from pyspark_savepoint.formats.serializers.composite.tuples import CaseClassSerializer, TupleSerializer
@@ -292,7 +291,7 @@ class Parser:
             self.tokens.fail(
                 f"{token.upper} of one of {', '.join(known)}", token, "arrays of objects are OBJECT_ARRAY<T>"
             )
-        class_name = java_class(element)
+        class_name = element.java_class
         if class_name is None:
             self.tokens.fail("the class of the elements", token, f"OBJECT_ARRAY<com.shop.Item>({element.flink_type})")
         return GenericArraySerializer.of(element, class_name)

@@ -20,9 +20,9 @@ from pyspark_savepoint.formats.java_stream import (
     SERIALIZABLE,
     STREAM_HEADER,
 )
-from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import BASE, SimpleSerializer
-from pyspark_savepoint.formats.serializers.registry import read_versioned
+from pyspark_savepoint.formats.serializers.registry import snapshot_reader
 from pyspark_savepoint.formats.serializers.sql.logical_streams import logical_stream
 from pyspark_savepoint.formats.serializers.sql.logical_types import (
     BINARIES,
@@ -154,4 +154,4 @@ def _simple(snapshot_class: str) -> TypeSerializer:
     view = DataOutputView()
     view.write_utf(snapshot_class)
     view.write_i32(3)
-    return read_versioned(SnapshotReader(DataInputView(view.getvalue())))
+    return snapshot_reader(DataInputView(view.getvalue())).versioned()

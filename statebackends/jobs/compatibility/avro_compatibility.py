@@ -15,8 +15,8 @@ from typing import Any
 from pyspark_savepoint.formats.serializers.avro.serializer import AvroSerializer
 from pyspark_savepoint.statebackends.jobs.compatibility.compatibility import (
     AS_IS,
-    Flink,
     Resolution,
+    Resolver,
     after_migration,
     incompatible,
 )
@@ -33,7 +33,7 @@ PROMOTIONS: Mapping[str, frozenset[str]] = {
 }
 
 
-def resolve_avro(old: AvroSerializer, new: AvroSerializer, _version: Flink) -> Resolution:
+def resolve_avro(old: AvroSerializer, new: AvroSerializer, _resolver: Resolver) -> Resolution:
     """Compare two schemas; the classes do not matter."""
     writer, reader = _Names(), _Names()
     written, wanted = writer.normal(json.loads(old.schema), ""), reader.normal(json.loads(new.schema), "")

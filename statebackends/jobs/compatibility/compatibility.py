@@ -18,9 +18,10 @@ LONG> and MAP<LONG, LONG> pass. Flink: ``TypeSerializerSnapshot#resolveSchemaCom
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from pyspark_savepoint.formats.serializers.base import CompositeSerializer, TypeSerializer
 from pyspark_savepoint.formats.serializers.runtime.ttl import TtlAwareSerializer
@@ -98,37 +99,48 @@ def worst(resolutions: Iterable[Resolution]) -> Resolution:
     return Resolution(verdict, tuple(reasons))
 
 
-def resolve(old: TypeSerializer, new: TypeSerializer, version: Flink = NEWEST_FLINK) -> Resolution:
-    """Return the verdict of a Flink version for serializer ``old`` in a snapshot and ``new`` in the job."""
-    from pyspark_savepoint.statebackends.jobs.compatibility.compatibility_rules import RULES, resolve_opaque
-
-    old, new = _unwrapped(old), _unwrapped(new)
-    rule = next((rule for kind, rule in RULES if isinstance(new, kind)), None)
-    if old.snapshot_class != new.snapshot_class:
-        return _other_class(old, new, version, is_checked=rule is not None)
-    if old.opaque or new.opaque:
-        opaque = resolve_opaque(old, new)
-        if opaque is not None:
-            return opaque
-    return rule(old, new, version) if rule is not None else resolve_parts(old, new, version)
+Rule = Callable[[Any, Any, "Resolver"], Resolution]
 
 
-def _other_class(old: TypeSerializer, new: TypeSerializer, version: Flink, *, is_checked: bool) -> Resolution:
-    different = f"{old.flink_type} versus {new.flink_type}"
-    composite = isinstance(old, CompositeSerializer) and isinstance(new, CompositeSerializer)
-    if version < COMPOSITES_UNCHECKED or is_checked or not composite:
-        return incompatible(different)
-    if resolve_parts(old, new, version).verdict is Compatibility.INCOMPATIBLE:
-        return incompatible(different)
-    return misread(f"{different}: Flink looks at the parts alone, and reads the bytes wrongly")
+@dataclass(frozen=True)
+class Resolver:
+    """Check of a Flink version, with the rules of serializers that compare more than their parts.
 
+    ``rules`` are by class of the job's serializer; the first match counts. ``opaque`` compares serializers of which at
+    least one is known only as bytes, and returns None if their rule still applies.
+    """
 
-def resolve_parts(old: TypeSerializer, new: TypeSerializer, version: Flink = NEWEST_FLINK) -> Resolution:
-    """Return the worst verdict of the parts, pairwise in order; their number must be equal."""
-    if len(old.children) != len(new.children):
-        return incompatible(f"{old.flink_type} versus {new.flink_type}: another number of parts")
-    pairs = enumerate(zip(old.children, new.children, strict=True))
-    return worst(resolve(before, after, version).within(part_name(old, place)) for place, (before, after) in pairs)
+    version: Flink
+    rules: tuple[tuple[type[TypeSerializer], Rule], ...]
+    opaque: Callable[[TypeSerializer, TypeSerializer], Resolution | None]
+
+    def resolve(self, old: TypeSerializer, new: TypeSerializer) -> Resolution:
+        """Return the verdict for serializer ``old`` in a snapshot and ``new`` in the job."""
+        old, new = _unwrapped(old), _unwrapped(new)
+        rule = next((rule for kind, rule in self.rules if isinstance(new, kind)), None)
+        if old.snapshot_class != new.snapshot_class:
+            return self._other_class(old, new, is_checked=rule is not None)
+        if old.opaque or new.opaque:
+            opaque = self.opaque(old, new)
+            if opaque is not None:
+                return opaque
+        return rule(old, new, self) if rule is not None else self.resolve_parts(old, new)
+
+    def _other_class(self, old: TypeSerializer, new: TypeSerializer, *, is_checked: bool) -> Resolution:
+        different = f"{old.flink_type} versus {new.flink_type}"
+        composite = isinstance(old, CompositeSerializer) and isinstance(new, CompositeSerializer)
+        if self.version < COMPOSITES_UNCHECKED or is_checked or not composite:
+            return incompatible(different)
+        if self.resolve_parts(old, new).verdict is Compatibility.INCOMPATIBLE:
+            return incompatible(different)
+        return misread(f"{different}: Flink looks at the parts alone, and reads the bytes wrongly")
+
+    def resolve_parts(self, old: TypeSerializer, new: TypeSerializer) -> Resolution:
+        """Return the worst verdict of the parts, pairwise in order; their number must be equal."""
+        if len(old.children) != len(new.children):
+            return incompatible(f"{old.flink_type} versus {new.flink_type}: another number of parts")
+        pairs = enumerate(zip(old.children, new.children, strict=True))
+        return worst(self.resolve(before, after).within(part_name(old, place)) for place, (before, after) in pairs)
 
 
 def part_name(serializer: TypeSerializer, place: int) -> str:

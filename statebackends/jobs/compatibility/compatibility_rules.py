@@ -36,18 +36,18 @@ from pyspark_savepoint.formats.serializers.sql.table_wrappers import ExternalSer
 from pyspark_savepoint.statebackends.jobs.compatibility.avro_compatibility import resolve_avro
 from pyspark_savepoint.statebackends.jobs.compatibility.compatibility import (
     AS_IS,
+    NEWEST_FLINK,
     Flink,
     Resolution,
+    Resolver,
+    Rule,
     after_migration,
     incompatible,
     reconfigured,
-    resolve_parts,
     unknown,
     worst,
 )
 from pyspark_savepoint.statebackends.jobs.compatibility.pojo_compatibility import resolve_pojo
-
-Rule = Callable[[Any, Any, Flink], Resolution]
 
 
 def resolve_opaque(old: TypeSerializer, new: TypeSerializer) -> Resolution | None:
@@ -59,13 +59,13 @@ def resolve_opaque(old: TypeSerializer, new: TypeSerializer) -> Resolution | Non
     return unknown(f"the snapshot class {old.snapshot_class} is the user's own, and its content differs")
 
 
-def _resolve_generic(old: GenericSerializer, new: GenericSerializer, _version: Flink) -> Resolution:
+def _resolve_generic(old: GenericSerializer, new: GenericSerializer, _resolver: Resolver) -> Resolution:
     if old.type_class != new.type_class:
         return incompatible(f"values of {old.type_class} versus {new.type_class}")
     return AS_IS
 
 
-def _resolve_enum(old: EnumSerializer, new: EnumSerializer, _version: Flink) -> Resolution:
+def _resolve_enum(old: EnumSerializer, new: EnumSerializer, _resolver: Resolver) -> Resolution:
     if old.enum_class != new.enum_class:
         return incompatible(f"the enum {old.enum_class} versus {new.enum_class}")
     gone = [name for name in old.constants if name not in new.constants]
@@ -79,7 +79,7 @@ def _resolve_enum(old: EnumSerializer, new: EnumSerializer, _version: Flink) -> 
     return reconfigured(f"the enum {old.enum_class} has new constants, or another order of them")
 
 
-def _resolve_scala_enum(old: ScalaEnumSerializer, new: ScalaEnumSerializer, _version: Flink) -> Resolution:
+def _resolve_scala_enum(old: ScalaEnumSerializer, new: ScalaEnumSerializer, _resolver: Resolver) -> Resolution:
     if old.enum_class != new.enum_class:
         return incompatible(f"the enumeration {old.enum_class} versus {new.enum_class}")
     ids = dict(zip(new.constants, new.ids, strict=True))
@@ -89,7 +89,7 @@ def _resolve_scala_enum(old: ScalaEnumSerializer, new: ScalaEnumSerializer, _ver
     return AS_IS
 
 
-def _resolve_kryo(old: KryoSerializer, new: KryoSerializer, _version: Flink) -> Resolution:
+def _resolve_kryo(old: KryoSerializer, new: KryoSerializer, _resolver: Resolver) -> Resolution:
     if old.type_class != new.type_class:
         return incompatible(f"KRYO<{old.type_class}> versus KRYO<{new.type_class}>")
     pairs = (
@@ -111,17 +111,17 @@ def _is_prefix(before: Sequence[str], after: Sequence[str]) -> bool:
     return list(after[: len(before)]) == list(before)
 
 
-def _resolve_row_data(old: RowDataSerializer, new: RowDataSerializer, version: Flink) -> Resolution:
+def _resolve_row_data(old: RowDataSerializer, new: RowDataSerializer, resolver: Resolver) -> Resolution:
     if len(old.fields) != len(new.fields):
         return incompatible(f"rows of {len(old.fields)} fields versus {len(new.fields)}")
     for place, (before, after) in enumerate(zip(old.fields, new.fields, strict=True)):
         if before.kind != after.kind:
             return incompatible(f"field f{place}: {before.kind} versus {after.kind}; SQL rows do not migrate")
-    return resolve_parts(old, new, version)
+    return resolver.resolve_parts(old, new)
 
 
 def _resolve_collection_data(
-    old: CollectionDataSerializer, new: CollectionDataSerializer, _version: Flink
+    old: CollectionDataSerializer, new: CollectionDataSerializer, _resolver: Resolver
 ) -> Resolution:
     before, after = ([str(part.kind) for part in side.kinds] for side in (old, new))
     if [part.kind for part in old.kinds] != [part.kind for part in new.kinds]:
@@ -132,10 +132,10 @@ def _resolve_collection_data(
 def _equal(what: str, part: Callable[[Any], object]) -> Rule:
     """Return a rule: a property must be equal, else incompatible; then the nested serializers count."""
 
-    def rule(old: TypeSerializer, new: TypeSerializer, version: Flink) -> Resolution:
+    def rule(old: TypeSerializer, new: TypeSerializer, resolver: Resolver) -> Resolution:
         before, after = part(old), part(new)
         if before == after:
-            return resolve_parts(old, new, version)
+            return resolver.resolve_parts(old, new)
         shown = "" if isinstance(before, (bytes, tuple)) else f": {before} versus {after}"
         return incompatible(f"{old.flink_type} has another {what}{shown}")
 
@@ -145,8 +145,8 @@ def _equal(what: str, part: Callable[[Any], object]) -> Rule:
 def _migrates(what: str, part: Callable[[Any], object]) -> Rule:
     """Return a rule: if a property differs, values migrate, provided that the parts allow it."""
 
-    def rule(old: TypeSerializer, new: TypeSerializer, version: Flink) -> Resolution:
-        parts = resolve_parts(old, new, version)
+    def rule(old: TypeSerializer, new: TypeSerializer, resolver: Resolver) -> Resolution:
+        parts = resolver.resolve_parts(old, new)
         if part(old) == part(new):
             return parts
         return worst([after_migration(f"{old.flink_type} is written {what} since"), parts])
@@ -184,3 +184,8 @@ RULES: tuple[tuple[type[TypeSerializer], Rule], ...] = (
         _migrates("with or without a previous timestamp", lambda state: state.supports_previous_timestamp),
     ),
 )
+
+
+def resolve(old: TypeSerializer, new: TypeSerializer, version: Flink = NEWEST_FLINK) -> Resolution:
+    """Return the verdict of a Flink version for serializer ``old`` in a snapshot and ``new`` in the job."""
+    return Resolver(version, RULES, resolve_opaque).resolve(old, new)

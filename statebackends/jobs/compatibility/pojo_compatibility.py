@@ -14,25 +14,24 @@ from pyspark_savepoint.formats.serializers.composite.optional_map import Member,
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
 from pyspark_savepoint.statebackends.jobs.compatibility.compatibility import (
     Compatibility,
-    Flink,
     Resolution,
+    Resolver,
     after_migration,
     incompatible,
     misread,
     reconfigured,
-    resolve,
     worst,
 )
 
 
-def resolve_pojo(old: PojoSerializer, new: PojoSerializer, version: Flink) -> Resolution:
+def resolve_pojo(old: PojoSerializer, new: PojoSerializer, resolver: Resolver) -> Resolution:
     """Compare two POJOs; they are compatible as is with equal fields and registered subclasses in equal order."""
     if old.class_name != new.class_name:
         return incompatible(f"the class {old.class_name} versus {new.class_name}")
     for member in old.subclasses:
         if member.key is None or _is_absent(member):
             return incompatible(f"the subclass {member.name} could not be loaded when the snapshot was taken")
-    found = worst([*_fields(old, new, version), *_subclasses(old, new, version)])
+    found = worst([*_fields(old, new, resolver), *_subclasses(old, new, resolver)])
     if found.verdict.severity < Compatibility.AFTER_MIGRATION.severity and _names(old) != _names(new):
         return misread(f"the fields of {old.class_name} stand in another order, which Flink does not notice")
     return found
@@ -42,7 +41,7 @@ def _names(serializer: PojoSerializer) -> list[str]:
     return [member.name for member in serializer.fields]
 
 
-def _fields(old: PojoSerializer, new: PojoSerializer, version: Flink) -> Iterator[Resolution]:
+def _fields(old: PojoSerializer, new: PojoSerializer, resolver: Resolver) -> Iterator[Resolution]:
     there = {_identity(member, new): member for member in new.fields}
     before = [member for member in old.fields if not _is_absent(member)]
     kept = {key for member in before if (key := _match(member, there)) is not None}
@@ -51,7 +50,7 @@ def _fields(old: PojoSerializer, new: PojoSerializer, version: Flink) -> Iterato
         if key is None:
             yield after_migration(f"field {member.name} is gone, and its values with it")
         else:
-            yield resolve(member.serializer, there[key].serializer, version).within(f"field {member.name}")
+            yield resolver.resolve(member.serializer, there[key].serializer).within(f"field {member.name}")
     for key, member in there.items():
         if key not in kept:
             yield after_migration(f"field {member.name} is new, and will have Java's default")
@@ -83,11 +82,11 @@ def _is_absent(member: Member) -> bool:
     return isinstance(member.serializer, OpaqueFrame) and member.serializer.payload is None
 
 
-def _subclasses(old: PojoSerializer, new: PojoSerializer, version: Flink) -> Iterator[Resolution]:
+def _subclasses(old: PojoSerializer, new: PojoSerializer, resolver: Resolver) -> Iterator[Resolution]:
     there = {member.name: member for member in new.registered}
     for member in old.registered:
         if member.name in there:
-            yield resolve(member.serializer, there[member.name].serializer, version).within(f"subclass {member.name}")
+            yield resolver.resolve(member.serializer, there[member.name].serializer).within(f"subclass {member.name}")
     before, after = [member.name for member in old.registered], list(there)
     if after[: len(before)] != before:
         yield reconfigured(f"subclasses of {old.class_name} are registered in another order")

@@ -26,10 +26,10 @@ from pyspark_savepoint.statebackends.jobs.compatibility.compatibility import (
     Resolution,
     after_migration,
     incompatible,
-    resolve,
     unknown,
     worst,
 )
+from pyspark_savepoint.statebackends.jobs.compatibility.compatibility_rules import resolve
 from pyspark_savepoint.statebackends.jobs.restore.job_description import StateDescription
 
 #: The kind recorded by Flink up to 1.4: it is compatible with any kind.

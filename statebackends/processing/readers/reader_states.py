@@ -13,8 +13,9 @@ import pyarrow as pa
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, UnsupportedStateError, did_you_mean
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
-from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer, write_versioned
+from pyspark_savepoint.formats.serializers.base import TypeSerializer, write_versioned
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
+from pyspark_savepoint.formats.serializers.registry import snapshot_reader
 from pyspark_savepoint.statebackends.model.descriptors import StateKind
 from pyspark_savepoint.statebackends.model.state_column import unit_serializers
 from pyspark_savepoint.statebackends.processing.api.defaults import with_default
@@ -258,7 +259,7 @@ def as_read(serializer: TypeSerializer) -> TypeSerializer:
     """Return a type as read from a snapshot, which lacks, for example, the names of a ROW's fields."""
     view = DataOutputView()
     write_versioned(serializer, view)
-    return SnapshotReader(DataInputView(view.getvalue())).versioned()
+    return snapshot_reader(DataInputView(view.getvalue())).versioned()
 
 
 def _check_types(descriptor: Descriptor, meta: StateMetaInfoSnapshot) -> None:

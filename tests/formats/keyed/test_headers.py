@@ -18,9 +18,9 @@ from pyspark_savepoint.formats.keyed.meta_info import (
     OperatorBackendHeader,
     StateMetaInfoSnapshot,
 )
-from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer
-from pyspark_savepoint.formats.serializers.registry import OpaqueSerializer
+from pyspark_savepoint.formats.serializers.registry import OpaqueSerializer, snapshot_reader
 from tests.processor_time import processor_seconds
 
 BASE = "org.apache.flink.api.common.typeutils.base."
@@ -31,7 +31,7 @@ def basic(stem: str) -> TypeSerializer:
     view = DataOutputView()
     view.write_utf(f"{BASE}{stem}Serializer${stem}SerializerSnapshot")
     view.write_i32(3)
-    return SnapshotReader(DataInputView(view.getvalue())).versioned()
+    return snapshot_reader(DataInputView(view.getvalue())).versioned()
 
 
 def of_user(payload: bytes, version: int = 1) -> TypeSerializer:

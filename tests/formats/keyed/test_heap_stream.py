@@ -15,8 +15,8 @@ from pyspark_savepoint.formats.io.byte_source import InlineByteSource
 from pyspark_savepoint.formats.keyed.heap_stream import HeapKeyedStream
 from pyspark_savepoint.formats.keyed.key_group_reader import Extent
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
-from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer
-from pyspark_savepoint.formats.serializers.registry import OpaqueSerializer
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.registry import OpaqueSerializer, snapshot_reader
 
 BASE = "org.apache.flink.api.common.typeutils.base."
 WHOLE, WINDOW = 1 << 20, 16
@@ -28,7 +28,7 @@ def basic(stem: str) -> TypeSerializer:
     view = DataOutputView()
     view.write_utf(f"{BASE}{stem}Serializer${stem}SerializerSnapshot")
     view.write_i32(3)
-    return SnapshotReader(DataInputView(view.getvalue())).versioned()
+    return snapshot_reader(DataInputView(view.getvalue())).versioned()
 
 
 LONG, STRING = basic("Long"), basic("String")

@@ -10,8 +10,9 @@ import pytest
 from pyspark_savepoint.formats.class_files import ClassPath, ClassType, parse_field_type
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import OptionError, TypeNotationError, UnsupportedStateError
-from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer, write_versioned
+from pyspark_savepoint.formats.serializers.base import TypeSerializer, write_versioned
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
+from pyspark_savepoint.formats.serializers.registry import snapshot_reader
 from pyspark_savepoint.statebackends.type_extraction import Release, TypeExtractor
 from pyspark_savepoint.statebackends.type_extraction.known_classes import made_up, public_field
 from pyspark_savepoint.statebackends.type_extraction.words import TypeInference
@@ -52,7 +53,7 @@ def test_classes_have_the_snapshots_that_flink_wrote(corpus: Path, class_path: s
         if "snapshot" not in case or not (name in HINTS or name.startswith(("pojo-", "record-"))):
             continue
         flinks = bytes.fromhex(case["snapshot"])
-        serializer = SnapshotReader(DataInputView(flinks)).versioned()
+        serializer = snapshot_reader(DataInputView(flinks)).versioned()
         if name in HINTS:
             kind = parse_field_type(HINTS[name])
         else:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.data_view import DataInputView
 from pyspark_savepoint.formats.errors import CorruptStateError, UnsupportedVersionError, ValueRangeError
-from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import (
     GenericArraySerializer,
     LinkedListSerializer,
@@ -24,6 +24,7 @@ from pyspark_savepoint.formats.serializers.composite.collections import (
     SortedMapSerializer,
 )
 from pyspark_savepoint.formats.serializers.composite.pojo import Member, PojoSerializer
+from pyspark_savepoint.formats.serializers.registry import snapshot_reader
 from tests.formats.serializers.codec_checks import base, check_column, check_corpus, check_value, decode, encode, simple
 from tests.formats.serializers.composite_zoo import check_zoo, values_of
 
@@ -77,11 +78,11 @@ def test_versions_of_linked_lists(outer: str, has_mask: bool) -> None:
     long = "org.apache.flink.api.common.typeutils.base.LongSerializer$LongSerializerSnapshot"
     nested = bytes.fromhex("001457fd0000000100000001") + len(long).to_bytes(2, "big") + long.encode() + b"\0\0\0\3"
     payload = bytes.fromhex("000de704" + outer) + nested
-    serializer = LinkedListSerializer.read_snapshot(name, 3, SnapshotReader(DataInputView(payload)))
+    serializer = LinkedListSerializer.read_snapshot(name, 3, snapshot_reader(DataInputView(payload)))
     assert isinstance(serializer, LinkedListSerializer)
     assert serializer.has_null_mask is has_mask
     with pytest.raises(UnsupportedVersionError):
-        LinkedListSerializer.read_snapshot(name, 3, SnapshotReader(DataInputView(b"\0\x0d\xe7\4\0\0\0\4" + nested)))
+        LinkedListSerializer.read_snapshot(name, 3, snapshot_reader(DataInputView(b"\0\x0d\xe7\4\0\0\0\4" + nested)))
 
 
 def rows(kind: pa.DataType, make: object) -> pa.Array:

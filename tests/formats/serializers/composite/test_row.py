@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import CorruptStateError, UnsupportedVersionError, ValueRangeError
-from pyspark_savepoint.formats.serializers.base import SnapshotReader
 from pyspark_savepoint.formats.serializers.composite.row import ROW, RowSerializer
+from pyspark_savepoint.formats.serializers.registry import snapshot_reader
 from tests.formats.serializers.codec_checks import base, check_column, decode, encode
 from tests.formats.serializers.composite_zoo import check_zoo, values_of
 
@@ -87,7 +87,7 @@ def snapshot(outer: str) -> bytes:
 )
 def test_versions(outer: str, value: str) -> None:
     payload = snapshot(outer)
-    serializer = RowSerializer.read_snapshot(ROW, 3, SnapshotReader(DataInputView(payload)))
+    serializer = RowSerializer.read_snapshot(ROW, 3, snapshot_reader(DataInputView(payload)))
     view = DataOutputView()
     serializer.write_payload(view)
     assert view.getvalue() == payload
@@ -99,7 +99,7 @@ def test_versions(outer: str, value: str) -> None:
 @pytest.mark.parametrize("outer", ["00000001", "00000005"])
 def test_other_versions_are_refused(outer: str) -> None:
     with pytest.raises(UnsupportedVersionError):
-        RowSerializer.read_snapshot(ROW, 3, SnapshotReader(DataInputView(snapshot(outer))))
+        RowSerializer.read_snapshot(ROW, 3, snapshot_reader(DataInputView(snapshot(outer))))
 
 
 def test_columns() -> None:

@@ -10,8 +10,9 @@ import pytest
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import CorruptStateError
-from pyspark_savepoint.formats.serializers.base import SnapshotReader, write_nested
+from pyspark_savepoint.formats.serializers.base import write_nested
 from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer
+from pyspark_savepoint.formats.serializers.registry import snapshot_reader
 from pyspark_savepoint.formats.serializers.runtime.cep import (
     LegacySharedBufferNodeSerializer,
     LockableSerializer,
@@ -69,7 +70,7 @@ def test_versions_of_the_automaton(outer: str, previous: bool) -> None:
     view = DataOutputView()
     view.write(bytes.fromhex("000de704" + outer))
     write_nested(newest.children, view)
-    reader = SnapshotReader(DataInputView(view.getvalue()))
+    reader = snapshot_reader(DataInputView(view.getvalue()))
     serializer = NfaStateSerializer.read_snapshot(newest.snapshot_class, 3, reader)
     again = DataOutputView()
     serializer.write_payload(again)

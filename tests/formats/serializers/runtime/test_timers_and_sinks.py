@@ -12,8 +12,9 @@ import pytest
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import ValueRangeError
-from pyspark_savepoint.formats.serializers.base import SnapshotReader, write_nested
+from pyspark_savepoint.formats.serializers.base import write_nested
 from pyspark_savepoint.formats.serializers.composite.tuples import TupleSerializer
+from pyspark_savepoint.formats.serializers.registry import snapshot_reader
 from pyspark_savepoint.formats.serializers.runtime.timers_and_sinks import (
     BufferEntrySerializer,
     TimerSerializer,
@@ -77,7 +78,7 @@ def test_versions_of_two_phase_commits(outer: str, flagged: bool) -> None:
     view = DataOutputView()
     view.write(bytes.fromhex("000de704" + outer))
     write_nested((LONG, INT), view)
-    reader = SnapshotReader(DataInputView(view.getvalue()))
+    reader = snapshot_reader(DataInputView(view.getvalue()))
     serializer = TwoPhaseCommitSerializer.read_snapshot(SINK, 3, reader)
     again = DataOutputView()
     serializer.write_payload(again)

@@ -1,0 +1,52 @@
+"""What every verb of a :class:`Savepoint` works with: session, plan, path and options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint as Snapshot
+from pyspark_savepoint.options.operators import OperatorRef
+from pyspark_savepoint.options.option_values import inheriting
+from pyspark_savepoint.options.paths import reached
+from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class SavepointContext:
+    """A session, and the plan, path and options of a savepoint; without a path, it is not written yet."""
+
+    spark: SparkSession
+    plan: SavepointPlan
+    path: str | None
+    options: Mapping[str, str]
+
+    def written_path(self, problem: str, remedy: str) -> str:
+        """Return the path; raise OptionError if the savepoint is not written yet."""
+        if self.path is None:
+            raise OptionError(f"this savepoint is not written yet, so {problem}", remedy=remedy)
+        return self.path
+
+    def read_path(self) -> str:
+        """Return the path to read tables from."""
+        return self.written_path("it has no tables and no state to read", "read from what write(path) returns")
+
+    def read(self, texts: Mapping[str, str]) -> DataFrame:
+        """Return the table that options choose."""
+        reader = self.spark.read.format("savepoint")
+        return reader.options(**inheriting(self.options, texts)).load(self.read_path())
+
+    def of_operator(self, uid: OperatorRef | None) -> dict[str, str]:
+        """Return the options that select an operator, if one is given; raise OperatorNotFoundError if it is unknown."""
+        return {} if uid is None else {"uidHash": self.plan.operator(uid).identifier.operator_id.hex}
+
+    def snapshot(self) -> Snapshot:
+        """Open the snapshot; raise OptionError if the savepoint is not written yet."""
+        problem, remedy = "there is nothing to restore", "check the savepoint that write(path) returns"
+        path = reached(self.written_path(problem, remedy), self.options)
+        return Snapshot.open(path, allow_outside=self.options.get("allowOutside") == "true")
