@@ -29,7 +29,7 @@ from pyspark_savepoint.statebackends.processing.api.functions import (
     StateBootstrapFunction,
 )
 from pyspark_savepoint.statebackends.processing.operators.bootstrap import BootstrapPlan
-from pyspark_savepoint.statebackends.processing.operators.operator_state import OperatorStatePlan, state_schema
+from pyspark_savepoint.statebackends.processing.operators.operator_state import ELEMENTS, OperatorStatePlan
 from pyspark_savepoint.statebackends.processing.operators.process import ProcessPlan
 from pyspark_savepoint.statebackends.processing.operators.records import RecordOrder
 from pyspark_savepoint.statebackends.processing.operators.window_operator import WindowSpec
@@ -38,10 +38,10 @@ from pyspark_savepoint.statebackends.writing.planning.describe_key import descri
 from pyspark_savepoint.statebackends.writing.planning.flink_types import default_serializer
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
     DEFAULT_MAX_PARALLELISM,
-    OPERATOR_STATE,
     KeySpec,
     WriteSpec,
 )
+from pyspark_savepoint.statebackends.writing.planning.write_request import ELEMENTS as ELEMENTS_TABLE
 from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRIES as ENTRIES_TABLE
 
 if TYPE_CHECKING:
@@ -121,9 +121,10 @@ class KeyedInput:
             )
         copy_of(function)
         key, version = self.descriptor(None)
-        frame, parallelism = self.distributed(DEFAULT_MAX_PARALLELISM)
+        limit = self.processing.max_parallelism or DEFAULT_MAX_PARALLELISM
+        frame, parallelism = self.distributed(limit)
         plan = ProcessPlan(
-            function, key, self.columns, arrow_schema(found), DEFAULT_MAX_PARALLELISM,
+            function, key, self.columns, arrow_schema(found), limit,
             self.order(), self.processing.reuse, version, parallelism,
         )  # fmt: skip
         return frame.mapInArrow(RecordTask(plan), found)
@@ -135,6 +136,11 @@ class KeyedRows:
 
     source: KeyedInput
     function: KeyedStateBootstrapFunction | WindowSpec
+
+    @property
+    def max_parallelism(self) -> int | None:
+        """The max parallelism of the operator, if it was set."""
+        return self.source.processing.max_parallelism
 
     def plan(self, spec: WriteSpec) -> BootstrapPlan:
         """Return the plan of the tasks, with the states that a copy of the function registers when it is opened."""
@@ -193,27 +199,24 @@ class OperatorStateRows:
     processing: ProcessingOptions
     function: StateBootstrapFunction | BroadcastStateBootstrapFunction
 
-    def operator_tables(self, spec: WriteSpec) -> list[StateInput]:
-        """Return a table for each state.
+    @property
+    def max_parallelism(self) -> int | None:
+        """The max parallelism of the operator, if it was set."""
+        return self.processing.max_parallelism
 
-        The function runs once per state, so its results must not change from run to run.
-        """
+    def operator_tables(self, spec: WriteSpec) -> list[StateInput]:
+        """Return the elements of all states as one table, so that the function runs once."""
         copy = copy_of(self.function)
+        limit = spec.max_parallelism or DEFAULT_MAX_PARALLELISM
+        tasks = min(self.processing.parallelism or limit, limit)
+        frame = self.frame if self.processing.parallelism is None else self.frame.repartition(tasks)
+        # Every subtask has the whole broadcast state, so one task creates it.
+        frame = frame.coalesce(1 if isinstance(self.function, BroadcastStateBootstrapFunction) else tasks)
         plan = OperatorStatePlan(copy, self.columns, self.timestamp, self.processing.reuse, spec.restoring_flink)
         try:
-            described = plan.describe()
+            plan = replace(plan.describe(), function=self.function)
         except SavepointError as error:
             raise error.with_traceback(None) from None
-        # Every subtask has the whole broadcast state, so one task creates it.
-        frame = self.frame.coalesce(1) if isinstance(self.function, BroadcastStateBootstrapFunction) else self.frame
-        tables = []
-        for state in described:
-            task = RecordTask(replace(plan, function=self.function, state=state.name))
-            texts = {"value": state.element.flink_type}
-            if state.key is not None:
-                texts["key"] = state.key.flink_type
-            kind = state.meta_info().state_type.lower()
-            rows = frame.mapInArrow(task, spark_schema(state_schema(state)))
-            written = WriteSpec(table=OPERATOR_STATE, state=state.name, kind=kind, types=texts)
-            tables.append(StateInput(rows, written, state))
-        return tables
+        assert plan.states is not None
+        rows = frame.mapInArrow(RecordTask(plan), spark_schema(ELEMENTS))
+        return [StateInput(rows, replace(spec, table=ELEMENTS_TABLE), plan.states, plan.header())]

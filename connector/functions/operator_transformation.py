@@ -13,9 +13,10 @@ Every step is immutable and runs nothing; ``Savepoint.with_operator`` takes the 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import IntegralType, TimestampNTZType, TimestampType
@@ -84,8 +85,69 @@ class OperatorTransformation:
         return OneInputTransformation(df, tuple(df.columns))
 
 
+class StateTransformation(ABC):
+    """Base of the steps of a transformation: the options of its processing."""
+
+    @abstractmethod
+    def _with_texts(self, more: Mapping[str, str]) -> Self:
+        """Return the transformation with more options, given as texts."""
+
+    def options(self, **options: Unpack[BootstrapOptions]) -> Self:
+        """Set options of the processing.
+
+        Args:
+            **options: ``sorted``, ``presorted``, ``state_backend``, ``object_reuse``, ``sort_memory``, ``parallelism``,
+                ``max_parallelism``.
+
+        Returns:
+            The transformation with these options.
+
+        Raises:
+            OptionError: If an option is unknown or invalid.
+
+        Example::
+
+            transformation.options(state_backend="rocksdb", sort_memory="512m")
+
+        """
+        return self._with_texts(to_options(options))
+
+    def option(self, name: str, value: Any) -> Self:
+        """Set one option of the processing.
+
+        Args:
+            name: The name of the option.
+            value: Its value.
+
+        Returns:
+            The transformation with the option.
+
+        Raises:
+            OptionError: If the option is unknown or invalid.
+
+        """
+        return self._with_texts(to_options({name: value}))
+
+    def set_max_parallelism(self, max_parallelism: int) -> Self:
+        """Set the number of key groups of the operator, in place of the savepoint's.
+
+        Operator state has at most as many subtasks. Flink: ``OneInputStateTransformation#setMaxParallelism``.
+
+        Args:
+            max_parallelism: 1 to 32768.
+
+        Returns:
+            The transformation with this max parallelism.
+
+        Raises:
+            OptionError: If the number is out of range.
+
+        """
+        return self.option("max_parallelism", max_parallelism)
+
+
 @dataclass(frozen=True)
-class OneInputTransformation:
+class OneInputTransformation(StateTransformation):
     """Transformation of records without key; ``columns`` are those of the rows that functions get.
 
     Flink: ``OneInputStateTransformation``.
@@ -144,42 +206,10 @@ class OneInputTransformation:
                 raise OptionError(f"the records have no column {name!r}", remedy=did_you_mean(name, self.columns))
         return replace(self, columns=columns)
 
-    def options(self, **options: Unpack[BootstrapOptions]) -> OneInputTransformation:
-        """Set options of the processing.
-
-        Args:
-            **options: ``sorted``, ``presorted``, ``state_backend``, ``object_reuse``, ``sort_memory``, ``parallelism``.
-
-        Returns:
-            The transformation with these options.
-
-        Raises:
-            OptionError: If an option is unknown or invalid.
-
-        Example::
-
-            transformation.options(state_backend="rocksdb", sort_memory="512m")
-
-        """
-        texts = merged(self.texts, to_options(options))
+    def _with_texts(self, more: Mapping[str, str]) -> Self:
+        texts = merged(self.texts, more)
         ProcessingOptions.parse(texts)
         return replace(self, texts=texts)
-
-    def option(self, name: str, value: Any) -> OneInputTransformation:
-        """Set one option of the processing.
-
-        Args:
-            name: The name of the option.
-            value: Its value.
-
-        Returns:
-            The transformation with the option.
-
-        Raises:
-            OptionError: If the option is unknown or invalid.
-
-        """
-        return self.options(**{name: value})
 
     def key_by(
         self,
@@ -266,7 +296,7 @@ class OneInputTransformation:
 
 
 @dataclass(frozen=True)
-class KeyedTransformation:
+class KeyedTransformation(StateTransformation):
     """Transformation of records with a key.
 
     Flink: ``KeyedStateTransformation``.
@@ -277,30 +307,8 @@ class KeyedTransformation:
     key_type: str | None = None
     key_group: str | None = None
 
-    def options(self, **options: Unpack[BootstrapOptions]) -> KeyedTransformation:
-        """Set options of the processing, as :meth:`OneInputTransformation.options` does.
-
-        Args:
-            **options: Names and values.
-
-        Returns:
-            The transformation with these options.
-
-        """
-        return replace(self, source=self.source.options(**options))
-
-    def option(self, name: str, value: Any) -> KeyedTransformation:
-        """Set one option of the processing.
-
-        Args:
-            name: The name of the option.
-            value: Its value.
-
-        Returns:
-            The transformation with the option.
-
-        """
-        return self.options(**{name: value})
+    def _with_texts(self, more: Mapping[str, str]) -> Self:
+        return replace(self, source=self.source._with_texts(more))
 
     def transform(self, function: KeyedStateBootstrapFunction) -> KeyedRows:
         """Create the keyed state and timers of each key from its records.
@@ -365,7 +373,7 @@ class KeyedTransformation:
 
 
 @dataclass(frozen=True)
-class WindowedTransformation:
+class WindowedTransformation(StateTransformation):
     """Transformation of keyed records in windows; it ends with :meth:`reduce`, :meth:`aggregate` or :meth:`process`.
 
     Flink: ``WindowedStateTransformation``.
@@ -384,30 +392,8 @@ class WindowedTransformation:
     lateness: int = 0
     element_type: str | None = None
 
-    def options(self, **options: Unpack[BootstrapOptions]) -> WindowedTransformation:
-        """Set options of the processing, as :meth:`OneInputTransformation.options` does.
-
-        Args:
-            **options: Names and values.
-
-        Returns:
-            The transformation with these options.
-
-        """
-        return replace(self, keyed=self.keyed.options(**options))
-
-    def option(self, name: str, value: Any) -> WindowedTransformation:
-        """Set one option of the processing.
-
-        Args:
-            name: The name of the option.
-            value: Its value.
-
-        Returns:
-            The transformation with the option.
-
-        """
-        return self.options(**{name: value})
+    def _with_texts(self, more: Mapping[str, str]) -> Self:
+        return replace(self, keyed=self.keyed._with_texts(more))
 
     def trigger(self, trigger: Trigger) -> WindowedTransformation:
         """Set a trigger instead of the assigner's default one.

@@ -43,6 +43,11 @@ class ProcessingOptions:
     parallelism: int | None = option(
         whole_number(1, UPPER_BOUND_MAX_PARALLELISM), "number of tasks, and of subtasks", shown="that of `key_by`"
     )
+    max_parallelism: int | None = option(
+        whole_number(1, UPPER_BOUND_MAX_PARALLELISM),
+        "number of key groups of the operator, and its most subtasks",
+        shown="that of the savepoint",
+    )
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> Self:

@@ -154,3 +154,4 @@ class BootstrapOptions(TypedDict, total=False):
     object_reuse: Literal["DEFAULT", "COPY_PER_OPERATOR", "FULL_REUSE"]
     sort_memory: Size
     parallelism: int
+    max_parallelism: int

@@ -24,10 +24,10 @@ from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.io.byte_source import InlineByteSource
 from pyspark_savepoint.formats.keyed.headers import read_header
-from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
+from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, OperatorBackendHeader
 from pyspark_savepoint.options.option_fields import InvalidOptionValueError
 from pyspark_savepoint.statebackends.model.request import EntriesRequest
-from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest, WriteSpec
+from pyspark_savepoint.statebackends.writing.planning.write_request import ELEMENTS, WriteRequest, WriteSpec
 
 VERSION = 1
 FRAGMENT = re.compile(r"[a-z0-9]+/[a-z0-9]+")
@@ -36,6 +36,7 @@ HEADER, BASES, ELSEWHERE = "header", "bases", ("path", "overwrite", "drop", "ret
 
 
 Texts = Mapping[str, str]
+Header = KeyedBackendHeader | OperatorBackendHeader
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +80,10 @@ def parse_read_plan(text: str) -> ReadPlan:
         raise _refused() from None
 
 
-def write_plan(spec: WriteSpec, fragment: str, header: KeyedBackendHeader | None, bases: Sequence[Texts] = ()) -> str:
+def write_plan(spec: WriteSpec, fragment: str, header: Header | None, bases: Sequence[Texts] = ()) -> str:
     """Return the option of a write: rows as ``spec`` says, to a fragment.
 
-    ``header`` is that of entries, ``bases`` the options that read others, which are merged with them.
+    ``header`` is that of entries or elements, ``bases`` the options that read others, which are merged with them.
     """
     values = asdict(spec)
     known = {found.name: found for found in fields(WriteSpec)}
@@ -113,7 +114,9 @@ def parse_write_plan(text: str) -> PlannedWrite:
         request = WriteRequest("", **{name: _converted(hints[name], value) for name, value in given.items()})
         if request.fragment is None or not FRAGMENT.fullmatch(request.fragment):
             raise _refused()
-        return PlannedWrite(request if header is None else replace(request, header=_header(header)), bases)
+        if header is not None:
+            request = replace(request, header=_header(header, request.table))
+        return PlannedWrite(request, bases)
     except InvalidOptionValueError:
         raise
     except (ValueError, TypeError, KeyError, RecursionError, SavepointError):
@@ -142,13 +145,16 @@ def _refused() -> InvalidOptionValueError:
     return InvalidOptionValueError("what the fluent API makes of it: it is not for users")
 
 
-def _header(text: str) -> KeyedBackendHeader:
+def _header(text: str, table: str) -> Header:
     """Return a header from base64; snapshots of serializers in it may be of the user's own classes."""
     try:
         data = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         raise _refused() from None
-    return read_header(KeyedBackendHeader, InlineByteSource("option 'plan'", data), len(data))
+    source = InlineByteSource("option 'plan'", data)
+    if table == ELEMENTS:
+        return read_header(OperatorBackendHeader, source, len(data))
+    return read_header(KeyedBackendHeader, source, len(data))
 
 
 def _converted(hint: Any, value: Any) -> Any:

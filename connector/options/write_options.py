@@ -43,6 +43,7 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import (
     DEFAULT_MAX_PARALLELISM,
     DEFAULT_RETENTION,
     DEFAULT_SORT_MEMORY,
+    ELEMENTS,
     ENTRIES,
     KEYED_STATE,
     LIST,
@@ -159,7 +160,7 @@ class SavepointWriteOptions:
         text, "the operator's name, which metadata of Flink 2 records; alone it names an operator that is there"
     )
     table: str = option(
-        choice(*WRITTEN_TABLES, ENTRIES),
+        choice(*WRITTEN_TABLES, ENTRIES, ELEMENTS),
         ", ".join(f"`{name}`" for name in WRITTEN_TABLES),
         KEYED_STATE,
         f"`{KEYED_STATE}`",
@@ -309,8 +310,8 @@ def _conflicts(values: Mapping[str, Any]) -> list[str]:
         problems.append("options 'uid' and 'uidHash' each name the operator: give one of them")
     if not {"uid", "uidHash", "operatorName"} & set(given):
         problems.append("no operator is named: option 'uid' is the uid that the job gives it")
-    if values.get("table") == ENTRIES:
-        problems.append("table 'entries' is what the fluent API writes: it is not for users")
+    if values.get("table") in (ENTRIES, ELEMENTS):
+        problems.append(f"table '{values['table']}' is what the fluent API writes: it is not for users")
     return problems + _spec_conflicts(values)
 
 

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from pyspark_savepoint.formats.errors import StateExistsError, StateNotFoundError, did_you_mean
-from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, OperatorBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
 from pyspark_savepoint.formats.metadata.key_groups import DEFAULT_LOWER_BOUND_MAX_PARALLELISM
@@ -57,19 +57,23 @@ class Base:
         return any(subtask.managed_operator_state for subtask in self.operator.subtasks.values())
 
 
+#: Keyed states, one operator state, or all operator states of a function.
+Described = KeyedDescriptor | OperatorStateDescriptor | tuple[OperatorStateDescriptor, ...]
+
+
 @dataclass(frozen=True)
 class StateInput:
     """A table to add to an operator: its rows, how they are written, and the descriptor of its states.
 
-    ``header`` is that of the stream whose entries the rows are, if they are entries. Entries of other operators are
+    ``header`` is that of the stream whose entries or elements the rows are. Entries of other operators are
     also in ``bases``, the options that read them, which writing tasks merge with ``rest``, the rows that are not; empty
     if there is no such way.
     """
 
     frame: DataFrame
     spec: WriteSpec
-    descriptor: KeyedDescriptor | OperatorStateDescriptor
-    header: KeyedBackendHeader | None = None
+    descriptor: Described
+    header: KeyedBackendHeader | OperatorBackendHeader | None = None
     bases: tuple[Mapping[str, str], ...] = ()
     rest: DataFrame | None = None
 
@@ -77,6 +81,10 @@ class StateInput:
 @runtime_checkable
 class OperatorRows(Protocol):
     """Source of rows for an operator other than a DataFrame, such as user functions."""
+
+    @property
+    def max_parallelism(self) -> int | None:
+        """The max parallelism of the operator; None for that of the savepoint."""
 
     def operator_tables(self, spec: WriteSpec) -> Sequence[StateInput]:
         """Return tables of the operator's state; of the spec, only what does not depend on descriptors is set."""
@@ -107,7 +115,7 @@ class OperatorPlan:
 
     ``deletions`` are keys, each with the number of tables added before it: tables added later keep these keys.
     ``max_parallelism`` is the new one, if it differs from the base's; ``default_max_parallelism`` that of new
-    operators.
+    operators. ``renamed``: its identifier was changed.
     """
 
     identifier: OperatorIdentifier
@@ -123,6 +131,7 @@ class OperatorPlan:
     new_max_parallelism: int | None = None
     key_hashes: DataFrame | None = None
     edited: frozenset[str] = frozenset()
+    renamed: bool = False
 
     @property
     def label(self) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pyspark_savepoint.formats.flink_releases import first_with_metadata
 from pyspark_savepoint.formats.io.filesystem import ArrowFileSystem
 from pyspark_savepoint.formats.io.storage_options import NO_OPTIONS, OPTION, StoragePath
-from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
+from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, OperatorBackendHeader
 from pyspark_savepoint.formats.metadata import OperatorState, read_metadata
 from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamStateHandle
 from pyspark_savepoint.formats.snapshot.publication import Staging
@@ -125,7 +125,7 @@ class OperatorWriter:
         for i, put in enumerate(self.plan.puts):
             names = {state.origin: state.name for state in states if state.put == i}
             if names:
-                written = self._fragment(put.frame, put.spec, f"{self.part}o{i}")
+                written = self._fragment(put.frame, put.spec, f"{self.part}o{i}", put.header)
                 for source in operator_sources(written, written.operators[0]):
                     yield OperatorPart.of(source, names)
 
@@ -134,10 +134,13 @@ class OperatorWriter:
         frame: DataFrame,
         spec: WriteSpec,
         part: str,
-        header: KeyedBackendHeader | None = None,
+        header: KeyedBackendHeader | OperatorBackendHeader | None = None,
         bases: Sequence[Mapping[str, str]] = (),
     ) -> Snapshot:
-        """Write a table as a fragment, and open it; ``header`` is that of entries, merged with those of ``bases``."""
+        """Write a table as a fragment, and open it.
+
+        ``header`` is that of elements, or of entries, which are merged with those of ``bases``.
+        """
         plan = self.plan
         written = replace(
             spec,

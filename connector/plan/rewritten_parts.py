@@ -24,7 +24,7 @@ from pyspark_savepoint.statebackends.writing.planning.release_fit import (
     operator_fit,
     refuse_misfits,
 )
-from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRIES
+from pyspark_savepoint.statebackends.writing.planning.write_request import ELEMENTS, ENTRIES
 
 
 def for_release(plan: SavepointPlan, release: Release, copied: bool) -> SavepointPlan:
@@ -78,7 +78,7 @@ def _fit(plan: OperatorPlan, release: Release) -> OperatorFit:
     problems = [*fit.problems]
     for state in changed:
         # Entries keep the bytes of the base; columns are encoded for the release.
-        as_bytes = state.put < 0 or plan.puts[state.put].spec.table == ENTRIES
+        as_bytes = state.put < 0 or plan.puts[state.put].spec.table in (ENTRIES, ELEMENTS)
         problems += meta_problems([state.meta], release, kryo if as_bytes else release.kryo)
     if plan.key_serializer is not None and plan.edits_keyed_state:
         problems += key_problems(plan.key_serializer, release, kryo)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pyspark_savepoint.formats.errors import OperatorNotFoundError, StateExistsError, did_you_mean
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState
-from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
+from pyspark_savepoint.formats.metadata.identifiers import OperatorID, OperatorIdentifier
 from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
 from pyspark_savepoint.formats.snapshot.relocation import with_prefix
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint as Snapshot
@@ -41,11 +41,14 @@ class SavepointPlan:
         return cls(tuple(plans), (snapshot.metadata,), usual)
 
     def find(self, named: OperatorRef) -> OperatorPlan | None:
-        """Return the operator with a uid or uid hash, or None."""
+        """Return the operator with a uid or uid hash, or None.
+
+        While identifiers change, an operator that had the name from the beginning precedes one that got it.
+        """
         wanted = identifier_of(named)
-        for operator in self.operators:
-            if operator.identifier.operator_id == wanted.operator_id:
-                return operator
+        found = [operator for operator in self.operators if operator.identifier.operator_id == wanted.operator_id]
+        if found:
+            return min(found, key=lambda operator: operator.renamed)
         # If a job sets both uid and uid hash, the hash is the id, and the uid is recorded too.
         recorded = [operator for operator in self.operators if named == operator.identifier.uid]
         return recorded[0] if recorded else None
@@ -90,13 +93,21 @@ class SavepointPlan:
         return replace(self, operators=tuple(other for other in self.operators if other is not operator))
 
     def with_identifier(self, operator: OperatorPlan, identifier: OperatorIdentifier) -> SavepointPlan:
-        """Change the identifier of an operator; raise StateExistsError if it is taken."""
-        other = next((o for o in self.operators if o.identifier.operator_id == identifier.operator_id), None)
-        if other is not None and other is not operator:
-            raise StateExistsError(
-                "another operator has this id already", operator=other.label, expected=f"a free id, not {identifier}"
-            )
-        return self.with_changed(operator, replace(operator, identifier=identifier))
+        """Change the identifier of an operator, also to one that another operator has until it gets another."""
+        return self.with_changed(operator, replace(operator, identifier=identifier, renamed=True))
+
+    def refuse_same_ids(self) -> None:
+        """Raise StateExistsError if two operators have the same id, now that all changes apply."""
+        seen: dict[OperatorID, OperatorPlan] = {}
+        for operator in self.operators:
+            other = seen.setdefault(operator.identifier.operator_id, operator)
+            if other is not operator:
+                raise StateExistsError(
+                    "two operators would have the same id",
+                    operator=operator.label,
+                    found=", ".join(_before(each) for each in (other, operator)),
+                    remedy="change the identifier of one of them: all changes apply together, so two can be swapped",
+                )
 
     def merged(self, other: SavepointPlan) -> SavepointPlan:
         """Add the operators of another plan."""
@@ -124,3 +135,8 @@ def _relocated(plan: OperatorPlan, base: Base, moved: OperatorState) -> Operator
     if moved == base.operator:
         return plan
     return replace(plan, base=replace(base, operator=moved, relocated=True))
+
+
+def _before(plan: OperatorPlan) -> str:
+    """Return the name that an operator has in the snapshot that it comes from."""
+    return plan.base.operator.label if plan.base is not None else f"{plan.label} (new)"

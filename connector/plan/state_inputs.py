@@ -21,12 +21,13 @@ from pyspark_savepoint.plan.operator_plan import (
     KEYED,
     OPERATOR,
     TIMERS,
+    Described,
     OperatorPlan,
     OperatorRows,
     PlannedState,
     StateInput,
 )
-from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, OperatorStateDescriptor, StateKind
+from pyspark_savepoint.statebackends.model.descriptors import OperatorStateDescriptor, StateKind
 from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS, has_ttl
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders, is_namespaced
 from pyspark_savepoint.statebackends.writing.planning.describe import describe_keyed, describe_operator_state
@@ -76,7 +77,7 @@ def put_operator_state(
 
 
 def put_rows(plan: OperatorPlan, rows: OperatorRows, options: Mapping[str, Any]) -> OperatorPlan:
-    """Return a new operator with the state that user functions create."""
+    """Return a new operator with the state that user functions create, and the max parallelism that is set for it."""
     plan = with_states(plan)
     texts = to_options(options)
     for name in texts:
@@ -86,8 +87,16 @@ def put_rows(plan: OperatorPlan, rows: OperatorRows, options: Mapping[str, Any])
                 remedy=did_you_mean(name, OF_FUNCTIONS[1:]),
             )
     spec = parse_spec(texts)
-    if spec.max_parallelism not in (None, plan.max_parallelism):
-        raise _other_max_parallelism(plan, spec.max_parallelism)
+    numbers = {number for number in (spec.max_parallelism, rows.max_parallelism) if number is not None}
+    if len(numbers) > 1:
+        raise OptionError(
+            "an operator has one max parallelism",
+            operator=plan.label,
+            expected=rows.max_parallelism,
+            found=spec.max_parallelism,
+            remedy="give it to set_max_parallelism, or to with_operator",
+        )
+    plan = replace(plan, default_max_parallelism=next(iter(numbers), plan.max_parallelism))
     for put in rows.operator_tables(replace(spec, max_parallelism=plan.max_parallelism)):
         plan = plan.with_put(put, planned(put.descriptor), replaces=False)
     return plan
@@ -216,8 +225,10 @@ def refuse_own(options: Mapping[str, str], own: Collection[str]) -> None:
             )
 
 
-def planned(described: KeyedDescriptor | OperatorStateDescriptor) -> list[PlannedState]:
+def planned(described: Described) -> list[PlannedState]:
     """Return the states of a table."""
+    if isinstance(described, tuple):
+        return [state for each in described for state in planned(each)]
     if isinstance(described, OperatorStateDescriptor):
         return [PlannedState(OPERATOR, described.meta_info(), described.name)]
     return [

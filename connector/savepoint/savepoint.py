@@ -682,7 +682,8 @@ class Savepoint:
     def change_operator_identifier(self, old: OperatorRef, new: OperatorRef) -> Savepoint:
         """Change the uid, or uid hash, of an operator.
 
-        Flink: ``SavepointWriter#changeOperatorIdentifier``.
+        All changes apply together: ``old`` is the identifier of before, and two operators can be swapped. Flink:
+        ``SavepointWriter#changeOperatorIdentifier``.
 
         Args:
             old: The operator.
@@ -692,12 +693,12 @@ class Savepoint:
             The savepoint with the renamed operator, not written yet.
 
         Raises:
-            OperatorNotFoundError: If the savepoint has no operator ``old``.
-            StateExistsError: If it has an operator ``new``.
+            OperatorNotFoundError: If the savepoint has no operator ``old``. If two operators have one identifier in the
+                end, :meth:`write` raises StateExistsError.
 
         Example::
 
-            sp.change_operator_identifier("orders-per-minute", "orders-by-minute")
+            sp.change_operator_identifier("a", "b").change_operator_identifier("b", "a").write("/savepoints/swapped")
 
         """
         return self._planned(self.plan.with_identifier(self.plan.operator(old), identifier_of(new)))
@@ -1116,7 +1117,6 @@ class Savepoint:
 
         Raises:
             OperatorNotFoundError: If the savepoint has no such operator.
-            StateExistsError: If it has an operator with this uid.
 
         """
         return self.assign_uids({str(identifier_of(operator).operator_id): uid})
@@ -1229,7 +1229,7 @@ class Savepoint:
             The new savepoint, loaded from ``path``.
 
         Raises:
-            StateExistsError: If the path contains a savepoint.
+            StateExistsError: If the path contains a savepoint, or two operators would have the same identifier.
             OptionError: If there is no operator to write, or an argument is invalid.
             UnsupportedVersionError: If ``flink_version`` cannot restore some state; the error names all of it.
             PySparkException: If rows are invalid, such as a key that is repeated.
@@ -1249,6 +1249,7 @@ class Savepoint:
                 path=path,
                 remedy="add one: with_operator(uid, ...)",
             )
+        self.plan.refuse_same_ids()
         version = None if flink_version is None else parse_flink_version(str(flink_version))
         options = {OPTION: self.options[OPTION]} if OPTION in self.options else {}
         options |= to_options({OPTION: storage_options})

@@ -1,19 +1,23 @@
-"""Bootstrapping of state without keys: list and union state from every task, broadcast state from one.
+"""Bootstrapping of state without keys: list and union state of every subtask, broadcast state of one.
 
-One run produces the rows of one state: ``value``, or ``key`` and ``value``. Flink: ``StateBootstrapOperator``,
+A function runs once, in as many tasks as the operator gets subtasks; each yields the serialized elements of its states,
+one state after the other, as rows of table ``elements``. Flink: ``StateBootstrapOperator``,
 ``BroadcastStateBootstrapOperator``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from pyspark_savepoint.formats.columns import DecodeOptions
+from pyspark_savepoint.formats.columns import binary_array, fixed_array
 from pyspark_savepoint.formats.errors import OptionError, SavepointError
+from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, OperatorBackendHeader
 from pyspark_savepoint.formats.serializers.notation.notation import DEFAULT_VERSION, parse_type
 from pyspark_savepoint.statebackends.model.descriptors import OperatorStateDescriptor, OperatorStateMode, StateKind
 from pyspark_savepoint.statebackends.processing.api.functions import (
@@ -37,24 +41,28 @@ from pyspark_savepoint.statebackends.processing.runtime.user_code import (
     yields_nothing,
 )
 from pyspark_savepoint.statebackends.processing.runtime.values import from_python
+from pyspark_savepoint.statebackends.writing.files.operator_edit import VERSION
+from pyspark_savepoint.statebackends.writing.files.operator_files import serialized_entries
+from pyspark_savepoint.statebackends.writing.rows.entry_encoder import serialized
 
-#: Decode options of the columns sent to Spark; functions use PLAIN.
-SENT = DecodeOptions()
+#: The number of a state in the header of the file, and one element of it; of broadcast state an entry.
+ELEMENTS = pa.schema([pa.field("state", pa.int32()), pa.field("element", pa.binary())])
 
 
 @dataclass(frozen=True)
 class OperatorStatePlan:
-    """Plan of the tasks; ``state`` is the one whose rows are produced."""
+    """Plan of the tasks; ``states`` are those in the header of all files, once they are known."""
 
     function: StateBootstrapFunction | BroadcastStateBootstrapFunction
     columns: tuple[str, ...]
     timestamp: str | None = None
     reuse: ObjectReuse = ObjectReuse.DEFAULT
     flink_version: tuple[int, int] = DEFAULT_VERSION
-    state: str = ""
+    parallelism: int = 1
+    states: tuple[OperatorStateDescriptor, ...] | None = None
 
-    def describe(self) -> tuple[OperatorStateDescriptor, ...]:
-        """Return all states; runs on the driver with a copy of the function."""
+    def describe(self) -> OperatorStatePlan:
+        """Return the plan with its states; runs on the driver with a copy of the function."""
         task = OperatorStateTask(self, 0)
         with Closing(self.function):
             task.open()
@@ -68,13 +76,14 @@ class OperatorStatePlan:
             raise OptionError(
                 f"the function has no state: its {how} names none", function=name_of(self.function), remedy=remedy
             )
-        return tuple(task.store.descriptors.values())
+        return replace(self, states=tuple(task.store.descriptors.values()))
 
-
-def state_schema(state: OperatorStateDescriptor, options: DecodeOptions = SENT) -> pa.Schema:
-    """Return the columns of a state's rows."""
-    value = pa.field("value", state.element.arrow_type(options))
-    return pa.schema([value] if state.key is None else [pa.field("key", state.key.arrow_type(options)), value])
+    def header(self) -> OperatorBackendHeader:
+        """Return the header of the files of all subtasks; states are numbered in its order."""
+        assert self.states is not None
+        metas = [state.meta_info() for state in self.states]
+        lists = tuple(meta for meta in metas if meta.kind is BackendStateType.OPERATOR)
+        return OperatorBackendHeader(VERSION, False, lists, tuple(meta for meta in metas if meta not in lists))
 
 
 @dataclass
@@ -160,7 +169,9 @@ class OperatorStateTask:
 
     def __init__(self, plan: OperatorStatePlan, index: int) -> None:
         self.plan = plan
-        self.store = _Store(plan.flink_version, index_of_this_subtask=index)
+        self.store = _Store(
+            plan.flink_version, index_of_this_subtask=index, number_of_parallel_subtasks=plan.parallelism
+        )
 
     def open(self) -> None:
         function = self.plan.function
@@ -172,9 +183,18 @@ class OperatorStateTask:
             else:
                 for descriptor in function.state_descriptors():
                     self.store.add_broadcast(descriptor)
+        known, found = self.plan.states, tuple(self.store.descriptors.values())
+        if known is not None and known != found:
+            raise OptionError(
+                "a function registers other states in a task than on the driver",
+                function=name_of(function),
+                expected=", ".join(state.name for state in known),
+                found=", ".join(state.name for state in found),
+                remedy="register the same states in the same order wherever it is called",
+            )
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of the selected state."""
+        """Yield the elements of all states, rows of table ``elements``."""
         function = self.plan.function
         with Closing(function):
             self.open()
@@ -184,7 +204,8 @@ class OperatorStateTask:
             if isinstance(function, StateBootstrapFunction):
                 with UserCode(function, "snapshot_state"):
                     function.snapshot_state()
-            yield from self._rows()
+            for number, descriptor in enumerate(self.store.descriptors.values()):
+                yield from _elements(number, descriptor, self.store.states[descriptor.name])
 
     def _process(self, batch: pa.RecordBatch) -> None:
         ctx: Any = PlainContext() if isinstance(self.plan.function, StateBootstrapFunction) else None
@@ -194,18 +215,47 @@ class OperatorStateTask:
         for value, ctx.time in plain_values(batch, self.plan.columns, self.plan.timestamp, self.plan.reuse, Unshared()):
             process(value, ctx)
 
-    def _rows(self) -> Iterator[pa.RecordBatch]:
-        state, descriptor = self.store.states[self.plan.state], self.store.descriptors[self.plan.state]
-        name, schema, sent = f"state {self.plan.state!r}", state_schema(descriptor, PLAIN), state_schema(descriptor)
-        rows: list[tuple[Any, ...]] = (
-            [(each,) for each in state.get()] if isinstance(state, SingleKeyListState) else list(state.items())
-        )
-        pace = AdaptiveBatches()
-        for part in pace.parts(rows):
-            columns = zip(zip(*part, strict=True), schema, strict=True)
-            arrays = [from_python(column, field.type, name) for column, field in columns]
-            batch = pa.RecordBatch.from_arrays(
-                [array.cast(field.type) for array, field in zip(arrays, sent, strict=True)], schema=sent
-            )
-            pace.made(len(part), batch.nbytes)
-            yield batch
+
+def _elements(
+    number: int, descriptor: OperatorStateDescriptor, state: SingleKeyListState | SingleKeyMapState
+) -> Iterator[pa.RecordBatch]:
+    """Yield the elements of a list, or the entries of a broadcast state, as bytes."""
+    name = f"state {descriptor.name!r}"
+    if isinstance(state, SingleKeyMapState):
+        yield from _entries(number, descriptor, list(state.items()), name)
+        return
+    kind = descriptor.element.arrow_type(PLAIN)
+    pace = AdaptiveBatches()
+    for part in pace.parts(list(state.get())):
+        with _of_state(descriptor):
+            column = serialized(descriptor.element, from_python(part, kind, name))
+        pace.made(len(part), column.nbytes)
+        yield _batch(number, column)
+
+
+def _entries(
+    number: int, descriptor: OperatorStateDescriptor, entries: list[tuple[Any, Any]], name: str
+) -> Iterator[pa.RecordBatch]:
+    """Yield a broadcast state, all of whose keys are compared as bytes."""
+    if not entries:
+        return
+    assert descriptor.key is not None
+    with _of_state(descriptor):
+        keys = from_python([key for key, _ in entries], descriptor.key.arrow_type(PLAIN), name)
+        values = from_python([value for _, value in entries], descriptor.element.arrow_type(PLAIN), name)
+        buffer, ends = serialized_entries(descriptor, keys, values)
+    yield _batch(number, binary_array(pa.binary(), np.concatenate([[0], ends]).astype(np.int64), buffer))
+
+
+def _batch(number: int, column: pa.Array) -> pa.RecordBatch:
+    numbers = fixed_array(pa.int32(), np.full(len(column), number, np.int32))
+    return pa.RecordBatch.from_arrays([numbers, column], schema=ELEMENTS)
+
+
+@contextmanager
+def _of_state(descriptor: OperatorStateDescriptor) -> Iterator[None]:
+    """Name the state in errors."""
+    try:
+        yield
+    except SavepointError as error:
+        raise error.with_facts(state=descriptor.name) from None

@@ -29,6 +29,7 @@ from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.writing.commit.assemble import assemble_keyed
 from pyspark_savepoint.statebackends.writing.files.write_results import TaskOutput
 from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
+from pyspark_savepoint.statebackends.writing.planning.write_request import ELEMENTS
 
 #: Seconds within which Spark stops the Python workers of cancelled tasks (spark.python.task.killTimeout).
 STRAGGLING = 3.0
@@ -113,8 +114,10 @@ def _operator(
         if plan.replaces_raw_timers:
             there = changes.without_raw_keyed_state(there)
         return changes.with_name(changes.with_keyed_state(there, written), written)
-    from pyspark_savepoint.statebackends.writing.files.operator_files import assemble_operator_state
+    from pyspark_savepoint.statebackends.writing.files.operator_files import assemble_operator_state, assemble_subtasks
 
+    if plan.request.table == ELEMENTS:
+        return assemble_subtasks(plan, [output.operator_state for output in outputs if output.operator_state])
     elements = [(output.elements, output.rows) for output in outputs if output.elements is not None]
     written = assemble_operator_state(plan, snapshot, there, elements)
     if there is None:

@@ -20,11 +20,11 @@ from pyspark_savepoint.formats.snapshot.publication import fingerprint, read_pub
 from pyspark_savepoint.statebackends.model.entry_bytes import KEY, KEY_GROUP, STATE, VALUE
 from pyspark_savepoint.statebackends.model.sort import RowSorter
 from pyspark_savepoint.statebackends.writing.files.element_files import created_work
-from pyspark_savepoint.statebackends.writing.files.operator_files import write_element_rows
+from pyspark_savepoint.statebackends.writing.files.operator_files import write_element_rows, write_subtask_elements
 from pyspark_savepoint.statebackends.writing.files.state_file import kept_headers, write_state_file
 from pyspark_savepoint.statebackends.writing.files.write_results import RunFile, TaskOutput
 from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
-from pyspark_savepoint.statebackends.writing.planning.write_request import DELETED
+from pyspark_savepoint.statebackends.writing.planning.write_request import DELETED, ELEMENTS
 from pyspark_savepoint.statebackends.writing.rows.row_forms import EntryForm, row_form
 
 #: Fewer rows may lie in one subtask's range by chance; without ``key_by`` they become a run, which is cheap to merge.
@@ -36,6 +36,9 @@ def write_rows(plan: WritePlan, partition: int, batches: Iterable[pa.RecordBatch
     try:
         _refuse_late(plan)
         plan = replace(plan, staging=plan.staging.begin())
+        if plan.request.table == ELEMENTS:
+            handle, rows = write_subtask_elements(plan, partition, batches)
+            return TaskOutput(partition, rows, operator_state=handle)
         if not plan.request.is_keyed:
             name, rows = write_element_rows(plan, batches)
             return TaskOutput(partition, rows, elements=name)

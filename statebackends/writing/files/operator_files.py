@@ -4,6 +4,7 @@
                   ``total % n`` subtasks one more
     broadcast     all entries for every subtask
     kept          every other state of the operator, as each subtask has it, byte for byte
+    elements      all states that a function created in one task: that task's subtask has them
 
 A subtask has one file for all of its operator state. Flink: ``DefaultOperatorStateBackendSnapshotStrategy``,
 ``RoundRobinOperatorStateRepartitioner``, ``PartitionableListState``, ``HeapBroadcastState``.
@@ -13,11 +14,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
-from pyspark_savepoint.formats.columns import Bytes, Cursors, Longs
+from pyspark_savepoint.formats.columns import Bytes, Cursors, Longs, binary_parts
 from pyspark_savepoint.formats.errors import CorruptStateError, DuplicateKeyError, SavepointError
 from pyspark_savepoint.formats.io.byte_source import FileLocation
 from pyspark_savepoint.formats.io.snapshot_files import OutputFile
@@ -57,6 +59,11 @@ def add_entries(
         return
     keys = pa.concat_arrays([key for key, _ in batches])
     values = pa.concat_arrays([value for _, value in batches])
+    writer.add_broadcast(descriptor.name, len(keys), serialized_entries(descriptor, keys, values)[0])
+
+
+def serialized_entries(descriptor: OperatorStateDescriptor, keys: pa.Array, values: pa.Array) -> tuple[Bytes, Longs]:
+    """Return all entries of a broadcast state, one after the other, and their ends; raise an error for equal keys."""
     assert descriptor.key is not None
     try:
         sizes = descriptor.key.sizes(keys) + descriptor.element.sizes(values)
@@ -78,7 +85,7 @@ def add_entries(
             found=f"key {keys[repeated].as_py()!r} again",
             remedy="one row per key: aggregate, or drop duplicates (df.dropDuplicates) before writing",
         )
-    writer.add_broadcast(descriptor.name, len(keys), at.buffer)
+    return at.buffer, end
 
 
 def _repeated(buffer: Bytes, start: Longs, end: Longs) -> int | None:
@@ -104,6 +111,47 @@ def write_element_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> tu
     )
     name = plan.staging.unique("elements")
     return name, write_elements(plan.staging, name, schema, conformed)
+
+
+def write_subtask_elements(
+    plan: WritePlan, subtask: int, batches: Iterable[pa.RecordBatch]
+) -> tuple[OperatorStreamStateHandle, int]:
+    """Write the file of a subtask from rows of table ``elements``, which come state by state; count the rows."""
+    header = plan.request.header
+    assert isinstance(header, OperatorBackendHeader)
+    count = 0
+    name = plan.staging.unique(f"{subtask}o")
+    file = plan.staging.create_state(name)
+    try:
+        writer = OperatorStreamWriter(file, header)
+        entries: dict[str, list[bytes]] = {}
+        for batch in batches:
+            count += batch.num_rows
+            numbers = np.asarray(batch.column(0), np.int32)
+            bounds = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
+            for low, high in pairwise(bounds if len(numbers) else []):
+                state, part = header.states[numbers[low]], batch.column(1).slice(low, high - low)
+                if state.kind is BackendStateType.BROADCAST:
+                    entries.setdefault(state.name, []).extend(part.to_pylist())
+                else:
+                    offsets, data = binary_parts(part)
+                    writer.add_list(state.name, data, offsets)
+        for broadcast, found in entries.items():
+            writer.add_broadcast(broadcast, len(found), np.frombuffer(b"".join(found), np.uint8))
+        states = tuple(writer.finish().values())
+        file.close()
+    finally:
+        file.abort()
+    handle = OperatorStreamStateHandle(states, RelativeFileStateHandle(name, file.size))
+    _read_back(plan, handle)
+    return handle, count
+
+
+def assemble_subtasks(plan: WritePlan, handles: Sequence[OperatorStreamStateHandle]) -> OperatorState:
+    """Return the operator with the files that the tasks wrote, one for each subtask; without tasks, an empty one."""
+    files = handles or [write_subtask_elements(plan, 0, ())[0]]
+    subtasks = {i: OperatorSubtaskState(managed_operator_state=handle) for i, handle in enumerate(files)}
+    return plan.operator(len(files), subtasks)
 
 
 def _descriptor(plan: WritePlan) -> OperatorStateDescriptor:

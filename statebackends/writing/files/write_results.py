@@ -9,6 +9,7 @@ import numpy as np
 from pyspark_savepoint.formats.columns import Flags
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, KeyGroupRangeOffsets
 from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsSavepointStateHandle
+from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamStateHandle
 from pyspark_savepoint.formats.metadata.stream_handles import RelativeFileStateHandle
 
 
@@ -47,10 +48,14 @@ class RunFile:
 
 @dataclass(frozen=True, slots=True)
 class TaskOutput:
-    """Result of a task for the commit: a few hundred bytes, plus the key-group offsets of a final file."""
+    """Result of a task for the commit: a few hundred bytes, plus the offsets of key groups or elements of a final file.
+
+    ``elements`` is a file of rows of operator state, ``operator_state`` the final file of one subtask.
+    """
 
     partition: int
     rows: int
     file: StateFile | None = None
     run: RunFile | None = None
     elements: str | None = None
+    operator_state: OperatorStreamStateHandle | None = None

@@ -76,7 +76,7 @@ class WritePlan:
     def header(self) -> KeyedBackendHeader:
         """Return the header of every state file: first the written states, then the kept ones."""
         compressed = self.request.compression == "snappy"
-        if self.request.header is not None:
+        if isinstance(self.request.header, KeyedBackendHeader):
             return replace(self.request.header, compressed=compressed)
         assert self.keyed is not None
         header = self.keyed.header(compressed)

@@ -33,6 +33,7 @@ from pyspark_savepoint.statebackends.writing.planning.planned_write import Distr
 from pyspark_savepoint.statebackends.writing.planning.release_fit import fitted
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
     DEFAULT_MAX_PARALLELISM,
+    ELEMENTS,
     ENTRIES,
     KEYED_STATE,
     TIMERS,
@@ -97,7 +98,7 @@ def plan_write(request: WriteRequest, schema: pa.Schema, layout: Distribution | 
 def _describe(
     request: WriteRequest, schema: pa.Schema, found: _Existing
 ) -> KeyedDescriptor | OperatorStateDescriptor | None:
-    if request.table == ENTRIES:
+    if request.table in (ENTRIES, ELEMENTS):
         return None
     if request.is_keyed:
         return describe_keyed(schema, request, found.headers, found.types)
@@ -155,8 +156,8 @@ def _numbers(request: WriteRequest, found: _Existing, layout: Distribution | Non
     max_parallelism = max_parallelism or DEFAULT_MAX_PARALLELISM
     if parallelism is not None:
         check_parallelism(max_parallelism, parallelism)
-    # Operator state is redistributed at every other parallelism, so one subtask is enough.
-    return max_parallelism, parallelism if request.is_keyed else parallelism or 1
+    # Operator state is redistributed at every other parallelism, so one subtask is enough for rows of no subtask.
+    return max_parallelism, parallelism if request.is_keyed or request.table == ELEMENTS else parallelism or 1
 
 
 # -- existing state -----------------------------------------------------------------------------------------

@@ -5,8 +5,9 @@
     WriteRequest  and the savepoint that they go to
 
 One write is one part of one operator: its keyed state (``keyed_state``), windows (``window_state``), timers
-(``timers``), or one of its operator states (``operator_state``). Table ``entries`` carries edits of existing keyed
-state: raw entries, which are never decoded.
+(``timers``), or one of its operator states (``operator_state``). Two tables are for the fluent API alone: ``entries``
+carries edits of existing keyed state, raw entries which are never decoded; ``elements`` all operator states that a
+function created, as serialized elements, of which each task writes those of one subtask.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 
-from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
+from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, OperatorBackendHeader
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.statebackends.model.request import TableRequest
 
 KEYED_STATE, WINDOW_STATE, TIMERS, OPERATOR_STATE = "keyed_state", "window_state", "timers", "operator_state"
-ENTRIES = "entries"
+ENTRIES, ELEMENTS = "entries", "elements"
 #: Kinds of operator state, as table ``states`` has them.
 LIST, UNION, BROADCAST = "list", "union", "broadcast"
 
@@ -100,7 +101,7 @@ class WriteSpec(KeySpec):
     @property
     def is_keyed(self) -> bool:
         """Return whether rows belong to key groups."""
-        return self.table != OPERATOR_STATE
+        return self.table not in (OPERATOR_STATE, ELEMENTS)
 
     def has_ttl(self, column: str) -> bool:
         """Return whether the state of a column has a time to live."""
@@ -124,10 +125,11 @@ class WriteRequest(WriteSpec):
     ``drop`` names the states that an overwritten operator loses, ``retention`` is the seconds for which replaced files
     are kept.
 
-    Only the fluent API sets the following. ``header`` is the header of the stream that ``entries`` go to: its states
-    have the numbers in the rows. ``bases`` are entries of existing operators to merge with the rows, of which those
-    with state :data:`DELETED` are keys that the bases lose. ``fragment`` is ``token/name``: instead of publishing,
-    ``_metadata`` of only this operator is written as ``.pending-token/name`` below the path, with its files next to it.
+    Only the fluent API sets the following. ``header`` is the header of the stream that ``entries`` or ``elements`` go
+    to: its states have the numbers in the rows. ``bases`` are entries of existing operators to merge with the rows, of
+    which those with state :data:`DELETED` are keys that the bases lose. ``fragment`` is ``token/name``: instead of
+    publishing, ``_metadata`` of only this operator is written as ``.pending-token/name`` below the path, with its files
+    next to it.
     """
 
     path: str
@@ -136,7 +138,7 @@ class WriteRequest(WriteSpec):
     overwrite: bool = False
     retention: int = DEFAULT_RETENTION
     fragment: str | None = None
-    header: KeyedBackendHeader | None = None
+    header: KeyedBackendHeader | OperatorBackendHeader | None = None
     bases: tuple[TableRequest, ...] = ()
 
     @property

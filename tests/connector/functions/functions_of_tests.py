@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
@@ -114,6 +115,20 @@ class SimpleBootstrapFunction(StateBootstrapFunction):
 
     def snapshot_state(self) -> None:
         self.union.add(self.seen)
+
+
+class Runs(StateBootstrapFunction):
+    """Two states that fit together only if one run made both."""
+
+    def initialize_state(self, ctx: Any) -> None:
+        store = ctx.get_operator_state_store()
+        self.run = uuid.uuid4().hex
+        self.listed = store.get_list_state(ListStateDescriptor("listed", "STRING"))
+        self.united = store.get_union_list_state(ListStateDescriptor("united", "TUPLE<STRING, LONG>"))
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        self.listed.add(self.run)
+        self.united.add((self.run, value.value))
 
 
 class CurrencyBootstrapFunction(BroadcastStateBootstrapFunction):

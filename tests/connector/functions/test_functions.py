@@ -14,6 +14,7 @@ from pyspark.serializers import CloudPickleSerializer
 from pyspark_savepoint import (
     CountTrigger,
     EventTimeSessionWindows,
+    OperatorIdentifier,
     OperatorTransformation,
     Savepoint,
     SlidingEventTimeWindows,
@@ -48,6 +49,7 @@ from tests.connector.functions.functions_of_tests import (
     Prices,
     ReaderFunction,
     ReturnsARow,
+    Runs,
     SimpleBootstrapFunction,
     StatefulFunctionWithTime,
     StatefulFunctionWithUpdates,
@@ -135,6 +137,36 @@ def test_documented_operator_state(spark: SparkSession, records: DataFrame, tmp_
     assert rows(savepoint.list_state("list", "state")) == [(value,) for value in range(40)]
     assert sorted(row.value for row in savepoint.union_state("list", "union").collect()) == [13, 13, 14]
     assert rows(savepoint.broadcast_state("rates", "currency-rates")) == [("EUR", 1.2), ("USD", 1.0)]
+
+
+def test_operator_state_of_one_run_fits_together(spark: SparkSession, records: DataFrame, tmp_path: Path) -> None:
+    """Flink: ``StateBootstrapTransformationTest``: a function runs once, in as many subtasks as the stream has."""
+    source = OperatorTransformation.bootstrap_with(records)
+    savepoint = Savepoint.create(spark, max_parallelism=16)
+    savepoint = savepoint.with_operator("default", source.transform(Runs()))
+    savepoint = savepoint.with_operator("specific", source.set_max_parallelism(1).transform(Runs()))
+    savepoint = savepoint.with_operator("options", source.option("parallelism", 4).transform(Runs()), max_parallelism=4)
+    rates = spark.createDataFrame([("EUR", 1.1), ("USD", 1.0)], "currency string, rate double")
+    broadcast = OperatorTransformation.bootstrap_with(rates).transform(CurrencyBootstrapFunction())
+    empty = OperatorTransformation.bootstrap_with(records.where("false").coalesce(1)).transform(Runs())
+    keyed = source.key_by("id").set_max_parallelism(4).transform(StatefulFunctionWithTime())
+    savepoint = savepoint.with_operator("broadcast", broadcast).with_operator("empty", empty)
+    written = savepoint.with_operator("keyed", keyed).write(f"{tmp_path}/sp")
+    columns = ("operator_uid_hash", "operator_parallelism", "operator_max_parallelism")
+    numbers = {row[0]: tuple(row)[1:] for row in written.metadata().select(*columns).collect()}
+    for uid, expected in (
+        ("default", (3, 16)), ("specific", (1, 1)), ("options", (4, 4)), ("broadcast", (1, 16)), ("empty", (1, 16)),
+    ):  # fmt: skip
+        assert numbers[OperatorIdentifier.for_uid(uid).operator_id.hex] == expected, uid
+    assert numbers[OperatorIdentifier.for_uid("keyed").operator_id.hex][1] == 4
+    for uid, runs in (("default", 3), ("specific", 1), ("options", 4)):
+        listed = [row.value for row in written.list_state(uid, "listed").collect()]
+        united = [row.value.f0 for row in written.union_state(uid, "united").collect()]
+        assert sorted(listed) == sorted(united)
+        assert (len(listed), len(set(listed))) == (40, runs)
+    assert written.list_state("empty", "listed").collect() == []
+    with pytest.raises(OptionError, match="one max parallelism"):
+        savepoint.with_operator("two", source.set_max_parallelism(1).transform(Runs()), max_parallelism=2)
 
 
 def test_documented_windows(spark: SparkSession, tmp_path: Path) -> None:

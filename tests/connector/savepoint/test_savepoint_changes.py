@@ -111,7 +111,11 @@ def test_tables_are_those_of_the_data_source(base: Savepoint, spark: SparkSessio
 REFUSED: list[tuple[Callable[[Savepoint], object], type[Exception], str]] = [
     (lambda sp: sp.keyed_state("acounts"), OperatorNotFoundError, "did you mean 'accounts'"),
     (lambda sp: sp.remove_operator("00" * 16), OperatorNotFoundError, "uid hash 0000"),
-    (lambda sp: sp.change_operator_identifier("accounts", "rates-source"), StateExistsError, "has this id already"),
+    (
+        lambda sp: sp.change_operator_identifier("accounts", "rates-source").write("/nowhere"),
+        StateExistsError,
+        "two operators would have the same id",
+    ),
     (lambda sp: sp.change_operator_identifier("accounts", ""), OptionError, "not empty"),
     (lambda sp: sp.merge(sp), StateExistsError, "has this operator already"),
     (lambda sp: sp.with_operator("accounts"), StateExistsError, "remove_operator removes it first"),
@@ -170,6 +174,20 @@ def test_what_cannot_be_is_refused_before_anything_runs(base: Savepoint, number:
 
 
 # -- operators ----------------------------------------------------------------------------------------------
+
+
+def test_swap_uid(base: Savepoint, tmp_path: Path) -> None:
+    """Flink: ``SavepointWriterUidModificationITCase#testSwapUid``: all changes apply together."""
+    a, b = "accounts", "orders-per-minute"
+    half = base.change_operator_identifier(a, b)
+    # A name is that of before: the other operator's, until it gets another.
+    swapped = half.rename_state(b, "window-contents", "contents").change_operator_identifier(b, a)
+    written = swapped.write(str(tmp_path / "swapped"))
+    assert same(written.keyed_state(b), base.keyed_state(a))
+    assert written.window_state(a).columns == ["key", "window", "contents"]
+    back = written.change_operator_identifier(b, a).change_operator_identifier(a, b)
+    found = {uid: plan.base.operator.operator_id for uid in (a, b) if (plan := back.plan.operator(uid)).base}
+    assert found == {a: OperatorIdentifier.for_uid(b).operator_id, b: OperatorIdentifier.for_uid(a).operator_id}
 
 
 def test_operators_leave_and_are_renamed_while_files_stay_what_they_are(
