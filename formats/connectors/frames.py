@@ -86,10 +86,12 @@ class CoordinatorFrame:
 
 def read_text(view: DataInputView, what: str) -> str:
     """Read ``writeUTF`` of a text without lone surrogates, which columns of text cannot hold."""
-    at = view.position
-    text = view.read_utf(what)
+    return without_surrogates(view, view.read_utf(what), what)
+
+
+def without_surrogates(view: DataInputView, text: str, what: str) -> str:
+    """Return a text that was read; fail if it has lone surrogates."""
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
         # Java writes a character beyond the BMP as two surrogates, which are one character here: others are lone.
-        view.position = at
         view.fail(f"{what} without lone surrogates")
     return text

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pyspark_savepoint.formats.connectors.dynamic_kafka import DYNAMIC_KAFKA_ENUMERATOR, DYNAMIC_KAFKA_SPLITS
+from pyspark_savepoint.formats.connectors.files import FILE_ENUMERATOR, FILE_SPLITS
 from pyspark_savepoint.formats.connectors.frames import CoordinatorFrame, Payload, read_element
 from pyspark_savepoint.formats.connectors.kafka import KAFKA_ENUMERATOR, KAFKA_SPLITS
 from pyspark_savepoint.formats.connectors.kind import (
@@ -18,13 +20,27 @@ from pyspark_savepoint.formats.connectors.kind import (
     STATES_OF_TABLES,
     ConnectorKind,
 )
+from pyspark_savepoint.formats.connectors.sequence import (
+    DATAGEN,
+    DATAGEN_ENUMERATOR,
+    NUMBER_SEQUENCE,
+    NUMBER_SEQUENCE_ENUMERATOR,
+)
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, did_you_mean
 from pyspark_savepoint.formats.redaction import elide
 
 #: All kinds, in the order in which they are tried.
 KINDS: tuple[ConnectorKind[Any], ...] = (
+    FILE_SPLITS,
+    FILE_ENUMERATOR,
     KAFKA_SPLITS,
     KAFKA_ENUMERATOR,
+    DYNAMIC_KAFKA_SPLITS,
+    DYNAMIC_KAFKA_ENUMERATOR,
+    NUMBER_SEQUENCE,
+    NUMBER_SEQUENCE_ENUMERATOR,
+    DATAGEN,
+    DATAGEN_ENUMERATOR,
 )
 MAX_REASON = 400
 

@@ -39,7 +39,7 @@ def connector_states(
         return
     opened = OpenOperator(savepoint, operator)
     for state in states_of(table):
-        if state not in _list_states(operator):
+        if state not in list_states(operator):
             continue
         elements = state_elements(opened, state, request)
         recognition = recognise_elements(table, state, [data for _, data in elements], request.connector)
@@ -75,7 +75,8 @@ def _coordinator(savepoint: Savepoint, operator: OperatorState, request: TableRe
     yield ConnectorState(operator, None, (None,), recognition)
 
 
-def _list_states(operator: OperatorState) -> set[str]:
+def list_states(operator: OperatorState) -> set[str]:
+    """Return the names of list and union states that have elements."""
     return {
         state.name
         for subtask in operator.subtasks.values()

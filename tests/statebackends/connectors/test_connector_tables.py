@@ -8,10 +8,14 @@ from typing import Any
 
 import pytest
 
+from pyspark_savepoint.formats.connectors.frames import CoordinatorFrame, Payload, write_element
+from pyspark_savepoint.formats.connectors.registry import recognise_coordinator, recognise_elements
 from pyspark_savepoint.formats.errors import OptionError
-from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint, find_snapshots
+from pyspark_savepoint.statebackends.connectors.connector_states import list_states, state_elements
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 
 KAFKA = ("1.20.5-kafka-v3.4.0", "2.2.1-kafka-v4.0.1", "2.3.0-kafka-v5.0.0")
 
@@ -41,6 +45,70 @@ def test_kafka_is_read_to_the_expected_values(corpus: Path, name: str) -> None:
     assert {row["split_id"] for row in known} == {row["split_id"] for row in splits}
     assert {row["status"] for row in known} == {"assigned"}
     assert all(row["initial_discovery_finished"] for row in known)
+
+
+@pytest.mark.parametrize("name", ["1.20.5-seq", "2.3.0-seq", "2.3.0-datagen"])
+def test_sequences_are_read_to_the_expected_values(corpus: Path, name: str) -> None:
+    path, expected = case(corpus, name)
+
+    found = {(row["subtask"], row["split_id"], row["next"], row["to"]) for row in rows(path, "splits")}
+    readers = expected["source"]["readers"]
+    assert found == {(split["subtask"], split["id"], split["from"], split["to"]) for split in readers}
+    assert rows(path, "source_coordinator") == []
+    assert {row["connector"] for row in rows(path, "splits", connector="datagen")} == {"datagen"}
+
+
+@pytest.mark.parametrize("name", ["1.20.5-files", "2.3.0-files", "2.3.0-files-continuous"])
+def test_files_are_read_to_the_expected_values(corpus: Path, name: str) -> None:
+    path, expected = case(corpus, name)
+
+    def values(row: dict[str, Any]) -> tuple[Any, ...]:
+        offset = -1 if row["position_offset"] is None else row["position_offset"]
+        position = None if row["position_records"] is None else (offset, row["position_records"])
+        return row["split_id"], row["path"].rpartition("/")[2], row["start"], row["length"], position
+
+    def wanted(split: dict[str, Any]) -> tuple[Any, ...]:
+        position = split["position"] and tuple(split["position"])
+        return split["id"], split["file"], split["offset"], split["length"], position
+
+    assert {values(row) for row in rows(path, "splits") if row["connector"]} == {
+        wanted(split) for split in expected["source"]["readers"]
+    }
+    known = rows(path, "source_coordinator")
+    enumerator = expected["source"]["enumerator"]
+    assert [values(row) for row in known if row["status"] == "unassigned"] == [
+        wanted(split) for split in enumerator["splits"]
+    ]
+    processed = [row["path"].rpartition("/")[2] for row in known if row["status"] == "processed"]
+    assert processed == enumerator["processed"]
+
+
+def test_only_what_a_known_source_wrote_is_taken_for_it(corpus: Path) -> None:
+    """All operator states of the other snapshots, as splits and coordinators of every version."""
+    seen, known = set(), set()
+    for metadata in sorted(corpus.rglob("_metadata")):
+        if metadata.is_relative_to(corpus / "connectors"):
+            continue
+        savepoint = Savepoint.open(str(metadata.parent), allow_outside=True)
+        for operator in savepoint.operators:
+            opened = OpenOperator(savepoint, operator)
+            for state in list_states(operator):
+                elements = [data for _, data in state_elements(opened, state, TableRequest(savepoint.path))]
+                if (state, *elements) in seen:
+                    continue
+                seen.add((state, *elements))
+                if state == "SourceReaderState":
+                    kind = recognise_elements("splits", state, elements).kind
+                    known.add(None if kind is None else kind.name)
+                    continue
+                assert recognise_elements("splits", "SourceReaderState", elements).kind is None, (metadata, state)
+                for version in range(4):
+                    framed = [write_element(Payload(version, data)) for data in elements]
+                    assert recognise_elements("splits", "SourceReaderState", framed).kind is None, (metadata, state)
+                    coordinator = CoordinatorFrame(Payload(version, elements[0])).bytes()
+                    assert recognise_coordinator(coordinator).kind is None, (metadata, state)
+    assert len(seen) > 200
+    assert known == {"file", "number_sequence", None}
 
 
 def test_a_connector_that_is_named_is_the_only_one_tried(corpus: Path) -> None:
