@@ -30,7 +30,8 @@ def operator_table(opened: OpenOperator, request: TableRequest) -> Table:
         return OperatorTable(opened, request, _one_state(opened, request))
     if request.flatten:
         return FlatTable(opened, request, table == "window_state")
-    return KeyedTable(opened, request, table == "window_state")
+    namespaced = table == "window_state"
+    return KeyedTable(opened, request, namespaced, sessions=namespaced)
 
 
 def _check_raw(opened: OpenOperator, request: TableRequest, table: str) -> None:

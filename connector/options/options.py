@@ -146,6 +146,12 @@ class SavepointReadOptions:
     )
     include_key_group: bool = option(flag, "columns `key_group` and `subtask`", False, "false")
     include_ttl: bool = option(flag, "of state with a TTL, also the time of its last access", False, "false")
+    include_state_window: bool = option(
+        flag,
+        "of sessions, also column `state_window`: the window under which Flink keeps the contents of `window`",
+        False,
+        "false",
+    )
     include_row_kind: bool = option(flag, "rows of SQL jobs have a field `__row_kind`", False, "false")
     keys: str | None = option(_keys, "only these keys: a JSON list; opens only their key groups", shown="all")
     key_groups: tuple[tuple[int, int], ...] | None = option(
@@ -227,6 +233,7 @@ class SavepointReadOptions:
             undecodable=self.undecodable,
             include_key_group=self.include_key_group,
             include_ttl=self.include_ttl,
+            include_state_window=self.include_state_window,
             keys=self.keys,
             key_groups=self.key_groups,
             raw=self.raw,

@@ -27,7 +27,14 @@ from pyspark_savepoint.plan.operator_plan import (
     PlannedState,
     StateInput,
 )
-from pyspark_savepoint.statebackends.model.descriptors import OperatorStateDescriptor, StateKind
+from pyspark_savepoint.plan.session_inputs import with_state_windows
+from pyspark_savepoint.statebackends.model.descriptors import (
+    STATE_WINDOW,
+    WINDOW_COLUMN,
+    WINDOW_CONTENTS,
+    OperatorStateDescriptor,
+    StateKind,
+)
 from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS, has_ttl
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders, is_namespaced
 from pyspark_savepoint.statebackends.writing.planning.describe import describe_keyed, describe_operator_state
@@ -118,7 +125,10 @@ def put_state(plan: OperatorPlan, name: str, frame: DataFrame, options: Mapping[
     old = there[0] if there else None
     table = WINDOW_STATE if old is not None and is_namespaced(old.meta) else KEYED_STATE
     spec = _spec(plan, frame, table, texts)
-    column = _only_state_column(frame, name, (*(spec.key or ("key",)), "window"), plan.label)
+    if old is not None and old.put < 0 and name in WINDOW_CONTENTS:
+        frame = with_state_windows(plan, frame, spec.key or ("key",))
+    windows = (STATE_WINDOW,) if STATE_WINDOW in frame.columns and table == WINDOW_STATE else ()
+    column = _only_state_column(frame, name, (*(spec.key or ("key",)), *windows, WINDOW_COLUMN), plan.label)
     # Types of an existing state are found by its name in the base.
     known = old.origin if old is not None else name
     renamed = frame.withColumnsRenamed({column: known, column + LAST_ACCESS: known + LAST_ACCESS})

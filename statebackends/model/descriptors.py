@@ -25,7 +25,9 @@ NO_NAMESPACE = ConstantSerializer.of(
     "org.apache.flink.runtime.state.VoidNamespaceSerializer$VoidNamespaceSerializerSnapshot"
 )
 #: Namespace columns of window state and of timers.
-WINDOW_COLUMN, NAMESPACE_COLUMN = "window", "namespace"
+WINDOW_COLUMN, STATE_WINDOW, NAMESPACE_COLUMN = "window", "state_window", "namespace"
+#: States of window operators that are kept under the state window of a session; those of triggers are not.
+WINDOW_CONTENTS = ("window-contents", "window-aggs")
 #: The timer service of ``KeyedProcessFunction``; window operators have ``window-timers``.
 USER_TIMERS, WINDOW_TIMERS = "user-timers", "window-timers"
 

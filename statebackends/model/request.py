@@ -73,6 +73,7 @@ class TableRequest:
     undecodable: str = "binary"
     include_key_group: bool = False
     include_ttl: bool = False
+    include_state_window: bool = False
     keys: str | None = None
     key_groups: tuple[tuple[int, int], ...] | None = None
     raw: tuple[str, ...] = ()

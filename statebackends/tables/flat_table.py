@@ -1,7 +1,7 @@
 """List or map state with one row per element: option ``flatten``.
 
-    list   key, [window], list_index, list_value, [last_access]
-    map    key, [window], map_key, map_value, [last_access]
+    list   key, [window], [state_window], list_index, list_value, [last_access]
+    map    key, [window], [state_window], map_key, map_value, [last_access]
 
 No row is larger than one element, so a map of a hundred million entries under one key is read in bounded memory.
 """
@@ -18,11 +18,20 @@ from pyspark_savepoint.formats.columns import Longs
 from pyspark_savepoint.formats.errors import OptionError, UndecodableStateError
 from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, KeyedBlock
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
+from pyspark_savepoint.statebackends.model.descriptors import STATE_WINDOW
 from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, choose_columns
-from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS, StateColumn, repeat_index
+from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS, StateColumn
 from pyspark_savepoint.statebackends.model.unify_types import conform
 from pyspark_savepoint.statebackends.sources.keyed_plan import vertices
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
+from pyspark_savepoint.statebackends.tables.elements import (
+    LIST_INDEX,
+    LIST_VALUE,
+    MAP_KEY,
+    MAP_VALUE,
+    chosen_entries,
+    elements_of,
+)
 from pyspark_savepoint.statebackends.tables.key_check import check_key_groups
 from pyspark_savepoint.statebackends.tables.keyed_table import (
     KEY,
@@ -37,8 +46,8 @@ from pyspark_savepoint.statebackends.tables.keyed_table import (
     place_columns,
     shows_ttl,
 )
+from pyspark_savepoint.statebackends.tables.session_windows import SessionWindows
 
-LIST_INDEX, LIST_VALUE, MAP_KEY, MAP_VALUE = "list_index", "list_value", "map_key", "map_value"
 ELEMENT_LAST_ACCESS = "last_access"
 FLAT = ("LIST", "MAP")
 
@@ -47,7 +56,7 @@ class FlatTable:
     """``keyed_state`` or ``window_state`` of one list or map state, with one row per element."""
 
     def __init__(self, opened: OpenOperator, request: TableRequest, namespaced: bool) -> None:
-        self.keyed = KeyedTable(opened, _only_flat(opened, request, namespaced), namespaced)
+        self.keyed = KeyedTable(opened, _only_flat(opened, request, namespaced), namespaced, sessions=namespaced)
         self.max_parallelism = self.keyed.max_parallelism
         self.warnings = self.keyed.warnings
         self.state_bytes = self.keyed.state_bytes
@@ -59,7 +68,7 @@ class FlatTable:
     def _fields(self, name: str) -> Iterator[pa.Field]:
         column = self.keyed.schema.field(name)
         for field in self.keyed.schema:
-            if field.name in (KEY, WINDOW) and field.name != name:
+            if field.name in (KEY, WINDOW, STATE_WINDOW) and field.name != name:
                 yield field
         if pa.types.is_map(column.type):
             yield pa.field(MAP_KEY, column.type.key_type, metadata=column.metadata)
@@ -98,7 +107,7 @@ class FlatTable:
         found = [keyed.headers.split(groups) for groups in vertices(operator, keyed.request, only, count)]
         place = (operator.parallelism, operator.max_parallelism)
         return [
-            FlatPartition(KeyedPartition(split, keyed.spec, self.schema, keyed.lookup, *place))
+            FlatPartition(KeyedPartition(split, keyed.spec, self.schema, keyed.lookup, *place, keyed.sessions))
             for split in found
             if split.sources
         ]
@@ -126,25 +135,27 @@ class FlatPartition:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield elements in the order of the file."""
-        split, lookup = self.keyed.split, self.keyed.lookup
-        places = lookup.places(split.key_groups) if lookup is not None else None
-        for block, header in split.blocks(self.keyed.spec, places):
+        for block, header, sessions in self.keyed.blocks():
+            assert isinstance(block, KeyedBlock)
             ((state, column),) = self.keyed.spec.bind(header, block.form).values()
-            chosen = [np.arange(low, high) for _, runs in block.groups for low, high in runs]
-            if not chosen:
-                continue
-            entries = np.concatenate(chosen)
+            entries = chosen_entries(block)
             entries = entries[block.state[entries] == state]
             if self.keyed.lookup is not None:
                 spans = block.key_start[entries], block.key_end[entries]
                 entries = entries[self.keyed.lookup.matches(block.buffer, *spans)]
             for low in range(0, len(entries), self.keyed.spec.batch_rows):
-                yield from self._batch(block, header, column, entries[low : low + self.keyed.spec.batch_rows])
+                part = entries[low : low + self.keyed.spec.batch_rows]
+                yield from self._batch(block, header, column, part, sessions)
 
     def _batch(
-        self, block: KeyedBlock, header: KeyedBackendHeader, column: StateColumn, entries: Longs
+        self,
+        block: KeyedBlock,
+        header: KeyedBackendHeader,
+        column: StateColumn,
+        entries: Longs,
+        sessions: SessionWindows | None,
     ) -> Iterator[pa.RecordBatch]:
-        counts, arrays = _elements(block, column, entries)
+        counts, arrays = elements_of(block, column, entries)
         owner = np.repeat(np.arange(len(entries)), counts)
         total = len(owner)
         if shows_ttl(column):
@@ -153,7 +164,11 @@ class FlatPartition:
         schema = self.keyed.schema
         keys = (block.key_start[entries], block.key_end[entries])
         namespaces = (block.namespace_start[entries], block.namespace_end[entries])
-        per_entry = key_columns(block, keys, namespaces, header, column.meta.namespace_serializer, self.keyed.spec)
+        namespace = column.meta.namespace_serializer
+        per_entry = key_columns(block, keys, namespaces, header, namespace, self.keyed.spec)
+        if STATE_WINDOW in schema.names and sessions is not None:
+            windows = sessions.state_windows_of(block, keys, namespaces, namespace, self.keyed.spec)
+            per_entry[STATE_WINDOW] = windows
         if KEY in schema.names and KEY not in self.keyed.spec.raw:
             place = block.key_group[entries], self.keyed.max_parallelism
             at = key_cursors(block, keys, self.keyed.spec)
@@ -173,20 +188,3 @@ class FlatPartition:
                 for field in schema
             ]
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _elements(block: KeyedBlock, column: StateColumn, entries: Longs) -> tuple[Longs, dict[str, pa.Array]]:
-    """Return the number of elements of each entry, and the elements."""
-    if column.many:
-        keys, values = column.decode_map_entries(block, entries)
-        return np.ones(len(entries), np.int64), {MAP_KEY: keys, MAP_VALUE: values}
-    if column.meta.state_type == "LIST" and block.form == CANONICAL:
-        counts, values = column.decode_list(block, block.value_start[entries], block.value_end[entries])
-        return counts, {LIST_INDEX: repeat_index(counts), LIST_VALUE: values}
-    whole = column.decode_values(block, block.value_start[entries], block.value_end[entries])
-    offsets = np.asarray(whole.offsets, np.int64)
-    counts = offsets[1:] - offsets[:-1]
-    low, high = int(offsets[0]), int(offsets[-1])
-    if pa.types.is_map(whole.type):
-        return counts, {MAP_KEY: whole.keys[low:high], MAP_VALUE: whole.items[low:high]}
-    return counts, {LIST_INDEX: repeat_index(counts), LIST_VALUE: whole.values[low:high]}

@@ -1,7 +1,7 @@
 """Tables ``keyed_state`` and ``window_state``: one row per key (and window), one column per state.
 
 keyed_state    key, state...                    every key once, NULL where it lacks a state
-window_state   key, window, state...            every key and namespace once
+window_state   key, window, state...            every key and namespace once; state_window beside a session
 extra          <state>__last_access (TTL), key_group, subtask
 
 Spark compares column names without case. A state whose name is taken (by one of these columns, or by an earlier state)
@@ -10,7 +10,7 @@ gets another column name, ``state_key`` for ``key``, and the table has a warning
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -18,10 +18,11 @@ import numpy as np
 import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Cursors, Ints, Longs, fixed_array
-from pyspark_savepoint.formats.errors import UnsupportedStateError
+from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError
 from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, KeyedBlock, SortedRows, binary_column
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.statebackends.model.descriptors import STATE_WINDOW
 from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, choose_columns
 from pyspark_savepoint.statebackends.model.rows import RowsOfBlock, rows_of
 from pyspark_savepoint.statebackends.model.state_column import (
@@ -35,6 +36,7 @@ from pyspark_savepoint.statebackends.model.unify_types import conform, unify
 from pyspark_savepoint.statebackends.sources.keyed_plan import (
     KeyedSpec,
     KeyedSplit,
+    Places,
     check_decodable,
     check_decodable_key,
     key_type,
@@ -44,6 +46,12 @@ from pyspark_savepoint.statebackends.sources.keyed_plan import (
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.key_check import check_key_groups
 from pyspark_savepoint.statebackends.tables.key_lookup import KeyLookup
+from pyspark_savepoint.statebackends.tables.session_windows import (
+    MERGING,
+    SessionPlan,
+    SessionWindows,
+    merging_state,
+)
 from pyspark_savepoint.statebackends.tables.spill import SpillJoin
 
 KEY, WINDOW, KEY_GROUP, SUBTASK = "key", "window", "key_group", "subtask"
@@ -55,7 +63,7 @@ def column_names(states: Sequence[str], namespaced: bool) -> dict[str, str]:
     >>> column_names(["key", "total", "Total", "window"], namespaced=False)
     {'total': 'total', 'window': 'window', 'key': 'state_key', 'Total': 'state_Total'}
     """
-    taken = {KEY, KEY_GROUP, SUBTASK, *([WINDOW] if namespaced else [])}
+    taken = {KEY, KEY_GROUP, SUBTASK, *([WINDOW, STATE_WINDOW] if namespaced else [])}
 
     def take(name: str) -> bool:
         mine = {name.lower(), (name + LAST_ACCESS).lower()}
@@ -74,9 +82,14 @@ def column_names(states: Sequence[str], namespaced: bool) -> dict[str, str]:
 
 
 class KeyedTable:
-    """``keyed_state`` or, where ``namespaced``, ``window_state`` of an operator."""
+    """``keyed_state`` or, where ``namespaced``, ``window_state`` of an operator.
 
-    def __init__(self, opened: OpenOperator, request: TableRequest, namespaced: bool) -> None:
+    With ``sessions``, windows that merge are shown as what they were merged to, not as Flink stores them.
+    """
+
+    def __init__(
+        self, opened: OpenOperator, request: TableRequest, namespaced: bool, *, sessions: bool = False
+    ) -> None:
         self.request = request
         self.headers = opened.keyed
         operator = opened.operator
@@ -96,6 +109,14 @@ class KeyedTable:
             if state != name:
                 notes.append(f"state {state!r} is column {name!r}, for its own name is taken")
         self.warnings = tuple(note for note in notes if note)
+        self.sessions = self._session_plan() if sessions else None
+        if request.include_state_window and self.sessions is None:
+            raise OptionError(
+                "option 'includeStateWindow' is for windows that merge, such as sessions",
+                operator=operator.label,
+                found="no state " + " or ".join(MERGING),
+                remedy="leave the option out: the windows of this operator are stored as they are",
+            )
         self.schema = pa.schema(list(self._fields(chosen, names)))
         self.lookup: KeyLookup | None = None
         if request.keys is not None:
@@ -113,6 +134,8 @@ class KeyedTable:
             if not pa.types.is_null(kind):
                 first = next(iter(namespaces.values()))
                 yield pa.field(WINDOW, kind, metadata=_comment(first.flink_type))
+                if self.request.include_state_window:
+                    yield pa.field(STATE_WINDOW, kind, metadata=_comment("the window under which Flink keeps contents"))
         for state, metas in chosen.items():
             name = names[state]
             kind = state_type(metas, options, state in self.spec.raw)
@@ -126,6 +149,14 @@ class KeyedTable:
         if self.request.include_key_group:
             yield pa.field(KEY_GROUP, pa.int32())
             yield pa.field(SUBTASK, pa.int32())
+
+    def _session_plan(self) -> SessionPlan | None:
+        """Return how sessions are found, some key groups at a time, so that those of a task fit into its memory."""
+        state = merging_state(self.headers.metas())
+        if state is None:
+            return None
+        groups = self.spec.block_bytes * (self.max_parallelism or 1) // max(1, self.state_bytes)
+        return SessionPlan(state, max(1, groups))
 
     def _key_comment(self) -> str:
         return "key " + self.headers.headers[0].key_serializer.flink_type
@@ -159,7 +190,15 @@ class KeyedTable:
         count = min(parallelism or 1, operator.max_parallelism)
         found = [self.headers.split(groups) for groups in vertices(operator, self.request, only, count)]
         return [
-            KeyedPartition(split, self.spec, self.schema, self.lookup, operator.parallelism, operator.max_parallelism)
+            KeyedPartition(
+                split,
+                self.spec,
+                self.schema,
+                self.lookup,
+                operator.parallelism,
+                operator.max_parallelism,
+                self.sessions,
+            )
             for split in found
             if split.sources
         ]
@@ -184,36 +223,61 @@ class KeyedPartition:
     lookup: KeyLookup | None
     parallelism: int
     max_parallelism: int
+    sessions: SessionPlan | None = None
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the key groups."""
+        if self.sessions is None:
+            blocks = self.split.rows_or_blocks(self.spec, self._places(self.split))
+            yield from self._joined(((block, header, None) for block, header in blocks))
+        else:
+            yield from self._joined(self.blocks())
+
+    def blocks(self) -> Iterator[tuple[KeyedBlock, KeyedBackendHeader, SessionWindows | None]]:
+        """Yield the entries of the key groups, with the sessions that are their windows."""
+        if self.sessions is None:
+            for block, header in self.split.blocks(self.spec, self._places(self.split)):
+                yield block, header, None
+            return
+        for split, sessions in self.sessions.read(self.split, self.spec, self._places(self.split)):
+            for block, header in split.blocks(self.spec, self._places(split)):
+                yield sessions.named(block, header), header, sessions
+
+    def _places(self, split: KeyedSplit) -> Places:
+        return self.lookup.places(split.key_groups) if self.lookup is not None else None
+
+    def _joined(
+        self, blocks: Iterable[tuple[KeyedBlock | SortedRows, KeyedBackendHeader, SessionWindows | None]]
+    ) -> Iterator[pa.RecordBatch]:
         spill: SpillJoin | None = None
-        places = self.lookup.places(self.split.key_groups) if self.lookup is not None else None
-        for block, header in self.split.rows_or_blocks(self.spec, places):
+        spilled: SessionWindows | None = None
+        for block, header, sessions in blocks:
             if spill is not None and not spill.takes(block):
-                yield from self._spilled(spill)
+                yield from self._spilled(spill, spilled)
                 spill = None
             if isinstance(block, SortedRows) or block.complete:
-                yield from self._rows(rows_of(block), header)
+                yield from self._rows(rows_of(block), header, sessions)
                 continue
-            spill = spill or SpillJoin(block, header, self.spec.block_bytes)
+            spill, spilled = spill or SpillJoin(block, header, self.spec.block_bytes), sessions
             spill.add(block)
         if spill is not None:
-            yield from self._spilled(spill)
+            yield from self._spilled(spill, spilled)
 
     def decode(self, rows: RowsOfBlock, header: KeyedBackendHeader) -> pa.RecordBatch:
         """Return the columns of all rows of a block, whatever the source of its entries."""
         return _BatchBuilder(self, rows, header).build(0, len(rows))
 
-    def _spilled(self, spill: SpillJoin) -> Iterator[pa.RecordBatch]:
+    def _spilled(self, spill: SpillJoin, sessions: SessionWindows | None) -> Iterator[pa.RecordBatch]:
         with spill:
             for block in spill.blocks():
-                yield from self._rows(rows_of(block), spill.header)
+                yield from self._rows(rows_of(block), spill.header, sessions)
 
-    def _rows(self, rows: RowsOfBlock, header: KeyedBackendHeader) -> Iterator[pa.RecordBatch]:
+    def _rows(
+        self, rows: RowsOfBlock, header: KeyedBackendHeader, sessions: SessionWindows | None
+    ) -> Iterator[pa.RecordBatch]:
         if self.lookup is not None:
             rows = rows.select(self.lookup.matches(rows.block.buffer, *rows.keys(0, len(rows))))
-        builder = _BatchBuilder(self, rows, header)
+        builder = _BatchBuilder(self, rows, header, sessions)
         # Batches of equal size, instead of full ones and a small last one.
         count = -(-len(rows) // self.spec.batch_rows)
         bounds = [len(rows) * i // count for i in range(count + 1)] if count else []
@@ -224,10 +288,17 @@ class KeyedPartition:
 class _BatchBuilder:
     """Columns of the rows of one block."""
 
-    def __init__(self, partition: KeyedPartition, rows: RowsOfBlock, header: KeyedBackendHeader) -> None:
+    def __init__(
+        self,
+        partition: KeyedPartition,
+        rows: RowsOfBlock,
+        header: KeyedBackendHeader,
+        sessions: SessionWindows | None = None,
+    ) -> None:
         self.partition = partition
         self.rows = rows
         self.header = header
+        self.sessions = sessions
         bound = partition.spec.bind(header, rows.block.form)
         names = set(partition.schema.names)
         columns = column_names(partition.spec.states, partition.spec.namespaced)
@@ -243,10 +314,14 @@ class _BatchBuilder:
         arrays: dict[str, pa.Array] = {}
         schema = self.partition.schema
         names = set(schema.names)
-        if names & {KEY, WINDOW}:
+        if names & {KEY, WINDOW, STATE_WINDOW}:
             keys, namespaces = self.rows.keys(low, high), self.rows.namespaces(low, high)
             spec = self.partition.spec
             arrays |= key_columns(self.rows.block, keys, namespaces, self.header, self.namespace, spec)
+            if STATE_WINDOW in names and self.sessions is not None:
+                block = self.rows.block
+                found = self.sessions.state_windows_of(block, keys, namespaces, self.namespace, spec)
+                arrays[STATE_WINDOW] = found
             if KEY in names and KEY not in spec.raw:
                 place = self.rows.key_groups(low, high), self.partition.max_parallelism
                 at = key_cursors(self.rows.block, keys, spec)

@@ -123,7 +123,7 @@ def test_sessions_are_the_windows_that_the_merging_window_set_names(case: Snapsh
     }
 
     sessions = [
-        [row["key"], list(merged["f0"].values()), contents[row["key"], merged["f1"]["start"], merged["f1"]["end"]]]
+        [row["key"], list(merged["f0"].values()), contents[row["key"], merged["f0"]["start"], merged["f0"]["end"]]]
         for row in case.table(operator, table="keyed_state").to_pylist()
         for merged in row["merging-window-set"]
     ]

@@ -23,8 +23,10 @@ from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.statebackends.model.descriptors import (
     NAMESPACE_COLUMN,
     NO_NAMESPACE,
+    STATE_WINDOW,
     USER_TIMERS,
     WINDOW_COLUMN,
+    WINDOW_CONTENTS,
     WINDOW_TIMERS,
     KeyedDescriptor,
     StateDescriptor,
@@ -34,6 +36,7 @@ from pyspark_savepoint.statebackends.model.descriptors import (
 from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS, unwrap
 from pyspark_savepoint.statebackends.model.timer_queue import TIMER_DOMAINS
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
+from pyspark_savepoint.statebackends.tables.session_windows import merging_state
 from pyspark_savepoint.statebackends.writing.planning.describe_key import KEY, describe_key, key_columns
 from pyspark_savepoint.statebackends.writing.planning.describe_operator import (
     describe_operator_state as describe_operator_state,
@@ -80,6 +83,7 @@ class _Keyed:
         self.types = types
         self.inference = inference_of(request)
         self.base = OperatorTypes.of(base) if base is not None else None
+        self.merging = merging_state(base.metas()) if base is not None else None
         self.keys = key_columns(schema, request)
         self.check_names()
 
@@ -87,7 +91,7 @@ class _Keyed:
         """Raise an error if options name columns that do not exist."""
         others = [KEY]
         others += [NAMESPACE_COLUMN] if self.request.table == TIMERS else []
-        others += [WINDOW_COLUMN] if self.request.table == WINDOW_STATE else []
+        others += [WINDOW_COLUMN, STATE_WINDOW] if self.request.table == WINDOW_STATE else []
         parts = [path for field in self.schema for path in parts_of(field.type, field.name)]
         expect_names("types", self.request.types, [*parts, *others])
         expect_names("states", self.request.states, self.schema.names)
@@ -104,9 +108,11 @@ class _Keyed:
             states = self.timers(key.serializer, namespace, used)
             column = None if isinstance(namespace, ConstantSerializer) else NAMESPACE_COLUMN
         elif self.request.table == WINDOW_STATE:
-            namespace = self.namespace(WINDOW_COLUMN)
-            states = self.states(used | {WINDOW_COLUMN}, namespace)
-            column = None if isinstance(namespace, ConstantSerializer) else WINDOW_COLUMN
+            window = STATE_WINDOW if STATE_WINDOW in self.schema.names else WINDOW_COLUMN
+            namespace = self.namespace(window)
+            states = self.states(used | {WINDOW_COLUMN, STATE_WINDOW}, namespace)
+            self.check_windows([state.name for state in states], window)
+            column = None if isinstance(namespace, ConstantSerializer) else window
         else:
             namespace, column, states = NO_NAMESPACE, None, self.states(used, NO_NAMESPACE)
         return KeyedDescriptor(
@@ -118,6 +124,26 @@ class _Keyed:
             self.request.key_group,
             key.composite,
         )
+
+    def check_windows(self, states: list[str], window: str) -> None:
+        """Raise an error unless contents of sessions come with their state windows, and other states without."""
+        contents = [name for name in states if name in WINDOW_CONTENTS]
+        if window == STATE_WINDOW and contents != states:
+            others = [name for name in states if name not in contents]
+            raise OptionError(
+                f"state {others[0]!r} is kept under the session, not under column {STATE_WINDOW!r}",
+                operator=self.request.operator,
+                remedy=f"write it on its own, without {STATE_WINDOW!r}",
+            )
+        if window == WINDOW_COLUMN and contents and self.merging is not None:
+            raise OptionError(
+                f"the windows of state {contents[0]!r} merge: Flink looks for its rows under their state windows, "
+                f"which {self.merging!r} names",
+                operator=self.request.operator,
+                expected=f"column {STATE_WINDOW!r}",
+                remedy="read with option('includeStateWindow', 'true') and write that column too; "
+                "Savepoint.with_state(...) finds it",
+            )
 
     # -- states ----------------------------------------------------------------------------------------------
 
@@ -264,7 +290,7 @@ class _Keyed:
         """Return the namespace type in ``typesFrom``: that of the written states, or of the timer services."""
         if self.types is None:
             return None
-        if column == WINDOW_COLUMN:
+        if column in (WINDOW_COLUMN, STATE_WINDOW):
             wanted = list(map(self.state_name, self.schema.names))
             found = {name: meta.namespace_serializer for name, meta in self.types.states.items() if name in wanted}
         else:
