@@ -16,10 +16,17 @@ SPLITS, SOURCE_COORDINATOR, COMMITTABLES, IN_FLIGHT = "splits", "source_coordina
 READER_STATE = "SourceReaderState"
 COMMITTER_STATE = "streaming_committer_raw_states"
 ASYNC_STATE = "_async_wait_operator_state_"
+#: Operator state of writers of sinks (V2), and of StreamingFileSink.
+WRITER_STATE = "writer_raw_states"
+BUCKET_STATE = "bucket-states"
 #: The states that a table shows, also where no kind reads them.
-STATES_OF_TABLES = {SPLITS: (READER_STATE,), COMMITTABLES: (COMMITTER_STATE,), IN_FLIGHT: (ASYNC_STATE,)}
+STATES_OF_TABLES = {
+    SPLITS: (READER_STATE,),
+    COMMITTABLES: (COMMITTER_STATE, WRITER_STATE, BUCKET_STATE),
+    IN_FLIGHT: (ASYNC_STATE,),
+}
 #: Those of them whose elements have a version.
-FRAMED_STATES = frozenset({READER_STATE, COMMITTER_STATE})
+FRAMED_STATES = frozenset({READER_STATE, COMMITTER_STATE, WRITER_STATE, BUCKET_STATE})
 #: Columns of these tables beside those of a kind.
 SPLIT_ID = "split_id"
 

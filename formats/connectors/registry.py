@@ -10,16 +10,26 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pyspark_savepoint.formats.connectors.cdc import CDC, MYSQL_CDC
+from pyspark_savepoint.formats.connectors.committer import SINK_COMMITTABLES
 from pyspark_savepoint.formats.connectors.dynamic_kafka import DYNAMIC_KAFKA_ENUMERATOR, DYNAMIC_KAFKA_SPLITS
+from pyspark_savepoint.formats.connectors.file_sink import FILE_COMMITTABLES, FILE_WRITERS
 from pyspark_savepoint.formats.connectors.files import FILE_ENUMERATOR, FILE_SPLITS
 from pyspark_savepoint.formats.connectors.frames import CoordinatorFrame, Payload, read_element
+from pyspark_savepoint.formats.connectors.iceberg import ICEBERG_COMMITTABLES, ICEBERG_COMMITTER, ICEBERG_JOB
+from pyspark_savepoint.formats.connectors.jdbc import JDBC_COMMITTABLES, JDBC_WRITERS, JDBC_XA
 from pyspark_savepoint.formats.connectors.kafka import KAFKA_ENUMERATOR, KAFKA_SPLITS
+from pyspark_savepoint.formats.connectors.kafka_consumer import KAFKA_CONSUMER
+from pyspark_savepoint.formats.connectors.kafka_producer import KAFKA_PRODUCER, KAFKA_PRODUCER_HINT
+from pyspark_savepoint.formats.connectors.kafka_sink import KAFKA_COMMITTABLES, KAFKA_WRITERS
 from pyspark_savepoint.formats.connectors.kind import (
     FRAMED_STATES,
     SOURCE_COORDINATOR,
     STATES_OF_TABLES,
     ConnectorKind,
 )
+from pyspark_savepoint.formats.connectors.kinesis import KINESIS_CONSUMER, KINESIS_ENUMERATOR, KINESIS_SPLITS
+from pyspark_savepoint.formats.connectors.pulsar import PULSAR_COMMITTABLES, PULSAR_ENUMERATOR, PULSAR_SPLITS
 from pyspark_savepoint.formats.connectors.sequence import (
     DATAGEN,
     DATAGEN_ENUMERATOR,
@@ -41,6 +51,29 @@ KINDS: tuple[ConnectorKind[Any], ...] = (
     NUMBER_SEQUENCE_ENUMERATOR,
     DATAGEN,
     DATAGEN_ENUMERATOR,
+    KINESIS_SPLITS,
+    KINESIS_ENUMERATOR,
+    MYSQL_CDC,
+    CDC,
+    PULSAR_SPLITS,
+    PULSAR_ENUMERATOR,
+    KAFKA_CONSUMER,
+    KINESIS_CONSUMER,
+    FILE_COMMITTABLES,
+    FILE_WRITERS,
+    KAFKA_COMMITTABLES,
+    KAFKA_WRITERS,
+    ICEBERG_COMMITTABLES,
+    ICEBERG_COMMITTER,
+    ICEBERG_JOB,
+    PULSAR_COMMITTABLES,
+    JDBC_COMMITTABLES,
+    JDBC_XA,
+    JDBC_WRITERS,
+    KAFKA_PRODUCER,
+    KAFKA_PRODUCER_HINT,
+    # Of any sink: behind those of known ones.
+    SINK_COMMITTABLES,
 )
 MAX_REASON = 400
 

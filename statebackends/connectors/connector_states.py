@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from pyspark_savepoint.formats.connectors.kafka_producer import STATE as KAFKA_PRODUCER_STATE
 from pyspark_savepoint.formats.connectors.kind import SOURCE_COORDINATOR, SPLITS
 from pyspark_savepoint.formats.connectors.registry import (
     Recognition,
@@ -18,6 +19,9 @@ from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.operator_table import SUBTASK, VALUE, OperatorTable
+
+#: Names of connectors' states that other functions may have too: shown only if a kind reads them.
+ANYONES = frozenset({KAFKA_PRODUCER_STATE})
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,8 @@ def connector_states(
             continue
         elements = state_elements(opened, state, request)
         recognition = recognise_elements(table, state, [data for _, data in elements], request.connector)
+        if recognition.kind is None and state in ANYONES:
+            continue
         yield ConnectorState(operator, state, tuple(subtask for subtask, _ in elements), recognition)
 
 

@@ -2,7 +2,8 @@
 
     operator_uid, operator_uid_hash, operator_name, subtask, connector, [split_id], ...  version
 
-Where all that a query shows is of one kind, the other columns are the kind's. Otherwise they are ``fields``, a map from
+``committables`` has ``state`` in front of the subtask. Where all that a query shows is of one connector, the other
+columns are the connector's. Otherwise they are ``fields``, a map from
 the kind's columns to texts, and for what no kind reads ``length``, ``payload`` and ``reason``.
 """
 
@@ -14,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyspark_savepoint.formats.connectors.kind import SOURCE_COORDINATOR, SPLIT_ID, SPLITS, ConnectorKind
+from pyspark_savepoint.formats.connectors.kind import COMMITTABLES, SOURCE_COORDINATOR, SPLIT_ID, SPLITS, ConnectorKind
 from pyspark_savepoint.formats.connectors.registry import kinds_of
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.metadata import OperatorState
@@ -35,6 +36,8 @@ from pyspark_savepoint.statebackends.connectors.connector_states import Connecto
 from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, choose_columns
 
 COMMON = schema(**OPERATOR, subtask=INT, connector=TEXT)
+#: Column of sinks, which have several states: the operator state.
+STATE = "state"
 VERSION = pa.field("version", INT)
 ANY_KIND = schema(fields=pa.map_(TEXT, TEXT), length=LONG, payload=BYTES, reason=TEXT)
 #: Tables whose rows are splits, with their ids.
@@ -106,7 +109,7 @@ def rows_of(found: ConnectorState) -> Iterator[Row]:
     recognition = found.recognition
     kind = recognition.kind
     for number, (subtask, payload) in enumerate(zip(found.subtasks, recognition.payloads, strict=True)):
-        common: Row = {**identity(found.operator), "subtask": subtask, "version": payload.version}
+        common: Row = {**identity(found.operator), STATE: found.state, "subtask": subtask, "version": payload.version}
         if kind is None:
             common |= {"length": len(payload.data), "payload": payload.data, "reason": recognition.reason}
             yield common
@@ -127,10 +130,22 @@ def _states(
 
 def _columns(table: str, kinds: Iterable[ConnectorKind[Any] | None]) -> pa.Schema:
     fields = [*COMMON, *([pa.field(SPLIT_ID, TEXT)] if table in OF_SPLITS else [])]
-    found = list(kinds)
-    if len(found) == 1 and found[0] is not None:
-        return pa.schema([*fields, *found[0].columns, VERSION])
+    if table == COMMITTABLES:
+        fields.insert(len(OPERATOR), pa.field(STATE, TEXT))
+    found = [kind for kind in kinds if kind is not None]
+    merged = _merged(found) if len(found) == len(set(kinds)) else None
+    if merged is not None:
+        return pa.schema([*fields, *merged, VERSION])
     return pa.schema([*fields, VERSION, *ANY_KIND])
+
+
+def _merged(kinds: Sequence[ConnectorKind[Any]]) -> list[pa.Field] | None:
+    """Return the columns of kinds of one connector together, such as a sink's writer and committer; else None."""
+    columns: dict[str, pa.Field] = {}
+    for field in (field for kind in sorted(kinds, key=lambda kind: kind.states) for field in kind.columns):
+        if columns.setdefault(field.name, field).type != field.type:
+            return None
+    return list(columns.values()) if len({kind.name for kind in kinds}) == 1 else None
 
 
 def _text(value: object) -> str | None:

@@ -1,0 +1,194 @@
+"""Flink CDC: splits of the snapshot phase and of the stream phase that follows it; from source.
+
+    split    := i32 1  [base 4 on: bool catalogFirst]  utf table  utf splitId  utf keyType  utf start  utf end
+                       Offset high  schemas                                                                 a snapshot
+              | i32 2  utf splitId  utf ""  Offset start  Offset end
+                       i32 n {utf table  utf splitId  utf start  utf end  Offset high  [base 4 on: bool]}[n]
+                       schemas  i32 totalFinished  [MySQL 4, base 5 on: bool suspended]
+                       [base 6: bool snapshotCompleted]                                                     a stream
+    schemas  := i32 n {utf table  blob JSON}[n]
+    Offset   := bool [blob JSON]     MySQL 1: bool [utf file  i64 position]
+
+MySQL has versions of its own (1, 3, 4), the others share a base (3 to 6). MySQL 1 lacks ``totalFinished``. ``start``
+and ``end`` of a snapshot are hex digits of a Java object stream, which is kept. Enumerators are shown as bytes.
+Connector: ``MySqlSplitSerializer``, ``SourceSplitSerializer``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import pyarrow as pa
+
+from pyspark_savepoint.formats.connectors.kind import SPLITS, ConnectorKind, Position, Row, columns
+from pyspark_savepoint.formats.connectors.layouts import (
+    FLAG,
+    I32,
+    I64,
+    UTF,
+    Optional,
+    Part,
+    Record,
+    Repeated,
+    Sized,
+    Text,
+    Variants,
+    reader,
+    writer,
+)
+from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
+
+SNAPSHOT, STREAM = 1, 2
+WORDS = {SNAPSHOT: "snapshot", STREAM: "stream"}
+#: The ids of the one split of the stream phase.
+MYSQL_STREAM, BASE_STREAM = "binlog-split", "stream-split"
+#: Fields of an offset, one of which each offset of MySQL has.
+MYSQL_FIELDS = frozenset({"file", "gtids", "kind"})
+
+
+class JsonText:
+    """UTF-8 that fills its part and is a flat JSON object."""
+
+    def read(self, view: DataInputView, what: str) -> str:
+        text = Text().read(view, what)
+        if _object(text) is None:
+            view.fail(f"{what}: a flat JSON object")
+        return text
+
+    def write(self, view: DataOutputView, value: str) -> None:
+        Text().write(view, value)
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    """Return a flat JSON object, or None."""
+    if not text.startswith("{") or text.count("{") > 1 or "[" in text:
+        return None
+    try:
+        found: dict[str, Any] = json.loads(text)
+    except ValueError:
+        return None
+    return found
+
+
+OFFSET: Part = Optional(Sized(JsonText()))
+SCHEMAS = Repeated(Record(table=UTF, schema=Sized(Text())))
+
+
+def _split(
+    offset: Part, finished: Mapping[str, Part], snapshot: Mapping[str, Part], behind: Mapping[str, Part]
+) -> Part:
+    return Variants(
+        {
+            SNAPSHOT: Record(
+                **snapshot, table=UTF, split_id=UTF, key_type=UTF, start=UTF, end=UTF, high=offset, schemas=SCHEMAS
+            ),
+            STREAM: Record(
+                split_id=UTF,
+                unused=UTF,
+                starting=offset,
+                ending=offset,
+                finished=Repeated(Record(table=UTF, split_id=UTF, start=UTF, end=UTF, high=offset, **finished)),
+                schemas=SCHEMAS,
+                **behind,
+            ),
+        },
+        "kind",
+    )
+
+
+_CATALOG: Mapping[str, Part] = {"catalog_first": FLAG}
+_TOTAL: Mapping[str, Part] = {"total_finished": I32}
+_SUSPENDED: Mapping[str, Part] = {**_TOTAL, "suspended": FLAG}
+MYSQL: Mapping[int, Part] = MappingProxyType(
+    {
+        1: _split(Optional(Record(file=UTF, position=I64)), {}, {}, {}),
+        3: _split(OFFSET, {}, {}, _TOTAL),
+        4: _split(OFFSET, {}, {}, _SUSPENDED),
+    }
+)
+BASE: Mapping[int, Part] = MappingProxyType(
+    {
+        3: _split(OFFSET, {}, {}, _TOTAL),
+        4: _split(OFFSET, _CATALOG, _CATALOG, _TOTAL),
+        5: _split(OFFSET, _CATALOG, _CATALOG, _SUSPENDED),
+        6: _split(OFFSET, _CATALOG, _CATALOG, {**_SUSPENDED, "snapshot_completed": FLAG}),
+    }
+)
+
+
+def _json(offset: Any) -> str | None:
+    if isinstance(offset, dict):
+        return json.dumps({"file": offset["file"], "pos": str(offset["position"])})
+    return offset  # type: ignore[no-any-return]
+
+
+def _row(value: Row) -> Row:
+    return {
+        "split_id": value["split_id"],
+        "phase": WORDS[value["kind"]],
+        "table": value.get("table"),
+        "start_offset": _json(value.get("starting")),
+        "end_offset": _json(value.get("ending")),
+        "high_watermark": _json(value.get("high")),
+        "tables": [each["table"] for each in value["schemas"]],
+        "finished_splits": value.get("total_finished"),
+        "suspended": value.get("suspended"),
+    }
+
+
+def _positions(value: Row) -> list[Position]:
+    if value["kind"] == SNAPSHOT:
+        return []
+    return [Position(value["split_id"], None, _json(value["starting"]))]
+
+
+def _is_mysql(value: Row) -> bool:
+    offsets = [_object(_json(offset) or "") for offset in (value.get("starting"), value.get("high"))]
+    if value["kind"] == STREAM and value["split_id"] != MYSQL_STREAM:
+        return False
+    return all(not offset or bool(MYSQL_FIELDS & offset.keys()) for offset in offsets)
+
+
+def _check_mysql(values: Sequence[Row]) -> None:
+    if not all(map(_is_mysql, values)):
+        raise ValueError("a split or an offset is not of MySQL")
+
+
+def _check_base(values: Sequence[Row]) -> None:
+    if any(value["kind"] == STREAM and value["split_id"] != BASE_STREAM for value in values):
+        raise ValueError(f"the split of the stream is not named {BASE_STREAM}")
+
+
+COLUMNS = columns(
+    phase=pa.string(),
+    table=pa.string(),
+    start_offset=pa.string(),
+    end_offset=pa.string(),
+    high_watermark=pa.string(),
+    tables=pa.list_(pa.string()),
+    finished_splits=pa.int32(),
+    suspended=pa.bool_(),
+)
+MYSQL_CDC = ConnectorKind[Row](
+    "mysql-cdc",
+    SPLITS,
+    COLUMNS,
+    reader(MYSQL, "a split"),
+    writer(MYSQL),
+    lambda value: [_row(value)],
+    check=_check_mysql,
+    positions=_positions,
+)
+CDC = ConnectorKind[Row](
+    "cdc",
+    SPLITS,
+    COLUMNS,
+    reader(BASE, "a split"),
+    writer(BASE),
+    lambda value: [_row(value)],
+    check=_check_base,
+    positions=_positions,
+)

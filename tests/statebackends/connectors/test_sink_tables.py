@@ -1,0 +1,117 @@
+"""Table ``committables``, of savepoints that real Flink wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from posixpath import basename
+from typing import Any
+
+import pytest
+
+from pyspark_savepoint.formats.connectors.kind import COMMITTABLES
+from pyspark_savepoint.formats.connectors.registry import KINDS, recognise_coordinator, recognise_elements
+from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint, find_snapshots
+from pyspark_savepoint.statebackends.connectors.connector_states import state_elements
+from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
+from tests.statebackends.connectors.test_connector_tables import case, rows
+
+COMMITTER = "streaming_committer_raw_states"
+
+
+def committed(expected: Any) -> list[tuple[int, int, Any, dict[str, Any]]]:
+    """Subtask, checkpoint, writer's subtask and request of every committable of a case."""
+    return [
+        (element["subtask"], checkpoint["checkpoint"], subtask, request)
+        for element in expected["committer"]["elements"]
+        for checkpoint in element["checkpoints"]
+        for subtask in checkpoint["subtasks"]
+        for request in subtask["requests"]
+    ]
+
+
+@pytest.mark.parametrize("name", ["1.20.5-txnsink", "2.3.0-txnsink"])
+def test_committables_of_a_sink_of_the_users_own(corpus: Path, name: str) -> None:
+    path, expected = case(corpus, name)
+    found = rows(path, COMMITTABLES, uid_hash=expected["committer"]["operatorId"])
+    assert [
+        (row["subtask"], row["checkpoint_id"], row["writer_subtask"], row["committable"], row["committable_version"])
+        for row in found
+    ] == [
+        (subtask, checkpoint, common["subtask"], request["committable"].encode(), request["version"])
+        for subtask, checkpoint, common, request in committed(expected)
+    ]
+    assert {(row["status"], row["retries"], row["connector"]) for row in found} == {("RECEIVED", 0, "sink")}
+    assert {(row["expected"], row["failed"]) for row in found} == {(3, 0)}
+    # With its writers, whose state only the user's code can read.
+    every = rows(path, COMMITTABLES)
+    assert sorted(row["payload"].decode() for row in every if row["state"] == "writer_raw_states") == sorted(
+        element["state"] for element in expected["writer"]["elements"]
+    )
+    assert [row["fields"] for row in every if row["state"] == COMMITTER]
+
+
+@pytest.mark.parametrize("name", ["1.20.5-filesink", "2.3.0-filesink", "1.20.5-streamingfilesink"])
+def test_files_of_file_sinks(corpus: Path, name: str) -> None:
+    path, expected = case(corpus, name)
+    every = rows(path, COMMITTABLES)
+    assert {row["connector"] for row in every} == {"file"}
+    wanted = []
+    if "committer" in expected:
+        for subtask, checkpoint, _, request in committed(expected):
+            own = request["committable"]
+            file, role = (own["pending"], "PENDING") if own["pending"] else (own["inProgressToCleanup"], "CLEANUP")
+            wanted.append((subtask, checkpoint, own["bucket"], role, *shown(file)))
+    for element in expected["writer"]["elements"]:
+        head = element["subtask"], None, element["bucket"]
+        wanted.append((*head, "IN_PROGRESS", *shown(element["inProgress"])))
+        for checkpoint, files in element["pending"].items():
+            wanted += [(head[0], int(checkpoint), head[2], "PENDING", *shown(file)) for file in files]
+    columns = ("subtask", "checkpoint_id", "bucket", "role")
+    found = [
+        (
+            *(row[column] for column in columns),
+            basename(row["target"]),
+            basename(row["temp"]),
+            row["length"],
+            row["size"],
+        )
+        for row in every
+    ]
+    assert sorted(found, key=repr) == sorted(wanted, key=repr)
+
+
+def shown(file: dict[str, Any]) -> tuple[Any, ...]:
+    return file["target"], file["temp"], file["offset"], file.get("size")
+
+
+def test_nothing_else_is_taken_for_a_connector(corpus: Path) -> None:
+    """The elements of all operator states of the other corpora, as if each had the name of every connector's state."""
+    elements: dict[tuple[str, tuple[bytes, ...]], str] = {}
+    states = 0
+    for folder in ("lab", "datastream", "sql", "real", "migration"):
+        for found in find_snapshots(str(corpus / folder)):
+            with suppress(SavepointError):  # damaged ones, and those of releases that are not read
+                for name, data in operator_states(found.path):
+                    states += bool(data)
+                    elements |= {(name, data): found.path} if data else {}
+    assert states > 250
+    for (name, data), path in elements.items():
+        for kind in KINDS:
+            for state in kind.states:
+                found_kind = recognise_elements(kind.table, state, data).kind
+                assert found_kind is None or name in kind.states, (path, name, state)
+        assert all(recognise_coordinator(element).kind is None for element in data), (path, name)
+
+
+def operator_states(path: str) -> Iterator[tuple[str, tuple[bytes, ...]]]:
+    """Yield the name and the elements of each list and union state of a savepoint."""
+    savepoint = Savepoint.open(path, allow_outside=True)
+    for operator in savepoint.operators:
+        opened = OpenOperator(savepoint, operator)
+        for meta in {meta.name: meta for meta in opened.operator_states}.values():
+            if meta.state_type != "BROADCAST":
+                yield meta.name, tuple(data for _, data in state_elements(opened, meta.name, TableRequest(path)))
