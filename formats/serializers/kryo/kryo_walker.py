@@ -69,6 +69,10 @@ class KryoClasses:
     custom: frozenset[str] = frozenset()
     #: The job has a default serializer for an interface: it may write any class except primitives and String.
     any_custom: bool = False
+    #: Classes with a default serializer, which applies to their subclasses too.
+    defaults: frozenset[str] = frozenset()
+    #: Those of ``custom`` whose serializer writes Java object streams.
+    java_serialized: frozenset[str] = frozenset()
 
     def is_custom(self, name: str) -> bool:
         """Whether a serializer of the user may write the bodies of the class."""

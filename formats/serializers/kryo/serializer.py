@@ -51,6 +51,11 @@ AVRO_ARRAY = "org.apache.avro.generic.GenericData$Array"
 AVRO_PLACEHOLDERS = tuple(
     f"{RUNTIME_KRYO}Serializers$DummyAvro{stem}Class" for stem in ("Registered", "KryoSerializer")
 )
+#: Ends of the frames that name a serializer of Java object streams.
+JAVA_SERIALIZERS = tuple(
+    len(name).to_bytes(2, "big") + name.encode()
+    for name in (RUNTIME_KRYO + "JavaSerializer", "com.esotericsoftware.kryo.serializers.JavaSerializer")
+)
 KRYO_NULL = 0
 RAW = 'read the state as bytes: option("raw", "<state>")'
 #: Limits of the size of variants, which may be larger than the bytes of the values: shared objects are repeated.
@@ -175,7 +180,8 @@ class KryoSerializer(TypeSerializer):
                 custom.add(WRAPPERS.get(name, name))
         # A default serializer applies to subclasses too.
         inherited = any(name.startswith("java.") and name not in FINALS for name in defaults)
-        return KryoClasses(ids, frozenset(custom), inherited)
+        java = {name for name, _, value in (*self.registrations, *self.default_classes) if _is_java_serializer(value)}
+        return KryoClasses(ids, frozenset(custom), inherited, frozenset(defaults), frozenset(java))
 
     @property
     def is_known(self) -> bool:
@@ -370,6 +376,11 @@ def _registration(name: str, serializer: tuple[str, ...] = ()) -> Frame:
     for class_name in serializer[1:]:
         value.write_utf(class_name)
     return name, key.getvalue(), value.getvalue()
+
+
+def _is_java_serializer(frame: bytes | None) -> bool:
+    """Whether a registration or default serializer names one that writes Java object streams."""
+    return frame is not None and frame.endswith(JAVA_SERIALIZERS)
 
 
 def _is_plain(registration: bytes) -> bool:

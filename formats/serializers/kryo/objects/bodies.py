@@ -1,0 +1,788 @@
+"""Bodies of the JDK's classes, of arrays and enums, and of classes with fields, for both versions of Kryo.
+
+    collection 2  [comparator]  varint n  elements
+    collection 5  0 elements               01 [comparator]
+                  of a known final class   flag(some null, n + 1) [comparator]  elements: some null ? ref or 00 : ref
+                  all of one class         flag(1, n + 1) [comparator]  class  u8 some null  elements without class
+                  only nulls               flag(1, n + 1) [comparator]  00
+                  else                     flag(0, n + 1) [comparator]  elements with class
+    map 2         [comparator]  varint n  keys and values;  5: varint n + 1  [comparator]  keys and values
+
+An element, key or value has its class in front, unless the type argument of the field is final: then ref or 00. Which
+classes are equal in both, and what the others look like, was compared with both versions. ``time_bodies.py`` has times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+
+from pyspark_savepoint.formats.data_view import DataInputView
+from pyspark_savepoint.formats.errors import CorruptStateError
+from pyspark_savepoint.formats.java_stream import JavaObject, JavaValue, parse_java_object, skip_java_object
+from pyspark_savepoint.formats.serializers.kryo.kryo_input import DamagedError, ForeignError
+from pyspark_savepoint.formats.serializers.kryo.kryo_walker import PRIMITIVES, component
+from pyspark_savepoint.formats.serializers.kryo.objects.described_classes import ENUM, FIELDS, JAVA_STREAM
+from pyspark_savepoint.formats.serializers.kryo.objects.generic_types import erased
+from pyspark_savepoint.formats.serializers.kryo.objects.model import LANG, STRING, TIME, UTIL, FieldKey, KryoObject
+from pyspark_savepoint.formats.serializers.kryo.objects.object_format import ARRAY, Body
+from pyspark_savepoint.formats.serializers.kryo.objects.object_reader import PRIMITIVE_READERS, ObjectReader
+from pyspark_savepoint.formats.serializers.kryo.objects.object_writer import PRIMITIVE_WRITERS, ObjectWriter
+from pyspark_savepoint.formats.serializers.kryo.objects.time_bodies import (
+    DATES,
+    TIMES_5,
+    TIMESTAMP_2,
+    add_offset,
+)
+
+LOCALE_STREAM = bytes.fromhex(
+    "aced0005737200106a6176612e7574696c2e4c6f63616c657ef811609c30f9ec0300064900086861736863"
+) + (
+    b"odeL\0\7countryt\0\x12Ljava/lang/String;L\0\x0aextensionsq\0~\0\1L\0\x08languageq\0~\0\1L\0\6scriptq\0~\0\1"
+    b"L\0\7variantq\0~\0\1xp\xff\xff\xff\xff"
+)
+FIRST_TEXT_HANDLE = 0x7E0003
+
+T = TypeVar("T")
+
+
+def _content(
+    read: Callable[[ObjectReader], Any], write: Callable[[ObjectWriter, Any], None], plain: bool = False
+) -> Body:
+    """Return the body of a class whose objects have content alone."""
+
+    def fill(reader: ObjectReader, found: KryoObject) -> None:
+        found.content = read(reader)
+
+    return Body(fill, lambda writer, found: write(writer, found.content), plain)
+
+
+# -- collections and maps ------------------------------------------------------------------------------------------
+
+
+def _is_final(stream: ObjectReader | ObjectWriter, name: str | None) -> str | None:
+    """Return a class if it is final, else None."""
+    return name if name is not None and stream.form.classes.is_final(name) else None
+
+
+def _argument_2(stream: ObjectReader | ObjectWriter, name: str, place: int = 0, count: int = 1) -> list[str | None]:
+    """Return the final classes among the type arguments that a field set on a collection or map."""
+    found: list[str | None] = [None] * count
+    for place, kind in enumerate(stream.generics2.take(name)[:count]):
+        found[place] = _is_final(stream, erased(kind))
+    return found
+
+
+def _read_comparator(reader: ObjectReader, found: KryoObject) -> None:
+    found.header = reader.value()
+
+
+def _write_comparator(writer: ObjectWriter, found: KryoObject) -> None:
+    writer.value(found.header)
+
+
+def _no_header(_: ObjectReader | ObjectWriter, __: KryoObject) -> None:
+    return
+
+
+class _Collection2:
+    """Collections of Kryo 2."""
+
+    def __init__(self, header: bool = False) -> None:
+        self.header = header
+
+    def read(self, reader: ObjectReader, found: KryoObject) -> None:
+        (final,) = _argument_2(reader, found.class_name)
+        if self.header:
+            _read_comparator(reader, found)
+        size = reader.size()
+        found.content = elements = []
+        if final is None:
+            for _ in range(size):
+                elements.append(reader.value())
+        else:
+            for _ in range(size):
+                elements.append(reader.object(final, True))
+
+    def write(self, writer: ObjectWriter, found: KryoObject) -> None:
+        (final,) = _argument_2(writer, found.class_name)
+        if self.header:
+            _write_comparator(writer, found)
+        writer.varint(len(found.content))
+        for element in found.content:
+            if final is None:
+                writer.value(element)
+            else:
+                writer.object(element, True)
+
+
+class _Collection5:
+    """Collections of Kryo 5; ``nulls``: elements may be null."""
+
+    def __init__(self, header: bool = False, nulls: bool = True) -> None:
+        self.read_header = _read_comparator if header else _no_header
+        self.write_header = _write_comparator if header else _no_header
+        self.nulls = nulls
+
+    def read(self, reader: ObjectReader, found: KryoObject) -> None:
+        arguments = reader.generics5.next_types()
+        final = _is_final(reader, reader.generics5.resolve(arguments[0]) if arguments else None)
+        flag, size = (False, reader.varint() - 1) if final and not self.nulls else reader.flag_and_size()
+        if size < 0:
+            raise DamagedError("the size of a collection, plus one", 0)
+        found.content = elements = []
+        self.read_header(reader, found)
+        if final:
+            for _ in range(reader.bounded(size)):
+                elements.append(reader.object(final, flag))
+        elif size:
+            self._read_unknown(reader, elements, flag, size)
+        reader.generics5.pop()
+
+    def _read_unknown(self, reader: ObjectReader, elements: list[Any], same: bool, size: int) -> None:
+        """Read elements whose class is in front of all, if ``same``, or of each."""
+        if not same:
+            for _ in range(reader.bounded(size)):
+                elements.append(reader.value())
+            return
+        name = reader.class_name()
+        if name is None:
+            reader.spend(size)
+            elements += [None] * size
+            return
+        if name == "void":
+            reader.spend(size)
+        nullable = self.nulls and reader.boolean()
+        for _ in range(reader.bounded(size)):
+            elements.append(reader.object(name, nullable))
+
+    def write(self, writer: ObjectWriter, found: KryoObject) -> None:
+        elements: list[KryoObject | None] = found.content
+        if not elements:
+            writer.byte(1)
+            self.write_header(writer, found)
+            return
+        generics = writer.generics5
+        arguments = generics.next_types()
+        final = _is_final(writer, generics.resolve(arguments[0]) if arguments else None)
+        some = None in elements
+        if final:
+            if self.nulls:
+                writer.flag_and_size(some, len(elements) + 1)
+            else:
+                writer.varint(len(elements) + 1)
+            self.write_header(writer, found)
+            for element in elements:
+                writer.object(element, some)
+        else:
+            self._write_unknown(writer, found, elements, some)
+        generics.pop()
+
+    def _write_unknown(
+        self, writer: ObjectWriter, found: KryoObject, elements: list[KryoObject | None], some: bool
+    ) -> None:
+        names = {element.class_name for element in elements if element is not None}
+        writer.flag_and_size(len(names) < 2, len(elements) + 1)
+        self.write_header(writer, found)
+        if len(names) > 1:
+            for element in elements:
+                writer.value(element)
+            return
+        if not names:
+            writer.byte(0)
+            return
+        writer.class_name(names.pop())
+        if self.nulls:
+            writer.boolean(some)
+        for element in elements:
+            writer.object(element, self.nulls and some)
+
+
+class _Map2:
+    """Maps of Kryo 2."""
+
+    def __init__(self, header: bool = False) -> None:
+        self.header = header
+
+    def read(self, reader: ObjectReader, found: KryoObject) -> None:
+        key, value = _argument_2(reader, found.class_name, count=2)
+        if self.header:
+            _read_comparator(reader, found)
+        found.content = entries = []
+        for _ in range(reader.size()):
+            first = reader.value() if key is None else reader.object(key, True)
+            entries.append((first, reader.value() if value is None else reader.object(value, True)))
+
+    def write(self, writer: ObjectWriter, found: KryoObject) -> None:
+        finals = _argument_2(writer, found.class_name, count=2)
+        if self.header:
+            _write_comparator(writer, found)
+        writer.varint(len(found.content))
+        for entry in found.content:
+            for part, final in zip(entry, finals, strict=True):
+                if final is None:
+                    writer.value(part)
+                else:
+                    writer.object(part, True)
+
+
+class _Map5:
+    """Maps of Kryo 5."""
+
+    def __init__(self, header: bool = False) -> None:
+        self.read_header = _read_comparator if header else _no_header
+        self.write_header = _write_comparator if header else _no_header
+
+    def _types(self, stream: ObjectReader | ObjectWriter) -> tuple[Any, str | None, str | None]:
+        """Return the type of keys if there is one, and the classes of keys and values that are final."""
+        generics = stream.generics5
+        arguments = generics.next_types()
+        if not arguments:
+            return None, None, None
+        key = _is_final(stream, generics.resolve(arguments[0]))
+        value = _is_final(stream, generics.resolve(arguments[1])) if len(arguments) > 1 else None
+        return arguments[0], key, value
+
+    def read(self, reader: ObjectReader, found: KryoObject) -> None:
+        size = _array_size(reader)
+        self.read_header(reader, found)
+        found.content = entries = []
+        if not size:
+            return
+        generics = reader.generics5
+        kind, key, value = self._types(reader)
+        for _ in range(size):
+            if kind is not None:
+                generics.push(kind)
+            first = reader.value() if key is None else reader.object(key, True)
+            if kind is not None:
+                generics.pop()
+            entries.append((first, reader.value() if value is None else reader.object(value, True)))
+        generics.pop()
+
+    def write(self, writer: ObjectWriter, found: KryoObject) -> None:
+        writer.varint(len(found.content) + 1)
+        self.write_header(writer, found)
+        if not found.content:
+            return
+        generics = writer.generics5
+        kind, *finals = self._types(writer)
+        for entry in found.content:
+            for place, (part, final) in enumerate(zip(entry, finals, strict=True)):
+                around = place == 0 and kind is not None
+                if around:
+                    generics.push(kind)
+                if final is None:
+                    writer.value(part)
+                else:
+                    writer.object(part, True)
+                if around:
+                    generics.pop()
+        generics.pop()
+
+
+def _read_as_list_2(reader: ObjectReader, found: KryoObject) -> None:
+    """Read ``Arrays.asList``: the class of the array's elements stands behind the size."""
+    size = reader.varint()
+    found.header = reader.class_name()
+    found.content = elements = []
+    for _ in range(reader.bounded(size)):
+        elements.append(reader.value())
+
+
+def _write_as_list_2(writer: ObjectWriter, found: KryoObject) -> None:
+    writer.varint(len(found.content))
+    writer.class_name(found.header or LANG + "Object")
+    for element in found.content:
+        writer.value(element)
+
+
+def _read_singleton(reader: ObjectReader, found: KryoObject) -> None:
+    found.content = []
+    found.content.append(reader.value())
+
+
+def _write_singleton(writer: ObjectWriter, found: KryoObject) -> None:
+    (element,) = found.content
+    writer.value(element)
+
+
+def _read_entry(reader: ObjectReader, found: KryoObject) -> None:
+    found.content = []
+    key = reader.value()
+    found.content.append((key, reader.value()))
+
+
+def _write_entry(writer: ObjectWriter, found: KryoObject) -> None:
+    ((key, value),) = found.content
+    writer.value(key)
+    writer.value(value)
+
+
+# -- arrays, enums, fields -----------------------------------------------------------------------------------------
+
+
+def _read_array(reader: ObjectReader, found: KryoObject) -> None:
+    """Read an array of objects; elements do not repeat their class if it is final, as arrays are."""
+    element = component(found.class_name)
+    arguments = reader.generics2.take(found.class_name)
+    final = element[0] == "[" or reader.form.classes.is_final(element)
+    size = _array_size(reader)
+    found.content = elements = []
+    for _ in range(size):
+        elements.append(reader.object(element, True, arguments) if final else reader.value(arguments))
+
+
+def _array_size(reader: ObjectReader) -> int:
+    """Read a size plus one; 0 would be null, which stands in front of objects."""
+    size = reader.size(less=1)
+    if size < 0:
+        raise DamagedError("a size plus one", 0)
+    return size
+
+
+def _write_array(writer: ObjectWriter, found: KryoObject) -> None:
+    element = component(found.class_name)
+    arguments = writer.generics2.take(found.class_name)
+    final = element[0] == "[" or writer.form.classes.is_final(element)
+    writer.varint(len(found.content) + 1)
+    for each in found.content:
+        if final:
+            writer.object(each, True, arguments)
+        else:
+            writer.value(each, arguments)
+
+
+def _primitives(name: str) -> Body:
+    """Return the body of an array of primitives."""
+    read, write = PRIMITIVE_READERS[name], PRIMITIVE_WRITERS[name]
+
+    def write_all(writer: ObjectWriter, content: list[Any]) -> None:
+        writer.varint(len(content) + 1)
+        for each in content:
+            write(writer, each)
+
+    return _content(lambda reader: [read(reader) for _ in range(_array_size(reader))], write_all)
+
+
+def _write_bytes(writer: ObjectWriter, content: bytes) -> None:
+    writer.varint(len(content) + 1)
+    writer.data += content
+
+
+def _ordinal(reader: ObjectReader) -> int:
+    number = reader.varint()
+    if not 0 < number < 1 << 31:
+        raise DamagedError("the number of a constant", number)
+    return number - 1
+
+
+def _write_ordinal(writer: ObjectWriter, ordinal: int) -> None:
+    writer.varint(ordinal + 1)
+
+
+def _read_enum_set(reader: ObjectReader, found: KryoObject) -> None:
+    found.header = reader.class_name()
+    found.content = [_ordinal(reader) for _ in range(reader.size())]
+
+
+def _write_enum_set(writer: ObjectWriter, found: KryoObject) -> None:
+    writer.class_name(found.header)
+    writer.varint(len(found.content))
+    for ordinal in found.content:
+        writer.varint(ordinal + 1)
+
+
+def _read_fields_2(reader: ObjectReader, found: KryoObject) -> None:
+    name = found.class_name
+    content: dict[FieldKey, KryoObject | None] = {}
+    found.content = content
+    for field in reader.form.classes.fields(name, 2, reader.generics2.take(name)):
+        if field.primitive:
+            content[field.key] = KryoObject(field.erased, PRIMITIVE_READERS[field.erased](reader))
+        elif field.final is not None:
+            content[field.key] = reader.object(field.final, True, field.arguments)
+        else:
+            content[field.key] = reader.value(field.arguments)
+
+
+def _write_fields_2(writer: ObjectWriter, found: KryoObject) -> None:
+    name = found.class_name
+    for field in writer.form.classes.fields(name, 2, writer.generics2.take(name)):
+        value = found.content.get(field.key)
+        if field.primitive:
+            PRIMITIVE_WRITERS[field.erased](writer, _part(name, field.key, value).content)
+        elif field.final is not None:
+            writer.object(value, True, field.arguments)
+        else:
+            writer.value(value, field.arguments)
+
+
+def _write_zoned_2(writer: ObjectWriter, found: KryoObject) -> None:
+    add_offset(found)
+    _write_fields_2(writer, found)
+
+
+def _part(name: str, key: FieldKey, value: KryoObject | None) -> KryoObject:
+    if value is None:
+        raise ForeignError(name, f"the other version of Kryo did not write its field {key[1]!r}")
+    return value
+
+
+def _read_fields_5(reader: ObjectReader, found: KryoObject) -> None:
+    name, generics = found.class_name, reader.generics5
+    count = generics.bind(reader.form.classes.parameters(name), generics.next_types())
+    content: dict[FieldKey, KryoObject | None] = {}
+    found.content = content
+    for field in reader.form.classes.fields(name, 5):
+        if field.primitive:
+            content[field.key] = KryoObject(field.erased, PRIMITIVE_READERS[field.erased](reader))
+            continue
+        final = field.final or _is_final(reader, generics.resolve(field.type))
+        if final is None:
+            actual = reader.class_name()
+            if actual is None:
+                content[field.key] = None
+                continue
+            generics.push(field.type)
+            content[field.key] = reader.object(actual)
+        else:
+            generics.push(field.type)
+            content[field.key] = reader.object(final, True)
+        generics.pop()
+    generics.unbind(count)
+    generics.pop()
+
+
+def _write_fields_5(writer: ObjectWriter, found: KryoObject) -> None:
+    name, generics = found.class_name, writer.generics5
+    count = generics.bind(writer.form.classes.parameters(name), generics.next_types())
+    for field in writer.form.classes.fields(name, 5):
+        value = found.content.get(field.key)
+        if field.primitive:
+            PRIMITIVE_WRITERS[field.erased](writer, _part(name, field.key, value).content)
+            continue
+        nullable = field.final is not None or _is_final(writer, generics.resolve(field.type)) is not None
+        if not nullable:
+            writer.class_name(None if value is None else value.class_name)
+            if value is None:
+                continue
+        generics.push(field.type)
+        writer.object(value, nullable)
+        generics.pop()
+    generics.unbind(count)
+    generics.pop()
+
+
+# -- other classes -------------------------------------------------------------------------------------------------
+
+
+def _unscaled(reader: ObjectReader) -> int:
+    data = reader.take(_array_size(reader))
+    number = int.from_bytes(data, "big", signed=True)
+    if data != _number_bytes(number):
+        raise DamagedError("the bytes of a number", data[:16].hex())
+    return number
+
+
+def _number_bytes(number: int) -> bytes:
+    """Return ``BigInteger.toByteArray``."""
+    return number.to_bytes(((number if number >= 0 else ~number).bit_length() // 8) + 1, "big", signed=True)
+
+
+def _write_unscaled(writer: ObjectWriter, number: int) -> None:
+    _write_bytes(writer, _number_bytes(number))
+
+
+def _write_decimal(writer: ObjectWriter, content: tuple[int, int]) -> None:
+    _write_unscaled(writer, content[0])
+    writer.signed(content[1])
+
+
+def _read_bits(reader: ObjectReader, found: KryoObject) -> None:
+    """Read 64 bits per word; Kryo 2 also writes words that are 0, so their number is kept."""
+    words = reader.size()
+    data = np.frombuffer(reader.take(words * 8), reader.order + "u8").astype("<u8").tobytes()
+    found.content, found.header = int.from_bytes(data, "little"), words
+
+
+def _write_bits(writer: ObjectWriter, found: KryoObject) -> None:
+    words = (found.content.bit_length() + 63) // 64
+    if writer.order == ">":
+        words = max(words, found.header or 0, 1)
+    writer.varint(words)
+    data = np.frombuffer(found.content.to_bytes(words * 8, "little"), "<u8")
+    writer.data += data.astype(writer.order + "u8").tobytes()
+
+
+def _write_uuid_2(writer: ObjectWriter, content: tuple[int, int]) -> None:
+    for half in content:
+        writer.signed_long(half)
+
+
+def _write_uuid_5(writer: ObjectWriter, content: tuple[int, int]) -> None:
+    for half in content:
+        writer.fixed("q", half)
+
+
+def _stream(reader: ObjectReader) -> bytes:
+    return _java_stream(reader, skip_java_object)
+
+
+def _java_stream(reader: ObjectReader, parse: Callable[[DataInputView], T]) -> T:
+    """Parse a Java object stream, and move behind it."""
+    view = DataInputView(reader.data[reader.position : reader.end])
+    try:
+        return parse(view)
+    except CorruptStateError as error:
+        raise DamagedError(str(error.facts.get("expected")), error.facts.get("found")) from None
+    finally:
+        reader.position += view.position
+
+
+def _write_stream(writer: ObjectWriter, content: bytes) -> None:
+    writer.data += content
+
+
+def _read_locale_2(reader: ObjectReader, found: KryoObject) -> None:
+    start = reader.position
+    value: JavaValue = _java_stream(reader, parse_java_object)
+    if not isinstance(value, JavaObject) or value.class_name != UTIL + "Locale":
+        raise DamagedError("a Locale", repr(value)[:80])
+    parts = [value.fields.get(name) for name in ("language", "country", "variant", "script", "extensions")]
+    if not all(isinstance(part, str) for part in parts):
+        raise DamagedError("a Locale of strings", repr(parts)[:80])
+    found.content = tuple(parts)
+    stream = bytes(reader.data[start : reader.position])
+    found.header = stream if stream != _locale_stream(*found.content) else None
+
+
+def _locale_stream(language: str, country: str, variant: str, script: str, extensions: str) -> bytes:
+    """Return the Java object stream of a Locale, in which a string that repeats is a reference."""
+    stream = bytearray(LOCALE_STREAM)
+    handles: dict[str, int] = {}
+    for text in (country, extensions, language, script, variant):
+        if text in handles:
+            stream += b"q" + handles[text].to_bytes(4, "big")
+            continue
+        handles[text] = FIRST_TEXT_HANDLE + len(handles)
+        data = text.encode()
+        stream += b"t" + len(data).to_bytes(2, "big") + data
+    return bytes(stream + b"x")
+
+
+def _write_locale_2(writer: ObjectWriter, found: KryoObject) -> None:
+    writer.data += found.header or _locale_stream(*found.content)
+
+
+def _write_locale_5(writer: ObjectWriter, content: tuple[str, ...]) -> None:
+    for part in content[:3]:
+        writer.text(part)
+
+
+def _read_class(reader: ObjectReader) -> tuple[str | None, bool]:
+    """Read a class: behind it, whether it is primitive; Kryo 5 says so only of primitive types and boxes."""
+    name = reader.class_name()
+    return name, reader.boolean() if reader.order == ">" or name in PRIMITIVES else False
+
+
+def _write_class(writer: ObjectWriter, content: tuple[str | None, bool]) -> None:
+    name, primitive = content
+    writer.class_name(name)
+    if writer.order == ">" or name in PRIMITIVES:
+        writer.boolean(primitive)
+
+
+def _read_url_5(reader: ObjectReader, found: KryoObject) -> None:
+    """Split ``URL.toExternalForm`` into the fields of the class."""
+    text = reader.some_text()
+    protocol, _, rest = text.partition(":")
+    rest, mark, anchor = rest.partition("#")
+    authority = None
+    if rest.startswith("//"):
+        end = min((place for place in map(rest[2:].find, "/?") if place >= 0), default=len(rest) - 2) + 2
+        authority, rest = rest[2:end], rest[end:]
+    host, port = (authority or "").rpartition("@")[2], -1
+    if host.rpartition(":")[2].isdecimal() and ":" in host:
+        host, port = host.rpartition(":")[0], int(host.rpartition(":")[2])
+
+    def text_object(part: str | None) -> KryoObject | None:
+        return None if part is None else KryoObject(STRING, part)
+
+    name = found.class_name
+    named = text_object(authority)
+    found.content = {
+        (name, "authority"): named,
+        (name, "file"): text_object(rest),
+        (name, "hashCode"): KryoObject("int", -1),
+        (name, "host"): named if host == authority else text_object(host),
+        (name, "port"): KryoObject("int", port),
+        (name, "protocol"): text_object(protocol),
+        (name, "ref"): text_object(anchor if mark else None),
+    }
+
+
+def _write_url_5(writer: ObjectWriter, found: KryoObject) -> None:
+    parts = {key[1]: value.content for key, value in found.content.items() if value is not None}
+    authority = f"//{parts['authority']}" if parts.get("authority") else ""
+    anchor = f"#{parts['ref']}" if "ref" in parts else ""
+    writer.text(f"{parts.get('protocol', '')}:{authority}{parts.get('file', '')}{anchor}")
+
+
+def _read_charset_2(reader: ObjectReader) -> str:
+    """Read a Charset of the JDK's, whose fields are other names of it, and its name."""
+    if reader.byte():
+        raise DamagedError("a Charset whose set of names was not used", "another")
+    aliases = reader.object("[Ljava.lang.String;", True)
+    name = reader.object(STRING, True)
+    if aliases is None or name is None:
+        raise DamagedError("a Charset", "null")
+    if [each and each.content for each in aliases.content] != list(ALIASES.get(name.content, ())):
+        raise ForeignError("java.nio.charset.Charset", f"{name.content} has other names than in known versions of Java")
+    return str(name.content)
+
+
+def _write_charset_2(writer: ObjectWriter, name: str) -> None:
+    aliases = ALIASES.get(name)
+    if aliases is None:
+        raise ForeignError("java.nio.charset.Charset", f"Kryo 2's bytes of {name} are not known")
+    writer.byte(0)
+    writer.object(KryoObject("[Ljava.lang.String;", [KryoObject(STRING, each) for each in aliases]), True)
+    writer.object(KryoObject(STRING, name), True)
+
+
+#: Charsets by class, and their other names, as Kryo 2 writes them.
+CHARSETS: Mapping[str, str] = {"sun.nio.cs.UTF_8": "UTF-8"}
+ALIASES: Mapping[str, tuple[str, ...]] = {"UTF-8": ("UTF8", "unicode-1-1-utf-8")}
+
+
+def _read_calendar(reader: ObjectReader) -> tuple[Any, ...]:
+    return (
+        *(reader.some_text(), reader.long(), reader.boolean(), reader.integer(), reader.integer()),
+        reader.signed_long(),
+    )
+
+
+def _write_calendar(writer: ObjectWriter, content: tuple[Any, ...]) -> None:
+    zone, millis, lenient, first_day, days, cutover = content
+    writer.text(zone)
+    writer.long(millis)
+    writer.boolean(lenient)
+    writer.varint(first_day)
+    writer.varint(days)
+    writer.signed_long(cutover)
+
+
+def _write_address(writer: ObjectWriter, content: tuple[str, int]) -> None:
+    writer.text(content[0])
+    writer.varint(content[1])
+
+
+def _write_pattern_5(writer: ObjectWriter, found: KryoObject) -> None:
+    """Write the flags behind the text; Kryo 2 loses them."""
+    writer.text(found.content)
+    writer.varint(found.header or 0)
+
+
+def _read_pattern_5(reader: ObjectReader, found: KryoObject) -> None:
+    found.content, found.header = reader.some_text(), reader.integer()
+
+
+def _write_nothing(_: ObjectWriter, __: object) -> None:
+    return
+
+
+_TEXT = _content(ObjectReader.some_text, ObjectWriter.text)
+_EMPTY = _content(lambda _: [], _write_nothing)
+_SINGLETON = Body(_read_singleton, _write_singleton)
+_ENUM_SET = Body(_read_enum_set, _write_enum_set)
+_CALENDAR = _content(_read_calendar, _write_calendar)
+_PLAIN_COLLECTIONS = [
+    *("ArrayList", "LinkedList", "Vector", "Stack", "ArrayDeque", "HashSet", "LinkedHashSet"),
+    *("concurrent.CopyOnWriteArrayList", "concurrent.CopyOnWriteArraySet", "concurrent.LinkedBlockingQueue"),
+    *("concurrent.ConcurrentLinkedQueue", "concurrent.ConcurrentLinkedDeque", "concurrent.LinkedBlockingDeque"),
+    *("Collections$UnmodifiableRandomAccessList", "Collections$UnmodifiableList", "Collections$UnmodifiableSet"),
+    *("Collections$UnmodifiableCollection", "Collections$SynchronizedRandomAccessList"),
+    *("Collections$SynchronizedList", "Collections$SynchronizedSet", "Collections$SynchronizedCollection"),
+    "concurrent.ConcurrentSkipListSet",
+]
+_NO_NULLS = [f"ImmutableCollections${name}" for name in ("ListN", "List12", "SetN", "Set12")]
+_PLAIN_MAPS = [
+    *("HashMap", "LinkedHashMap", "Hashtable", "WeakHashMap", "IdentityHashMap", "EnumMap", "Properties"),
+    *("concurrent.ConcurrentHashMap", "Collections$UnmodifiableMap", "Collections$SynchronizedMap"),
+    *("ImmutableCollections$Map1", "ImmutableCollections$MapN"),
+]
+
+
+def _bodies(names: list[str], codec: _Collection2 | _Collection5 | _Map2 | _Map5) -> dict[str, Body]:
+    return {UTIL + name: Body(codec.read, codec.write) for name in names}
+
+
+_COMMON: Mapping[str, Body] = {
+    **{name: _content(read, PRIMITIVE_WRITERS[name], True) for name, read in PRIMITIVE_READERS.items()},
+    **{
+        code: _primitives(name)
+        for code, name in (
+            *(("[Z", "boolean"), ("[S", "short"), ("[C", "char"), ("[I", "int"), ("[J", "long")),
+            *(("[F", "float"), ("[D", "double")),
+        )
+    },
+    "[B": _content(lambda reader: reader.take(_array_size(reader)), _write_bytes),
+    ARRAY: Body(_read_array, _write_array),
+    ENUM: _content(_ordinal, _write_ordinal, True),
+    JAVA_STREAM: _content(_stream, _write_stream),
+    STRING: _TEXT,
+    UTIL + "Currency": _TEXT,
+    "java.net.URI": _TEXT,
+    **dict.fromkeys((UTIL + "TimeZone", UTIL + "SimpleTimeZone", "sun.util.calendar.ZoneInfo"), _TEXT),
+    **dict.fromkeys((UTIL + "Calendar", UTIL + "GregorianCalendar"), _CALENDAR),
+    "java.net.InetSocketAddress": _content(lambda reader: (reader.some_text(), reader.varint()), _write_address),
+    "java.math.BigInteger": _content(_unscaled, _write_unscaled),
+    "java.math.BigDecimal": _content(lambda reader: (_unscaled(reader), reader.signed()), _write_decimal),
+    "java.text.SimpleDateFormat": _content(_stream, _write_stream),
+    LANG + "Class": _content(_read_class, _write_class),
+    UTIL + "BitSet": Body(_read_bits, _write_bits),
+    **dict.fromkeys((UTIL + "EnumSet", UTIL + "RegularEnumSet", UTIL + "JumboEnumSet"), _ENUM_SET),
+    **dict.fromkeys((UTIL + f"Collections$Empty{name}" for name in ("List", "Set", "Map")), _EMPTY),
+    **dict.fromkeys((UTIL + f"Collections$Singleton{name}" for name in ("List", "Set")), _SINGLETON),
+    UTIL + "Collections$SingletonMap": Body(_read_entry, _write_entry),
+    **DATES,
+}
+BODIES_2: Mapping[str, Body] = {
+    **_COMMON,
+    **_bodies([*_PLAIN_COLLECTIONS, *_NO_NULLS], _Collection2()),
+    **_bodies(["TreeSet", "PriorityQueue"], _Collection2(header=True)),
+    **_bodies([*_PLAIN_MAPS, "concurrent.ConcurrentSkipListMap"], _Map2()),
+    **_bodies(["TreeMap"], _Map2(header=True)),
+    UTIL + "Arrays$ArrayList": Body(_read_as_list_2, _write_as_list_2),
+    FIELDS: Body(_read_fields_2, _write_fields_2),
+    **dict.fromkeys(
+        (LANG + "StringBuilder", LANG + "StringBuffer"), _content(ObjectReader.some_text, ObjectWriter.long_text)
+    ),
+    UTIL + "UUID": _content(lambda reader: (reader.signed_long(), reader.signed_long()), _write_uuid_2),
+    UTIL + "Locale": Body(_read_locale_2, _write_locale_2),
+    UTIL + "regex.Pattern": _TEXT,
+    **dict.fromkeys(CHARSETS, _content(_read_charset_2, _write_charset_2)),
+    "java.sql.Timestamp": TIMESTAMP_2,
+    TIME + "ZonedDateTime": Body(_read_fields_2, _write_zoned_2),
+}
+BODIES_5: Mapping[str, Body] = {
+    **_COMMON,
+    **_bodies([*_PLAIN_COLLECTIONS, "Arrays$ArrayList"], _Collection5()),
+    **_bodies(_NO_NULLS, _Collection5(nulls=False)),
+    **_bodies(["TreeSet", "PriorityQueue"], _Collection5(header=True)),
+    **_bodies(_PLAIN_MAPS, _Map5()),
+    **_bodies(["TreeMap", "concurrent.ConcurrentSkipListMap"], _Map5(header=True)),
+    FIELDS: Body(_read_fields_5, _write_fields_5),
+    **dict.fromkeys((LANG + "StringBuilder", LANG + "StringBuffer"), _TEXT),
+    UTIL + "UUID": _content(lambda reader: (int(reader.fixed("q")), int(reader.fixed("q"))), _write_uuid_5),
+    UTIL + "Locale": _content(
+        lambda reader: (reader.some_text(), reader.some_text(), reader.some_text(), "", ""), _write_locale_5
+    ),
+    UTIL + "regex.Pattern": Body(_read_pattern_5, _write_pattern_5),
+    "java.net.URL": Body(_read_url_5, _write_url_5),
+    **dict.fromkeys(CHARSETS, _TEXT),
+    **TIMES_5,
+}

@@ -1,0 +1,99 @@
+"""Values of Kryo: bytes to objects, objects to bytes, and bytes of one version to those of the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from pyspark_savepoint.formats.serializers.kryo.kryo_input import DamagedError, ForeignError
+from pyspark_savepoint.formats.serializers.kryo.kryo_walker import Budget, KryoClasses
+from pyspark_savepoint.formats.serializers.kryo.objects.bodies import BODIES_2, BODIES_5
+from pyspark_savepoint.formats.serializers.kryo.objects.described_classes import DescribedClasses
+from pyspark_savepoint.formats.serializers.kryo.objects.model import KryoObject
+from pyspark_savepoint.formats.serializers.kryo.objects.object_format import (
+    NO_REGISTRATIONS,
+    Body,
+    ObjectFormat,
+    Version,
+)
+from pyspark_savepoint.formats.serializers.kryo.objects.object_reader import ObjectReader
+from pyspark_savepoint.formats.serializers.kryo.objects.object_writer import ObjectWriter
+
+BODIES: Mapping[Version, Mapping[str, Body]] = {2: BODIES_2, 5: BODIES_5}
+
+
+def object_format(
+    version: Version, registered: KryoClasses = NO_REGISTRATIONS, classes: DescribedClasses | None = None
+) -> ObjectFormat:
+    """Return a version of Kryo with the registrations of a snapshot (``KryoSerializer.classes``) and classes.
+
+    It remembers what it finds about classes: use one for all values of a state.
+    """
+    return ObjectFormat(version, BODIES[version], registered, classes or DescribedClasses())
+
+
+def read_object(
+    data: bytes | memoryview, form: ObjectFormat, position: int = 0, budget: Budget | None = None
+) -> tuple[KryoObject | None, int]:
+    """Read the value at a position; return it (None for null) and the position behind it.
+
+    Raises:
+        DamagedError: The bytes are not what this version of Kryo writes.
+        ForeignError: A class is not described, or only the job's own code reads it: the class, and the reason.
+
+    """
+    view = memoryview(data)
+    reader = ObjectReader(view, position, len(view), form, budget or Budget())
+    found = reader.value()
+    return found, reader.position
+
+
+def read_whole(data: bytes | memoryview, form: ObjectFormat, budget: Budget | None = None) -> KryoObject | None:
+    """Read a value that ends with its bytes."""
+    found, end = read_object(data, form, 0, budget)
+    if end != len(data):
+        raise DamagedError("the end of a value", f"{len(data) - end} more bytes")
+    return found
+
+
+def write_object(found: KryoObject | None, form: ObjectFormat) -> bytes:
+    """Return the bytes of an object, its class in front; raise ForeignError if this version has none for it."""
+    writer = ObjectWriter(form)
+    writer.value(found)
+    return bytes(writer.data)
+
+
+def convert_kryo(data: bytes | memoryview, read: ObjectFormat, write: ObjectFormat) -> bytes:
+    """Return a value that one version of Kryo wrote as the other writes it."""
+    return write_object(read_whole(data, read), write)
+
+
+def class_names(found: KryoObject | None) -> frozenset[str]:
+    """Return the classes of an object and of all objects in it."""
+    names: set[str] = set()
+    seen: set[int] = set()
+    waiting: list[object] = [found]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, KryoObject):
+            if id(each) in seen:
+                continue
+            seen.add(id(each))
+            names.add(each.class_name)
+            waiting += [each.content, each.header]
+        elif isinstance(each, dict):
+            waiting += each.values()
+        elif isinstance(each, Iterable) and not isinstance(each, str | bytes):
+            waiting += each
+    return frozenset(names)
+
+
+__all__ = [
+    "DamagedError",
+    "ForeignError",
+    "class_names",
+    "convert_kryo",
+    "object_format",
+    "read_object",
+    "read_whole",
+    "write_object",
+]

@@ -1,0 +1,87 @@
+"""What both the reader and the writer of objects know: the version of Kryo, the registrations of a snapshot, classes.
+
+The body of an object is what follows its class and reference; :class:`ObjectFormat` finds the body of a class once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from pyspark_savepoint.formats.serializers.kryo.kryo_input import ForeignError
+from pyspark_savepoint.formats.serializers.kryo.kryo_walker import BASE_IDS, PRIMITIVES, KryoClasses
+from pyspark_savepoint.formats.serializers.kryo.objects.described_classes import (
+    ENUM,
+    FIELDS,
+    JAVA_STREAM,
+    RECORD,
+    DescribedClasses,
+)
+from pyspark_savepoint.formats.serializers.kryo.objects.jdk_classes import ENUM_CLASSES
+from pyspark_savepoint.formats.serializers.kryo.objects.model import KryoObject
+
+Version: TypeAlias = Literal[2, 5]
+ARRAY = "[]"
+#: Registrations of a job that registers nothing.
+NO_REGISTRATIONS = KryoClasses(BASE_IDS)
+#: Nested deeper, a value is refused; each level takes four of Python's frames in the reader.
+MAX_DEPTH = 128
+
+
+@dataclass(frozen=True)
+class Body:
+    """Functions of an ObjectReader or ObjectWriter and an object; ``plain``: no references in Kryo 5."""
+
+    read: Callable[[Any, KryoObject], None]
+    write: Callable[[Any, KryoObject], None]
+    plain: bool = False
+
+
+@dataclass
+class ObjectFormat:
+    """A version of Kryo, with ``bodies`` by class or kind of class, the registrations, and the classes of the user."""
+
+    version: Version
+    bodies: Mapping[str, Body]
+    registered: KryoClasses = NO_REGISTRATIONS
+    classes: DescribedClasses = field(default_factory=DescribedClasses)
+
+    def __post_init__(self) -> None:
+        self.numbers = {name: number for number, name in self.registered.ids.items()}
+        self._found: dict[str, Body] = {}
+
+    def body(self, name: str) -> Body:
+        """Return the body of a class; raise ForeignError if only code of the user can read it."""
+        found = self._found.get(name)
+        if found is None:
+            found = self._found[name] = self._find(name)
+        return found
+
+    def _find(self, name: str) -> Body:
+        if name in PRIMITIVES:
+            return self.bodies[name]
+        if name[:1] == "[":
+            return self.bodies.get(name, self.bodies[ARRAY])
+        if self._is_java_serialized(name):
+            return self.bodies[JAVA_STREAM]
+        if name in self.bodies:
+            return self.bodies[name]
+        kind = ENUM if name in ENUM_CLASSES else self.classes.kind(name)
+        if kind == RECORD:
+            if self.version == 2:
+                raise ForeignError(name, "Kryo 2 writes no records")
+            kind = FIELDS
+        return self.bodies[kind]
+
+    def _is_java_serialized(self, name: str) -> bool:
+        """Return whether JavaSerializer writes a class; raise ForeignError for another serializer of the user's."""
+        registered = self.registered
+        if name in registered.java_serialized:
+            return True
+        ancestors = () if name.startswith("java.") else self.classes.ancestors(name)
+        if registered.is_custom(name) or not registered.defaults.isdisjoint(ancestors):
+            if not registered.java_serialized.isdisjoint(ancestors):
+                return True
+            raise ForeignError(name, "a serializer of the job's own writes it")
+        return False
