@@ -173,7 +173,7 @@ COLUMNS = columns(
     suspended=pa.bool_(),
 )
 MYSQL_CDC = ConnectorKind[Row](
-    "mysql-cdc",
+    "mysql_cdc",
     SPLITS,
     COLUMNS,
     reader(MYSQL, "a split"),

@@ -136,7 +136,7 @@ def _positions(value: Row) -> list[Position]:
 
 ELEMENT = Element()
 KAFKA_CONSUMER = ConnectorKind[Row](
-    "kafka-consumer",
+    "kafka_consumer",
     SPLITS,
     columns(topic=pa.string(), partition=pa.int32(), offset=pa.int64(), marker=pa.string(), last_offset=pa.int64()),
     lambda _, view: ELEMENT.read(view, "a partition"),

@@ -50,7 +50,7 @@ def _check(values: Sequence[Row]) -> None:
 
 
 KAFKA_PRODUCER = ConnectorKind[Row](
-    "kafka-producer",
+    "kafka_producer",
     COMMITTABLES,
     columns(
         role=pa.string(), transactional_id=pa.string(), producer_id=pa.int64(), epoch=pa.int16(), started=pa.int64()
@@ -63,7 +63,7 @@ KAFKA_PRODUCER = ConnectorKind[Row](
     check=_check,
 )
 KAFKA_PRODUCER_HINT = ConnectorKind[Row](
-    "kafka-producer",
+    "kafka_producer",
     COMMITTABLES,
     columns(next_free_id=pa.int64(), last_parallelism=pa.int32()),
     reader({UNVERSIONED: HINT}, "the next transactional ids"),

@@ -222,7 +222,7 @@ KINESIS_ENUMERATOR = ConnectorKind[Row](
 )
 CONSUMER_ELEMENT = ConsumerElement()
 KINESIS_CONSUMER = ConnectorKind[Row](
-    "kinesis-consumer",
+    "kinesis_consumer",
     SPLITS,
     columns(stream=pa.string(), shard=pa.string(), sequence_number=pa.string(), marker=pa.string()),
     lambda _, view: CONSUMER_ELEMENT.read(view, "a shard"),

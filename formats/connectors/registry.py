@@ -16,6 +16,7 @@ from pyspark_savepoint.formats.connectors.dynamic_kafka import DYNAMIC_KAFKA_ENU
 from pyspark_savepoint.formats.connectors.file_sink import FILE_COMMITTABLES, FILE_WRITERS
 from pyspark_savepoint.formats.connectors.files import FILE_ENUMERATOR, FILE_SPLITS
 from pyspark_savepoint.formats.connectors.frames import CoordinatorFrame, Payload, read_element
+from pyspark_savepoint.formats.connectors.hybrid import hybrid_kinds
 from pyspark_savepoint.formats.connectors.iceberg import ICEBERG_COMMITTABLES, ICEBERG_COMMITTER, ICEBERG_JOB
 from pyspark_savepoint.formats.connectors.jdbc import JDBC_COMMITTABLES, JDBC_WRITERS, JDBC_XA
 from pyspark_savepoint.formats.connectors.kafka import KAFKA_ENUMERATOR, KAFKA_SPLITS
@@ -39,8 +40,7 @@ from pyspark_savepoint.formats.connectors.sequence import (
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, did_you_mean
 from pyspark_savepoint.formats.redaction import elide
 
-#: All kinds, in the order in which they are tried.
-KINDS: tuple[ConnectorKind[Any], ...] = (
+SOURCES: tuple[ConnectorKind[Any], ...] = (
     FILE_SPLITS,
     FILE_ENUMERATOR,
     KAFKA_SPLITS,
@@ -57,6 +57,11 @@ KINDS: tuple[ConnectorKind[Any], ...] = (
     CDC,
     PULSAR_SPLITS,
     PULSAR_ENUMERATOR,
+)
+#: All kinds, in the order in which they are tried.
+KINDS: tuple[ConnectorKind[Any], ...] = (
+    *SOURCES,
+    *hybrid_kinds(SOURCES),
     KAFKA_CONSUMER,
     KINESIS_CONSUMER,
     FILE_COMMITTABLES,
