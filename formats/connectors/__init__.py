@@ -11,4 +11,8 @@ How to add a kind, in a module of its own:
    out of range. Trailing bytes and bytes that are written back differently are refused by ``ConnectorKind.read``.
 4. An entry in ``registry.KINDS``, where the order is that of recognition; ``by_content=False`` if only option
    ``connector`` may choose it. A source and its coordinator are two kinds of one name.
+
+Where the bytes are numbers, texts, lists and options one behind the other, parts of ``layouts`` describe them once for
+reading and writing. Committables of a sink need ``committer.committer_kind`` alone. Kinds of other packages come
+through an entry point (``plug_ins``).
 """

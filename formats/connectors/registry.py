@@ -30,6 +30,7 @@ from pyspark_savepoint.formats.connectors.kind import (
     ConnectorKind,
 )
 from pyspark_savepoint.formats.connectors.kinesis import KINESIS_CONSUMER, KINESIS_ENUMERATOR, KINESIS_SPLITS
+from pyspark_savepoint.formats.connectors.plug_ins import plugged_kinds
 from pyspark_savepoint.formats.connectors.pulsar import PULSAR_COMMITTABLES, PULSAR_ENUMERATOR, PULSAR_SPLITS
 from pyspark_savepoint.formats.connectors.sequence import (
     DATAGEN,
@@ -37,7 +38,7 @@ from pyspark_savepoint.formats.connectors.sequence import (
     NUMBER_SEQUENCE,
     NUMBER_SEQUENCE_ENUMERATOR,
 )
-from pyspark_savepoint.formats.errors import OptionError, SavepointError, did_you_mean
+from pyspark_savepoint.formats.errors import OptionError, SavepointError, UserFunctionError, did_you_mean
 from pyspark_savepoint.formats.redaction import elide
 
 SOURCES: tuple[ConnectorKind[Any], ...] = (
@@ -58,7 +59,7 @@ SOURCES: tuple[ConnectorKind[Any], ...] = (
     PULSAR_SPLITS,
     PULSAR_ENUMERATOR,
 )
-#: All kinds, in the order in which they are tried.
+#: All kinds of this package, in the order in which they are tried.
 KINDS: tuple[ConnectorKind[Any], ...] = (
     *SOURCES,
     *hybrid_kinds(SOURCES),
@@ -93,9 +94,14 @@ class Recognition:
     reason: str | None = None
 
 
+def known_kinds() -> tuple[ConnectorKind[Any], ...]:
+    """Return all kinds: those of installed packages, then those of this one."""
+    return (*plugged_kinds(), *KINDS)
+
+
 def kinds_of(table: str, named: str | None = None) -> list[ConnectorKind[Any]]:
     """Return the kinds of a table, or those of a name; raise OptionError if there is none of this name."""
-    known = [kind for kind in KINDS if kind.table == table]
+    known = [kind for kind in known_kinds() if kind.table == table]
     if named is None:
         return known
     found = [kind for kind in known if kind.name == named.strip().casefold()]
@@ -109,7 +115,7 @@ def kinds_of(table: str, named: str | None = None) -> list[ConnectorKind[Any]]:
 
 def states_of(table: str) -> list[str]:
     """Return the operator states that a table shows."""
-    names = [name for kind in KINDS if kind.table == table for name in kind.states]
+    names = [name for kind in known_kinds() if kind.table == table for name in kind.states]
     return list(dict.fromkeys([*STATES_OF_TABLES.get(table, ()), *names]))
 
 
@@ -170,6 +176,8 @@ def _matches(
         own = payloads if kind.framed else plain
         try:
             matches.append(Recognition(own, kind, tuple(kind.read_all(own))))
+        except UserFunctionError:  # a mistake of a plug-in, which must not be hidden
+            raise
         except (SavepointError, ValueError) as error:
             reasons.append(f"not {kind.name}: {_words(error)}")
     return matches, reasons

@@ -46,7 +46,7 @@ class PlugIn:
         if isinstance(error, SavepointError):
             raise error.with_facts(function=self.name) from None
         raise UserFunctionError(
-            f"the serializer plug-in failed in {self.doing}: {type(error).__name__}: {error}",
+            f"the plug-in failed in {self.doing}: {type(error).__name__}: {error}",
             function=self.name,
             remedy="the package that the plug-in is from must be mended, or removed",
             traceback="\n" + "".join(traceback.format_exception(error)).rstrip(),
