@@ -57,6 +57,7 @@ class SavepointWriter:
     version: int
     release: Release | None
     relocation: Relocation
+    checkpoint_id: int | None = None
 
     @classmethod
     def to(
@@ -67,6 +68,7 @@ class SavepointWriter:
         files: str,
         flink_version: Flink | None,
         portable: bool,
+        checkpoint_id: int | None = None,
     ) -> SavepointWriter:
         """Prepare a write to a free path; raise every error that can be found before anything is written."""
         if files not in (COPY, REFERENCE):
@@ -78,7 +80,9 @@ class SavepointWriter:
         plan = all_portable(plan) if portable else plan
         _warn_of_one_backend(plan)
         version = target_version(plan.bases, flink_version)
-        return cls(spark, plan, path, staging, files, version, release, Relocation(f"{staging.token}-copy"))
+        return cls(
+            spark, plan, path, staging, files, version, release, Relocation(f"{staging.token}-copy"), checkpoint_id
+        )
 
     def run(self) -> None:
         """Write the savepoint; on failure, remove everything."""
@@ -96,7 +100,8 @@ class SavepointWriter:
                 operators = [future.result() for future in writing]
             finally:
                 pool.shutdown(cancel_futures=True)
-        return assemble(operators, self.plan.bases, self.version)
+        metadata = assemble(operators, self.plan.bases, self.version)
+        return metadata if self.checkpoint_id is None else replace(metadata, checkpoint_id=self.checkpoint_id)
 
     def _operator(
         self, number: int, plan: OperatorPlan, kept: OperatorState, renamed: OperatorState | None

@@ -31,6 +31,16 @@ from pyspark_savepoint.plan.keyed_edits import with_keys_deleted, with_states
 from pyspark_savepoint.plan.merged_operators import merged_operator
 from pyspark_savepoint.plan.operator_plan import OperatorPlan, OperatorRows
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
+from pyspark_savepoint.plan.source_changes import (
+    base_of,
+    offsets_of_rows,
+    positions_of,
+    rows_of_frame,
+    source_of,
+    with_coordinator,
+    with_operator,
+    with_source,
+)
 from pyspark_savepoint.plan.state_inputs import put_operator_state, put_rows, put_state, put_table, refuse_own
 from pyspark_savepoint.savepoint.context import SavepointContext
 from pyspark_savepoint.savepoint.display import html_tree, text_tree
@@ -1046,6 +1056,160 @@ class Savepoint:
         """Return the savepoint of another plan, which is not written yet."""
         return Savepoint(self.spark, plan, None, self.options)
 
+    # -- sources ---------------------------------------------------------------------------------------------
+
+    def with_offsets(
+        self,
+        uid: OperatorRef,
+        offsets: Mapping[Any, Any] | DataFrame | Savepoint | None = None,
+        *,
+        to: str | None = None,
+        by: int | None = None,
+        connector: str | None = None,
+    ) -> Savepoint:
+        """Change where a source goes on reading: readers and enumerator together, all else byte for byte.
+
+        Records that are read again change keyed state again, and sinks keep what they have committed: then it warns.
+
+        Args:
+            uid: The source.
+            offsets: The next position by split: of Kafka by ``(topic, partition)``, or by topic for all of its
+                partitions, an offset or ``earliest``, ``latest``, ``committed``; of number sequences by split id, the
+                next number; of files by split id, the number of records read. Or a DataFrame with columns of table
+                ``splits``, such as ``topic``, ``partition``, ``offset``, ``stop_offset``; or another savepoint of the
+                job, whose positions the splits get that both have.
+            to: One position for all splits, such as ``earliest``.
+            by: A number by which all positions move; those of Kafka and files at least to 0.
+            connector: The kind of source, if it is not to be recognised by content.
+
+        Returns:
+            The savepoint with the positions, not written yet.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no such operator.
+            StateNotFoundError: If the operator is no source.
+            UnsupportedStateError: If the source is of no known kind.
+            OptionError: If it has no such split, or a position cannot be one.
+
+        Example::
+
+            sp.with_offsets("orders-source", {("orders", 3): 1200}).write("/savepoints/rewound")
+            sp.with_offsets("orders-source", by=-1000)
+
+        """
+        from pyspark_savepoint.statebackends.connectors.source_edits import with_offsets
+
+        plan = self.plan.operator(uid)
+        if isinstance(offsets, Savepoint):
+            theirs = positions_of(offsets.plan.operator(uid), connector)
+            ours = positions_of(plan, connector)
+            found: Mapping[Any, Any] | None = {key: row for key, row in theirs.items() if key in ours}
+        elif offsets is None or isinstance(offsets, Mapping):
+            found = offsets
+        else:
+            found = offsets_of_rows(source_of(plan, connector), rows_of_frame(offsets, plan))
+        return self._changed(
+            uid, lambda plan: with_source(plan, connector, lambda source: with_offsets(source, found, to, by))
+        )
+
+    def add_splits(
+        self,
+        uid: OperatorRef,
+        splits: Sequence[Mapping[str, Any]] | DataFrame,
+        *,
+        connector: str | None = None,
+    ) -> Savepoint:
+        """Add splits to a source, known to readers and enumerator alike.
+
+        Args:
+            uid: The source.
+            splits: Rows with the columns of table ``splits``: of Kafka ``topic``, ``partition`` and ``offset`` or
+                ``marker`` (neither: where the job's settings start); of number sequences ``split_id``, ``next`` and
+                ``to``; of files ``path`` and ``length``.
+            connector: The kind of source, if it is not to be recognised by content.
+
+        Returns:
+            The savepoint with the splits, not written yet.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no such operator.
+            OptionError: If the source has such a split, which would be read twice, or a column is missing.
+
+        Example::
+
+            sp.add_splits("orders-source", [{"topic": "orders", "partition": 7, "offset": 0}])
+
+        """
+        from pyspark_savepoint.statebackends.connectors.source_edits import add_splits
+
+        rows = list(splits) if isinstance(splits, Sequence) else rows_of_frame(splits, self.plan.operator(uid))
+        return self._changed(uid, lambda plan: with_source(plan, connector, lambda source: add_splits(source, rows)))
+
+    def remove_splits(
+        self, uid: OperatorRef, splits: Collection[Any], *, forget: bool | None = None, connector: str | None = None
+    ) -> Savepoint:
+        """Remove splits from a source.
+
+        Args:
+            uid: The source.
+            splits: Names of splits, as in :meth:`with_offsets`.
+            forget: Must be given where the enumerator knows the splits. False: they are never read again. True: a job
+                that still subscribes to them finds them as new ones, and reads them from their beginning.
+            connector: The kind of source, if it is not to be recognised by content.
+
+        Returns:
+            The savepoint without the splits, not written yet.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no such operator.
+            OptionError: If the source has no such split, or ``forget`` is missing.
+
+        Example::
+
+            sp.remove_splits("orders-source", [("orders", 3)], forget=False)
+
+        """
+        from pyspark_savepoint.statebackends.connectors.source_edits import remove_splits
+
+        return self._changed(
+            uid,
+            lambda plan: with_source(plan, connector, lambda source: remove_splits(source, splits, forget)),
+        )
+
+    def start_over(self, uid: OperatorRef, *, connector: str | None = None) -> Savepoint:
+        """Forget all splits of a source, so that it reads as on a first start, where the job's settings say.
+
+        Args:
+            uid: The source, of any kind.
+            connector: The kind of source, if it is not to be recognised by content.
+
+        Returns:
+            The savepoint with a source without splits, not written yet.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no such operator.
+
+        """
+        from pyspark_savepoint.statebackends.connectors.source_edits import start_over
+
+        return self._changed(uid, lambda plan: with_operator(plan, start_over(base_of(plan).opened, connector)))
+
+    def with_coordinator_state(self, uid: OperatorRef, state: bytes | None) -> Savepoint:
+        """Replace the state of an operator's coordinator, or remove it, with a warning of what that does.
+
+        Args:
+            uid: The operator.
+            state: The bytes, as table ``coordinator_state`` has them; None removes the state.
+
+        Returns:
+            The savepoint with the state, not written yet.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no such operator.
+
+        """
+        return self._changed(uid, lambda plan: with_coordinator(plan, state))
+
     # -- the job ---------------------------------------------------------------------------------------------
 
     def check_restore(
@@ -1204,6 +1368,7 @@ class Savepoint:
         flink_version: str | None = None,
         files: str = "copy",
         portable: bool = False,
+        checkpoint_id: int | None = None,
         storage_options: Mapping[str, Any] | None = None,
     ) -> Savepoint:
         """Write the savepoint to a new path, and load it from there.
@@ -1223,6 +1388,8 @@ class Savepoint:
                 where they are.
             portable: Write untouched keyed state in the canonical format too, which every state backend restores. By
                 default files of RocksDB stay as they are, and only RocksDB restores them (:attr:`is_portable`).
+            checkpoint_id: The number of the savepoint, which some sinks compare with what they have committed (Iceberg,
+                Kafka's transactional ids); by default the greatest of the bases. The job counts on from it.
             storage_options: How the path's store is reached, if not as in :meth:`load`.
 
         Returns:
@@ -1250,10 +1417,12 @@ class Savepoint:
                 remedy="add one: with_operator(uid, ...)",
             )
         self.plan.refuse_same_ids()
+        if checkpoint_id is not None and not 0 <= checkpoint_id < 1 << 63:
+            raise OptionError("a checkpoint id is a number from 0", found=checkpoint_id)
         version = None if flink_version is None else parse_flink_version(str(flink_version))
         options = {OPTION: self.options[OPTION]} if OPTION in self.options else {}
         options |= to_options({OPTION: storage_options})
-        SavepointWriter.to(self.spark, self.plan, reached(path, options), files, version, portable).run()
+        SavepointWriter.to(self.spark, self.plan, reached(path, options), files, version, portable, checkpoint_id).run()
         options |= {"allowOutside": "true"} if files == "reference" else {}
         return Savepoint._loaded(self.spark, path, {**self.options, **options})
 

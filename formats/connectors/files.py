@@ -14,6 +14,7 @@ Flink: ``FileSourceSplitSerializer``, ``PendingSplitsCheckpointSerializer``.
 
 from __future__ import annotations
 
+import re
 import struct
 from dataclasses import dataclass
 
@@ -35,6 +36,7 @@ MAGIC = 0xDEADBEEF
 NO_OFFSET, NO_PORT = -1, -1
 ID_DIGITS = 10
 SPLIT_VERSION = 1
+URI = re.compile(r"(?:([A-Za-z][A-Za-z0-9+.-]*):(?://(?:([^@/]*)@)?([^:/@]+)(?::([0-9]{1,5}))?)?)?(/.*)", re.DOTALL)
 LITTLE = struct.Struct("<i")
 HEADER = struct.Struct("<Iiii")
 
@@ -60,6 +62,19 @@ class FilePath:
         port = view.read_i32("a port")
         path, query, fragment = (_read_part(view) for _ in range(3))
         return cls(scheme, user, host, port, path, query, fragment)
+
+    @classmethod
+    def parse(cls, text: str) -> FilePath:
+        """Return the parts of a URI; a path without scheme is one of local files, as Flink has it.
+
+        >>> str(FilePath.parse("hdfs://node:9000/in/a.txt")), str(FilePath.parse("/in/a.txt"))
+        ('hdfs://node:9000/in/a.txt', 'file:/in/a.txt')
+        """
+        match = URI.fullmatch(text)
+        if match is None:
+            raise ValueError(f"a path is a URI such as s3://bucket/file, or absolute, not {text!r}")
+        scheme, user, host, port, path = match.groups()
+        return cls(scheme or "file", user, host, int(port) if port else NO_PORT, path, None, None)
 
     def write(self, out: DataOutputView) -> None:
         """Write the path behind the byte that says that it is there."""

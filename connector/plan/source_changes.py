@@ -1,0 +1,106 @@
+"""Changes of sources in a plan: computed when they are asked for, as splits are few and inline in ``_metadata``."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark_savepoint.formats.connectors.kind import READER_STATE
+from pyspark_savepoint.formats.errors import OptionError, SavepointWarning
+from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
+from pyspark_savepoint.plan.operator_plan import Base, OperatorPlan
+from pyspark_savepoint.statebackends.connectors.source_edits import key_columns, split_rows
+from pyspark_savepoint.statebackends.connectors.source_state import SourceState
+from pyspark_savepoint.statebackends.connectors.split_edits import Edited, Row
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+#: The user's call, above the frames of this module and of Savepoint.
+CALLER = 5
+WITHOUT_COORDINATOR = (
+    "without the state of its coordinator a source starts anew: it hands out all splits again, also those that its "
+    "readers still have"
+)
+OTHER_COORDINATOR = "the state of the coordinator is replaced as it is: splits that it gives out again are read twice"
+
+
+def base_of(plan: OperatorPlan) -> Base:
+    """Return the operator's base; raise OptionError if there is none, or its splits were changed as a table."""
+    if plan.base is None:
+        raise OptionError(
+            "the operator has no source that could be changed", operator=plan.label, remedy="write the savepoint first"
+        )
+    ours = [state for state in plan.states or () if state.meta.name == READER_STATE and state.put < 0]
+    if plan.states is not None and plan.base.has_operator_state and plan.edits_operator_state and not ours:
+        raise OptionError(
+            f"state {READER_STATE!r} was replaced or removed: its splits cannot be changed in the same write",
+            operator=plan.label,
+            remedy="write the savepoint, then load and change that",
+        )
+    return plan.base
+
+
+def source_of(plan: OperatorPlan, connector: str | None) -> SourceState:
+    """Return the state of the operator's source."""
+    return SourceState.read(base_of(plan).opened, connector)
+
+
+def with_source(plan: OperatorPlan, connector: str | None, change: Callable[[SourceState], Edited]) -> OperatorPlan:
+    """Return the plan with a changed source; its notes are warnings."""
+    edited = change(source_of(plan, connector))
+    for note in edited.notes:
+        warnings.warn(f"{plan.label}: {note}", SavepointWarning, stacklevel=CALLER)
+    return with_operator(plan, edited.source.written())
+
+
+def with_operator(plan: OperatorPlan, operator: OperatorState) -> OperatorPlan:
+    """Return the plan with another state of its base."""
+    return replace(plan, base=replace(base_of(plan), operator=operator))
+
+
+def with_coordinator(plan: OperatorPlan, data: bytes | None) -> OperatorPlan:
+    """Return the plan with other state of the coordinator, or none, and warn of what that does."""
+    operator = base_of(plan).operator
+    warnings.warn(
+        f"{plan.label}: {WITHOUT_COORDINATOR if data is None else OTHER_COORDINATOR}",
+        SavepointWarning,
+        stacklevel=CALLER,
+    )
+    handle = None if data is None else ByteStreamStateHandle("coordinator", bytes(data))
+    return with_operator(plan, replace(operator, coordinator_state=handle))
+
+
+def positions_of(plan: OperatorPlan, connector: str | None) -> dict[Any, Row]:
+    """Return the positions of an operator's splits, to be given to another snapshot of it."""
+    return split_rows(source_of(plan, connector))
+
+
+def rows_of_frame(frame: DataFrame, plan: OperatorPlan) -> list[dict[str, Any]]:
+    """Return the rows of a DataFrame; where it has columns of operators, those of this one."""
+    rows: list[dict[str, Any]] = [row.asDict(recursive=True) for row in frame.collect()]
+    own = plan.identifier.operator_id.hex
+    return [row for row in rows if row.get("operator_uid_hash", own) in (own, None)]
+
+
+def offsets_of_rows(source: SourceState, rows: Sequence[Mapping[str, Any]]) -> dict[Any, Row]:
+    """Return what rows say of each split; raise OptionError if one is there twice, or is not named."""
+    columns = key_columns(source)
+    found: dict[Any, Row] = {}
+    for row in rows:
+        missing = [name for name in columns if row.get(name) is None]
+        if missing:
+            raise OptionError(
+                f"column {missing[0]!r} names a split, and is missing or NULL",
+                operator=source.label,
+                expected=", ".join(columns),
+                found=", ".join(row),
+            )
+        key = tuple(row[name] for name in columns)
+        if key in found:
+            raise OptionError("two rows are of one split", operator=source.label, found="-".join(map(str, key)))
+        found[key] = row
+    return found

@@ -1,0 +1,166 @@
+"""Changes of sources: positions, splits that are added and removed, a fresh start; readers and enumerator together.
+
+A split is named as its table names it: a Kafka partition by topic and partition, others by their ids. What would make
+Flink read records twice, or skip some that nobody named, is refused, or done so that it does not. Restored by real
+Flink: see ``README.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pyspark_savepoint.formats.connectors.kafka import KafkaEnumerator
+from pyspark_savepoint.formats.connectors.kind import READER_STATE
+from pyspark_savepoint.formats.errors import OptionError, SavepointError, UnsupportedStateError
+from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.statebackends.connectors.file_edits import FileEdits
+from pyspark_savepoint.statebackends.connectors.kafka_edits import KafkaEdits
+from pyspark_savepoint.statebackends.connectors.operator_streams import with_elements
+from pyspark_savepoint.statebackends.connectors.sequence_edits import SequenceEdits
+from pyspark_savepoint.statebackends.connectors.source_state import SourceState
+from pyspark_savepoint.statebackends.connectors.split_edits import (
+    Edited,
+    Key,
+    Row,
+    SplitEdits,
+    Target,
+    key_of,
+    named_splits,
+    shown,
+)
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
+
+EDITS: Mapping[str, SplitEdits] = {
+    "kafka": KafkaEdits(),
+    "number_sequence": SequenceEdits(),
+    "datagen": SequenceEdits(),
+    "file": FileEdits(),
+}
+REWOUND = (
+    "records are read again: keyed state keeps what they did to it the first time, and sinks what they have committed"
+)
+
+
+def with_offsets(
+    source: SourceState, offsets: Mapping[Any, Target] | None, to: str | None = None, by: int | None = None
+) -> Edited:
+    """Return the source with other positions: of some splits, or ``to`` a word or moved ``by`` a number of all."""
+    edits = _edits(source)
+    if sum(given is not None for given in (offsets, to, by)) != 1:
+        raise OptionError("give one of offsets, to and by", operator=source.label)
+    known = {edits.key(split.value): split.value for split in source.splits}
+    pending = edits.pending(source.enumerator)
+    with _Refusals(source):
+        _refuse_twice(source, edits, pending)
+        everything = {**pending, **known}
+        wanted: dict[Key, Callable[[Any], Any]]
+        if by is not None:
+            amount = by
+            wanted = dict.fromkeys(everything, lambda value: edits.moved(value, amount))
+        else:
+            rows = (
+                dict.fromkeys(everything, edits.target(to))
+                if to is not None
+                else _rows(edits, offsets or {}, everything)
+            )
+            wanted = {key: _changing(edits, row) for key, row in rows.items()}
+        changed = {key: change(everything[key]) for key, change in wanted.items()}
+    back = [key for key in changed if key in known and edits.goes_back(known[key], changed[key])]
+    splits = tuple(replace(split, value=changed.get(edits.key(split.value), split.value)) for split in source.splits)
+    moved = {key: value for key, value in changed.items() if key in pending}
+    result = edits.with_pending(replace(source, splits=splits), moved)
+    return Edited(result, (REWOUND,) if back else ())
+
+
+def add_splits(source: SourceState, rows: Sequence[Row]) -> Edited:
+    """Return the source with more splits, each given by the columns of its table."""
+    edits = _edits(source)
+    with _Refusals(source):
+        _refuse_twice(source, edits, edits.pending(source.enumerator))
+        return Edited(edits.added(source, rows))
+
+
+def remove_splits(source: SourceState, keys: Iterable[Any], forget: bool | None) -> Edited:
+    """Return the source without splits: never read again, or forgotten so that they may be found as new ones."""
+    edits = _edits(source)
+    with _Refusals(source):
+        return edits.removed(source, [key_of(edits, key) for key in keys], forget)
+
+
+def start_over(opened: OpenOperator, connector: str | None = None) -> OperatorState:
+    """Return the operator's source as on a first start: where that is, the job's settings decide."""
+    operator = opened.operator
+    if operator.coordinator_state is not None:
+        try:
+            source = SourceState.read(opened, connector)
+        except UnsupportedStateError:
+            source = None
+        if source is not None and isinstance(source.enumerator, KafkaEnumerator) and source.enumerator_version >= 2:
+            return replace(source, splits=(), enumerator=KafkaEnumerator((), False)).written()
+    return replace(with_elements(opened, READER_STATE, {}), coordinator_state=None)
+
+
+def split_rows(source: SourceState) -> dict[Any, Row]:
+    """Return the positions of all splits of a source, to be given to another snapshot of it."""
+    edits = _edits(source)
+    rows: dict[Any, Row] = {}
+    for split in source.splits:
+        (row,) = source.kind.rows(split.value)
+        rows[edits.key(split.value)] = row
+    return rows
+
+
+def key_columns(source: SourceState) -> tuple[str, ...]:
+    """Return the columns that name a split of a source."""
+    return _edits(source).key_columns
+
+
+class _Refusals:
+    """Context in which a ValueError, which says what cannot be, becomes an OptionError with the operator."""
+
+    def __init__(self, source: SourceState) -> None:
+        self.operator = source.label
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, SavepointError):
+            raise error.with_facts(operator=self.operator) from None
+        if isinstance(error, ValueError):
+            raise OptionError(str(error), operator=self.operator) from None
+
+
+def _edits(source: SourceState) -> SplitEdits:
+    found = EDITS.get(source.kind.name)
+    if found is None:
+        raise UnsupportedStateError(
+            f"splits of {source.kind.name} are read, but not changed here",
+            operator=source.label,
+            expected=f"a source of {', '.join(EDITS)}",
+        )
+    return found
+
+
+def _changing(edits: SplitEdits, row: Row) -> Callable[[Any], Any]:
+    return lambda value: edits.changed(value, row)
+
+
+def _refuse_twice(source: SourceState, edits: SplitEdits, pending: Mapping[Key, Any]) -> None:
+    seen: set[Key] = set()
+    for key in [*(edits.key(split.value) for split in source.splits), *pending]:
+        if key in seen:
+            raise ValueError(f"{shown(key)} is there twice, so that its records are read twice: remove_splits first")
+        seen.add(key)
+
+
+def _rows(edits: SplitEdits, offsets: Mapping[Any, Target], known: Mapping[Key, Any]) -> dict[Key, Row]:
+    rows: dict[Key, Row] = {}
+    for given, target in offsets.items():
+        for key in named_splits(edits, given, known):
+            if key in rows:
+                raise ValueError(f"{shown(key)} is given twice")
+            rows[key] = edits.target(target)
+    return rows

@@ -1,0 +1,106 @@
+"""How splits are named and changed: what all kinds of sources have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pyspark_savepoint.formats.errors import OptionError, did_you_mean
+from pyspark_savepoint.statebackends.connectors.source_state import SourceState
+
+Key = tuple[Any, ...]
+#: What is to become of a split: columns of its table by name.
+Row = Mapping[str, Any]
+#: What a position may be: a number, a word such as earliest, or columns of the table.
+Target = int | str | Row
+
+
+@dataclass(frozen=True)
+class Edited:
+    """A changed source, and what its user should know."""
+
+    source: SourceState
+    notes: tuple[str, ...] = ()
+
+
+class SplitEdits(Protocol):
+    """How the splits of one kind of source are named and changed."""
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """Return the columns that name a split."""
+
+    def key(self, value: Any) -> Key:
+        """Return what names a split, or a partition of the enumerator."""
+
+    def target(self, target: Target) -> Row:
+        """Return the columns that a position sets; raise ValueError if it cannot be one."""
+
+    def moved(self, value: Any, by: int) -> Any:
+        """Return the split with its position moved by a number; raise ValueError if it has none."""
+
+    def changed(self, value: Any, row: Row) -> Any:
+        """Return the split with other values of some columns; raise ValueError if it cannot have them."""
+
+    def goes_back(self, before: Any, after: Any) -> bool:
+        """Return whether records are read again."""
+
+    def pending(self, enumerator: Any) -> Mapping[Key, Any]:
+        """Return the splits that the enumerator has not assigned."""
+
+    def with_pending(self, source: SourceState, changed: Mapping[Key, Any]) -> SourceState:
+        """Return the source with other splits in place of pending ones."""
+
+    def added(self, source: SourceState, rows: Sequence[Row]) -> SourceState:
+        """Return the source with more splits; raise ValueError if one is there, or would be read twice."""
+
+    def removed(self, source: SourceState, keys: Sequence[Key], forget: bool | None) -> Edited:
+        """Return the source without splits."""
+
+
+def named_splits(edits: SplitEdits, given: Any, known: Mapping[Key, Any]) -> list[Key]:
+    """Return the splits that a key names: one, or all of a topic."""
+    key = key_of(edits, given)
+    if key in known:
+        return [key]
+    all_of = [other for other in known if len(key) < len(other) and other[: len(key)] == key]
+    if not all_of:
+        names = [shown(other) for other in known]
+        raise OptionError(
+            f"the source has no split {shown(key)}",
+            remedy=f"{did_you_mean(shown(key), names)}; add_splits adds it",
+        )
+    return all_of
+
+
+def key_of(edits: SplitEdits, given: Any) -> Key:
+    key = tuple(given) if isinstance(given, (tuple, list)) else (given,)
+    if not key or len(key) > len(edits.key_columns):
+        raise ValueError(f"a split is named by {', '.join(edits.key_columns)}, not by {given!r}")
+    return key
+
+
+def shown(key: Key) -> str:
+    return "-".join(map(str, key))
+
+
+def whole(value: object, what: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 63:
+        raise ValueError(f"{what} is a whole number from 0, not {value!r}")
+    return value
+
+
+def refuse_repeated(keys: Iterable[Key]) -> None:
+    seen: set[Key] = set()
+    for key in keys:
+        if key in seen:
+            raise ValueError(f"{shown(key)} is given twice")
+        seen.add(key)
+
+
+def named_in_source(
+    edits: SplitEdits, source: SourceState, keys: Sequence[Key], pending: Mapping[Key, Any]
+) -> set[Key]:
+    known = {**dict.fromkeys(edits.key(split.value) for split in source.splits), **pending}
+    return {key for given in keys for key in named_splits(edits, given, known)}
