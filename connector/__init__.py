@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from pyspark_savepoint.statebackends.processing.api.evictors import CountEvictor, DeltaEvictor, Evictor, TimeEvictor
     from pyspark_savepoint.statebackends.processing.api.functions import (
         BroadcastStateBootstrapFunction,
+        KeyedBroadcastProcessFunction,
+        KeyedCoProcessFunction,
+        KeyedMultipleInputFunction,
         KeyedProcessFunction,
         KeyedStateBootstrapFunction,
         KeyedStateReaderFunction,
@@ -93,6 +96,9 @@ __all__ = [
     "Evictor",
     "GlobalWindow",
     "GlobalWindows",
+    "KeyedBroadcastProcessFunction",
+    "KeyedCoProcessFunction",
+    "KeyedMultipleInputFunction",
     "KeyedProcessFunction",
     "KeyedStateBootstrapFunction",
     "KeyedStateReaderFunction",
@@ -145,6 +151,9 @@ _OF_FUNCTIONS = {
     "evictors": ("CountEvictor", "DeltaEvictor", "Evictor", "TimeEvictor"),
     "functions": (
         "BroadcastStateBootstrapFunction",
+        "KeyedBroadcastProcessFunction",
+        "KeyedCoProcessFunction",
+        "KeyedMultipleInputFunction",
         "KeyedProcessFunction",
         "KeyedStateBootstrapFunction",
         "KeyedStateReaderFunction",

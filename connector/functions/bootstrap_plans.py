@@ -6,8 +6,9 @@ subtask. The entries that a function creates stay in that task, which writes the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 from pyspark.sql.types import StructField, StructType
@@ -16,7 +17,7 @@ from pyspark_savepoint.formats.errors import OptionError, SavepointError, Undeco
 from pyspark_savepoint.functions.function_pickles import copy_of
 from pyspark_savepoint.functions.processing_tasks import RecordTask
 from pyspark_savepoint.functions.reader_functions import struct_type
-from pyspark_savepoint.options.bootstrap_options import ProcessingOptions
+from pyspark_savepoint.options.bootstrap_options import ProcessingOptions, merged
 from pyspark_savepoint.options.schema import arrow_schema, spark_schema
 from pyspark_savepoint.plan.operator_plan import StateInput
 from pyspark_savepoint.source.distribution import LAYOUT, by_key, layout_of
@@ -24,16 +25,19 @@ from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES
 from pyspark_savepoint.statebackends.processing.api.functions import (
     BroadcastStateBootstrapFunction,
+    KeyedBroadcastProcessFunction,
     KeyedProcessFunction,
     KeyedStateBootstrapFunction,
     StateBootstrapFunction,
 )
+from pyspark_savepoint.statebackends.processing.api.state_descriptors import MapStateDescriptor
 from pyspark_savepoint.statebackends.processing.operators.bootstrap import BootstrapPlan
+from pyspark_savepoint.statebackends.processing.operators.connected_inputs import ConnectedFunction
+from pyspark_savepoint.statebackends.processing.operators.connected_records import Inputs
 from pyspark_savepoint.statebackends.processing.operators.operator_state import ELEMENTS, OperatorStatePlan
 from pyspark_savepoint.statebackends.processing.operators.process import ProcessPlan
 from pyspark_savepoint.statebackends.processing.operators.records import RecordOrder
 from pyspark_savepoint.statebackends.processing.operators.window_operator import WindowSpec
-from pyspark_savepoint.statebackends.processing.runtime.user_code import expect_function
 from pyspark_savepoint.statebackends.writing.planning.describe_key import describe_key
 from pyspark_savepoint.statebackends.writing.planning.flink_types import default_serializer
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
@@ -51,16 +55,78 @@ MAX_PARALLELISM = "maxParallelism"
 
 
 @dataclass(frozen=True)
-class KeyedInput:
-    """Records with their key, and the options of their processing."""
+class BroadcastInput:
+    """Records that every task gets as a whole, and the broadcast states that they fill.
+
+    Flink: ``BroadcastStream``.
+    """
 
     frame: DataFrame
     columns: tuple[str, ...]
     timestamp: str | None
-    processing: ProcessingOptions
+    descriptors: tuple[MapStateDescriptor, ...]
+
+
+class KeyedSource(Protocol):
+    """Records with a key: of one input, or of several in one table, whose columns ``inputs`` describes."""
+
+    @property
+    def processing(self) -> ProcessingOptions:
+        """The options of the processing."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the rows that functions get, of one input."""
+
+    @property
+    def timestamp(self) -> str | None:
+        """The column of timestamps, of one input."""
+
+    @property
+    def inputs(self) -> Inputs | None:
+        """The columns of the rows of several inputs."""
+
+    @property
+    def broadcast(self) -> BroadcastInput | None:
+        """The broadcast input, if there is one."""
+
+    def distributed(self, max_parallelism: int) -> tuple[DataFrame, int]:
+        """Return the records distributed by subtask, and the number of tasks."""
+
+    def descriptor(self, flink_version: tuple[int, int] | None) -> tuple[KeyedDescriptor, tuple[int, int]]:
+        """Return the descriptor of the key, and the oldest Flink that must restore the state."""
+
+
+def order_of(source: KeyedSource) -> RecordOrder:
+    """Return the order in which the function gets the records."""
+    options = source.processing
+    return RecordOrder(options.sorted, options.presorted, options.sort_memory, source.timestamp)
+
+
+@dataclass(frozen=True)
+class KeyedInput:
+    """Records of one input with their key, and the options of their processing, given as ``texts``."""
+
+    frame: DataFrame
+    columns: tuple[str, ...]
+    timestamp: str | None
+    texts: Mapping[str, str]
     keys: tuple[str, ...]
     key_type: str | None
     key_group: str | None
+    inputs: None = None
+    broadcast: None = None
+
+    @property
+    def processing(self) -> ProcessingOptions:
+        """The options of the processing."""
+        return ProcessingOptions.parse(self.texts)
+
+    def with_texts(self, more: Mapping[str, str]) -> KeyedInput:
+        """Return the input with more options."""
+        found = replace(self, texts=merged(self.texts, more))
+        ProcessingOptions.parse(found.texts)
+        return found
 
     def distributed(self, max_parallelism: int) -> tuple[DataFrame, int]:
         """Return the records distributed by subtask, and the number of tasks."""
@@ -105,37 +171,28 @@ class KeyedInput:
             error.facts["remedy"] = "cast the column, or give key_by another key_type"
         return error
 
-    def order(self) -> RecordOrder:
-        """Return the order in which the function gets the records."""
-        options = self.processing
-        return RecordOrder(options.sorted, options.presorted, options.sort_memory, self.timestamp)
 
-    def process(self, function: KeyedProcessFunction, schema: str | StructType) -> DataFrame:
-        """Return the rows that a function yields."""
-        found = struct_type(schema)
-        expect_function(function, KeyedProcessFunction)
-        if not self.processing.sorted:
-            raise OptionError(
-                "process() needs sorted records, because timers fire after the last record of a key",
-                remedy="leave option 'sorted' out, or set it to true",
-            )
-        copy_of(function)
-        key, version = self.descriptor(None)
-        limit = self.processing.max_parallelism or DEFAULT_MAX_PARALLELISM
-        frame, parallelism = self.distributed(limit)
-        plan = ProcessPlan(
-            function, key, self.columns, arrow_schema(found), limit,
-            self.order(), self.processing.reuse, version, parallelism,
-        )  # fmt: skip
-        return frame.mapInArrow(RecordTask(plan), found)
+def processed(source: KeyedSource, function: KeyedProcessFunction | ConnectedFunction, schema: Any) -> DataFrame:
+    """Return the rows that a function yields."""
+    found = struct_type(schema)
+    copy_of(function)
+    processing = source.processing
+    key, version = source.descriptor(None)
+    limit = processing.max_parallelism or DEFAULT_MAX_PARALLELISM
+    frame, parallelism = source.distributed(limit)
+    plan = ProcessPlan(
+        function, key, source.columns, arrow_schema(found), limit, order_of(source), processing.reuse, version,
+        parallelism, processing.backend, source.inputs,
+    )  # fmt: skip
+    return frame.mapInArrow(RecordTask(plan), found)
 
 
 @dataclass(frozen=True)
 class KeyedRows:
     """Keyed state that a function or windows create from records."""
 
-    source: KeyedInput
-    function: KeyedStateBootstrapFunction | WindowSpec
+    source: KeyedSource
+    function: KeyedStateBootstrapFunction | WindowSpec | ConnectedFunction
 
     @property
     def max_parallelism(self) -> int | None:
@@ -155,15 +212,17 @@ class KeyedRows:
             key,
             self.source.columns,
             spec.max_parallelism or DEFAULT_MAX_PARALLELISM,
-            self.source.order(),
+            order_of(self.source),
             processing.backend,
             processing.reuse,
             version,
+            inputs=self.source.inputs,
         )
         return replace(plan.describe(), function=function)
 
     def _element_type(self, version: tuple[int, int]) -> str:
         """Return the Flink type of the DataFrame's rows."""
+        assert isinstance(self.source, KeyedInput)
         schema = arrow_schema(self.source.frame.schema)
         kind = pa.struct([schema.field(name) for name in self.source.columns])
         return default_serializer(kind, "element", version).flink_type
@@ -180,7 +239,19 @@ class KeyedRows:
         entries = frame.mapInArrow(task, _with_layout(spark_schema(ENTRIES), layout))
         header = plan.descriptor.header(spec.compression == "snappy")
         written = replace(spec, table=ENTRIES_TABLE, max_parallelism=plan.max_parallelism, parallelism=parallelism)
-        return [StateInput(entries, written, plan.descriptor, header)]
+        return [StateInput(entries, written, plan.descriptor, header), *self._broadcast_tables(spec, plan)]
+
+    def _broadcast_tables(self, spec: WriteSpec, plan: BootstrapPlan) -> list[StateInput]:
+        """Return the broadcast state, which the broadcast records fill in one more task, as they do in every other."""
+        broadcast = self.source.broadcast
+        function = plan.function
+        if broadcast is None or not isinstance(function, KeyedBroadcastProcessFunction):
+            return []
+        state = OperatorStatePlan(
+            copy_of(function), broadcast.columns, broadcast.timestamp, plan.reuse, plan.flink_version,
+            key=plan.key.key_serializer, broadcast=broadcast.descriptors,
+        )  # fmt: skip
+        return [operator_state_table(state, function, broadcast.frame.coalesce(1), spec)]
 
 
 def _with_layout(schema: StructType, layout: dict[str, Any]) -> StructType:
@@ -213,10 +284,15 @@ class OperatorStateRows:
         # Every subtask has the whole broadcast state, so one task creates it.
         frame = frame.coalesce(1 if isinstance(self.function, BroadcastStateBootstrapFunction) else tasks)
         plan = OperatorStatePlan(copy, self.columns, self.timestamp, self.processing.reuse, spec.restoring_flink)
-        try:
-            plan = replace(plan.describe(), function=self.function)
-        except SavepointError as error:
-            raise error.with_traceback(None) from None
-        assert plan.states is not None
-        rows = frame.mapInArrow(RecordTask(plan), spark_schema(ELEMENTS))
-        return [StateInput(rows, replace(spec, table=ELEMENTS_TABLE), plan.states, plan.header())]
+        return [operator_state_table(plan, self.function, frame, spec)]
+
+
+def operator_state_table(plan: OperatorStatePlan, function: Any, frame: DataFrame, spec: WriteSpec) -> StateInput:
+    """Return the elements of all states of a plan, which is described with a copy of the function."""
+    try:
+        plan = replace(plan.describe(), function=function)
+    except SavepointError as error:
+        raise error.with_traceback(None) from None
+    assert plan.states is not None
+    rows = frame.mapInArrow(RecordTask(plan), spark_schema(ELEMENTS))
+    return StateInput(rows, replace(spec, table=ELEMENTS_TABLE), plan.states, plan.header())

@@ -13,18 +13,24 @@ Every step is immutable and runs nothing; ``Savepoint.with_operator`` takes the 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import IntegralType, TimestampNTZType, TimestampType
 
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean
-from pyspark_savepoint.functions.bootstrap_plans import KeyedInput, KeyedRows, OperatorStateRows
+from pyspark_savepoint.functions.bootstrap_plans import (
+    BroadcastInput,
+    KeyedInput,
+    KeyedRows,
+    OperatorStateRows,
+    processed,
+)
+from pyspark_savepoint.functions.connected_transformation import ConnectedTransformation
+from pyspark_savepoint.functions.state_transformation import StateTransformation
 from pyspark_savepoint.options.bootstrap_options import ProcessingOptions, merged
-from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.statebackends.processing.api.durations import Duration, millis
 from pyspark_savepoint.statebackends.processing.api.evictors import Evictor
 from pyspark_savepoint.statebackends.processing.api.functions import (
@@ -34,7 +40,7 @@ from pyspark_savepoint.statebackends.processing.api.functions import (
     ProcessWindowFunction,
     StateBootstrapFunction,
 )
-from pyspark_savepoint.statebackends.processing.api.state_descriptors import AggregateFunction
+from pyspark_savepoint.statebackends.processing.api.state_descriptors import AggregateFunction, MapStateDescriptor
 from pyspark_savepoint.statebackends.processing.api.triggers import Trigger
 from pyspark_savepoint.statebackends.processing.api.windows import WindowAssigner
 from pyspark_savepoint.statebackends.processing.operators.window_operator import WindowSpec
@@ -42,8 +48,6 @@ from pyspark_savepoint.statebackends.processing.runtime.user_code import expect_
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
-
-    from pyspark_savepoint.options.keywords import BootstrapOptions
 
 TIMESTAMP, KEY = "__savepoint_timestamp", "__savepoint_key"
 #: A column: its name, an expression, or a function of the DataFrame such as ``lambda account: account.id``.
@@ -83,67 +87,6 @@ class OperatorTransformation:
                 remedy="bootstrap_with(spark.createDataFrame(...))",
             )
         return OneInputTransformation(df, tuple(df.columns))
-
-
-class StateTransformation(ABC):
-    """Base of the steps of a transformation: the options of its processing."""
-
-    @abstractmethod
-    def _with_texts(self, more: Mapping[str, str]) -> Self:
-        """Return the transformation with more options, given as texts."""
-
-    def options(self, **options: Unpack[BootstrapOptions]) -> Self:
-        """Set options of the processing.
-
-        Args:
-            **options: ``sorted``, ``presorted``, ``state_backend``, ``object_reuse``, ``sort_memory``, ``parallelism``,
-                ``max_parallelism``.
-
-        Returns:
-            The transformation with these options.
-
-        Raises:
-            OptionError: If an option is unknown or invalid.
-
-        Example::
-
-            transformation.options(state_backend="rocksdb", sort_memory="512m")
-
-        """
-        return self._with_texts(to_options(options))
-
-    def option(self, name: str, value: Any) -> Self:
-        """Set one option of the processing.
-
-        Args:
-            name: The name of the option.
-            value: Its value.
-
-        Returns:
-            The transformation with the option.
-
-        Raises:
-            OptionError: If the option is unknown or invalid.
-
-        """
-        return self._with_texts(to_options({name: value}))
-
-    def set_max_parallelism(self, max_parallelism: int) -> Self:
-        """Set the number of key groups of the operator, in place of the savepoint's.
-
-        Operator state has at most as many subtasks. Flink: ``OneInputStateTransformation#setMaxParallelism``.
-
-        Args:
-            max_parallelism: 1 to 32768.
-
-        Returns:
-            The transformation with this max parallelism.
-
-        Raises:
-            OptionError: If the number is out of range.
-
-        """
-        return self.option("max_parallelism", max_parallelism)
 
 
 @dataclass(frozen=True)
@@ -274,6 +217,34 @@ class OneInputTransformation(StateTransformation):
                 expect_arguments(given, kind)
         return OperatorStateRows(self.frame, self.columns, self.timestamp, self._parsed(), function)
 
+    def broadcast(self, *descriptors: MapStateDescriptor) -> BroadcastInput:
+        """Give all records to every task, for :meth:`KeyedTransformation.connect`.
+
+        Flink: ``DataStream#broadcast``.
+
+        Args:
+            *descriptors: The broadcast states that the function fills with them.
+
+        Returns:
+            The input.
+
+        Raises:
+            OptionError: If there is no descriptor, or one is not a MapStateDescriptor.
+
+        Example::
+
+            orders.key_by("customer").connect(rates.broadcast(RATES)).transform(Converted())
+
+        """
+        if not descriptors or not all(isinstance(each, MapStateDescriptor) for each in descriptors):
+            raise OptionError(
+                "a broadcast input fills the states of its descriptors",
+                expected="a MapStateDescriptor, or several",
+                found=", ".join(type(each).__name__ for each in descriptors) or "nothing",
+                remedy="broadcast(MapStateDescriptor('rates', 'STRING', 'DOUBLE'))",
+            )
+        return BroadcastInput(self.frame, self.columns, self.timestamp, descriptors)
+
     def _parsed(self) -> ProcessingOptions:
         return ProcessingOptions.parse(self.texts)
 
@@ -326,6 +297,37 @@ class KeyedTransformation(StateTransformation):
         expect_function(function, KeyedStateBootstrapFunction)
         return KeyedRows(self._keyed(), function)
 
+    def connect(self, *others: KeyedTransformation | BroadcastInput) -> ConnectedTransformation:
+        """Connect the records with other inputs of the same key, or with one that every task gets as a whole.
+
+        The records of a key come in the order of their timestamps, whichever input they are of. The options of the
+        first input apply. Flink: ``KeyedStream#connect``, ``KeyedMultipleInputTransformation``.
+
+        Args:
+            *others: Records with a key of the same type, of one or more inputs; or one input of :meth:`broadcast`.
+
+        Returns:
+            The transformation; it ends with ``transform`` or ``process``.
+
+        Raises:
+            OptionError: If there is no other input, keys differ in their types, or an input is of another class.
+
+        Example::
+
+            orders.key_by("customer").connect(payments.key_by("customer")).transform(Balance())
+
+        """
+        keyed = tuple(other._keyed() for other in others if isinstance(other, KeyedTransformation))
+        broadcast = tuple(other for other in others if isinstance(other, BroadcastInput))
+        wrong = [other for other in others if not isinstance(other, KeyedTransformation | BroadcastInput)]
+        if wrong or not others or (broadcast and len(others) > 1):
+            raise OptionError(
+                "inputs of one key are connected, or keyed records with one broadcast input",
+                expected="key_by(...) of other records, or broadcast(descriptor) of one",
+                found=", ".join(type(other).__name__ for other in others) or "nothing",
+            )
+        return ConnectedTransformation((self._keyed(), *keyed), broadcast[0] if broadcast else None)
+
     def window(self, assigner: WindowAssigner) -> WindowedTransformation:
         """Assign the records of each key to windows.
 
@@ -346,7 +348,8 @@ class KeyedTransformation(StateTransformation):
     def process(self, function: KeyedProcessFunction, schema: str | StructType) -> DataFrame:
         """Return the rows that a KeyedProcessFunction yields over the records (FLIP-140); no state is kept.
 
-        Timers fire at the end of their key: event time first, then processing time.
+        Timers fire at the end of their key: event time first, then processing time. With option ``sorted`` false,
+        records come as they arrive, and timers fire at the end of the input, those of all keys by their timestamps.
 
         Args:
             function: The function, pickled to the tasks.
@@ -356,19 +359,20 @@ class KeyedTransformation(StateTransformation):
             The rows; running the query calls the function.
 
         Raises:
-            OptionError: If ``function`` is of another class, or option ``sorted`` is false.
+            OptionError: If ``function`` is of another class.
 
         Example::
 
             OperatorTransformation.bootstrap_with(df).key_by("id").process(Sum(), "id long, total long").show()
 
         """
-        return self._keyed().process(function, schema)
+        expect_function(function, KeyedProcessFunction)
+        return processed(self._keyed(), function, schema)
 
     def _keyed(self) -> KeyedInput:
         source = self.source
         return KeyedInput(
-            source.frame, source.columns, source.timestamp, source._parsed(), self.keys, self.key_type, self.key_group
+            source.frame, source.columns, source.timestamp, source.texts, self.keys, self.key_type, self.key_group
         )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
+from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
 from pyspark_savepoint.options.option_fields import choice, collect, flag, option, size, table_of, whole_number
 from pyspark_savepoint.statebackends.processing.backends.backends import BACKENDS
@@ -79,7 +80,37 @@ def _conflicts(values: Mapping[str, Any]) -> list[str]:
     return problems
 
 
+#: Flink's options of batch execution (FLIP-140), with the options here and what ``false`` means for them.
+OF_FLINK = {
+    "execution.sorted-inputs.enabled": ("sorted", "false"),
+    "execution.sorted-shuffles.enabled": ("sorted", "false"),
+    "execution.batch-state-backend.enabled": ("stateBackend", "heap"),
+}
+
+
+def of_flink(options: Mapping[str, str]) -> dict[str, str]:
+    """Replace Flink's options of batch execution by the options here.
+
+    >>> of_flink({"execution.sorted-inputs.enabled": "false", "parallelism": "2"})
+    {'sorted': 'false', 'parallelism': '2'}
+    """
+    found = {}
+    for name, text in options.items():
+        if name not in OF_FLINK:
+            found[name] = text
+            continue
+        if text.casefold() not in ("true", "false"):
+            raise OptionError(f"option {name!r} cannot be {text!r}", expected="true or false", found=text)
+        option, off = OF_FLINK[name]
+        if text.casefold() == "false":
+            found[option] = off
+        elif option == "sorted":
+            found[option] = "true"
+    return found
+
+
 def merged(options: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
     """Merge two sets of options, of which the second takes precedence; names are case-insensitive."""
+    more = of_flink(more)
     names = {name.casefold() for name in more}
     return {**{name: text for name, text in options.items() if name.casefold() not in names}, **more}

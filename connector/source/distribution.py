@@ -100,14 +100,18 @@ def by_described_key(
     df: DataFrame, descriptor: KeyedDescriptor, max_parallelism: int, parallelism: int | None
 ) -> DataFrame:
     """Distribute rows by their key as :func:`key_by` does, with the type that a descriptor has."""
+    wanted = parallelism or min(max_parallelism, cores(df))
+    grouped = with_key_groups(df, descriptor, max_parallelism)
+    return by_key_group(grouped, KEY_GROUP, descriptor.key_columns[0], max_parallelism, wanted).drop(KEY_GROUP)
+
+
+def with_key_groups(df: DataFrame, descriptor: KeyedDescriptor, max_parallelism: int) -> DataFrame:
+    """Add column KEY_GROUP, of a key with the type that a descriptor has."""
     from pyspark_savepoint.statebackends.writing.rows.key_hashing import KeyHashing
 
-    wanted = parallelism or min(max_parallelism, cores(df))
     if descriptor.key_group is not None:
-        grouped = df.withColumn(KEY_GROUP, F.col(descriptor.key_group).cast("int"))
-    else:
-        grouped = _hashed(df, KeyHashing.described(descriptor, max_parallelism))
-    return by_key_group(grouped, KEY_GROUP, descriptor.key_columns[0], max_parallelism, wanted).drop(KEY_GROUP)
+        return df.withColumn(KEY_GROUP, F.col(descriptor.key_group).cast("int"))
+    return _hashed(df, KeyHashing.described(descriptor, max_parallelism))
 
 
 def by_key_group(df: DataFrame, key_group: str, key: str, max_parallelism: int, parallelism: int) -> DataFrame:

@@ -6,8 +6,11 @@ from typing import Any
 
 from pyspark_savepoint import (
     AggregateFunction,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
     KeyedStateBootstrapFunction,
     ListStateDescriptor,
+    MapStateDescriptor,
     ValueStateDescriptor,
 )
 
@@ -39,6 +42,38 @@ class Numbers(KeyedStateBootstrapFunction):
     def process_element(self, value: Any, ctx: Any) -> None:
         self.number.update(value.n)
         ctx.timer_service().register_event_time_timer(FAR + value.n)
+
+
+class Merged(KeyedCoProcessFunction):
+    """The amounts of both inputs in the order in which they came, and a timer half a second behind each."""
+
+    def open(self, ctx: Any) -> None:
+        self.came = ctx.get_list_state(ListStateDescriptor("came", "LONG"))
+
+    def process_element1(self, value: Any, ctx: Any) -> None:
+        self.came.add(value.amount)
+        ctx.timer_service().register_event_time_timer(ctx.timestamp() + 500)
+
+    def process_element2(self, value: Any, ctx: Any) -> None:
+        self.came.add(-value.amount)
+        ctx.timer_service().register_event_time_timer(ctx.timestamp() + 700)
+
+
+RULES = MapStateDescriptor("rules", "STRING", "LONG")
+
+
+class Ruled(KeyedBroadcastProcessFunction):
+    """Amounts times a rule, and a timer behind each record."""
+
+    def open(self, ctx: Any) -> None:
+        self.total = ctx.get_state(ValueStateDescriptor("total", "LONG", default=0))
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        self.total.update(self.total.value() + value.amount * ctx.get_broadcast_state(RULES).get("factor"))
+        ctx.timer_service().register_event_time_timer(ctx.timestamp() + 500)
+
+    def process_broadcast_element(self, value: Any, ctx: Any) -> None:
+        ctx.get_broadcast_state(RULES).put(value.name, value.number)
 
 
 def add_amounts(a: Any, b: Any) -> tuple[int, int]:

@@ -30,7 +30,7 @@ from pyspark_savepoint import (
 from tests.oracle import functions_of_bootstrap
 from tests.oracle.conftest import failing_in_one_line
 from tests.oracle.flink import BACKENDS, run
-from tests.oracle.functions_of_bootstrap import RECORD, Accounts, SumAndCount, add_amounts
+from tests.oracle.functions_of_bootstrap import RECORD, RULES, Accounts, Merged, Ruled, SumAndCount, add_amounts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -84,6 +84,10 @@ def bootstrapped(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) 
         .element(RECORD)
         .reduce(add_amounts),
     }
+    rules = spark.createDataFrame([("factor", 1), ("other", 5), ("factor", 3)], "name string, number long").coalesce(1)
+    broadcast = OperatorTransformation.bootstrap_with(rules).broadcast(RULES)
+    rows["two-inputs"] = keyed.connect(keyed).transform(Merged())
+    rows["broadcast"] = keyed.connect(broadcast).transform(Ruled())
     for uid, assigner in ASSIGNERS.items():
         rows[uid] = windows.window(assigner).element(RECORD).reduce(add_amounts)
     savepoint = Savepoint.create(spark, max_parallelism=128)
@@ -186,6 +190,11 @@ def test_flink_fires_what_was_bootstrapped(
         assert kept.keys() == whole.keys()
         assert all(len(elements) == min(2, len(whole[window])) for window, elements in kept.items())
     assert sorted(found["timers"]["fired"]) == sorted(fired_timers())
+    assert sorted(found["two-inputs"]["fired"]) == sorted(fired_of_two_inputs())
+    times = {(key, time + 500) for key, _, time in RECORDS}
+    sums = {key: 3 * sum(amount for other, amount, _ in RECORDS if other == key) for key in range(7)}
+    expected_rules = [["factor", 3], ["other", 5]]
+    assert sorted(found["broadcast"]["fired"]) == sorted([key, time, sums[key], expected_rules] for key, time in times)
     totals = {key: sum(amount for other, amount, _ in RECORDS if other == key) for key in range(7)}
     for uid, times in (("tumbling", 1), ("sliding", 2), ("session", 1), ("dynamic", 1)):
         windows_of = found[f"{uid}-processing"]["windows"]
@@ -201,6 +210,18 @@ def summed(windows: list[Any]) -> dict[int, int]:
     for key, *_, elements in windows:
         totals[key] = totals.get(key, 0) + sum(amount for _, amount in elements)
     return totals
+
+
+def fired_of_two_inputs() -> list[Any]:
+    """Every key's timers, with the amounts of both inputs by time."""
+    fired = []
+    for key in range(7):
+        events = sorted((time, number, i) for i, (other, _, time) in enumerate(RECORDS) if other == key
+                        for number in (1, -1))  # fmt: skip
+        events.sort(key=lambda event: (event[0], -event[1]))
+        fired += [[key, time, sorted(number * RECORDS[i][1] for _, number, i in events)]
+                  for time in sorted({at + behind for at, _, _ in events for behind in (500, 700)})]  # fmt: skip
+    return fired
 
 
 def fired_timers() -> list[Any]:

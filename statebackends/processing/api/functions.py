@@ -11,301 +11,24 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from pyspark_savepoint.formats.errors import OptionError
-from pyspark_savepoint.statebackends.processing.api.state import (
-    AggregatingState,
-    ListState,
-    MapState,
-    ReducingState,
-    ValueState,
+from pyspark_savepoint.statebackends.processing.api.contexts import (
+    BroadcastContext,
+    ElementContext,
+    FunctionInitializationContext,
+    KeyedBroadcastContext,
+    KeyedBroadcastOnTimerContext,
+    KeyedContext,
+    KeyedReadOnlyContext,
+    OnTimerContext,
+    ReaderContext,
+    RuntimeContext,
+    WindowContext,
+    WindowReaderContext,
 )
-from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
-    AggregatingStateDescriptor,
-    Descriptor,
-    ListStateDescriptor,
-    MapStateDescriptor,
-    ReducingStateDescriptor,
-    ValueStateDescriptor,
-)
-from pyspark_savepoint.statebackends.processing.api.timers import TimerService
-
-# -- contexts ------------------------------------------------------------------------------------------------
-
-
-class KeyedStateStore(Protocol):
-    """Access to keyed state by descriptor; a reader may pass a state's name and leave its types to the snapshot.
-
-    Flink: ``KeyedStateStore``.
-    """
-
-    def get_state(self, descriptor: ValueStateDescriptor | str, *, optional: bool = False) -> ValueState[Any]:
-        """Return a value state.
-
-        Args:
-            descriptor: Its descriptor; in reader functions its name suffices.
-            optional: Whether a state that the snapshot lacks is empty for all keys, not an error; only in readers.
-
-        Returns:
-            The state, always that of the current key.
-
-        """
-
-    def get_list_state(self, descriptor: ListStateDescriptor | str, *, optional: bool = False) -> ListState[Any]:
-        """Return a list state.
-
-        Args:
-            descriptor: Its descriptor; in reader functions its name suffices.
-            optional: Whether a state that the snapshot lacks is empty for all keys, not an error; only in readers.
-
-        Returns:
-            The state, always that of the current key.
-
-        """
-
-    def get_map_state(self, descriptor: MapStateDescriptor | str, *, optional: bool = False) -> MapState[Any, Any]:
-        """Return a map state.
-
-        Args:
-            descriptor: Its descriptor; in reader functions its name suffices.
-            optional: Whether a state that the snapshot lacks is empty for all keys, not an error; only in readers.
-
-        Returns:
-            The state, always that of the current key.
-
-        """
-
-    def get_reducing_state(
-        self, descriptor: ReducingStateDescriptor | str, *, optional: bool = False
-    ) -> ReducingState[Any]:
-        """Return a reducing state.
-
-        Args:
-            descriptor: Its descriptor; in reader functions its name suffices.
-            optional: Whether a state that the snapshot lacks is empty for all keys, not an error; only in readers.
-
-        Returns:
-            The state, always that of the current key.
-
-        """
-
-    def get_aggregating_state(
-        self, descriptor: AggregatingStateDescriptor | str, *, optional: bool = False
-    ) -> AggregatingState[Any, Any]:
-        """Return an aggregating state.
-
-        Args:
-            descriptor: Its descriptor; in reader functions its name suffices.
-            optional: Whether a state that the snapshot lacks is empty for all keys, not an error; only in readers.
-
-        Returns:
-            The state, always that of the current key.
-
-        """
-
-
-@dataclass(frozen=True)
-class TaskInfo:
-    """Position of a task.
-
-    Flink: ``TaskInfo``.
-
-    Args:
-        index_of_this_subtask: The index of the task, from 0.
-        number_of_parallel_subtasks: The number of tasks.
-
-    Example::
-
-        self.get_runtime_context().get_task_info().index_of_this_subtask
-
-    """
-
-    index_of_this_subtask: int
-    number_of_parallel_subtasks: int
-
-    def get_index_of_this_subtask(self) -> int:
-        """Return the index of the task, from 0."""
-        return self.index_of_this_subtask
-
-    def get_number_of_parallel_subtasks(self) -> int:
-        """Return the number of tasks."""
-        return self.number_of_parallel_subtasks
-
-
-class HasTaskInfo:
-    """Base of contexts that know the position of their task."""
-
-    index_of_this_subtask: int
-    number_of_parallel_subtasks: int
-
-    def get_task_info(self) -> TaskInfo:
-        """Return the position of the task."""
-        return TaskInfo(self.index_of_this_subtask, self.number_of_parallel_subtasks)
-
-
-class RuntimeContext(KeyedStateStore, Protocol):
-    """Argument of :meth:`RichFunction.open`: access to keyed state, and the position of the task.
-
-    Flink: ``RuntimeContext``.
-    """
-
-    @property
-    def index_of_this_subtask(self) -> int:
-        """The index of the task, from 0."""
-
-    @property
-    def number_of_parallel_subtasks(self) -> int:
-        """The number of tasks."""
-
-    def get_task_info(self) -> TaskInfo:
-        """Return the position of the task by Flink's names."""
-
-
-class ReaderContext(Protocol):
-    """Argument of :meth:`KeyedStateReaderFunction.read_key`: the timers of the current key.
-
-    Flink: ``KeyedStateReaderFunction.Context``, with ``registeredEventTimeTimers`` for :meth:`event_time_timers`.
-    """
-
-    def event_time_timers(self) -> list[int]:
-        """Return the timestamps of the key's event time timers, in milliseconds, ascending."""
-
-    def processing_time_timers(self) -> list[int]:
-        """Return the timestamps of the key's processing time timers, in milliseconds, ascending."""
-
-
-class WindowReaderContext(Protocol):
-    """Argument of :meth:`WindowReaderFunction.read_window`: the current window, its states and timers.
-
-    Flink: ``WindowReaderFunction.Context``.
-    """
-
-    def window(self) -> Any:
-        """Return the current window, a :class:`TimeWindow` or :class:`GlobalWindow`."""
-
-    def trigger_state(self, descriptor: Descriptor | str) -> Any:
-        """Return a state of the window's trigger, for the current key and window.
-
-        Args:
-            descriptor: The state's descriptor or name.
-
-        Returns:
-            The state, of the kind of the descriptor.
-
-        """
-
-    def window_state(self) -> KeyedStateStore:
-        """Return the user state of the current key and window."""
-
-    def global_state(self) -> KeyedStateStore:
-        """Return the user state of the current key, shared by all of its windows."""
-
-    def event_time_timers(self) -> list[int]:
-        """Return the event time timers of the current key and window, in milliseconds, ascending."""
-
-    def processing_time_timers(self) -> list[int]:
-        """Return the processing time timers of the current key and window, in milliseconds, ascending."""
-
-
-class KeyedContext(Protocol):
-    """Argument of ``process_element`` of keyed functions: the current key, its timers, and the element's timestamp.
-
-    Flink: ``KeyedStateBootstrapFunction.Context`` and ``KeyedProcessFunction.Context``.
-    """
-
-    def timestamp(self) -> int | None:
-        """Return the element's timestamp in milliseconds since 1970; None without ``assign_timestamps``."""
-
-    def timer_service(self) -> TimerService:
-        """Return the timers of the current key."""
-
-    def get_current_key(self) -> Any:
-        """Return the current key."""
-
-
-class OnTimerContext(KeyedContext, Protocol):
-    """Argument of :meth:`KeyedProcessFunction.on_timer`.
-
-    Flink: ``KeyedProcessFunction.OnTimerContext``.
-    """
-
-    def time_domain(self) -> str:
-        """Return the time domain of the firing timer: ``event`` or ``processing``."""
-
-
-class OperatorStateStore(Protocol):
-    """Registers the list and union list states of an operator.
-
-    Flink: ``OperatorStateStore``.
-    """
-
-    def get_list_state(self, descriptor: ListStateDescriptor) -> ListState[Any]:
-        """Return a list state, whose elements are split over the subtasks when a job restores it.
-
-        Args:
-            descriptor: Its name and element type.
-
-        Returns:
-            The state.
-
-        """
-
-    def get_union_list_state(self, descriptor: ListStateDescriptor) -> ListState[Any]:
-        """Return a union list state, of which every subtask gets all elements when a job restores it.
-
-        Args:
-            descriptor: Its name and element type.
-
-        Returns:
-            The state.
-
-        """
-
-
-class FunctionInitializationContext(Protocol):
-    """Argument of :meth:`StateBootstrapFunction.initialize_state`.
-
-    Flink: ``FunctionInitializationContext``.
-    """
-
-    def get_operator_state_store(self) -> OperatorStateStore:
-        """Return the store in which the function registers its states."""
-
-
-class ElementContext(Protocol):
-    """Argument of ``process_element`` of functions without key.
-
-    Flink: ``StateBootstrapFunction.Context``.
-    """
-
-    def timestamp(self) -> int | None:
-        """Return the element's timestamp in milliseconds since 1970; None without ``assign_timestamps``."""
-
-    def current_processing_time(self) -> int:
-        """Return the wall-clock time in milliseconds since 1970."""
-
-
-class BroadcastContext(ElementContext, Protocol):
-    """Argument of :meth:`BroadcastStateBootstrapFunction.process_element`.
-
-    Flink: ``BroadcastStateBootstrapFunction.Context``.
-    """
-
-    def get_broadcast_state(self, descriptor: MapStateDescriptor) -> MapState[Any, Any]:
-        """Return a broadcast state of the function.
-
-        Args:
-            descriptor: One of the function's :meth:`~BroadcastStateBootstrapFunction.state_descriptors`.
-
-        Returns:
-            The map state, which can be read and changed.
-
-        """
-
-
-# -- functions -----------------------------------------------------------------------------------------------
+from pyspark_savepoint.statebackends.processing.api.state_descriptors import Descriptor, MapStateDescriptor
 
 
 class RichFunction:
@@ -490,6 +213,178 @@ class KeyedProcessFunction(RichFunction, ABC):
         return None
 
 
+class KeyedCoProcessFunction(RichFunction, ABC):
+    """Function over two inputs of one key, for :meth:`KeyedTransformation.connect`; timers are those of the key.
+
+    The records of a key come in the order of their timestamps, whichever input they are of (FLIP-140); of equal times,
+    those of the first input first. In a bootstrap, timers and state are kept, and rows are discarded. Flink:
+    ``KeyedCoProcessFunction`` in batch execution mode.
+
+    Example::
+
+        class Balance(KeyedCoProcessFunction):
+            def open(self, ctx):
+                self.balance = ctx.get_state(ValueStateDescriptor("balance", "LONG", default=0))
+
+            def process_element1(self, order, ctx):
+                self.balance.update(self.balance.value() - order.amount)
+
+            def process_element2(self, payment, ctx):
+                self.balance.update(self.balance.value() + payment.amount)
+
+        orders.key_by("customer").connect(payments.key_by("customer")).transform(Balance())
+    """
+
+    @abstractmethod
+    def process_element1(self, value: Any, ctx: KeyedContext) -> Iterable[Any] | None:
+        """Process one record of the first input.
+
+        Args:
+            value: The record, a Row with the columns of the first DataFrame.
+            ctx: The current key, its timers, and the record's timestamp.
+
+        Returns:
+            Rows of the declared schema, or None.
+
+        """
+
+    @abstractmethod
+    def process_element2(self, value: Any, ctx: KeyedContext) -> Iterable[Any] | None:
+        """Process one record of the second input.
+
+        Args:
+            value: The record, a Row with the columns of the second DataFrame.
+            ctx: The current key, its timers, and the record's timestamp.
+
+        Returns:
+            Rows of the declared schema, or None.
+
+        """
+
+    def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Iterable[Any] | None:
+        """Process a timer of the current key that fires; not called in a bootstrap, which keeps the timers.
+
+        Args:
+            timestamp: The timer's timestamp in milliseconds.
+            ctx: The current key, its timers, and the time domain of this one.
+
+        Returns:
+            Rows of the declared schema, or None.
+
+        """
+        return None
+
+
+class KeyedMultipleInputFunction(RichFunction, ABC):
+    """Function over any number of inputs of one key, in the order of a :class:`KeyedCoProcessFunction`'s records.
+
+    Flink: ``MultipleInputStreamOperator`` with ``KeyedMultipleInputTransformation``.
+
+    Example::
+
+        class Last(KeyedMultipleInputFunction):
+            def open(self, ctx):
+                self.last = ctx.get_map_state(MapStateDescriptor("last", "INT", "LONG"))
+
+            def process_element(self, input_id, value, ctx):
+                self.last.put(input_id, ctx.timestamp())
+
+        orders.key_by("id").connect(payments.key_by("id"), returns.key_by("id")).transform(Last())
+    """
+
+    @abstractmethod
+    def process_element(self, input_id: int, value: Any, ctx: KeyedContext) -> Iterable[Any] | None:
+        """Process one record.
+
+        Args:
+            input_id: The number of the input, from 1.
+            value: The record, a Row with the columns of this input's DataFrame.
+            ctx: The current key, its timers, and the record's timestamp.
+
+        Returns:
+            Rows of the declared schema, or None.
+
+        """
+
+    def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Iterable[Any] | None:
+        """Process a timer of the current key that fires; not called in a bootstrap, which keeps the timers.
+
+        Args:
+            timestamp: The timer's timestamp in milliseconds.
+            ctx: The current key, its timers, and the time domain of this one.
+
+        Returns:
+            Rows of the declared schema, or None.
+
+        """
+        return None
+
+
+class KeyedBroadcastProcessFunction(RichFunction, ABC):
+    """Function over keyed records and an input that every task gets as a whole, before the first key.
+
+    Flink: ``KeyedBroadcastProcessFunction`` in batch execution mode.
+
+    Example::
+
+        RATES = MapStateDescriptor("rates", "STRING", "DOUBLE")
+
+        class Converted(KeyedBroadcastProcessFunction):
+            def open(self, ctx):
+                self.total = ctx.get_state(ValueStateDescriptor("total", "DOUBLE", default=0.0))
+
+            def process_element(self, value, ctx):
+                rate = ctx.get_broadcast_state(RATES).get(value.currency)
+                self.total.update(self.total.value() + value.amount * rate)
+
+            def process_broadcast_element(self, value, ctx):
+                ctx.get_broadcast_state(RATES).put(value.currency, value.rate)
+
+        orders.key_by("customer").connect(rates.broadcast(RATES)).transform(Converted())
+    """
+
+    @abstractmethod
+    def process_element(self, value: Any, ctx: KeyedReadOnlyContext) -> Iterable[Any] | None:
+        """Process one record of the keyed input.
+
+        Args:
+            value: The record, a Row with the columns of the keyed DataFrame.
+            ctx: The current key, its timers, the record's timestamp, and the broadcast state to read.
+
+        Returns:
+            Rows of the declared schema, or None.
+
+        """
+
+    @abstractmethod
+    def process_broadcast_element(self, value: Any, ctx: KeyedBroadcastContext) -> Iterable[Any] | None:
+        """Process one record of the broadcast input, which is without key, so it must not change keyed state.
+
+        Every task gets all of them, in the same order, and must come to the same broadcast state.
+
+        Args:
+            value: The record, a Row with the columns of the broadcast DataFrame.
+            ctx: The broadcast state, and the record's timestamp.
+
+        Returns:
+            Rows of the declared schema, or None.
+
+        """
+
+    def on_timer(self, timestamp: int, ctx: KeyedBroadcastOnTimerContext) -> Iterable[Any] | None:
+        """Process a timer of the current key that fires; not called in a bootstrap, which keeps the timers.
+
+        Args:
+            timestamp: The timer's timestamp in milliseconds.
+            ctx: The current key, its timers, the time domain of this one, and the broadcast state to read.
+
+        Returns:
+            Rows of the declared schema, or None.
+
+        """
+        return None
+
+
 class StateBootstrapFunction(RichFunction, ABC):
     """Function that creates list and union list state of an operator from records without key.
 
@@ -568,28 +463,6 @@ class BroadcastStateBootstrapFunction(RichFunction, ABC):
             ctx: The broadcast states, and the record's timestamp.
 
         """
-
-
-class WindowContext(Protocol):
-    """Argument of :meth:`ProcessWindowFunction.process`: the firing window and user state.
-
-    Flink: ``ProcessWindowFunction.Context``.
-    """
-
-    def window(self) -> Any:
-        """Return the firing window, a :class:`TimeWindow` or :class:`GlobalWindow`."""
-
-    def current_processing_time(self) -> int:
-        """Return the wall-clock time in milliseconds since 1970."""
-
-    def current_watermark(self) -> int:
-        """Return the watermark, always -2^63: event time does not advance during a bootstrap."""
-
-    def window_state(self) -> KeyedStateStore:
-        """Return the state of the current key and window, for descriptors of ``window_state_descriptors``."""
-
-    def global_state(self) -> KeyedStateStore:
-        """Return the state of the current key, for descriptors of ``global_state_descriptors``."""
 
 
 class ProcessWindowFunction(RichFunction, ABC):

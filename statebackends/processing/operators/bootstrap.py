@@ -22,15 +22,22 @@ from pyspark_savepoint.statebackends.model.key_codec import KeyCodec
 from pyspark_savepoint.statebackends.processing.api.functions import KeyedStateBootstrapFunction
 from pyspark_savepoint.statebackends.processing.backends.backend import KeyedStateBackend
 from pyspark_savepoint.statebackends.processing.backends.backends import create_backend
+from pyspark_savepoint.statebackends.processing.operators.connected_inputs import (
+    ConnectedFunction,
+    ConnectedInputs,
+    records_of,
+)
+from pyspark_savepoint.statebackends.processing.operators.connected_records import Inputs
 from pyspark_savepoint.statebackends.processing.operators.contexts import KeyedElementContext
 from pyspark_savepoint.statebackends.processing.operators.entry_output import PLAIN, drain
-from pyspark_savepoint.statebackends.processing.operators.records import Chunk, RecordOrder, Records
+from pyspark_savepoint.statebackends.processing.operators.records import Chunk, RecordOrder
 from pyspark_savepoint.statebackends.processing.operators.state_registry import ObjectReuse, StateRegistry
 from pyspark_savepoint.statebackends.processing.operators.window_operator import WindowOperator, WindowSpec
 from pyspark_savepoint.statebackends.processing.runtime.garbage_collection import relaxed_gc
 from pyspark_savepoint.statebackends.processing.runtime.user_code import (
     Closing,
     UserCode,
+    exhaust,
     open_function,
     yields_nothing,
 )
@@ -40,7 +47,7 @@ from pyspark_savepoint.statebackends.processing.runtime.user_code import (
 class BootstrapPlan:
     """Plan of the tasks; ``states`` are the states in the header of all state files, once they are known."""
 
-    function: KeyedStateBootstrapFunction | WindowSpec
+    function: KeyedStateBootstrapFunction | WindowSpec | ConnectedFunction
     key: KeyedDescriptor
     columns: tuple[str, ...]
     max_parallelism: int
@@ -50,6 +57,7 @@ class BootstrapPlan:
     flink_version: tuple[int, int] = DEFAULT_VERSION
     parallelism: int = 1
     states: tuple[StateDescriptor, ...] | None = None
+    inputs: Inputs | None = None
 
     def describe(self) -> BootstrapPlan:
         """Return the plan with its states; runs on the driver with a copy of the function."""
@@ -71,7 +79,7 @@ class BootstrapTask:
     def __init__(self, plan: BootstrapPlan, index: int) -> None:
         self.plan = plan
         codec = KeyCodec(plan.key, plan.max_parallelism)
-        self.records = Records(codec, plan.order, plan.columns, self._plain_elements())
+        self.records = records_of(codec, plan.order, plan.columns, self._plain_elements(), plan.inputs)
         # Last, because from here on there may be files, which only closing() releases.
         self.backend: KeyedStateBackend = create_backend(plan.backend)
         self.registry = StateRegistry(
@@ -104,10 +112,17 @@ class BootstrapTask:
                     open_function(function.function, self.registry)
                 self.windows = WindowOperator(function, self.registry)
         else:
-            yields_nothing(function.process_element)
+            if isinstance(function, KeyedStateBootstrapFunction):
+                yields_nothing(function.process_element)
             with UserCode(function, "open"):
                 open_function(function, self.registry)
-            self.context = KeyedElementContext(self.backend, self.registry.timers(USER_TIMERS))
+            timers = self.registry.timers(USER_TIMERS)
+            if isinstance(function, KeyedStateBootstrapFunction):
+                self.context = KeyedElementContext(self.backend, timers)
+            else:
+                assert self.plan.inputs is not None
+                self.connected = ConnectedInputs(function, self.plan.inputs, self.plan.flink_version)
+                self.context = self.connected.context(self.backend, timers)
         self.registry.closed = True
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -119,6 +134,10 @@ class BootstrapTask:
 
     def _entries(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in self.records.sorted(batches):
+            if self.records.is_broadcast(batch):
+                unshared = self.registry.unshared
+                self.connected.broadcast(batch, self.records, self.backend, self.plan.reuse, unshared, exhaust)
+                continue
             for chunk in self.records.chunks(batch, self.plan.reuse, self.registry.unshared):
                 yield from self._process(chunk)
         with UserCode(self._named, "what it left in state"):
@@ -153,6 +172,8 @@ class BootstrapTask:
         function = self.plan.function
         if isinstance(function, WindowSpec):
             yield from self._window(chunk, UserCode(self._named, "a window", self.backend))
+        elif not isinstance(function, KeyedStateBootstrapFunction):
+            yield from self._inputs(chunk, UserCode(function, "process_element", self.backend))
         else:
             walk = self._plain if chunk.timestamps is None else self._timed
             yield from walk(function, chunk, UserCode(function, "process_element", self.backend))
@@ -180,6 +201,18 @@ class BootstrapTask:
                     yield from drain(done)
                 for ctx.time, value in zip(islice(times, count), islice(values, count), strict=True):
                     process(value, ctx)
+
+    def _inputs(self, chunk: Chunk, guard: UserCode) -> Iterator[pa.RecordBatch]:
+        calls, ctx, set_key = self.connected.calls, self.context, self.backend.set_current_key
+        done = self.registry.done
+        records = zip(chunk.timestamps or (), chunk.inputs or (), chunk.values, strict=True)
+        with guard:
+            for key, place, count in zip(chunk.keys, chunk.places, chunk.counts, strict=True):
+                set_key(key, place)
+                if done:
+                    yield from drain(done)
+                for ctx.time, number, value in islice(records, count):
+                    exhaust(calls[number](value, ctx))
 
     def _window(self, chunk: Chunk, guard: UserCode) -> Iterator[pa.RecordBatch]:
         process, done = self.windows.process_element, self.registry.done

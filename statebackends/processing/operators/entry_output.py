@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Ints, fixed_array, map_type
-from pyspark_savepoint.formats.errors import DuplicateKeyError, SavepointError
+from pyspark_savepoint.formats.errors import DuplicateKeyError, OptionError, SavepointError
 from pyspark_savepoint.formats.keyed.keyed_block import binary_column
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.runtime.ttl import TtlSerializer
@@ -33,6 +33,8 @@ from pyspark_savepoint.statebackends.processing.runtime.adaptive_batches import 
 from pyspark_savepoint.statebackends.processing.runtime.values import for_functions, from_python, to_python
 
 _VOID = b"\0"
+#: The place of calls that are of no key, compared by identity.
+OUTSIDE = bytes([0xFF]) * 3
 _PREFIX = 2
 _TIME = struct.Struct(">Q")
 PLAIN = for_functions(DecodeOptions())
@@ -82,6 +84,8 @@ class EntryOutput:
 
     def add(self, place: bytes, namespace: Any, content: Any) -> None:
         """Add the content of a place (and namespace)."""
+        if place is OUTSIDE:
+            _refuse_outside(self.state.name)
         if self.discards:
             return
         self._keys.append(place + (_VOID if namespace is None else namespace.to_bytes()))
@@ -168,6 +172,15 @@ class TimerOutput:
         nothing = pa.array(repeat(b"", len(start)), pa.binary(), size=len(start))
         keys = binary_column(buffer, start + _PREFIX, end)
         self._done.append(entry_batch(self.number, key_groups_of(buffer, start), keys, nothing))
+
+
+def _refuse_outside(state: str) -> None:
+    """Raise OptionError for state that was changed while there was no key."""
+    raise OptionError(
+        "state of a key cannot be changed by a broadcast element, which has no key",
+        state=state,
+        remedy="change it in process_element, which can read the broadcast state",
+    )
 
 
 def key_groups_of(buffer: Any, start: Any) -> Ints:

@@ -7,9 +7,9 @@ one state after the other, as rows of table ``elements``. Flink: ``StateBootstra
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,24 +18,31 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import binary_array, fixed_array
 from pyspark_savepoint.formats.errors import OptionError, SavepointError
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, OperatorBackendHeader
-from pyspark_savepoint.formats.serializers.notation.notation import DEFAULT_VERSION, parse_type
-from pyspark_savepoint.statebackends.model.descriptors import OperatorStateDescriptor, OperatorStateMode, StateKind
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.notation.notation import DEFAULT_VERSION
+from pyspark_savepoint.statebackends.model.descriptors import OperatorStateDescriptor
 from pyspark_savepoint.statebackends.processing.api.functions import (
     BroadcastStateBootstrapFunction,
-    HasTaskInfo,
+    KeyedBroadcastProcessFunction,
     StateBootstrapFunction,
 )
-from pyspark_savepoint.statebackends.processing.api.state_descriptors import ListStateDescriptor, MapStateDescriptor
-from pyspark_savepoint.statebackends.processing.backends.backend import RegisteredState
+from pyspark_savepoint.statebackends.processing.api.state_descriptors import MapStateDescriptor
+from pyspark_savepoint.statebackends.processing.backends.single_key import SingleKeyStateBackend
 from pyspark_savepoint.statebackends.processing.backends.single_key_states import SingleKeyListState, SingleKeyMapState
 from pyspark_savepoint.statebackends.processing.operators.contexts import PlainContext
-from pyspark_savepoint.statebackends.processing.operators.entry_output import PLAIN
+from pyspark_savepoint.statebackends.processing.operators.entry_output import OUTSIDE, PLAIN
+from pyspark_savepoint.statebackends.processing.operators.operator_states import (
+    BroadcastElementContext,
+    BroadcastSideContext,
+    OperatorStates,
+)
 from pyspark_savepoint.statebackends.processing.operators.records import plain_values
-from pyspark_savepoint.statebackends.processing.operators.state_registry import ObjectReuse, Unshared
+from pyspark_savepoint.statebackends.processing.operators.state_registry import ObjectReuse, StateRegistry, Unshared
 from pyspark_savepoint.statebackends.processing.runtime.adaptive_batches import AdaptiveBatches
 from pyspark_savepoint.statebackends.processing.runtime.user_code import (
     Closing,
     UserCode,
+    exhaust,
     name_of,
     open_function,
     yields_nothing,
@@ -51,15 +58,28 @@ ELEMENTS = pa.schema([pa.field("state", pa.int32()), pa.field("element", pa.bina
 
 @dataclass(frozen=True)
 class OperatorStatePlan:
-    """Plan of the tasks; ``states`` are those in the header of all files, once they are known."""
+    """Plan of the tasks; ``states`` are those in the header of all files, once they are known.
 
-    function: StateBootstrapFunction | BroadcastStateBootstrapFunction
+    Of a KeyedBroadcastProcessFunction, ``broadcast`` are the states that its broadcast elements fill, and ``key`` is
+    the type of its keys, whose state is not used.
+    """
+
+    function: StateBootstrapFunction | BroadcastStateBootstrapFunction | KeyedBroadcastProcessFunction
     columns: tuple[str, ...]
     timestamp: str | None = None
     reuse: ObjectReuse = ObjectReuse.DEFAULT
     flink_version: tuple[int, int] = DEFAULT_VERSION
     parallelism: int = 1
     states: tuple[OperatorStateDescriptor, ...] | None = None
+    key: TypeSerializer | None = None
+    broadcast: tuple[MapStateDescriptor, ...] = ()
+
+    @property
+    def process_element(self) -> Callable[[Any, Any], object]:
+        """The method that fills operator state."""
+        if isinstance(self.function, KeyedBroadcastProcessFunction):
+            return self.function.process_broadcast_element
+        return self.function.process_element
 
     def describe(self) -> OperatorStatePlan:
         """Return the plan with its states; runs on the driver with a copy of the function."""
@@ -86,103 +106,29 @@ class OperatorStatePlan:
         return OperatorBackendHeader(VERSION, False, lists, tuple(meta for meta in metas if meta not in lists))
 
 
-@dataclass
-class _Store(HasTaskInfo):
-    """Operator state and broadcast states of one task. Flink: ``OperatorStateStore``."""
-
-    version: tuple[int, int]
-    descriptors: dict[str, OperatorStateDescriptor] = field(default_factory=dict)
-    states: dict[str, SingleKeyListState | SingleKeyMapState] = field(default_factory=dict)
-    index_of_this_subtask: int = 0
-    number_of_parallel_subtasks: int = 1
-
-    def get_operator_state_store(self) -> _Store:
-        return self
-
-    get_operator_state = get_operator_state_store
-
-    def get_list_state(self, descriptor: ListStateDescriptor) -> SingleKeyListState:
-        """Return a list that is split over subtasks."""
-        return self._list(descriptor, OperatorStateMode.SPLIT_DISTRIBUTE)
-
-    def get_union_list_state(self, descriptor: ListStateDescriptor) -> SingleKeyListState:
-        """Return a list that every subtask gets as a whole."""
-        return self._list(descriptor, OperatorStateMode.UNION)
-
-    def _list(self, descriptor: ListStateDescriptor, mode: OperatorStateMode) -> SingleKeyListState:
-        element = self._type(descriptor.name, descriptor.type)
-        self._add(OperatorStateDescriptor(descriptor.name, mode, element))
-        units = (element.arrow_type(PLAIN),)
-        state = SingleKeyListState(RegisteredState(descriptor.name, StateKind.LIST, units))
-        self.states[descriptor.name] = state
-        return state
-
-    def add_broadcast(self, descriptor: MapStateDescriptor) -> None:
-        """Add a map of which every subtask has a copy."""
-        key, value = (self._type(descriptor.name, text) for text in descriptor.types)
-        mode = OperatorStateMode.BROADCAST
-        self._add(OperatorStateDescriptor(descriptor.name, mode, value, key, ("key", "value")))
-        units = (key.arrow_type(PLAIN), value.arrow_type(PLAIN))
-        self.states[descriptor.name] = SingleKeyMapState(RegisteredState(descriptor.name, StateKind.MAP, units))
-
-    def _add(self, descriptor: OperatorStateDescriptor) -> None:
-        if descriptor.name in self.descriptors:
-            raise OptionError("a state is registered twice", state=descriptor.name)
-        self.descriptors[descriptor.name] = descriptor
-
-    def _type(self, state: str, text: str | None) -> Any:
-        if text is None:
-            raise OptionError(
-                "a state that is written needs its type",
-                state=state,
-                remedy="its descriptor says it in Flink's words: 'LONG', of a map 'STRING', 'LONG'",
-            )
-        try:
-            return parse_type(text, self.version)
-        except SavepointError as error:
-            raise error.with_facts(state=state) from None
-
-
-class _BroadcastContext(PlainContext):
-    """Context of a broadcast function. Flink: ``BroadcastStateBootstrapFunction.Context``."""
-
-    __slots__ = ("_store",)
-
-    def __init__(self, store: _Store) -> None:
-        super().__init__()
-        self._store = store
-
-    def get_broadcast_state(self, descriptor: MapStateDescriptor) -> SingleKeyMapState:
-        """Return a broadcast state, given by one of the function's descriptors."""
-        state = self._store.states.get(descriptor.name)
-        if not isinstance(state, SingleKeyMapState):
-            raise OptionError(
-                "the broadcast state is not among the descriptors of the function",
-                state=descriptor.name,
-                remedy="make the descriptor an attribute of the function's class, or give it in state_descriptors()",
-            )
-        return state
-
-
 class OperatorStateTask:
     """One task of a plan."""
 
     def __init__(self, plan: OperatorStatePlan, index: int) -> None:
         self.plan = plan
-        self.store = _Store(
+        self.backend = SingleKeyStateBackend()
+        self.store = OperatorStates(
             plan.flink_version, index_of_this_subtask=index, number_of_parallel_subtasks=plan.parallelism
         )
 
     def open(self) -> None:
         function = self.plan.function
-        yields_nothing(function.process_element)
+        if not isinstance(function, KeyedBroadcastProcessFunction):
+            yields_nothing(function.process_element)
         with UserCode(function, "open"):
-            open_function(function, self.store)
+            open_function(function, self._runtime_context())
             if isinstance(function, StateBootstrapFunction):
                 function.initialize_state(self.store)
-            else:
-                for descriptor in function.state_descriptors():
-                    self.store.add_broadcast(descriptor)
+            broadcast = self.plan.broadcast
+            if isinstance(function, BroadcastStateBootstrapFunction):
+                broadcast = tuple(function.state_descriptors())
+            for descriptor in broadcast:
+                self.store.add_broadcast(descriptor)
         known, found = self.plan.states, tuple(self.store.descriptors.values())
         if known is not None and known != found:
             raise OptionError(
@@ -193,14 +139,22 @@ class OperatorStateTask:
                 remedy="register the same states in the same order wherever it is called",
             )
 
+    def _runtime_context(self) -> Any:
+        if self.plan.key is None:
+            return self.store
+        keyed = StateRegistry(self.backend, self.plan.key, self.plan.flink_version, self.plan.reuse)
+        self.backend.set_current_key(None, OUTSIDE)
+        return keyed
+
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the elements of all states, rows of table ``elements``."""
         function = self.plan.function
         with Closing(function):
             self.open()
-            with UserCode(function, "process_element"):
+            with UserCode(function, self.plan.process_element.__name__):
                 for batch in batches:
                     self._process(batch)
+                self.backend.set_current_key(None, b"")
             if isinstance(function, StateBootstrapFunction):
                 with UserCode(function, "snapshot_state"):
                     function.snapshot_state()
@@ -208,12 +162,15 @@ class OperatorStateTask:
                 yield from _elements(number, descriptor, self.store.states[descriptor.name])
 
     def _process(self, batch: pa.RecordBatch) -> None:
-        ctx: Any = PlainContext() if isinstance(self.plan.function, StateBootstrapFunction) else None
-        if ctx is None:
-            ctx = _BroadcastContext(self.store)
-        process = self.plan.function.process_element
-        for value, ctx.time in plain_values(batch, self.plan.columns, self.plan.timestamp, self.plan.reuse, Unshared()):
-            process(value, ctx)
+        plan = self.plan
+        ctx: Any = PlainContext()
+        if isinstance(plan.function, KeyedBroadcastProcessFunction):
+            ctx = BroadcastSideContext(self.store)
+        elif isinstance(plan.function, BroadcastStateBootstrapFunction):
+            ctx = BroadcastElementContext(self.store)
+        process = plan.process_element
+        for value, ctx.time in plain_values(batch, plan.columns, plan.timestamp, plan.reuse, Unshared()):
+            exhaust(process(value, ctx))
 
 
 def _elements(

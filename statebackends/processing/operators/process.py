@@ -1,13 +1,16 @@
 """Process function over the records of one key at a time, with timers that fire at the end of every key (FLIP-140).
 
-Flink: ``KeyedProcessOperator`` in BATCH mode, ``BatchExecutionInternalTimeServiceManager``.
+Without sorting, records come as they arrive, and timers of all keys fire at the end of the input in the order of their
+timestamps, as in a job with sorted inputs switched off. Flink: ``KeyedProcessOperator`` in BATCH mode,
+``BatchExecutionInternalTimeServiceManager``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, repeat
+from typing import Any
 
 import pyarrow as pa
 
@@ -16,9 +19,16 @@ from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
 from pyspark_savepoint.statebackends.model.key_codec import KeyCodec
 from pyspark_savepoint.statebackends.processing.api.functions import KeyedProcessFunction
 from pyspark_savepoint.statebackends.processing.api.timers import FiringTimers
-from pyspark_savepoint.statebackends.processing.backends.single_key import SingleKeyStateBackend
+from pyspark_savepoint.statebackends.processing.backends.backend import KeyedStateBackend
+from pyspark_savepoint.statebackends.processing.backends.backends import create_backend
+from pyspark_savepoint.statebackends.processing.operators.connected_inputs import (
+    ConnectedFunction,
+    ConnectedInputs,
+    records_of,
+)
+from pyspark_savepoint.statebackends.processing.operators.connected_records import Inputs
 from pyspark_savepoint.statebackends.processing.operators.contexts import KeyedElementContext
-from pyspark_savepoint.statebackends.processing.operators.records import Chunk, RecordOrder, Records
+from pyspark_savepoint.statebackends.processing.operators.records import Chunk, RecordOrder
 from pyspark_savepoint.statebackends.processing.operators.state_registry import ObjectReuse, StateRegistry
 from pyspark_savepoint.statebackends.processing.runtime.collector import Collector
 from pyspark_savepoint.statebackends.processing.runtime.garbage_collection import relaxed_gc
@@ -27,9 +37,9 @@ from pyspark_savepoint.statebackends.processing.runtime.user_code import Closing
 
 @dataclass(frozen=True)
 class ProcessPlan:
-    """Plan of the tasks; records are always sorted, because timers fire key by key."""
+    """Plan of the tasks."""
 
-    function: KeyedProcessFunction
+    function: KeyedProcessFunction | ConnectedFunction
     key: KeyedDescriptor
     columns: tuple[str, ...]
     schema: pa.Schema
@@ -38,6 +48,8 @@ class ProcessPlan:
     reuse: ObjectReuse = ObjectReuse.DEFAULT
     flink_version: tuple[int, int] = DEFAULT_VERSION
     parallelism: int = 1
+    backend: str = "single_key"
+    inputs: Inputs | None = None
 
 
 class ProcessTask:
@@ -45,51 +57,77 @@ class ProcessTask:
 
     def __init__(self, plan: ProcessPlan, index: int) -> None:
         self.plan = plan
-        self.backend = SingleKeyStateBackend()
-        self.timers = FiringTimers()
-        self.context = KeyedElementContext(self.backend, self.timers)
         self.collector = Collector(plan.schema)
+        codec = KeyCodec(plan.key, plan.max_parallelism)
+        self.records = records_of(codec, plan.order, plan.columns, False, plan.inputs)
+        self.connected: ConnectedInputs | None = None
+        self.firing = UserCode(plan.function, "on_timer")
+        # Last, because from here on there may be files, which only close() releases.
+        self.backend = create_backend(plan.backend)
+        self.firing.keys = self.backend
+        self.timers: FiringTimers = FiringTimers() if plan.order.sort else TimersOfAllKeys(self.backend)
         self.registry = StateRegistry(
             self.backend, plan.key.key_serializer, plan.flink_version, plan.reuse,
             index_of_this_subtask=index, number_of_parallel_subtasks=plan.parallelism,
         )  # fmt: skip
-        self.records = Records(KeyCodec(plan.key, plan.max_parallelism), plan.order, plan.columns)
-        self.firing = UserCode(plan.function, "on_timer", self.backend)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows that the function yields."""
+        try:
+            with Closing(self.plan.function), relaxed_gc():
+                self._open()
+                yield from self._rows(batches)
+        finally:
+            self.backend.close()
+
+    def _open(self) -> None:
         function = self.plan.function
-        with Closing(function), relaxed_gc():
-            with UserCode(function, "open"):
-                open_function(function, self.registry)
-            self.registry.discard()
-            for batch in self.records.sorted(batches):
-                for chunk in self.records.chunks(batch, self.plan.reuse, self.registry.unshared):
+        with UserCode(function, "open"):
+            open_function(function, self.registry)
+        self.registry.discard()
+        if isinstance(function, KeyedProcessFunction):
+            self.context = KeyedElementContext(self.backend, self.timers)
+            self.calls: list[Callable[[Any, Any], Any]] = [function.process_element]
+        else:
+            assert self.plan.inputs is not None
+            self.connected = ConnectedInputs(function, self.plan.inputs, self.plan.flink_version)
+            self.context, self.calls = self.connected.context(self.backend, self.timers), self.connected.calls
+
+    def _rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        plan, function = self.plan, self.plan.function
+        for batch in self.records.sorted(batches):
+            if self.connected is not None and self.records.is_broadcast(batch):
+                unshared = self.registry.unshared
+                self.connected.broadcast(batch, self.records, self.backend, plan.reuse, unshared, self.collector.add)
+            else:
+                for chunk in self.records.chunks(batch, plan.reuse, self.registry.unshared):
                     for _ in self._process(chunk):
                         with UserCode(function, "its rows"):
                             yield from self.collector.rest()
-            self._end_of_key()
-            with UserCode(function, "its rows"):
-                yield from self.collector.rest()
+        self._fire()
+        with UserCode(function, "its rows"):
+            yield from self.collector.rest()
 
     def _process(self, chunk: Chunk) -> Iterator[None]:
         """Process a chunk, and yield after a key whenever there are enough rows for a batch."""
-        process, ctx, collector = self.plan.function.process_element, self.context, self.collector
-        values, times = iter(chunk.values), iter(chunk.timestamps or ())
+        calls, ctx, collector = self.calls, self.context, self.collector
+        by_key = self.plan.order.sort
+        times: Iterable[int | None] = repeat(None) if chunk.timestamps is None else chunk.timestamps
+        inputs: Iterable[int] = repeat(0) if chunk.inputs is None else chunk.inputs
+        records = zip(times, inputs, chunk.values, strict=False)
         with UserCode(self.plan.function, "process_element", self.backend):
             for key, place, count in zip(chunk.keys, chunk.places, chunk.counts, strict=True):
-                if place != self.backend.place:
-                    self._end_of_key()
+                if by_key and place != self.backend.place:
+                    self._fire()
                 self.backend.set_current_key(key, place)
                 collector.of(key)
-                for value in islice(values, count):
-                    ctx.time = next(times, None)
-                    collector.add(process(value, ctx))
+                for ctx.time, number, value in islice(records, count):
+                    collector.add(calls[number](value, ctx))
                 if collector.is_full():
                     yield
 
-    def _end_of_key(self) -> None:
-        """Fire the timers of the previous key, while its state still exists."""
+    def _fire(self) -> None:
+        """Fire the timers of the previous key, while its state still exists; without sorting, those of all keys."""
         with self.firing:
             self.timers.fire(
                 lambda time, _: self._on_timer(time, "event"), lambda time, _: self._on_timer(time, "processing")
@@ -97,4 +135,50 @@ class ProcessTask:
 
     def _on_timer(self, timestamp: int, domain: str) -> None:
         self.context.firing(timestamp, domain)
-        self.collector.add(self.plan.function.on_timer(timestamp, self.context))
+        self.collector.of(self.backend.key)
+        ctx: Any = self.context
+        self.collector.add(self.plan.function.on_timer(timestamp, ctx))
+
+
+class TimersOfAllKeys(FiringTimers):
+    """Timers of all keys, which fire at the end of the input, with their key; a namespace is a key and its place."""
+
+    def __init__(self, backend: KeyedStateBackend) -> None:
+        super().__init__()
+        self._backend = backend
+
+    def register_event(self, timestamp: int, namespace: Any = None) -> None:
+        """Register an event time timer of the current key."""
+        super().register_event(timestamp, Timed(self._backend.place, self._backend.key))
+
+    def register_processing(self, timestamp: int, namespace: Any = None) -> None:
+        """Register a processing time timer of the current key."""
+        super().register_processing(timestamp, Timed(self._backend.place, self._backend.key))
+
+    def delete_event(self, timestamp: int, namespace: Any = None) -> None:
+        """Delete an event time timer of the current key."""
+        super().delete_event(timestamp, Timed(self._backend.place, self._backend.key))
+
+    def delete_processing(self, timestamp: int, namespace: Any = None) -> None:
+        """Delete a processing time timer of the current key."""
+        super().delete_processing(timestamp, Timed(self._backend.place, self._backend.key))
+
+    def fire(self, on_event: Callable[[int, Any], None], on_processing: Callable[[int, Any], None]) -> None:
+        """Fire all timers, each with the state of its key."""
+
+        def of_key(call: Callable[[int, Any], None]) -> Callable[[int, Any], None]:
+            def fire(time: int, timed: Timed) -> None:
+                self._backend.set_current_key(timed.key, timed.place)
+                call(time, None)
+
+            return fire
+
+        super().fire(of_key(on_event), of_key(on_processing))
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Key of a timer, which its bytes identify."""
+
+    place: bytes
+    key: Any = field(compare=False)

@@ -13,7 +13,7 @@ not come back, so both orders are correct; the check compares the key column.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, repeat
 from typing import Any
 
@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from pyspark_savepoint.formats.columns import Flags, Longs, binary_array, binary_parts
+from pyspark_savepoint.formats.columns import Bytes, Flags, Longs, binary_array, binary_parts
 from pyspark_savepoint.formats.errors import OptionError, ValueRangeError
 from pyspark_savepoint.formats.serializers.basic.calendar import millis_of
 from pyspark_savepoint.statebackends.model.key_codec import KeyCodec
@@ -30,7 +30,7 @@ from pyspark_savepoint.statebackends.model.sort import RowSorter
 from pyspark_savepoint.statebackends.model.sort_runs import SortedBatch
 from pyspark_savepoint.statebackends.processing.backends.adapters import copied
 from pyspark_savepoint.statebackends.processing.operators.state_registry import ObjectReuse, Unshared
-from pyspark_savepoint.statebackends.processing.runtime.row import make_row, refilled, rows_of_columns
+from pyspark_savepoint.statebackends.processing.runtime.row import refilled, rows_of_columns
 from pyspark_savepoint.statebackends.processing.runtime.values import binary_values, to_python
 from pyspark_savepoint.statebackends.writing.rows.entry_encoder import serialized
 from pyspark_savepoint.statebackends.writing.rows.row_forms import keyed_columns
@@ -82,7 +82,7 @@ def _flags(column: pa.BooleanArray) -> Flags:
 
 #: Number of rows converted to Python objects at a time.
 CHUNK = 8192
-_TIME_BYTES = 8
+TIME_BYTES = 8
 SIGN = np.int64(-(2**63))
 
 
@@ -98,13 +98,17 @@ class RecordOrder:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Records as Python objects, run by run: keys, their places, and the number of records of each."""
+    """Records as Python objects, run by run: keys, their places, and the number of records of each.
+
+    ``inputs`` has the number of each record's input, from 0, if there are several.
+    """
 
     keys: list[Any]
     places: list[bytes]
     counts: list[int]
     values: Iterable[Any]
     timestamps: list[int | None] | None
+    inputs: list[int] | None = None
 
 
 class Records:
@@ -124,18 +128,22 @@ class Records:
     def sorted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[SortedBatch]:
         """Yield all records in order."""
         if not self.order.sort:
-            yield from (self._keyed(batch, timed=False) for batch in batches)
+            yield from (self._keyed(batch) for batch in batches)
         elif self.order.presorted:
             yield from self._checked(batches)
         else:
             yield from self._in_order(batches)
 
-    def _keyed(self, batch: pa.RecordBatch, timed: bool) -> SortedBatch:
+    def is_broadcast(self, batch: SortedBatch) -> bool:
+        """Return whether the records of a batch are broadcast: never, of one input."""
+        return False
+
+    def _keyed(self, batch: pa.RecordBatch, suffix: Bytes | None = None) -> SortedBatch:
         rows = self._keys(batch)
         keys = self.codec.key_column(rows)
         key = serialized(self.codec.serializer, keys)
         return SortedBatch(
-            self.codec.key_groups(keys, rows), with_times(key, self._times(batch)) if timed else key, batch
+            self.codec.key_groups(keys, rows), key if suffix is None else with_suffix(key, suffix), batch
         )
 
     def _keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -145,25 +153,24 @@ class Records:
         assert self.order.timestamp is not None
         return timestamps_of(batch, self.order.timestamp)
 
+    def _suffix(self, batch: pa.RecordBatch) -> Bytes | None:
+        """Return the bytes by which the records of a key are sorted, a row each; None if they stay as they come."""
+        return sortable(self._times(batch)) if self.order.timestamp is not None else None
+
     def _in_order(self, batches: Iterable[pa.RecordBatch]) -> Iterator[SortedBatch]:
-        timed = self.order.timestamp is not None
         source = iter(batches)
         first = next((batch for batch in source if batch.num_rows), None)
         if first is None:
             return
+        width = 0
         with RowSorter(first.schema, self.order.sort_memory) as sorter:
             for batch in chain([first], source):
-                self._add(sorter, batch, timed)
-            for found in sorter.sorted():
-                if timed:
-                    yield SortedBatch(found.key_group, pc.binary_slice(found.key, 0, -_TIME_BYTES), found.rows)
-                else:
-                    yield found
-
-    def _add(self, sorter: RowSorter, batch: pa.RecordBatch, timed: bool) -> None:
-        if batch.num_rows:
-            keyed = self._keyed(batch, timed)
-            sorter.add(keyed.key_group, keyed.key, keyed.rows)
+                if batch.num_rows:
+                    suffix = self._suffix(batch)
+                    width = 0 if suffix is None else suffix.shape[1]
+                    keyed = self._keyed(batch, suffix)
+                    sorter.add(keyed.key_group, keyed.key, keyed.rows)
+            yield from without_suffix(sorter.sorted(), width)
 
     def _checked(self, batches: Iterable[pa.RecordBatch]) -> Iterator[SortedBatch]:
         order = SortedKeys()
@@ -171,7 +178,7 @@ class Records:
             if batch.num_rows:
                 times = self._times(batch) if self.order.timestamp is not None else None
                 order.check(self.codec.key_column(self._keys(batch)), times)
-                yield self._keyed(batch, timed=False)
+                yield self._keyed(batch)
 
     def chunks(self, batch: SortedBatch, reuse: ObjectReuse, unshared: Unshared) -> Iterator[Chunk]:
         """Yield a batch as Python objects, some at a time."""
@@ -187,8 +194,12 @@ class Records:
         places = [
             self._prefixes[group] + key for group, key in zip(groups, binary_values(batch.key.take(first)), strict=True)
         ]
-        times = self._times(batch.rows).tolist() if self.order.timestamp is not None else None
-        return Chunk(keys, places, counts, self._values(batch.rows, reuse, unshared), times)
+        return self._filled(Chunk(keys, places, counts, (), None), batch.rows, reuse, unshared)
+
+    def _filled(self, chunk: Chunk, rows: pa.RecordBatch, reuse: ObjectReuse, unshared: Unshared) -> Chunk:
+        """Return the runs of a chunk with their records."""
+        times = self._times(rows).tolist() if self.order.timestamp is not None else None
+        return replace(chunk, values=self._values(rows, reuse, unshared), timestamps=times)
 
     def _values(self, rows: pa.RecordBatch, reuse: ObjectReuse, unshared: Unshared) -> Iterable[Any]:
         if not self.plain:
@@ -201,9 +212,7 @@ def values_of(rows: pa.RecordBatch, names: tuple[str, ...], reuse: ObjectReuse, 
     """Return rows as functions get them."""
     columns = [to_python(rows.column(name)) for name in names]
     if reuse is ObjectReuse.FULL_REUSE:
-        if unshared.row is None:
-            unshared.row = make_row(names, (None,) * len(columns))
-        return refilled(unshared.row, columns, rows.num_rows)
+        return refilled(unshared.row_of(names), columns, rows.num_rows)
     values = rows_of_columns(names, columns, rows.num_rows)
     return map(copied, values) if reuse is ObjectReuse.COPY_PER_OPERATOR else values
 
@@ -241,16 +250,35 @@ def run_starts(batch: SortedBatch) -> Longs:
     return np.concatenate([[0], 1 + np.flatnonzero(changed)]).astype(np.int64)
 
 
-def with_times(keys: pa.BinaryArray, times: Longs) -> pa.BinaryArray:
-    """Return keys followed by sortable timestamps."""
+def sortable(times: Longs) -> Bytes:
+    """Return timestamps as bytes that sort as the numbers do, a row each."""
+    digits: Bytes = (times ^ SIGN).astype(">i8").view(np.uint8).reshape(-1, TIME_BYTES)
+    return digits
+
+
+def serialized_numbers(numbers: Longs) -> pa.BinaryArray:
+    """Return numbers as keys that sort as they do."""
+    places = np.arange(len(numbers) + 1, dtype=np.int64) * TIME_BYTES
+    return binary_array(pa.binary(), places, sortable(numbers).reshape(-1))
+
+
+def with_suffix(keys: pa.BinaryArray, suffix: Bytes) -> pa.BinaryArray:
+    """Return keys followed by the bytes of their rows of ``suffix``."""
     offsets, data = binary_parts(keys)
     low, high = offsets[:-1], offsets[1:]
-    places = np.arange(len(keys) + 1, dtype=np.int64) * _TIME_BYTES + (offsets - offsets[0])
+    width = suffix.shape[1]
+    places = np.arange(len(keys) + 1, dtype=np.int64) * width + (offsets - offsets[0])
     whole = np.empty(int(places[-1]), np.uint8)
-    behind = places[1:] - _TIME_BYTES
-    digits = (times ^ SIGN).astype(">i8").view(np.uint8).reshape(-1, _TIME_BYTES)
-    whole[behind[:, None] + np.arange(_TIME_BYTES)] = digits
+    behind = (places[1:] - width)[:, None] + np.arange(width)
+    whole[behind] = suffix
     into = np.ones(len(whole), np.bool_)
-    into[behind[:, None] + np.arange(_TIME_BYTES)] = False
+    into[behind] = False
     whole[into] = data[low[0] : high[-1]] if len(keys) else data[:0]
     return binary_array(pa.binary(), places, whole)
+
+
+def without_suffix(batches: Iterable[SortedBatch], width: int) -> Iterator[SortedBatch]:
+    """Yield batches whose keys lose the bytes that were added to sort them."""
+    for found in batches:
+        key = pc.binary_slice(found.key, 0, -width) if width else found.key
+        yield SortedBatch(found.key_group, key, found.rows)

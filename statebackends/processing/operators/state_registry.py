@@ -20,8 +20,8 @@ from pyspark_savepoint.formats.serializers.composite.collections import ListSeri
 from pyspark_savepoint.formats.serializers.notation.notation import DEFAULT_VERSION, parse_type
 from pyspark_savepoint.formats.serializers.runtime.ttl import TtlSerializer
 from pyspark_savepoint.statebackends.model.descriptors import NO_NAMESPACE, StateDescriptor, StateKind, timer_states
+from pyspark_savepoint.statebackends.processing.api.contexts import HasTaskInfo
 from pyspark_savepoint.statebackends.processing.api.defaults import with_default
-from pyspark_savepoint.statebackends.processing.api.functions import HasTaskInfo
 from pyspark_savepoint.statebackends.processing.api.state import INTERFACES, State
 from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
     AggregatingStateDescriptor,
@@ -47,7 +47,7 @@ from pyspark_savepoint.statebackends.processing.operators.entry_output import (
     unit_types,
 )
 from pyspark_savepoint.statebackends.processing.operators.saved_timers import SavedTimers
-from pyspark_savepoint.statebackends.processing.runtime.row import Row
+from pyspark_savepoint.statebackends.processing.runtime.row import Row, make_row
 
 
 class ObjectReuse(StrEnum):
@@ -64,19 +64,28 @@ class ObjectReuse(StrEnum):
 
 
 class Unshared:
-    """Adapter that copies the reused row of FULL_REUSE when it is stored."""
+    """Adapter that copies the reused rows of FULL_REUSE when they are stored; inputs with the same fields share one."""
 
     expires = touches = False
 
     def __init__(self) -> None:
-        self.row: Row | None = None
+        self.rows: dict[tuple[str, ...], Row] = {}
+
+    def row_of(self, fields: tuple[str, ...]) -> Row:
+        """Return the row that is refilled for records of some fields."""
+        if fields not in self.rows:
+            self.rows[fields] = make_row(fields, (None,) * len(fields))
+        return self.rows[fields]
 
     def expired(self, stored: Any) -> bool:
         return False
 
     def into(self, value: Any) -> Any:
-        """Return a copy of the reused row; any other value unchanged."""
-        return copied(value) if value is self.row else value
+        """Return a copy of a reused row; any other value unchanged."""
+        for row in self.rows.values():
+            if value is row:
+                return copied(value)
+        return value
 
     def out(self, stored: Any) -> Any:
         return stored

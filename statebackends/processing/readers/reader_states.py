@@ -18,8 +18,8 @@ from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.serializers.registry import snapshot_reader
 from pyspark_savepoint.statebackends.model.descriptors import StateKind
 from pyspark_savepoint.statebackends.model.state_column import unit_serializers
+from pyspark_savepoint.statebackends.processing.api.contexts import HasTaskInfo
 from pyspark_savepoint.statebackends.processing.api.defaults import with_default
-from pyspark_savepoint.statebackends.processing.api.functions import HasTaskInfo
 from pyspark_savepoint.statebackends.processing.api.state import (
     INTERFACES,
     AggregatingState,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import traceback
 from pathlib import Path
-from types import TracebackType
+from types import GeneratorType, TracebackType
 from typing import Any, Protocol
 
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, UserFunctionError
@@ -88,6 +88,13 @@ class Closing:
         except SavepointError:
             if not isinstance(error, Exception):
                 raise
+
+
+def exhaust(rows: object) -> None:
+    """Run a method of a user's function to its end if it is a generator, whose rows are not wanted."""
+    if isinstance(rows, GeneratorType):
+        for _ in rows:
+            pass
 
 
 def yields_nothing(process_element: object) -> None:

@@ -12,6 +12,9 @@ from typing import Any
 from pyspark_savepoint import (
     AggregateFunction,
     BroadcastStateBootstrapFunction,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
+    KeyedMultipleInputFunction,
     KeyedProcessFunction,
     KeyedStateBootstrapFunction,
     KeyedStateReaderFunction,
@@ -159,6 +162,59 @@ class CountAndFire(KeyedProcessFunction):
         ctx.timer_service().register_event_time_timer(timestamp + 1)  # not heard while timers fire
         watermark = ctx.timer_service().current_watermark()
         yield ctx.get_current_key(), ctx.time_domain(), timestamp, self.count.value(), watermark
+
+
+class Balance(KeyedCoProcessFunction):
+    """Orders less payments, with the values in the order in which they came, and a timer at each."""
+
+    def open(self, ctx: Any) -> None:
+        self.balance = ctx.get_state(ValueStateDescriptor("balance", "LONG", default=0))
+        self.came = ctx.get_list_state(ListStateDescriptor("came", "LONG"))
+
+    def process_element1(self, value: Any, ctx: Any) -> Iterator[Any]:
+        self._add(-value.cents, ctx)
+        yield from ()
+
+    def process_element2(self, value: Any, ctx: Any) -> None:
+        self._add(value.paid, ctx)
+
+    def _add(self, amount: int, ctx: Any) -> None:
+        self.balance.update(self.balance.value() + amount)
+        self.came.add(amount)
+        ctx.timer_service().register_event_time_timer(ctx.timestamp())
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Any]:
+        yield ctx.get_current_key(), timestamp, self.balance.value()
+
+
+class Inputs(KeyedMultipleInputFunction):
+    """How many records each input has."""
+
+    def open(self, ctx: Any) -> None:
+        self.counts = ctx.get_map_state(MapStateDescriptor("counts", "INT", "LONG"))
+
+    def process_element(self, input_id: int, value: Any, ctx: Any) -> None:
+        self.counts.put(input_id, (self.counts.get(input_id) or 0) + 1)
+
+
+RATES = MapStateDescriptor("rates", "STRING", "LONG")
+
+
+class Converted(KeyedBroadcastProcessFunction):
+    """Sums in another currency, by the last rate."""
+
+    def open(self, ctx: Any) -> None:
+        self.total = ctx.get_state(ValueStateDescriptor("total", "LONG", default=0))
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        self.total.update(self.total.value() + value.cents * ctx.get_broadcast_state(RATES).get("EUR"))
+        ctx.timer_service().register_event_time_timer(ctx.timestamp())
+
+    def process_broadcast_element(self, value: Any, ctx: Any) -> None:
+        ctx.get_broadcast_state(RATES).put(value.currency, value.rate)
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Any]:
+        yield ctx.get_current_key(), timestamp, self.total.value()
 
 
 # -- numbers of any size ---------------------------------------------------------------------------------------

@@ -32,14 +32,18 @@ from pyspark_savepoint.source.distribution import key_by
 from tests.connector.comparing import assert_same_rows
 from tests.connector.functions import functions_of_tests
 from tests.connector.functions.functions_of_tests import (
+    RATES,
     AccountBootstrapper,
+    Balance,
     ClickCounter,
     ClickReader,
     Collecting,
+    Converted,
     CountAndFire,
     CurrencyBootstrapFunction,
     Failing,
     HoldsALock,
+    Inputs,
     Keeper,
     KeyedContents,
     KeyedStateReader,
@@ -223,12 +227,66 @@ def test_timers_fire_at_the_end_of_their_key(spark: SparkSession) -> None:
     assert keys in ([1] * 8 + [2] * 4, [2] * 4 + [1] * 8)
 
 
+def test_connected_inputs(spark: SparkSession, tmp_path: Path) -> None:
+    """Two inputs of one key, three, and a broadcast one: bootstrapped, and processed."""
+    orders = spark.range(0, 40, 1, 3).selectExpr("id % 4 as customer", "id as cents", "1000 - id as ts")
+    payments = spark.range(0, 20, 1, 2).selectExpr(
+        "cast(id % 4 as int) as who", "id * 10 as paid", "timestamp_millis(1000 - 2 * id) as at"
+    )
+    rates = spark.createDataFrame([("EUR", 7), ("USD", 5), ("EUR", 2)], "currency string, rate long").coalesce(1)
+    first = OperatorTransformation.bootstrap_with(orders).assign_timestamps("ts").select("cents").key_by("customer")
+    second = OperatorTransformation.bootstrap_with(payments).assign_timestamps("at").key_by("who", key_type="LONG")
+    co = first.connect(second).option("parallelism", 3)
+    three = first.connect(second, first)
+    broadcast = first.connect(OperatorTransformation.bootstrap_with(rates).broadcast(RATES))
+    savepoint = Savepoint.create(spark, max_parallelism=16).with_operator("co", co.transform(Balance()))
+    savepoint = savepoint.with_operator("three", three.transform(Inputs()))
+    written = savepoint.with_operator("rated", broadcast.transform(Converted())).write(f"{tmp_path}/sp")
+    # By time over both inputs, orders first where the times are the same.
+    events = [(1000 - i, 1, i % 4, -i) for i in range(40)] + [(1000 - 2 * i, 2, i % 4, i * 10) for i in range(20)]
+    came = {key: [amount for *_, k, amount in sorted(events) if k == key] for key in range(4)}
+    assert rows(written.keyed_state("co")) == [(key, sum(amounts), amounts) for key, amounts in came.items()]
+    times = {(key, time) for time, _, key, _ in events}
+    assert rows(written.timers("co").select("key", "timestamp")) == sorted(times)
+    assert rows(co.process(Balance(), "key long, time long, balance long")) == sorted(
+        (key, time, sum(came[key])) for key, time in times
+    )
+    assert rows(written.keyed_state("three").selectExpr("key", "counts[1]", "counts[2]", "counts[3]")) == [
+        (key, 10, 5, 10) for key in range(4)
+    ]
+    totals = [(key, 2 * sum(range(key, 40, 4))) for key in range(4)]
+    assert rows(written.keyed_state("rated")) == totals
+    assert rows(written.broadcast_state("rated", "rates")) == [("EUR", 2), ("USD", 5)]
+    fired = rows(broadcast.process(Converted(), "key long, time long, total long"))
+    assert fired == sorted((i % 4, 1000 - i, totals[i % 4][1]) for i in range(40))
+
+
+def test_inputs_that_do_not_fit_are_refused(spark: SparkSession, records: DataFrame) -> None:
+    first = OperatorTransformation.bootstrap_with(records).key_by("id")
+    rates = OperatorTransformation.bootstrap_with(records).broadcast(RATES)
+    text = OperatorTransformation.bootstrap_with(records.selectExpr("string(id) as id")).key_by("id")
+    with pytest.raises(OptionError, match="input 2 has another key") as caught:
+        first.connect(text).transform(Balance())
+    assert (caught.value.facts["expected"], caught.value.facts["found"]) == ("INT", "STRING")
+    for wrong in ((), (records,), (rates, first)):
+        with pytest.raises(OptionError, match="inputs of one key are connected"):
+            first.connect(*wrong)
+    with pytest.raises(OptionError, match="a KeyedBroadcastProcessFunction is needed"):
+        first.connect(rates).transform(Balance())
+    with pytest.raises(OptionError, match="a KeyedMultipleInputFunction is needed"):
+        first.connect(first, first).transform(Balance())
+    with pytest.raises(OptionError, match="cannot be presorted"):
+        first.connect(first).option("presorted", True).transform(Balance())
+    with pytest.raises(OptionError, match="comes before the first key"):
+        first.connect(rates).option("execution.sorted-inputs.enabled", False).transform(Converted())
+
+
 def test_unsorted_records_come_to_the_same_state(spark: SparkSession, records: DataFrame, tmp_path: Path) -> None:
     source = OperatorTransformation.bootstrap_with(records.coalesce(1))
     savepoint = Savepoint.create(spark)
     for uid, options in (
         ("sorted", {}),
-        ("heap", {"sorted": False}),
+        ("heap", {"execution.sorted-inputs.enabled": False, "execution.batch-state-backend.enabled": False}),
         ("rocksdb", {"sorted": False, "state_backend": "rocksdb"}),
     ):
         transformation = source.options(**options).key_by("id").transform(StatefulFunctionWithTime())

@@ -4,8 +4,11 @@ import java.nio.file.Files;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
 import org.apache.flink.api.common.functions.AggregateFunction;
 import org.apache.flink.api.common.state.ListStateDescriptor;
+import org.apache.flink.api.common.state.MapStateDescriptor;
 import org.apache.flink.api.common.state.ValueState;
 import org.apache.flink.api.common.state.ValueStateDescriptor;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
@@ -22,6 +25,8 @@ import org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator;
 import org.apache.flink.streaming.api.datastream.WindowedStream;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
+import org.apache.flink.streaming.api.functions.co.KeyedBroadcastProcessFunction;
+import org.apache.flink.streaming.api.functions.co.KeyedCoProcessFunction;
 import org.apache.flink.streaming.api.functions.windowing.ProcessWindowFunction;
 import org.apache.flink.streaming.api.windowing.assigners.EventTimeSessionWindows;
 import org.apache.flink.streaming.api.windowing.assigners.GlobalWindows;
@@ -43,6 +48,9 @@ import org.apache.flink.util.Collector;
  */
 public final class Bootstrapped {
     private static final TypeInformation<Tuple2<Long, Long>> RECORD = Types.TUPLE(Types.LONG, Types.LONG);
+
+    private static final MapStateDescriptor<String, Long> RULES =
+            new MapStateDescriptor<>("rules", Types.STRING, Types.LONG);
 
     private Bootstrapped() {}
 
@@ -82,6 +90,8 @@ public final class Bootstrapped {
                 .returns(RECORD);
         KeyedStream<Tuple2<Long, Long>, Long> keyed = nothing.keyBy(record -> record.f0, Types.LONG);
         keyed.process(new Timers()).uid("timers");
+        keyed.connect(keyed).process(new Merged()).uid("two-inputs");
+        keyed.connect(nothing.broadcast(RULES)).process(new Ruled()).uid("broadcast");
         WindowAssigner<Object, TimeWindow> tumbling = Compat.tumbling(Duration.ofSeconds(10));
         WindowAssigner<Object, TimeWindow> sliding = Compat.sliding(Duration.ofSeconds(10), Duration.ofSeconds(5));
         WindowAssigner<Object, TimeWindow> session = Compat.session(Duration.ofSeconds(3));
@@ -200,6 +210,44 @@ public final class Bootstrapped {
             }
             Found.add("timers", "fired", List.of(List.of(
                     context.getCurrentKey(), timestamp, context.timeDomain().name(), total.value(), seen)));
+        }
+    }
+
+    /** Writes down every timer of two inputs that fires, with the amounts that its key has. */
+    private static final class Merged
+            extends KeyedCoProcessFunction<Long, Tuple2<Long, Long>, Tuple2<Long, Long>, Void> {
+        @Override
+        public void processElement1(Tuple2<Long, Long> record, Context context, Collector<Void> out) {}
+
+        @Override
+        public void processElement2(Tuple2<Long, Long> record, Context context, Collector<Void> out) {}
+
+        @Override
+        public void onTimer(long timestamp, OnTimerContext context, Collector<Void> out) throws Exception {
+            List<Long> came = new ArrayList<>();
+            getRuntimeContext().getListState(new ListStateDescriptor<>("came", Types.LONG)).get().forEach(came::add);
+            came.sort(null);
+            Found.add("two-inputs", "fired", List.of(List.of(context.getCurrentKey(), timestamp, came)));
+        }
+    }
+
+    /** Writes down every timer that fires beside a broadcast input, with the total of its key and all rules. */
+    private static final class Ruled
+            extends KeyedBroadcastProcessFunction<Long, Tuple2<Long, Long>, Tuple2<Long, Long>, Void> {
+        @Override
+        public void processElement(Tuple2<Long, Long> record, ReadOnlyContext context, Collector<Void> out) {}
+
+        @Override
+        public void processBroadcastElement(Tuple2<Long, Long> record, Context context, Collector<Void> out) {}
+
+        @Override
+        public void onTimer(long timestamp, OnTimerContext context, Collector<Void> out) throws Exception {
+            Map<String, Long> byName = new TreeMap<>();
+            context.getBroadcastState(RULES).immutableEntries().forEach(each -> byName.put(each.getKey(), each.getValue()));
+            List<Object> rules = new ArrayList<>();
+            byName.forEach((name, number) -> rules.add(List.of(name, number)));
+            Long total = getRuntimeContext().getState(new ValueStateDescriptor<>("total", Types.LONG)).value();
+            Found.add("broadcast", "fired", List.of(List.of(context.getCurrentKey(), timestamp, total, rules)));
         }
     }
 }

@@ -1,0 +1,222 @@
+"""Transformation of several inputs of one key, or of keyed records and a broadcast input (FLIP-140).
+
+The inputs become one table: the number of the input, the key, and a struct column for the rows of each. It is
+distributed and sorted as one, which is what sorting each input and merging them would come to. Broadcast records are
+repeated for every subtask. Flink: ``ConnectedStreams``, ``BroadcastConnectedStream``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Self
+
+from pyspark.sql import functions as F  # noqa: N812
+
+from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.functions.bootstrap_plans import BroadcastInput, KeyedInput, KeyedRows, processed
+from pyspark_savepoint.functions.state_transformation import StateTransformation
+from pyspark_savepoint.options.bootstrap_options import ProcessingOptions
+from pyspark_savepoint.source.distribution import KEY_GROUP, by_key_group, cores, with_key_groups
+from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
+from pyspark_savepoint.statebackends.processing.api.functions import (
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
+    KeyedMultipleInputFunction,
+)
+from pyspark_savepoint.statebackends.processing.operators.connected_inputs import ConnectedFunction
+from pyspark_savepoint.statebackends.processing.operators.connected_records import (
+    BROADCAST,
+    INPUT,
+    ORDER,
+    Inputs,
+    RecordInput,
+)
+from pyspark_savepoint.statebackends.processing.runtime.user_code import expect_function
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType, StructType
+
+KEYS, GIVEN, ROWS, TIMES = "__savepoint_key_", "__savepoint_given", "__savepoint_rows_", "__savepoint_time_"
+
+
+@dataclass(frozen=True)
+class ConnectedSource:
+    """Several keyed inputs, and perhaps a broadcast one, as one table."""
+
+    given: tuple[KeyedInput, ...]
+    broadcast: BroadcastInput | None = None
+
+    @property
+    def processing(self) -> ProcessingOptions:
+        """The options of the first input."""
+        return self.given[0].processing
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """No columns: rows are structs, of ``inputs``."""
+        return ()
+
+    @property
+    def timestamp(self) -> None:
+        """No column: each input has its own, in ``inputs``."""
+
+    @property
+    def inputs(self) -> Inputs:
+        """The columns of the table with the rows of each input."""
+        keyed = tuple(_input(number, each) for number, each in enumerate(self.given, 1))
+        if self.broadcast is None:
+            return Inputs(keyed)
+        return Inputs(keyed, _input(BROADCAST, self.broadcast), self.broadcast.descriptors)
+
+    def descriptor(self, flink_version: tuple[int, int] | None) -> tuple[KeyedDescriptor, tuple[int, int]]:
+        """Return the descriptor of the key in the table, which all inputs must have."""
+        (first, version), *others = (each.descriptor(flink_version) for each in self.given)
+        for number, (other, _) in enumerate(others, 2):
+            if (other.key_serializer, other.key_group is None) != (first.key_serializer, first.key_group is None):
+                raise OptionError(
+                    f"input {number} has another key than the first input",
+                    expected=_described(first),
+                    found=_described(other),
+                    remedy="cast the column, or give both the same key_type (or key_group)",
+                )
+        names = tuple(f"{KEYS}{i}" for i in range(len(first.key_columns)))
+        group = None if first.key_group is None else GIVEN
+        return replace(first, key_columns=names, key_group=group), version
+
+    def distributed(self, max_parallelism: int) -> tuple[DataFrame, int]:
+        """Return the table distributed by subtask, and the number of tasks."""
+        descriptor, _ = self.descriptor(None)
+        parallelism = self.processing.parallelism or min(max_parallelism, cores(self.given[0].frame))
+        keyed = [self._table(number, each) for number, each in enumerate(self.given, 1)]
+        table = with_key_groups(reduce(lambda a, b: a.unionByName(b), keyed), descriptor, max_parallelism)
+        if self.broadcast is not None:
+            # The first key group of every subtask stands for it.
+            firsts = [(task * max_parallelism + parallelism - 1) // parallelism for task in range(parallelism)]
+            groups = F.explode(F.array(*(F.lit(group) for group in firsts)))
+            ordered = self._table(BROADCAST, self.broadcast).withColumn(ORDER, F.monotonically_increasing_id())
+            every = ordered.withColumn(KEY_GROUP, groups.cast("int"))
+            table = table.withColumn(ORDER, F.lit(None).cast("long")).unionByName(every)
+        key = descriptor.key_columns[0]
+        return by_key_group(table, KEY_GROUP, key, max_parallelism, parallelism).drop(KEY_GROUP), parallelism
+
+    def _table(self, number: int, given: KeyedInput | BroadcastInput) -> DataFrame:
+        """Return the rows of one input in the columns of the table."""
+        columns = [F.lit(number).cast("int").alias(INPUT)]
+        first = self.given[0]
+        keys = given.keys if isinstance(given, KeyedInput) else None
+        for i, name in enumerate(first.keys):
+            kind = first.frame.schema[name].dataType
+            columns.append((F.col(_quoted(keys[i])) if keys else _null(kind)).alias(f"{KEYS}{i}"))
+        if first.key_group is not None:
+            group = given.key_group if isinstance(given, KeyedInput) else None
+            columns.append((F.col(_quoted(group)) if group else F.lit(None)).cast("int").alias(GIVEN))
+        every: list[tuple[int, KeyedInput | BroadcastInput]] = list(enumerate(self.given, 1))
+        if self.broadcast is not None:
+            every.append((BROADCAST, self.broadcast))
+        for other, each in every:
+            own = other == number
+            rows = F.struct(*(F.col(_quoted(name)) for name in each.columns))
+            kind = each.frame.select(rows.alias("rows")).schema["rows"].dataType
+            columns.append((rows if own else _null(kind)).alias(f"{ROWS}{other}"))
+            if each.timestamp is not None:
+                kind = each.frame.schema[each.timestamp].dataType
+                time = F.col(_quoted(each.timestamp)) if own else _null(kind)
+                columns.append(time.alias(f"{TIMES}{other}"))
+        return given.frame.select(*columns)
+
+
+def _input(number: int, given: KeyedInput | BroadcastInput) -> RecordInput:
+    return RecordInput(f"{ROWS}{number}", given.columns, f"{TIMES}{number}" if given.timestamp is not None else None)
+
+
+def _null(kind: DataType) -> Column:
+    return F.lit(None).cast(kind)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _described(descriptor: KeyedDescriptor) -> str:
+    how = "" if descriptor.key_group is None else ", with a column of key groups"
+    return descriptor.key_serializer.flink_type + how
+
+
+@dataclass(frozen=True)
+class ConnectedTransformation(StateTransformation):
+    """Transformation of several inputs; it ends with :meth:`transform` or :meth:`process`.
+
+    Flink: ``ConnectedStreams``, ``BroadcastConnectedStream``, ``KeyedMultipleInputTransformation``.
+
+    Example::
+
+        balances = orders.key_by("customer").connect(payments.key_by("customer")).transform(Balance())
+        savepoint.with_operator("balances", balances)
+    """
+
+    given: tuple[KeyedInput, ...]
+    broadcast: BroadcastInput | None = None
+
+    def _with_texts(self, more: Mapping[str, str]) -> Self:
+        first, *others = self.given
+        return replace(self, given=(first.with_texts(more), *others))
+
+    def transform(self, function: ConnectedFunction) -> KeyedRows:
+        """Create the keyed state and timers of each key, and the broadcast state.
+
+        Args:
+            function: A KeyedCoProcessFunction of two inputs, a KeyedMultipleInputFunction, or of a broadcast input a
+                KeyedBroadcastProcessFunction; pickled to the tasks. The rows that it yields are discarded.
+
+        Returns:
+            The states and timers, for :meth:`Savepoint.with_operator`.
+
+        Raises:
+            OptionError: If ``function`` does not fit the inputs, or the types of their keys differ.
+
+        """
+        source = self._source(function)
+        source.descriptor(None)
+        return KeyedRows(source, function)
+
+    def process(self, function: ConnectedFunction, schema: str | StructType) -> DataFrame:
+        """Return the rows that a function yields over all inputs (FLIP-140); no state is kept.
+
+        Timers fire at the end of their key: event time first, then processing time.
+
+        Args:
+            function: The function, as for :meth:`transform`.
+            schema: The schema of the rows, such as ``id long, total long``.
+
+        Returns:
+            The rows; running the query calls the function.
+
+        Raises:
+            OptionError: If ``function`` does not fit the inputs, or the types of their keys differ.
+
+        Example::
+
+            orders.key_by("customer").connect(payments.key_by("customer")).process(Balance(), "id long, balance long")
+
+        """
+        return processed(self._source(function), function, schema)
+
+    def _source(self, function: Any) -> ConnectedSource:
+        processing = self.given[0].processing
+        kinds: tuple[type, ...] = (KeyedMultipleInputFunction,)
+        if self.broadcast is not None:
+            kinds = (KeyedBroadcastProcessFunction,)
+        elif len(self.given) == 2:
+            kinds = (KeyedCoProcessFunction, KeyedMultipleInputFunction)
+        expect_function(function, next((kind for kind in kinds if isinstance(function, kind)), kinds[0]))
+        if processing.presorted:
+            raise OptionError("several inputs cannot be presorted", remedy="leave option 'presorted' out: tasks sort")
+        if self.broadcast is not None and (not processing.sorted or processing.backend != "single_key"):
+            raise OptionError(
+                "a broadcast input comes before the first key, so records are sorted, on the backend of a single key",
+                remedy="leave the options 'sorted' and 'stateBackend' out",
+            )
+        return ConnectedSource(self.given, self.broadcast)

@@ -1,0 +1,73 @@
+"""Base of the transformations that create state from records: the options of their processing."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self, Unpack
+
+from pyspark_savepoint.options.option_values import to_options
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.options.keywords import BootstrapOptions
+
+
+class StateTransformation(ABC):
+    """Base of the steps of a transformation: the options of its processing."""
+
+    @abstractmethod
+    def _with_texts(self, more: Mapping[str, str]) -> Self:
+        """Return the transformation with more options, given as texts."""
+
+    def options(self, **options: Unpack[BootstrapOptions]) -> Self:
+        """Set options of the processing.
+
+        Args:
+            **options: ``sorted``, ``presorted``, ``state_backend``, ``object_reuse``, ``sort_memory``, ``parallelism``,
+                ``max_parallelism``.
+
+        Returns:
+            The transformation with these options.
+
+        Raises:
+            OptionError: If an option is unknown or invalid.
+
+        Example::
+
+            transformation.options(state_backend="rocksdb", sort_memory="512m")
+
+        """
+        return self._with_texts(to_options(options))
+
+    def option(self, name: str, value: Any) -> Self:
+        """Set one option of the processing.
+
+        Args:
+            name: The name of the option.
+            value: Its value.
+
+        Returns:
+            The transformation with the option.
+
+        Raises:
+            OptionError: If the option is unknown or invalid.
+
+        """
+        return self._with_texts(to_options({name: value}))
+
+    def set_max_parallelism(self, max_parallelism: int) -> Self:
+        """Set the number of key groups of the operator, in place of the savepoint's.
+
+        Operator state has at most as many subtasks. Flink: ``OneInputStateTransformation#setMaxParallelism``.
+
+        Args:
+            max_parallelism: 1 to 32768.
+
+        Returns:
+            The transformation with this max parallelism.
+
+        Raises:
+            OptionError: If the number is out of range.
+
+        """
+        return self.option("max_parallelism", max_parallelism)
