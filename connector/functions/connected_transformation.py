@@ -95,9 +95,9 @@ class ConnectedSource:
         if self.broadcast is not None:
             # The first key group of every subtask stands for it.
             firsts = [(task * max_parallelism + parallelism - 1) // parallelism for task in range(parallelism)]
-            groups = F.explode(F.array(*(F.lit(group) for group in firsts)))
+            groups = F.explode(F.array(*(F.lit(group).cast("int") for group in firsts)))
             ordered = self._table(BROADCAST, self.broadcast).withColumn(ORDER, F.monotonically_increasing_id())
-            every = ordered.withColumn(KEY_GROUP, groups.cast("int"))
+            every = ordered.withColumn(KEY_GROUP, groups)
             table = table.withColumn(ORDER, F.lit(None).cast("long")).unionByName(every)
         key = descriptor.key_columns[0]
         return by_key_group(table, KEY_GROUP, key, max_parallelism, parallelism).drop(KEY_GROUP), parallelism
