@@ -85,6 +85,8 @@ class TypeSerializer(ABC):
 
     #: True if only the job's code can decode the values; they become BINARY.
     opaque: ClassVar[bool] = False
+    #: True if :meth:`decode` finds the end of opaque values and returns their bytes.
+    delimited: ClassVar[bool] = False
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)

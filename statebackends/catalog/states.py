@@ -25,6 +25,7 @@ from pyspark_savepoint.statebackends.model.state_column import has_ttl
 from pyspark_savepoint.statebackends.model.timer_queue import service_of
 from pyspark_savepoint.statebackends.model.type_names import spark_type
 from pyspark_savepoint.statebackends.sources.keyed_plan import (
+    check_decodable,
     distinct,
     is_key_value,
     is_namespaced,
@@ -114,7 +115,13 @@ def _key_value(metas: list[StateMetaInfoSnapshot], request: TableRequest) -> Row
         "ttl": has_ttl(meta),
         "serializer": meta.value_serializer.snapshot_class,
         "options": {"table": table, "state": meta.name},
-    }
+    } | _note_of(metas, request)
+
+
+def _note_of(metas: list[StateMetaInfoSnapshot], request: TableRequest) -> Row:
+    """Return what the table of a state would warn about."""
+    note = None if metas[0].name in request.raw else check_decodable(metas, "binary", "")
+    return {} if note is None else {"note": note}
 
 
 def _timer(meta: StateMetaInfoSnapshot, request: TableRequest) -> Row:

@@ -32,6 +32,7 @@ from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
 from pyspark_savepoint.formats.serializers.basic.shapes import Flagged
 from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.layout import count_until_end, decode_elements, locate
+from pyspark_savepoint.formats.serializers.partial.open_ended import open_ended
 from pyspark_savepoint.statebackends.model.rows import Rows, RowsOfBlock
 from pyspark_savepoint.statebackends.model.unify_types import conform
 
@@ -110,9 +111,22 @@ class StateColumn:
         """Return the serializers that make (a part of) the column BINARY."""
         return [part for unit in unit_serializers(self.meta) for part in unit.opaque_parts()]
 
+    @property
+    def units(self) -> tuple[TypeSerializer, ...]:
+        """Return the serializers of one unit; of values with an opaque part, one that reads what is around it."""
+        units = unit_serializers(self.meta)
+        if self.form != CANONICAL or self.meta.state_type == "LIST":
+            return units
+        return *units[:-1], open_ended(units[-1]) or units[-1]
+
+    @property
+    def is_bytes(self) -> bool:
+        """Return whether values are BINARY as a whole."""
+        return any(map(self._as_bytes, self.units))
+
     def arrow_type(self) -> pa.DataType:
         """Return the column's type; TTL values are structs if ``options.ttl``."""
-        units = unit_serializers(self.meta)
+        units = self.units
         types = [pa.binary() if self._as_bytes(unit) else unit.arrow_type(self.options) for unit in units]
         if self.meta.state_type == "MAP" and (self.many or self.raw):
             return map_type(*types)
@@ -123,7 +137,7 @@ class StateColumn:
         return map_type(*types) if self.meta.state_type == "MAP" else types[0]
 
     def _as_bytes(self, unit: TypeSerializer) -> bool:
-        return self.raw or bool(unit.opaque_parts())
+        return self.raw or any(not part.delimited for part in unit.opaque_parts())
 
     def cursors(self, block: Block, start: Longs, end: Longs) -> Cursors:
         """Return cursors over spans of the block; their errors name this state."""
@@ -141,7 +155,7 @@ class StateColumn:
 
     def decode_values(self, block: Block, start: Longs, end: Longs) -> pa.Array:
         """Decode values that are one row each."""
-        units = unit_serializers(self.meta)
+        units = self.units
         if self.raw and self.meta.state_type == "MAP":
             return self._raw_maps(block, start, end)
         if any(self._as_bytes(unit) for unit in units):
@@ -149,7 +163,8 @@ class StateColumn:
         if self.meta.state_type == "LIST" and self.form == CANONICAL:
             counts, elements = self.decode_list(block, start, end)
             return list_array(self.arrow_type(), counts, elements)
-        value = units[0] if self.meta.kind is BackendStateType.KEY_VALUE_V2 else unwrap(self.meta.value_serializer)
+        whole = len(units) == 1 and (self.meta.kind is BackendStateType.KEY_VALUE_V2 or self.meta.state_type != "LIST")
+        value = units[0] if whole else unwrap(self.meta.value_serializer)
         column = self.decode_spans(value, block, start, end)
         return column if column.type.equals(self.arrow_type()) else conform(column, self.arrow_type(), block.origin)
 
@@ -185,7 +200,7 @@ class StateColumn:
 
     def decode_map_entries(self, block: KeyedBlock, entries: Longs) -> tuple[pa.Array, pa.Array]:
         """Decode user keys and values of a map's entries in the canonical format."""
-        key, value = unit_serializers(self.meta)
+        key, value = self.units
         keys = self.decode_spans(key, block, block.user_start[entries], block.user_end[entries])
         at = self.cursors(block, block.value_start[entries], block.value_end[entries])
         # After the flag of a null, writers may append the serializer's own form of null.

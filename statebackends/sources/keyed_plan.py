@@ -19,6 +19,7 @@ from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBac
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, range_for_operator_index
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.partial.open_ended import cut_of
 from pyspark_savepoint.statebackends.model.request import TableRequest, choose_states
 from pyspark_savepoint.statebackends.model.state_column import StateColumn
 from pyspark_savepoint.statebackends.model.unify_types import unify
@@ -202,7 +203,8 @@ def check_decodable(metas: Sequence[StateMetaInfoSnapshot], undecodable: str, op
 
     With option ``undecodable`` set to ``error``, raise an error instead.
     """
-    opaque = StateColumn(metas[0], CANONICAL, DecodeOptions()).opaque
+    column = StateColumn(metas[0], CANONICAL, DecodeOptions())
+    opaque = column.opaque
     if not opaque:
         return None
     name = metas[0].name
@@ -215,7 +217,29 @@ def check_decodable(metas: Sequence[StateMetaInfoSnapshot], undecodable: str, op
             state=name,
             remedy=f"{remedy}, choose other states (option 'state'), or option('undecodable', 'binary')",
         )
-    return f"{what}, which only the user's code can decode: it is BINARY. To do: {remedy}."
+    shown = "it is BINARY" if column.is_bytes else _shown(column)
+    return f"{what}, which only the user's code can decode: {shown}. To do: {remedy}."
+
+
+def _shown(column: StateColumn) -> str:
+    """Return which fields of values that are open-ended are bytes or NULL, and why."""
+    cut = cut_of(column.units[-1])
+    if not cut.binary:
+        return "it is BINARY"
+    text = f"{_some(cut.binary)} {'is' if len(cut.binary) == 1 else 'are'} BINARY"
+    if cut.null:
+        text += (
+            f", with all bytes behind, as nothing says where they end; {_some(cut.null)} "
+            f"{'is' if len(cut.null) == 1 else 'are'} NULL where these bytes took them"
+        )
+    if cut.variants:
+        text += f"; {_some(cut.variants)}, where an object of a user's class is inside, in the same way"
+    return text
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 20} more" if len(names) > 20 else ""
+    return ", ".join(f"`{name}`" for name in names[:20]) + more
 
 
 def check_decodable_key(serializers: Iterable[TypeSerializer], undecodable: str, operator: str, what: str) -> None:

@@ -94,7 +94,7 @@ class EntryChecks:
         try:
             if column.many:
                 column.decode_map_entries(block, entries)
-            elif meta.state_type == "LIST" and block.form == CANONICAL and not column.opaque:
+            elif meta.state_type == "LIST" and block.form == CANONICAL and not column.is_bytes:
                 column.decode_list(block, start, end)
             else:
                 column.decode_values(block, start, end)

@@ -63,7 +63,7 @@ def column_names(states: Sequence[str], namespaced: bool) -> dict[str, str]:
     >>> column_names(["key", "total", "Total", "window"], namespaced=False)
     {'total': 'total', 'window': 'window', 'key': 'state_key', 'Total': 'state_Total'}
     """
-    taken = {KEY, KEY_GROUP, SUBTASK, *([WINDOW, STATE_WINDOW] if namespaced else [])}
+    taken = {KEY, KEY_GROUP, SUBTASK, *([WINDOW] if namespaced else [])}
 
     def take(name: str) -> bool:
         mine = {name.lower(), (name + LAST_ACCESS).lower()}
@@ -116,6 +116,13 @@ class KeyedTable:
                 operator=operator.label,
                 found="no state " + " or ".join(MERGING),
                 remedy="leave the option out: the windows of this operator are stored as they are",
+            )
+        taken = [state for state, name in names.items() if name.lower() == STATE_WINDOW]
+        if taken and request.include_state_window:
+            raise OptionError(
+                f"state {taken[0]!r} has column {STATE_WINDOW!r} already",
+                operator=operator.label,
+                remedy="name other states with option 'state'",
             )
         self.schema = pa.schema(list(self._fields(chosen, names)))
         self.lookup: KeyLookup | None = None
@@ -210,7 +217,7 @@ def _comment(text: str) -> dict[bytes, bytes]:
 
 def shows_ttl(column: StateColumn) -> bool:
     """Return whether a column holds TTL structs, which are split into values and times of last access."""
-    return column.options.ttl and has_ttl(column.meta) and not column.raw and not column.opaque
+    return column.options.ttl and has_ttl(column.meta) and not column.is_bytes
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ from pyspark_savepoint.formats.java import decode_modified_utf8, encode_modified
 from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer, expect_version, flink_fields
 from pyspark_savepoint.formats.serializers.basic.elements import naming
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
+from pyspark_savepoint.formats.serializers.basic.rest import Behind, PartSerializer
 from pyspark_savepoint.formats.serializers.basic.shapes import Flagged
 from pyspark_savepoint.formats.serializers.composite.optional_map import Member, read_members, write_members
 from pyspark_savepoint.formats.serializers.composite.pojo_columns import CLASS_COLUMN, Branch, Column, Plan, simple_name
@@ -363,8 +364,11 @@ def _gather(kind: pa.DataType, parts: list[tuple[Any, pa.Array]], rows: int) -> 
 
 
 def _read_field(field: Member, at: Cursors) -> pa.Array:
+    serializer = field.serializer
     with at.inside(field.name):
-        return Flagged(field.serializer).decode(at)
+        if isinstance(serializer, PartSerializer) and isinstance(serializer.part, Behind):
+            return serializer.part.flagged().decode(at)
+        return Flagged(serializer).decode(at)
 
 
 def _write_constant(data: bytes, at: Cursors, rows: Longs) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from pyspark_savepoint.formats.java_stream import JavaObject
 from pyspark_savepoint.formats.serializers.basic.java_math import to_text
 from pyspark_savepoint.formats.serializers.kryo.kryo_input import DamagedError, ForeignError
 from pyspark_savepoint.formats.serializers.kryo.kryo_times import DATES, TIMES_2, TIMES_5
@@ -209,6 +210,26 @@ def _tree_map_5(walker: KryoWalker) -> Any:
     return _pairs(walker, size)
 
 
+def _enum_pairs(walker: KryoWalker, size: int) -> Any:
+    """Read the entries of a map whose keys can only be constants of an enum, also of a user's."""
+    return entries([(_constant(walker), walker.value()) for _ in range(walker.bounded(size))])
+
+
+def _constant(walker: KryoWalker) -> Any:
+    name = walker.class_name()
+    if name is None or name in walker.dialect.readers:
+        return None if name is None else walker.object(name)
+    return walker.constant(name)
+
+
+def _locale_2(walker: KryoWalker) -> str:
+    found = walker.java_object()
+    fields = found.fields if isinstance(found, JavaObject) else {}
+    return "_".join(
+        part for name in ("language", "country", "variant") if isinstance(part := fields.get(name), str) and part
+    )
+
+
 def _optional_number(read: Reader) -> Reader:
     """Return the reader of Kryo 2's optional numbers: two fields, with a value even if it is absent."""
 
@@ -233,6 +254,18 @@ def _locale_5(walker: KryoWalker) -> str:
     return "_".join(part for part in (walker.text(), walker.text(), walker.text()) if part)
 
 
+def _scala_big_decimal(walker: KryoWalker) -> Any:
+    """Read the fields of ``scala.math.BigDecimal`` by name: the number, its hash code, and how it is rounded."""
+    number = walker.value(("java.math.BigDecimal",))
+    walker.signed()
+    walker.object("java.math.MathContext", nullable=True)
+    return number
+
+
+def _math_context(walker: KryoWalker) -> Any:
+    return {"precision": walker.signed(), "roundingMode": walker.object("java.math.RoundingMode", nullable=True)}
+
+
 COMPARATORS = frozenset({UTIL + "Collections$ReverseComparator", LANG + "String$CaseInsensitiveComparator"})
 
 _PLAIN_COLLECTIONS = [
@@ -247,7 +280,7 @@ _PLAIN_COLLECTIONS = [
 #: Classes of ``List.of`` and ``Set.of``, which have no nulls.
 _NO_NULLS = [f"ImmutableCollections${name}" for name in ("ListN", "List12", "SetN", "Set12")]
 _PLAIN_MAPS = [
-    *("HashMap", "LinkedHashMap", "Hashtable", "WeakHashMap", "IdentityHashMap", "EnumMap"),
+    *("HashMap", "LinkedHashMap", "Hashtable", "WeakHashMap", "IdentityHashMap"),
     *("concurrent.ConcurrentHashMap", "Collections$UnmodifiableMap", "Collections$SynchronizedMap"),
     *("ImmutableCollections$Map1", "ImmutableCollections$MapN"),
 ]
@@ -293,8 +326,13 @@ KRYO_2: Mapping[str, Reader] = {
     **TIMES_2,
     UTIL + "UUID": lambda walker: _uuid(walker.signed_long(), walker.signed_long()),
     UTIL + "Arrays$ArrayList": _as_list_2,
+    "java.math.MathContext": _math_context,
+    "scala.math.BigDecimal": _scala_big_decimal,
+    "scala.math.BigInt": lambda walker: walker.value(("java.math.BigInteger",)),
     **{UTIL + name: _collection_2 for name in [*_PLAIN_COLLECTIONS, *_NO_NULLS]},
     **{UTIL + name: _map_2 for name in [*_PLAIN_MAPS, "concurrent.ConcurrentSkipListMap"]},
+    UTIL + "EnumMap": lambda walker: _enum_pairs(walker, walker.varint()),
+    UTIL + "Locale": _locale_2,
     UTIL + "TreeSet": _sorted_2,
     UTIL + "PriorityQueue": _sorted_2,
     UTIL + "TreeMap": _tree_map_2,
@@ -310,6 +348,7 @@ KRYO_5: Mapping[str, Reader] = {
     **{UTIL + name: _collection_5 for name in _PLAIN_COLLECTIONS},
     **{UTIL + name: _no_nulls_5 for name in _NO_NULLS},
     **{UTIL + name: _map_5 for name in _PLAIN_MAPS},
+    UTIL + "EnumMap": lambda walker: _enum_pairs(walker, walker.varint() - 1),
     UTIL + "TreeSet": _sorted_5,
     UTIL + "PriorityQueue": _sorted_5,
     UTIL + "TreeMap": _tree_map_5,

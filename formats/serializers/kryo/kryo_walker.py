@@ -15,6 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark_savepoint.formats.columns import DecodeOptions
+from pyspark_savepoint.formats.data_view import DataInputView
+from pyspark_savepoint.formats.errors import CorruptStateError
+from pyspark_savepoint.formats.java_stream import JavaValue, parse_java_object
 from pyspark_savepoint.formats.serializers.kryo.kryo_input import DamagedError, ForeignError, KryoInput
 
 MAX_DEPTH = 64
@@ -205,6 +208,35 @@ class KryoWalker(KryoInput):
         if not isinstance(found, KryoPart) or found.kind is not read:
             raise DamagedError("a part of a value", "an object of another class")
         return found.raw
+
+    def constant(self, name: str) -> Any:
+        """Read a constant of an enum whose constants are not known: its class and position."""
+        if self.classes.is_custom(name):
+            raise ForeignError(name)
+        if self.dialect.version > 2:
+            return self._position(name)
+        reference = self.varint()
+        if reference >= 2:
+            return self._seen(reference - 2)
+        if reference == 0:
+            raise DamagedError(f"a constant of {name}", "null")
+        return self._remember(lambda: self._position(name))
+
+    def _position(self, name: str) -> str:
+        position = self.varint()
+        if position == 0:
+            raise DamagedError(f"a constant of {name}", "null")
+        return f"{name}#{position - 1}"
+
+    def java_object(self) -> JavaValue:
+        """Read an object that Java's own serialization wrote; none is made."""
+        view = DataInputView(self.data[self.position : self.end])
+        try:
+            found = parse_java_object(view)
+        except CorruptStateError as error:
+            raise DamagedError(error.facts.get("expected", "a Java object"), error.facts.get("found")) from None
+        self.position += view.position
+        return found
 
     def _expect_known(self, name: str) -> None:
         """Raise ForeignError for an unknown class, for which not even references can be distinguished from bodies."""

@@ -24,6 +24,7 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import CorruptStateError, UndecodableStateError
+from pyspark_savepoint.formats.java_stream import JavaObject
 from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer, expect_version
 from pyspark_savepoint.formats.serializers.basic.calendar import TIMESTAMP, TIMESTAMP_NTZ
 from pyspark_savepoint.formats.serializers.basic.java_math import AS_TEXT, rescaled, to_text
@@ -120,7 +121,12 @@ KINDS: Mapping[str, Kind] = {
     "[D": Kind(_list(pa.float64())),
     "[Ljava.lang.String;": Kind(_list(pa.string())),
 }
-BIG_NUMBERS = {"java.math.BigInteger", "java.math.BigDecimal"}
+BIG_DECIMALS = {"java.math.BigDecimal", "scala.math.BigDecimal"}
+BIG_NUMBERS = {"java.math.BigInteger", "scala.math.BigInt"} | BIG_DECIMALS
+THROWABLE = "java.lang.Throwable"
+THROWN = pa.struct([("class", pa.string()), ("message", pa.string())])
+#: Classes of Scala's that Chill leaves to Kryo, so that they get the next id as classes of the job do.
+WITHOUT_CHILL = {"scala.math.BigInt", "scala.math.BigDecimal"}
 
 
 @register(KRYO)
@@ -138,7 +144,10 @@ class KryoSerializer(TypeSerializer):
         """Read the class and three optional maps, whose frames are kept as bytes."""
         expect_version(name, version, (2,), reader)
         type_class = reader.view.read_utf("a class")
-        serializer = KryoSerializer(name, version, type_class, *(_read_frames(reader.view) for _ in range(3)))
+        frames = [_read_frames(reader.view) for _ in range(3)]
+        serializer = (ThrowableSerializer if type_class == THROWABLE else KryoSerializer)(
+            name, version, type_class, *frames
+        )
         if serializer.is_known:
             return serializer
         return OpaqueKryoSerializer(
@@ -170,7 +179,7 @@ class KryoSerializer(TypeSerializer):
         custom = set(defaults)
         number = FIRST_USER_ID
         for name, _, value in self.registrations:
-            if name.startswith("scala."):
+            if name.startswith("scala.") and name not in WITHOUT_CHILL:
                 break  # Chill assigns ids to many of Scala's classes: from here on ids are uncertain
             if name not in taken:
                 ids[number] = name
@@ -226,6 +235,41 @@ class OpaqueKryoSerializer(KryoSerializer):
     def decode(self, at: Cursors, whole: bool = False) -> pa.Array:
         """Raise UndecodableStateError: the bytes do not say where a value ends."""
         raise self._refuse("decoded").with_facts(**at.origin.facts())
+
+
+@dataclass(frozen=True)
+class ThrowableSerializer(KryoSerializer):
+    """Serializer of exceptions: whatever the class is, Flink has Kryo write it as a Java object stream."""
+
+    @property
+    def is_known(self) -> bool:
+        return not self.classes.is_custom(THROWABLE)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        """Return a struct of the class and the message."""
+        return THROWN
+
+    def decode(self, at: Cursors, whole: bool = False) -> pa.Array:
+        """Read class and message of every row; no object is made."""
+        return pa.array([self._read(at, row) for row in range(len(at))], THROWN)
+
+    def _read(self, at: Cursors, row: int) -> dict[str, str | None] | None:
+        start, end = int(at.position[row]), int(at.end[row])
+        data = at.buffer.data.cast("B")
+        walker = KryoWalker(data, (start, end), DIALECTS[at.options.kryo], self.classes, at.options, True, Budget())
+        try:
+            name = walker.class_name()
+            if name is not None and walker.varint() != 1:
+                raise DamagedError("a new exception", name)
+        except (DamagedError, ForeignError) as error:
+            at.fail(row, "the class of an exception", error.args[-1])
+        found = None
+        if name is not None:
+            thrown = walker.java_object()
+            message = thrown.fields.get("detailMessage") if isinstance(thrown, JavaObject) else None
+            found = {"class": name, "message": message if isinstance(message, str) else None}
+        at.position[row] = walker.position
+        return found
 
 
 @dataclass
@@ -341,9 +385,9 @@ def _decimal(unscaled: int, scale: int, kind: pa.Decimal128Type) -> Decimal:
 
 
 def _number_type(name: str, options: DecodeOptions) -> pa.DataType:
-    if options.decimals == "string" or (options.decimals == "auto" and name == "java.math.BigDecimal"):
+    if options.decimals == "string" or (options.decimals == "auto" and name in BIG_DECIMALS):
         return pa.string()
-    if options.decimals == "objects" and name == "java.math.BigDecimal":
+    if options.decimals == "objects" and name in BIG_DECIMALS:
         return pa.large_string()
     if options.decimals in ("auto", "objects"):
         return pa.decimal128(MAX_DIGITS, 0)

@@ -131,6 +131,7 @@ class JavaSerializer(SimpleSerializer):
     """Serializer of JAVA: Java object streams, which are kept as bytes and parsed only to find their end."""
 
     opaque: ClassVar[bool] = True
+    delimited: ClassVar[bool] = True
     flink_type: ClassVar[str] = "JAVA"
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:

@@ -1,0 +1,1 @@
+"""Kryo: the values of generic types."""
