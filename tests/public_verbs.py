@@ -37,6 +37,10 @@ from pyspark_savepoint import (
 SHOP = Path(__file__).parent / "oracle" / "savepoints" / "shop" / "savepoint"
 ACCOUNTS, WINDOWS, RATES, ORDERS = "accounts", "orders-per-minute", "currency-converter", "warehouse-export"
 
+#: A source, the state of an enumerator of numbers without splits, and a split of numbers.
+SOURCE, NO_NUMBERS = "rates-source", bytes.fromhex("00000001 00000001 00000004 00000000")
+NUMBERS = {"split_id": "1", "next": 0, "to": 9}
+
 
 class Totals(KeyedStateBootstrapFunction):
     """A sum per key, and a timer."""
@@ -133,6 +137,7 @@ class Verbs:
         self.run("read_keyed_state", lambda: sp.read_keyed_state(ACCOUNTS, Keys(), "key long"))
         self.run("read_window", lambda: sp.read_window(WINDOWS, Contents(), "n int"))
         self.run("verify", lambda: sp.verify())
+        self.run("offsets", lambda: sp.offsets())
         self.run("is_portable", lambda: sp.is_portable)
         self.run("create_tables", sp.create_tables)
         self.run("drop_tables", sp.drop_tables)
@@ -187,6 +192,11 @@ class Verbs:
             ("with_broadcast_state", lambda s: s.with_broadcast_state("lists", "b", rates)),
             ("change_operator_identifier", lambda s: s.change_operator_identifier("lists", "elements")),
             ("remove_operator", lambda s: s.remove_operator(RATES)),
+            ("start_over", lambda s: s.start_over(SOURCE)),
+            ("with_coordinator_state", lambda s: s.with_coordinator_state(SOURCE, NO_NUMBERS)),
+            ("add_splits", lambda s: s.add_splits(SOURCE, [NUMBERS], connector="number_sequence")),
+            ("with_offsets", lambda s: s.with_offsets(SOURCE, {"1": 5})),
+            ("remove_splits", lambda s: s.remove_splits(SOURCE, ["1"], connector="number_sequence")),
         ]
         changed = sp
         for name, step in steps:

@@ -136,6 +136,12 @@ COMMANDS = (
         ("heaviest /savepoints/savepoint-2f1a3c accounts --top 10",),
     ),
     Command(
+        "offsets",
+        "show where the sources go on reading: topic or stream, partition, next position",
+        (PATH, UID, READ_OPTION),
+        ("offsets /savepoints/savepoint-2f1a3c", "offsets s3://bucket/checkpoints/chk-42 orders-source --json"),
+    ),
+    Command(
         "diff",
         "show what differs in two snapshots, whatever backends wrote them; exit code 1 if anything does",
         (

@@ -124,5 +124,6 @@ def command(arguments: Namespace) -> Callable[[Namespace, Output], int]:
         "show": reading.show,
         "sizes": reading.sizes,
         "heaviest": reading.heaviest,
+        "offsets": reading.offsets,
         "verify": reading.verify,
     }[name]

@@ -1,4 +1,4 @@
-"""Commands that show tables: ls, show, sizes, heaviest, verify."""
+"""Commands that show tables: ls, show, sizes, heaviest, offsets, verify."""
 
 from __future__ import annotations
 
@@ -140,6 +140,20 @@ def heaviest(arguments: Namespace, output: Output) -> int:
         ranked(list(table.rows()), arguments.top),
     )
     return DONE
+
+
+def offsets(arguments: Namespace, output: Output) -> int:
+    """Show where sources go on reading, by stream and partition."""
+    table = table_of(arguments, output, table="offsets", **operator_options(arguments.uid))
+    columns = ("operator", "connector", "stream", "partition", "position", "subtask")
+    output.table(columns, (_named(row) for row in sorted(table.rows(), key=_by_partition)), all_columns=True)
+    return DONE
+
+
+def _by_partition(row: Row) -> tuple[str, str, int, str]:
+    """Return the order of a row: partitions that are numbers by these, which the snapshot may make of any length."""
+    partition = row["partition"] or ""
+    return row["operator_uid_hash"], row["stream"] or "", len(partition), partition
 
 
 def ranked(rows: Sequence[Row], top: int) -> Iterator[Row]:

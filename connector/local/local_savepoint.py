@@ -127,6 +127,10 @@ class LocalSavepoint:
         """Return a list, union or broadcast state of an operator."""
         return self.table("operator_state", uid, state=state, **options)
 
+    def offsets(self, uid: str | OperatorIdentifier | None = None, **options: Unpack[TableOptions]) -> LocalTable:
+        """Return the next position of every split, of one source or all: where the job goes on reading."""
+        return self.table("offsets", uid, **options)
+
 
 def _operator(uid: str | OperatorIdentifier | None) -> dict[str, str]:
     """Return the option that names an operator."""

@@ -37,6 +37,7 @@ Table: TypeAlias = Literal[
     "source_coordinator",
     "committables",
     "in_flight",
+    "offsets",
     "sizes",
     "heaviest_keys",
     "ttl_ages",

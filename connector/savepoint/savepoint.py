@@ -1058,6 +1058,30 @@ class Savepoint:
 
     # -- sources ---------------------------------------------------------------------------------------------
 
+    def offsets(self, uid: OperatorRef | None = None, **options: Unpack[TableOptions]) -> DataFrame:
+        """Return table ``offsets``: where each source goes on reading, as far as its kind has positions.
+
+        Over retained checkpoints, ``history(spark, folder, table="offsets")`` is the progress of the job.
+
+        Args:
+            uid: The source; None for all.
+            **options: Options of a read, such as ``connector``.
+
+        Returns:
+            The operator's uid, hash and name, ``subtask`` (NULL: no reader has the split yet), ``connector``,
+            ``stream`` (topic, stream, file), ``partition``, ``offset`` (the next, where it is a number), ``position``
+            (the same as text, or a word such as ``latest``).
+
+        Raises:
+            OperatorNotFoundError: If the snapshot has no such operator.
+
+        Example::
+
+            sp.offsets().where("stream = 'orders'").show()
+
+        """
+        return self._table("offsets", uid, options)
+
     def with_offsets(
         self,
         uid: OperatorRef,

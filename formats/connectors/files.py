@@ -273,4 +273,5 @@ FILE_ENUMERATOR = ConnectorKind[PendingSplits](
     lambda _, pending, out: pending.write(out),
     PendingSplits.rows,
     states=(),
+    positions=lambda pending: [split.go_on() for split in pending.splits],
 )

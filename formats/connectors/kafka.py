@@ -190,6 +190,13 @@ class KafkaEnumerator:
             for split in splits:
                 _write_split(split, out)
 
+    def unassigned(self) -> Iterator[Position]:
+        """Yield where partitions go on that no reader has."""
+        for known in self.partitions:
+            if not known.assigned:
+                split = known.split
+                yield Position(known.topic, known.partition, None) if split is None else split.position()
+
     def rows(self) -> Iterator[Row]:
         """Yield a row for each partition."""
         for known in self.partitions:
@@ -264,4 +271,5 @@ KAFKA_ENUMERATOR = ConnectorKind[KafkaEnumerator](
     KafkaEnumerator.rows,
     states=(),
     check=_check_enumerators,
+    positions=lambda enumerator: enumerator.unassigned(),
 )

@@ -12,6 +12,8 @@ from pyspark_savepoint.formats.connectors.frames import Payload
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 
 SPLITS, SOURCE_COORDINATOR, COMMITTABLES, IN_FLIGHT = "splits", "source_coordinator", "committables", "in_flight"
+#: The positions of all sources, from splits and coordinators.
+OFFSETS = "offsets"
 #: Operator state of sources (FLIP-27), of committers, of asynchronous functions.
 READER_STATE = "SourceReaderState"
 COMMITTER_STATE = "streaming_committer_raw_states"
@@ -55,7 +57,8 @@ class ConnectorKind(Generic[V]):
     ``states`` are the operator states that hold it; none: the state of the operator's coordinator. ``framed`` elements
     begin with their length and have a version. ``check`` raises ValueError if the values of all elements together are
     not of this kind. A kind that is not recognised ``by_content`` must be named. A row may have ``split_id``, a text,
-    beside the kind's columns. ``positions`` gives the next positions of a payload, of kinds that have them.
+    beside the kind's columns. ``positions`` gives the next positions of a payload, of kinds that
+    have them; of a coordinator those that no reader has.
     """
 
     name: str

@@ -82,6 +82,9 @@ COLUMNS = columns(next=pa.int64(), to=pa.int64())
 
 
 def _kinds(name: str, by_content: bool) -> tuple[ConnectorKind[SequenceSplit], ConnectorKind[Splits]]:
+    def position(split: SequenceSplit) -> Position:
+        return Position(name, split.split_id, split.next)
+
     splits = ConnectorKind[SequenceSplit](
         name,
         SPLITS,
@@ -90,7 +93,7 @@ def _kinds(name: str, by_content: bool) -> tuple[ConnectorKind[SequenceSplit], C
         lambda _, split, out: split.write(out),
         lambda split: [split.row()],
         by_content=by_content,
-        positions=lambda split: [Position(name, split.split_id, split.next)],
+        positions=lambda split: [position(split)],
     )
     enumerator = ConnectorKind[Splits](
         name,
@@ -101,6 +104,7 @@ def _kinds(name: str, by_content: bool) -> tuple[ConnectorKind[SequenceSplit], C
         lambda splits: [{**split.row(), "status": UNASSIGNED} for split in splits],
         states=(),
         by_content=by_content,
+        positions=lambda splits: [position(split) for split in splits],
     )
     return splits, enumerator
 

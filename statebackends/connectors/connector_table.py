@@ -1,6 +1,10 @@
-"""Tables ``splits``, ``source_coordinator``, ``committables`` and ``in_flight``: what connectors keep, as rows.
+"""Tables ``splits``, ``source_coordinator``, ``committables``, ``in_flight`` and ``offsets`` of what connectors keep.
 
     operator_uid, operator_uid_hash, operator_name, subtask, connector, [split_id], ...  version
+
+``offsets`` are the positions of all sources, of whatever kind:
+
+    operator_uid, operator_uid_hash, operator_name, subtask, connector, stream, partition, offset, position
 
 ``committables`` has ``state`` in front of the subtask. Where all that a query shows is of one connector, the other
 columns are the connector's. Otherwise they are ``fields``, a map from
@@ -15,7 +19,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyspark_savepoint.formats.connectors.kind import COMMITTABLES, SOURCE_COORDINATOR, SPLIT_ID, SPLITS, ConnectorKind
+from pyspark_savepoint.formats.connectors.kind import (
+    COMMITTABLES,
+    OFFSETS,
+    SOURCE_COORDINATOR,
+    SPLIT_ID,
+    SPLITS,
+    ConnectorKind,
+)
 from pyspark_savepoint.formats.connectors.registry import kinds_of
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.metadata import OperatorState
@@ -40,6 +51,8 @@ COMMON = schema(**OPERATOR, subtask=INT, connector=TEXT)
 STATE = "state"
 VERSION = pa.field("version", INT)
 ANY_KIND = schema(fields=pa.map_(TEXT, TEXT), length=LONG, payload=BYTES, reason=TEXT)
+#: ``offset`` is a number, where the position is one.
+OFFSET_COLUMNS = schema(stream=TEXT, partition=TEXT, offset=LONG, position=TEXT)
 #: Tables whose rows are splits, with their ids.
 OF_SPLITS = (SPLITS, SOURCE_COORDINATOR)
 
@@ -60,7 +73,7 @@ class ConnectorTable:
     @classmethod
     def of(cls, request: TableRequest, name: str) -> ConnectorTable:
         """Return a table by its name; its columns follow from the kinds that are found."""
-        kinds_of(name, request.connector)
+        kinds_of(SPLITS if name == OFFSETS else name, request.connector)
         savepoint = opened(request)
         kinds: set[ConnectorKind[Any] | None] = set()
         handles, size = [], 0
@@ -101,7 +114,27 @@ class ConnectorPartition:
         savepoint.expect_version(self.digest)
         operator = operators(savepoint, self.request)[self.index]
         for found in _states(savepoint, operator, self.name, self.request):
-            yield from rows_of(found)
+            yield from offsets_of(found) if self.name == OFFSETS else rows_of(found)
+
+
+def offsets_of(found: ConnectorState) -> Iterator[Row]:
+    """Yield the positions of a state's splits, if its kind has positions."""
+    kind = found.recognition.kind
+    if kind is None or kind.positions is None:
+        return
+    common = {**identity(found.operator), "connector": kind.name}
+    for subtask, value in zip(found.subtasks, found.recognition.values, strict=True):
+        for place in kind.positions(value):
+            words = [str(part) for part in (place.next, place.marker) if part is not None]
+            number = place.next if isinstance(place.next, int) else None
+            yield {
+                **common,
+                "subtask": subtask,
+                "stream": place.stream,
+                "partition": None if place.partition is None else str(place.partition),
+                "offset": number,
+                "position": " ".join(words) or None,
+            }
 
 
 def rows_of(found: ConnectorState) -> Iterator[Row]:
@@ -123,12 +156,15 @@ def _states(
     savepoint: Savepoint, operator: OperatorState, table: str, request: TableRequest
 ) -> Iterator[ConnectorState]:
     try:
-        yield from connector_states(savepoint, operator, table, request)
+        for shown in OF_SPLITS if table == OFFSETS else (table,):
+            yield from connector_states(savepoint, operator, shown, request)
     except SavepointError as error:
         raise error.with_facts(path=savepoint.path, operator=operator.label) from None
 
 
 def _columns(table: str, kinds: Iterable[ConnectorKind[Any] | None]) -> pa.Schema:
+    if table == OFFSETS:
+        return pa.schema([*COMMON, *OFFSET_COLUMNS])
     fields = [*COMMON, *([pa.field(SPLIT_ID, TEXT)] if table in OF_SPLITS else [])]
     if table == COMMITTABLES:
         fields.insert(len(OPERATOR), pa.field(STATE, TEXT))

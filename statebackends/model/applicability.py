@@ -38,7 +38,7 @@ CATALOG = (
     RAW_KEYED_STATE,
 )
 #: What sources and sinks keep.
-CONNECTORS = ("splits", "source_coordinator", "committables", "in_flight")
+CONNECTORS = ("splits", "source_coordinator", "committables", "in_flight", "offsets")
 SURVEYED = (SIZES, HEAVIEST_KEYS, TTL_AGES, VERIFICATION)
 TABLES = (*KEYED_TABLES, OPERATOR_STATE, *CATALOG, *CONNECTORS, *SURVEYED)
 #: Tables of a whole snapshot, or of a folder of snapshots.

@@ -85,6 +85,17 @@ def test_heaviest_keys_are_ranked_by_state(run: Run, shop: Path) -> None:
     assert rows[0]["bytes"] >= rows[1]["bytes"]
 
 
+def test_offsets_are_shown_by_partition(run: Run, corpus: Path) -> None:
+    (path,) = (corpus / "connectors" / "2.3.0-kafka-v5.0.0").glob("savepoint-*")
+    lines = run("offsets", path).out.splitlines()
+    assert [line.split() for line in lines[:3]] == [
+        ["operator", "connector", "stream", "partition", "position", "subtask"],
+        ["source", "kafka", "clicks", "0", "75", "1"],
+        ["source", "kafka", "clicks", "1", "121", "0"],
+    ]
+    assert len(run("offsets", path, "source", "--json").records) == 5
+
+
 def test_verify_says_what_is_damaged(run: Run, shop: Path, tmp_path: Path) -> None:
     done = run("verify", shop)
     assert done.code == 0

@@ -83,6 +83,23 @@ def test_files_are_read_to_the_expected_values(corpus: Path, name: str) -> None:
     assert processed == enumerator["processed"]
 
 
+@pytest.mark.parametrize("name", KAFKA)
+def test_offsets_are_where_the_job_goes_on(corpus: Path, name: str) -> None:
+    path, expected = case(corpus, name)
+    found = {(row["stream"], row["partition"], row["offset"], row["position"]) for row in rows(path, "offsets")}
+    assert found == {
+        (split["topic"], str(split["partition"]), split["offset"], str(split["offset"]))
+        for split in expected["source"]["readers"]
+    }
+
+
+def test_offsets_of_splits_that_no_reader_has_are_the_enumerators(corpus: Path) -> None:
+    path, _ = case(corpus, "2.3.0-files-continuous")
+    found = {row["partition"]: (row["subtask"], row["position"]) for row in rows(path, "offsets")}
+    assert found == {"0000000004": (0, "15"), "0000000003": (1, "18"), "0000000002": (None, "0")}
+    assert rows(case(corpus, "2.3.0-txnsink")[0], "offsets") == []
+
+
 def test_only_what_a_known_source_wrote_is_taken_for_it(corpus: Path) -> None:
     """All operator states of the other snapshots, as splits and coordinators of every version."""
     seen, known = set(), set()

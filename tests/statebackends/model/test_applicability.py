@@ -136,6 +136,7 @@ SHOWN: dict[tuple[str, str], Case] = {
     ("source_coordinator", "connector"): (TRANSACTIONS, {}, "no such"),
     ("committables", "connector"): (TRANSACTIONS, {}, "no such"),
     ("in_flight", "connector"): (TRANSACTIONS, {}, "no such"),
+    ("offsets", "connector"): (TRANSACTIONS, {}, "no such"),
     ("committables", "batchSize"): (TRANSACTIONS, {}),
     **{
         (table, name): (SHOP, {})
