@@ -31,6 +31,12 @@ from pyspark_savepoint.plan.keyed_edits import with_keys_deleted, with_states
 from pyspark_savepoint.plan.merged_operators import merged_operator
 from pyspark_savepoint.plan.operator_plan import OperatorPlan, OperatorRows
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
+from pyspark_savepoint.plan.sink_changes import (
+    with_committables_marked,
+    with_committables_removed,
+    with_in_flight_cleared,
+    with_migrated_source,
+)
 from pyspark_savepoint.plan.source_changes import (
     base_of,
     offsets_of_rows,
@@ -1233,6 +1239,135 @@ class Savepoint:
 
         """
         return self._changed(uid, lambda plan: with_coordinator(plan, state))
+
+    # -- sinks and older sources -----------------------------------------------------------------------------
+
+    def remove_committables(
+        self,
+        uid: OperatorRef,
+        committables: DataFrame | Collection[Mapping[str, Any]] | None = None,
+        *,
+        lose_data: bool = False,
+        connector: str | None = None,
+    ) -> Savepoint:
+        """Remove committables of a sink, such as those of expired transactions, which Flink then never commits.
+
+        The numbers of committables that the committer expects are changed with them, all else stays byte for byte.
+        External transactions stay open.
+
+        Args:
+            uid: The sink's committer, an operator of its own: table ``committables`` has its uid hash.
+            committables: Rows of table ``committables``, or some of their columns: what is equal in all of them is
+                removed. None for all.
+            lose_data: Must be True, as what the committables hold is lost unless it was committed by other means.
+            connector: The kind of sink, if it is not to be recognised by content.
+
+        Returns:
+            The savepoint without the committables, not written yet.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no such operator.
+            StateNotFoundError: If the operator is no committer.
+            OptionError: If a row equals no committable, or ``lose_data`` is missing.
+
+        Example::
+
+            sp.remove_committables(committer, [{"transactional_id": "orders-0-17"}], lose_data=True)
+
+        """
+        return self._changed(uid, lambda plan: with_committables_removed(plan, committables, lose_data, connector))
+
+    def mark_committables(
+        self,
+        uid: OperatorRef,
+        committables: DataFrame | Collection[Mapping[str, Any]] | None = None,
+        status: str = "COMMITTED",
+        *,
+        connector: str | None = None,
+    ) -> Savepoint:
+        """Mark committables of a sink as committed by other means, so that Flink does not commit them again.
+
+        Args:
+            uid: The sink's committer, an operator of its own: table ``committables`` has its uid hash.
+            committables: The committables, as in :meth:`remove_committables`.
+            status: ``COMMITTED``; ``RECEIVED`` or ``RETRY`` to have Flink commit them.
+            connector: The kind of sink, if it is not to be recognised by content.
+
+        Returns:
+            The savepoint with the marks, not written yet.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no such operator.
+            StateNotFoundError: If the operator is no committer.
+            OptionError: If a row equals no committable.
+
+        Example::
+
+            sp.mark_committables(committer, [{"checkpoint_id": 7}])
+
+        """
+        return self._changed(uid, lambda plan: with_committables_marked(plan, committables, status, connector))
+
+    def clear_in_flight(self, uid: OperatorRef, *, lose_data: bool = False) -> Savepoint:
+        """Empty the queue of an asynchronous function, whose records Flink would otherwise send to it again.
+
+        Args:
+            uid: The operator of the function.
+            lose_data: Must be True if the queue is not empty, as its records are lost.
+
+        Returns:
+            The savepoint with an empty queue, not written yet.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no such operator.
+            StateNotFoundError: If the operator calls no asynchronous function.
+            OptionError: If ``lose_data`` is missing.
+
+        """
+        return self._changed(uid, lambda plan: with_in_flight_cleared(plan, lose_data))
+
+    def migrate_source(
+        self,
+        uid: OperatorRef,
+        *,
+        to: str = "kafka-source",
+        new_uid: OperatorRef | None = None,
+        connector_version: str = "3.1",
+        not_set: str | None = None,
+        lose_data: bool = False,
+    ) -> Savepoint:
+        """Turn the state of a FlinkKafkaConsumer into that of a KafkaSource, which goes on at the same records.
+
+        Flink cannot: the union state of partitions becomes splits of readers, which begin behind the last record read,
+        and an enumerator that has assigned all of them.
+
+        Args:
+            uid: The operator of the FlinkKafkaConsumer.
+            to: ``kafka-source``.
+            new_uid: The uid of the KafkaSource in the new job; by default it stays.
+            connector_version: The release of the Kafka connector in the new job, such as ``3.4.0``. The state is of the
+                version that it writes; later releases read it too.
+            not_set: Where partitions are read that have no offset yet: ``earliest``, ``latest`` or ``committed``.
+            lose_data: Drop state that a KafkaSource does not read; without it such state is refused.
+
+        Returns:
+            The savepoint with the state of a KafkaSource, not written yet.
+
+        Raises:
+            OperatorNotFoundError: If the savepoint has no such operator.
+            StateNotFoundError: If it is no FlinkKafkaConsumer with partitions.
+            UnsupportedStateError: If a partition has two offsets, or the operator has other state.
+            OptionError: If a partition has no offset yet, or an argument is invalid.
+
+        Example::
+
+            sp.migrate_source("orders", to="kafka-source", new_uid="orders-source", connector_version="3.4.0")
+
+        """
+        old = self.plan.operator(uid)
+        new = with_migrated_source(old, to, connector_version, not_set, lose_data)
+        plan = self.plan.with_changed(old, new)
+        return self._planned(plan if new_uid is None else plan.with_identifier(new, identifier_of(new_uid)))
 
     # -- the job ---------------------------------------------------------------------------------------------
 

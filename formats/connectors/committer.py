@@ -13,8 +13,9 @@ Flink: ``CommittableCollectorSerializer``, ``SinkV1CommittableDeserializer``, ``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from types import MappingProxyType
 from typing import Any
 
@@ -102,6 +103,7 @@ GLOBAL_COMMITTER = Record(
 COLUMNS = columns(
     checkpoint_id=pa.int64(),
     writer_subtask=pa.int32(),
+    position=pa.int32(),
     status=pa.string(),
     retries=pa.int32(),
     expected=pa.int32(),
@@ -202,12 +204,49 @@ def _payloads(value: Row) -> Iterator[tuple[Row, int, bytes]]:
     """Yield the committables as bytes, each with its columns and its version."""
     frame = value["committer"]
     if "committables" in frame:
-        for payload in frame["committables"]["items"]:
-            yield {}, frame["committables"]["version"], payload
+        for position, payload in enumerate(frame["committables"]["items"]):
+            yield {"position": position}, frame["committables"]["version"], payload
         return
-    for common, request in requests(value):
-        columns = {**common, "status": request["state"], "retries": request["retries"]}
+    for position, (common, request) in enumerate(requests(value)):
+        columns = {**common, "position": position, "status": request["state"], "retries": request["retries"]}
         yield columns, request["version"], request["committable"]
+
+
+def with_changed(value: Row, positions: Collection[int], status: str | None) -> Row:
+    """Return the state of a committer with another status of some committables, or without them (None).
+
+    A committable that is removed is no longer expected: Flink waits for as many as were announced.
+    """
+    frame = value["committer"]
+    numbers = count()
+    if "committables" in frame:
+        kept = [payload for payload in frame["committables"]["items"] if next(numbers) not in positions]
+        if status is not None and positions:
+            raise ValueError("committers of sinks of version 1 record no status")
+        return {**value, "committer": {"committables": {**frame["committables"], "items": kept}}}
+
+    def changed(requests: Row) -> Row:
+        kept = []
+        for request in requests["items"]:
+            if next(numbers) not in positions:
+                kept.append(request)
+            elif status is not None:
+                kept.append({**request, "state": status})
+        return {**requests, "items": kept}
+
+    def without(subtask: Row) -> Row:
+        requests = changed(subtask["requests"])
+        gone = len(subtask["requests"]["items"]) - len(requests["items"])
+        return {**subtask, "requests": requests, "expected": subtask["expected"] - gone}
+
+    def each(listed: Row, change: Callable[[Row], Row]) -> Row:
+        return {**listed, "items": [change(item) for item in listed["items"]]}
+
+    checkpoints = each(
+        frame["checkpoints"],
+        lambda checkpoint: {**checkpoint, "subtasks": each(checkpoint["subtasks"], without)},
+    )
+    return {**value, "committer": {**frame, "checkpoints": checkpoints}}
 
 
 #: Committers of any sink.

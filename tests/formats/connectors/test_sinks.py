@@ -79,6 +79,7 @@ def test_committers_of_all_releases(corpus: Path, checkpoint: int, subtask: int)
                 "writer_subtask": 1 if subtask else None,
                 "expected": 1,
                 "failed": 0,
+                "position": 0,
                 "status": "RETRY",
                 "retries": 4,
                 "committable_version": 1,

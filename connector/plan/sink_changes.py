@@ -1,0 +1,69 @@
+"""Changes of sinks, asynchronous functions and older sources in a plan: computed when they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.plan.operator_plan import OperatorPlan
+from pyspark_savepoint.plan.source_changes import base_of, rows_of_frame, with_operator
+from pyspark_savepoint.statebackends.connectors.committable_edits import (
+    marked_committables,
+    without_committables,
+    without_in_flight,
+)
+from pyspark_savepoint.statebackends.connectors.migrated_sources import (
+    KAFKA_SOURCE,
+    MARKERS,
+    enumerator_version,
+    kafka_source,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def with_committables_removed(
+    plan: OperatorPlan,
+    rows: DataFrame | Collection[Mapping[str, Any]] | None,
+    lose_data: bool,
+    connector: str | None,
+) -> OperatorPlan:
+    """Return the plan without committables."""
+    opened = base_of(plan).opened
+    return with_operator(plan, without_committables(opened, _rows(rows, plan), lose_data, connector))
+
+
+def with_committables_marked(
+    plan: OperatorPlan,
+    rows: DataFrame | Collection[Mapping[str, Any]] | None,
+    status: str,
+    connector: str | None,
+) -> OperatorPlan:
+    """Return the plan with another status of committables."""
+    opened = base_of(plan).opened
+    return with_operator(plan, marked_committables(opened, _rows(rows, plan), status, connector))
+
+
+def with_in_flight_cleared(plan: OperatorPlan, lose_data: bool) -> OperatorPlan:
+    """Return the plan with an empty queue of asynchronous calls."""
+    return with_operator(plan, without_in_flight(base_of(plan).opened, lose_data))
+
+
+def with_migrated_source(
+    plan: OperatorPlan, to: str, connector_version: str, not_set: str | None, lose_data: bool
+) -> OperatorPlan:
+    """Return the plan with the state of a KafkaSource in place of that of a FlinkKafkaConsumer."""
+    if to != KAFKA_SOURCE:
+        raise OptionError("a source cannot be migrated to this", operator=plan.label, expected=KAFKA_SOURCE, found=to)
+    if not_set is not None and not_set not in MARKERS:
+        raise OptionError("not_set is no place in a partition", expected=", ".join(MARKERS), found=not_set)
+    version = enumerator_version(connector_version)
+    return with_operator(plan, kafka_source(base_of(plan).opened, version, not_set, lose_data))
+
+
+def _rows(rows: DataFrame | Collection[Mapping[str, Any]] | None, plan: OperatorPlan) -> list[Mapping[str, Any]] | None:
+    if rows is None:
+        return None
+    return list(rows) if isinstance(rows, Collection) else list(rows_of_frame(rows, plan))
