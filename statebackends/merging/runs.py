@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pyspark_savepoint.formats.columns import Longs
+from pyspark_savepoint.formats.keyed.canonical_writer import CanonicalKeyedStreamWriter, Entries
 from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk
 from pyspark_savepoint.statebackends.model.sort_order import order_within
 
@@ -48,3 +49,28 @@ class Runs:
         chunk = self.chunk.take(rows)
         order = order_within(bounds, chunk.keys, chunk.key_start, chunk.key_end)
         return Runs(chunk.take(order), self.places, bounds[:-1], bounds[1:])
+
+    def first_unordered(self) -> int:
+        """Return the first entry whose key is not greater than the one before it in its run, or -1."""
+        from pyspark_savepoint.formats.kernels import merging
+
+        chunk = self.chunk
+        start, end = np.ascontiguousarray(chunk.key_start), np.ascontiguousarray(chunk.key_end)
+        low, high = np.ascontiguousarray(self.low), np.ascontiguousarray(self.high)
+        return int(merging.first_unordered(chunk.keys, start, end, low, high))
+
+    def write(self, writer: CanonicalKeyedStreamWriter) -> None:
+        """Write the runs, one for each key group and state."""
+        key_groups = np.unique(self.places >> 32).astype(np.int32)
+        parts = []
+        for state in np.unique(self.places & 0xFFFFFFFF).tolist():
+            mine = np.flatnonzero(self.places & 0xFFFFFFFF == state)
+            sizes = np.zeros(len(key_groups), np.int64)
+            sizes[np.searchsorted(key_groups, self.places[mine] >> 32)] = self.high[mine] - self.low[mine]
+            bounds = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+            low, high = self.low[mine], self.high[mine]
+            rows = np.arange(int(bounds[-1])) + np.repeat(low - np.cumsum(high - low) + (high - low), high - low)
+            one = self.chunk.take(rows)
+            spans = Entries(one.keys, one.key_start, one.key_end, one.values, one.value_start, one.value_end)
+            parts.append((state, spans, bounds))
+        writer.add_groups(key_groups, parts)

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from pyspark_savepoint.formats.columns import Cursors, Ints, Longs, binary_parts
 from pyspark_savepoint.formats.errors import DuplicateKeyError
-from pyspark_savepoint.formats.keyed.canonical_writer import CanonicalKeyedStreamWriter, Entries, read_only
+from pyspark_savepoint.formats.keyed.canonical_writer import CanonicalKeyedStreamWriter, read_only
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, key_groups_for_hashes
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
@@ -179,25 +179,12 @@ class _Merge:
             return
         limit = self.plan.max_parallelism
         runs = Runs.of(chunk, limit)
-        if _unordered(runs) >= 0:
+        if runs.first_unordered() >= 0:
             runs = runs.sorted()
-            repeated = _unordered(runs)
+            repeated = runs.first_unordered()
             if repeated >= 0:
                 self._refuse(runs.chunk, repeated)
-        chunk = runs.chunk
-        key_groups = np.unique(runs.places >> 32).astype(np.int32)
-        parts = []
-        for state in np.unique(runs.places & 0xFFFFFFFF).tolist():
-            mine = np.flatnonzero(runs.places & 0xFFFFFFFF == state)
-            sizes = np.zeros(len(key_groups), np.int64)
-            sizes[np.searchsorted(key_groups, runs.places[mine] >> 32)] = runs.high[mine] - runs.low[mine]
-            bounds = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-            low, high = runs.low[mine], runs.high[mine]
-            rows = np.arange(int(bounds[-1])) + np.repeat(low - np.cumsum(high - low) + (high - low), high - low)
-            one = chunk.take(rows)
-            spans = Entries(one.keys, one.key_start, one.key_end, one.values, one.value_start, one.value_end)
-            parts.append((state, spans, bounds))
-        self.writer.add_groups(key_groups, parts)
+        runs.write(self.writer)
 
     def _by_sorting(self, chunks: Iterable[EntryChunk], rows: Iterable[SortedBatch]) -> None:
         """Write entries through an external sort."""
@@ -246,16 +233,6 @@ class KeyGroupCursor:
                 yield batch.slice(0, cut)
             if cut < len(batch):
                 return
-
-
-def _unordered(runs: Runs) -> int:
-    """Return the first entry whose key is not greater than the one before it in its run, or -1."""
-    from pyspark_savepoint.formats.kernels import merging
-
-    chunk = runs.chunk
-    start, end = np.ascontiguousarray(chunk.key_start), np.ascontiguousarray(chunk.key_end)
-    low, high = np.ascontiguousarray(runs.low), np.ascontiguousarray(runs.high)
-    return int(merging.first_unordered(chunk.keys, start, end, low, high))
 
 
 def _entries(batch: SortedBatch) -> EntryChunk:

@@ -7,7 +7,7 @@ format to the canonical one. Flink: ``FullSnapshotAsyncWriter``, ``KeyGroupsSave
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -19,6 +19,7 @@ from pyspark_savepoint.formats.keyed.canonical_stream import CanonicalKeyedStrea
 from pyspark_savepoint.formats.keyed.canonical_writer import CanonicalKeyedStreamWriter
 from pyspark_savepoint.formats.keyed.key_group_reader import Extent, whole_content
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, range_for_operator_index
+from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES
 from pyspark_savepoint.statebackends.model.request import EntriesRequest, TableRequest
@@ -135,26 +136,38 @@ def _place(step: tuple[int, Callable[[SortedBatch], None], SortedBatch]) -> int:
 
 def read_back(plan: WritePlan, written: StateFile, key_groups: KeyGroupRange) -> None:
     """Read a written file back, and check header, offsets, frames, key groups and numbers of entries."""
-    staging = plan.staging
+    states = [meta.name for meta in plan.header().states]
+    expect_written(plan.staging, written, key_groups, plan.max_parallelism, states, plan.label)
+
+
+def expect_written(
+    staging: Staging,
+    written: StateFile,
+    key_groups: KeyGroupRange,
+    max_parallelism: int,
+    states: Sequence[str],
+    operator: str,
+) -> None:
+    """Read the file of a subtask back; raise CorruptStateError if it does not hold these states and all entries."""
     location = FileLocation(staging.filesystem, staging.state_path(written.name), None, written.size)
-    source = KeyedSource(location, written.handle(key_groups).offsets, True, plan.max_parallelism, plan.label)
+    source = KeyedSource(location, written.handle(key_groups).offsets, True, max_parallelism, operator)
     found = np.zeros(len(key_groups), np.int64)
     with source.open(DecodeOptions()) as stream:
         assert isinstance(stream, CanonicalKeyedStream)
-        states = [meta.name for meta in stream.header.states]
+        names = [meta.name for meta in stream.header.states]
         for extent in stream.extents:
             found[extent.key_group - key_groups.start] = _entries_of(stream, extent)
     expected = np.frombuffer(written.entries, np.int64)
     wrong = np.flatnonzero(found != expected).tolist()
-    if wrong or states != [meta.name for meta in plan.header().states]:
+    if wrong or names != list(states):
         raise CorruptStateError(
             "a file does not hold what was written to it",
             path=location.path,
-            operator=plan.label,
+            operator=operator,
             expected=f"{expected[wrong[0]]} entries in key group {key_groups.start + wrong[0]}"
             if wrong
             else "all states",
-            found=int(found[wrong[0]]) if wrong else ", ".join(states),
+            found=int(found[wrong[0]]) if wrong else ", ".join(names),
             remedy="nothing was published; the disk or its file system is failing: write elsewhere",
         )
 

@@ -1,0 +1,194 @@
+"""Values of one version of Kryo as those of the other, or as values of Flink's own serializers; and what goes wrong.
+
+Both versions' bytes do not say which one wrote them: Kryo 5 reads what Kryo 2 wrote with an error, with other values,
+or rightly, by what the value holds. :class:`KryoPart` rewrites one part of a state and counts these cases.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.serializers.kryo.kryo_input import BeyondError, DamagedError, ForeignError
+from pyspark_savepoint.formats.serializers.kryo.objects import (
+    DescribedClasses,
+    KryoObject,
+    ObjectFormat,
+    class_names,
+    object_format,
+    read_object,
+    write_object,
+)
+from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
+from pyspark_savepoint.statebackends.migration.java_times import expect_plausible
+from pyspark_savepoint.statebackends.migration.object_writer import ObjectWriter, PojoOf, WriteObject
+from pyspark_savepoint.statebackends.migration.target_types import ChangedPart
+from pyspark_savepoint.statebackends.migration.value_program import Rewrite
+
+#: Returns the object at a position, and the position behind it.
+ReadObject = Callable[[bytes, int], tuple[KryoObject | None, int]]
+#: Errors of bytes that a version of Kryo does not read.
+KryoErrors = (DamagedError, BeyondError, ForeignError, SavepointError, IndexError, ValueError, OverflowError)
+#: Classes that Flink 2 makes an ArrayList, a HashMap or a HashSet of without losing anything.
+PLAIN_COLLECTIONS = frozenset(
+    {
+        "java.util.ArrayList",
+        "java.util.HashMap",
+        "java.util.HashSet",
+        *(f"java.util.Collections${name}" for name in ("EmptyList", "EmptyMap", "EmptySet")),
+    }
+)
+
+
+#: A class that both versions write and neither reads, in front of its object: by number and name.
+UNREADABLE = re.compile(rb"\x01[\x00-\x7f](java\.util\.(EnumMa\xf0|Collections\$(Unmodifiable|Synchronized)\w*))")
+
+
+class UnreadableError(ValueError):
+    """Error for an object that Flink 2 writes, but cannot read."""
+
+
+class PartError(Exception):
+    """Error of one value of a part: the part, and why Kryo's bytes could not be read or rewritten."""
+
+    def __init__(self, part: ChangedPart, error: Exception) -> None:
+        super().__init__(part, error)
+        self.part = part
+        self.error = error
+
+
+class NullReadError(PartError):
+    """Error for an empty collection of Kryo 2, which Kryo 5 takes for null."""
+
+
+@dataclass(frozen=True)
+class KryoChange:
+    """The versions of Kryo before and after, and the classes that are known."""
+
+    before: int
+    after: int
+    classes: DescribedClasses
+    pojo_of: PojoOf
+    _formats: dict[tuple[KryoSerializer, int], ObjectFormat] = field(default_factory=dict)
+
+    def _format(self, serializer: KryoSerializer, kryo: int) -> ObjectFormat:
+        known = self._formats.get((serializer, kryo))
+        if known is None:
+            known = object_format(2 if kryo == 2 else 5, serializer.classes, self.classes)
+            self._formats[serializer, kryo] = known
+        return known
+
+    def reader(self, serializer: KryoSerializer, kryo: int) -> ReadObject:
+        """Return the function that reads the object at a position, and returns it with the position behind it."""
+        form = self._format(serializer, kryo)
+
+        def read(data: bytes, at: int) -> tuple[KryoObject | None, int]:
+            return read_object(data, form, at)
+
+        return read
+
+    def kryo_writer(self, serializer: KryoSerializer) -> WriteObject:
+        """Return the function that appends an object as the version after writes it."""
+        form = self._format(serializer, self.after)
+
+        def write(value: KryoObject | None, out: bytearray) -> None:
+            out += write_object(value, form)
+
+        return write
+
+    def is_inner(self, class_name: str) -> bool:
+        """Return whether objects of a class have an outer object, in a field of the compiler's that Kryo 5 leaves out."""
+        if self.after == 2 or class_name[:1] == "[":
+            return False
+        found = self.classes.find(class_name)
+        return found is not None and any(each.is_synthetic and not each.is_static for each in found.fields)
+
+    def writer(self) -> ObjectWriter:
+        """Return a writer of objects by Flink's serializers."""
+        return ObjectWriter(self.kryo_writer, self.pojo_of)
+
+
+@dataclass
+class KryoPart:
+    """A part of a state whose values Kryo wrote, and what was found in those that were rewritten so far."""
+
+    part: ChangedPart
+    change: KryoChange
+    values: int = 0
+    changed: int = 0
+    #: Classes of collections that become ArrayList, HashMap or HashSet.
+    collections: set[str] = field(default_factory=set)
+    #: Inner classes, whose outer object Kryo 5 does not write.
+    inner: set[str] = field(default_factory=set)
+    seen: set[str] = field(default_factory=set)
+    #: Whether to look for what is lost.
+    inspects: bool = False
+
+    @property
+    def keeps_kryo(self) -> bool:
+        """Whether the new release leaves the part to Kryo too."""
+        return isinstance(self.part.new, KryoSerializer)
+
+    def rewrite(self) -> Rewrite:
+        """Return the function that rewrites a value."""
+        old, new, change = self.part.old, self.part.new, self.change
+        assert isinstance(old, KryoSerializer)
+        read, put = change.reader(old, change.before), change.writer().of(new)
+        by_kryo = self.keeps_kryo
+
+        def rewrite(data: bytes, at: int, out: bytearray) -> int:
+            start = len(out)
+            try:
+                value, end = read(data, at)
+                put(value, out)
+                if by_kryo:
+                    _expect_readable(out, start)
+            except KryoErrors as error:
+                raise PartError(self.part, error) from error
+            self.values += 1
+            if out[start:] != data[at:end]:
+                self.changed += 1
+            if self.inspects and value is not None:
+                self._inspect(value)
+            return end
+
+        return rewrite
+
+    def _inspect(self, value: KryoObject) -> None:
+        if not self.keeps_kryo and value.class_name not in PLAIN_COLLECTIONS:
+            self.collections.add(value.class_name)
+        for name in class_names(value) - self.seen:
+            self.seen.add(name)
+            if self.change.is_inner(name):
+                self.inner.add(name)
+
+    def misread(self) -> Rewrite:
+        """Return the function that reads a value as the version after does, and appends it if that is right."""
+        old, change = self.part.old, self.change
+        assert isinstance(old, KryoSerializer)
+
+        read, put = change.reader(old, change.after), change.kryo_writer(old)
+
+        def misread(data: bytes, at: int, out: bytearray) -> int:
+            try:
+                value, end = read(data, at)
+                expect_plausible(value)
+                put(value, out)
+            except DamagedError as error:
+                if error.args[1:] == (0,) and "plus one" in error.args[0]:
+                    raise NullReadError(self.part, error) from error
+                raise PartError(self.part, error) from error
+            except KryoErrors as error:
+                raise PartError(self.part, error) from error
+            return end
+
+        return misread
+
+
+def _expect_readable(out: bytearray, start: int) -> None:
+    match = UNREADABLE.search(out, start)
+    if match is not None:
+        name = match[1].decode("latin-1").replace("EnumMa\xf0", "EnumMap")
+        raise UnreadableError(f"Kryo in Flink 2 does not read the {name}... that it writes, so there is nothing to write")

@@ -1,0 +1,278 @@
+"""Files of a migrated operator: keyed state and operator state, rewritten subtask by subtask.
+
+Keyed state is read from any format and written in the canonical one, some key groups at a time: entries of states that
+need no change are copied as bytes, and no entry changes its key group. Keys that become other bytes are sorted anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pyspark_savepoint.formats.columns import Bytes, Longs
+from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError
+from pyspark_savepoint.formats.io.snapshot_files import OutputFile
+from pyspark_savepoint.formats.keyed.canonical_writer import CanonicalKeyedStreamWriter, read_only
+from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, OperatorBackendHeader, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, range_for_operator_index
+from pyspark_savepoint.formats.metadata.keyed_handles import KeyedStateHandle
+from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamStateHandle
+from pyspark_savepoint.formats.metadata.stream_handles import RelativeFileStateHandle
+from pyspark_savepoint.formats.operator.operator_writer import OperatorStreamWriter
+from pyspark_savepoint.formats.snapshot.publication import Staging
+from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk, concat
+from pyspark_savepoint.statebackends.merging.keyed_input import KeyedInput, OpenInput, StateNumbers
+from pyspark_savepoint.statebackends.merging.paired_chunks import together
+from pyspark_savepoint.statebackends.merging.runs import Runs
+from pyspark_savepoint.statebackends.migration.kryo_values import PartError
+from pyspark_savepoint.statebackends.migration.migration_plan import OperatorPlan, StatePlan
+from pyspark_savepoint.statebackends.migration.operator_elements import elements_in
+from pyspark_savepoint.statebackends.migration.state_programs import EntryProgram
+from pyspark_savepoint.statebackends.model.request import DEFAULT_MEMORY, TableRequest
+from pyspark_savepoint.statebackends.sources.keyed_sources import keyed_sources
+from pyspark_savepoint.statebackends.sources.raw_timers import raw_timer_sources
+from pyspark_savepoint.statebackends.writing.files.operator_edit import VERSION
+from pyspark_savepoint.statebackends.writing.files.state_file import expect_written
+from pyspark_savepoint.statebackends.writing.files.write_results import StateFile
+from pyspark_savepoint.statebackends.writing.planning.edited_header import StateId, header_of_states
+
+#: Memory for entries read at a time, with their spans and new bytes, as a multiple of their bytes.
+EXPANDED = 16
+
+
+@dataclass(frozen=True)
+class MigratedOperator:
+    """Files of one operator: its plan, the states to leave out or as they are, and where the files go."""
+
+    plan: OperatorPlan
+    dropped: frozenset[str]
+    as_is: frozenset[str]
+    staging: Staging
+    prefix: str
+    memory: int = DEFAULT_MEMORY
+
+    def is_dropped(self, plan: StatePlan) -> bool:
+        """Return whether a state is left out."""
+        return plan.ref.is_named(self.dropped)
+
+    def is_as_is(self, plan: StatePlan) -> bool:
+        """Return whether a state keeps its bytes, whatever they are."""
+        return plan.ref.is_named(self.as_is)
+
+    # -- keyed state ---------------------------------------------------------------------------------------------
+
+    def keyed_state(self) -> dict[int, KeyedStateHandle | None]:
+        """Write the keyed state of every subtask that has some; return the handles."""
+        keyed, key = self.plan.keyed, self.plan.key
+        if keyed is None or key is None:
+            return {}
+        kept = {state: plan for state, plan in self.plan.keyed_plans.items() if not self.is_dropped(plan)}
+        metas = [self._registered(plan) for plan in kept.values()]
+        header = header_of_states(key.serializer, metas, keyed.compressed, self.plan.operator.label)
+        programs = {
+            state: self.plan.entry_program(plan) for state, plan in kept.items() if not self.is_as_is(plan)
+        }
+        operator = self.plan.operator
+        handles: dict[int, KeyedStateHandle | None] = {}
+        for index, subtask in sorted(operator.subtasks.items()):
+            if subtask.managed_keyed_state is not None or (subtask.raw_keyed_state is not None and self.moves_timers):
+                handles[index] = self._keyed_file(index, header, list(kept), programs) if kept else None
+        return handles
+
+    @property
+    def moves_timers(self) -> bool:
+        """Return whether timers in raw keyed state are written with the managed state, because their keys change."""
+        timers = [plan for (_, timer), plan in self.plan.keyed_plans.items() if timer]
+        return bool(self.plan.opened.raw_timers) and any(plan.has_values for plan in timers)
+
+    def _registered(self, plan: StatePlan) -> StateMetaInfoSnapshot:
+        if self.is_as_is(plan):
+            return plan.meta
+        return replace(plan.meta, serializers={role: target.serializer for role, target in plan.roles.items()})
+
+    def _keyed_file(
+        self, index: int, header: KeyedBackendHeader, states: list[StateId], programs: Mapping[StateId, EntryProgram]
+    ) -> KeyedStateHandle:
+        operator = self.plan.operator
+        key_groups = range_for_operator_index(operator.max_parallelism, operator.parallelism, index)
+        name = self.staging.unique(f"{self.prefix}{index}")
+        file = self.staging.create_state(name)
+        try:
+            with CanonicalKeyedStreamWriter(file, header, key_groups, operator.max_parallelism, self.memory) as writer:
+                self._entries(index, key_groups, writer, states, programs)
+                offsets = np.array(writer.finish().offsets, np.int64)
+            file.close()
+        finally:
+            file.abort()
+        written = StateFile(name, file.size, index, offsets.tobytes(), np.array(writer.entries, np.int64).tobytes())
+        names = [meta.name for meta in header.states]
+        expect_written(self.staging, written, key_groups, operator.max_parallelism, names, operator.label)
+        return written.handle(key_groups)
+
+    def _entries(
+        self,
+        index: int,
+        key_groups: KeyGroupRange,
+        writer: CanonicalKeyedStreamWriter,
+        states: list[StateId],
+        programs: Mapping[StateId, EntryProgram],
+    ) -> None:
+        opened = self.plan.opened
+        savepoint = opened.savepoint
+        part = replace(opened.operator, subtasks={index: opened.operator.subtasks[index]})
+        raw = tuple(raw_timer_sources(savepoint, part)) if self.moves_timers else ()
+        described = KeyedInput(
+            tuple(keyed_sources(savepoint, part)),
+            raw,
+            part.max_parallelism,
+            opened.operator.state_size // max(1, len(opened.operator.subtasks)),
+            TableRequest(savepoint.path).of_version(savepoint.metadata.version),
+            serial=False,
+        )
+        changes = {number: programs[state] for number, state in enumerate(states) if state in programs}
+        rewriter = ChunkRewriter({n: program for n, program in changes.items() if not program.changes_nothing})
+        some = range(key_groups.start, key_groups.end + 1)
+        with OpenInput(described, StateNumbers(states)) as opened_input:
+            for groups in together(some, described.sizes(), self.memory // EXPANDED):
+                if len(groups) > 1:
+                    chunks = [self._rewritten(rewriter, chunk) for chunk in opened_input.chunks(set(groups))]
+                    self._put(writer, concat(chunks))
+                else:
+                    self._put_group(writer, rewriter, opened_input.chunks(set(groups)))
+
+    def _put_group(
+        self, writer: CanonicalKeyedStreamWriter, rewriter: ChunkRewriter, chunks: Iterator[EntryChunk]
+    ) -> None:
+        """Write one key group: piece by piece where keys keep their order, else as a whole."""
+        if rewriter.keeps_order and len(self.plan.opened.keyed.sources) == 1:
+            for chunk in chunks:
+                self._put(writer, self._rewritten(rewriter, chunk))
+        else:
+            self._put(writer, concat([self._rewritten(rewriter, chunk) for chunk in chunks]))
+
+    def _put(self, writer: CanonicalKeyedStreamWriter, chunk: EntryChunk) -> None:
+        if not len(chunk):
+            return
+        runs = Runs.of(chunk, self.plan.operator.max_parallelism)
+        if runs.first_unordered() >= 0:
+            runs = runs.sorted()
+        runs.write(writer)
+
+    def _rewritten(self, rewriter: ChunkRewriter, chunk: EntryChunk) -> EntryChunk:
+        try:
+            return rewriter.rewritten(chunk)
+        except PartError as error:
+            raise _unexpected(error, self.plan.operator) from error
+        except SavepointError as error:
+            raise error.with_facts(operator=self.plan.operator.label) from None
+
+    # -- operator state ------------------------------------------------------------------------------------------
+
+    def operator_state(self) -> dict[int, OperatorStreamStateHandle]:
+        """Write the operator state of every subtask that has some; return the handles."""
+        handles = {}
+        opened = self.plan.opened
+        for source, header in zip(opened.streams, opened.stream_headers, strict=True):
+            name = self.staging.unique(f"{self.prefix}{source.subtask}")
+            file = self.staging.create_state(name)
+            try:
+                states = self._operator_file(file, source.subtask, header)
+                file.close()
+            finally:
+                file.abort()
+            handles[source.subtask] = replace(states, delegate=RelativeFileStateHandle(name, file.size))
+        return handles
+
+    def _operator_file(
+        self, file: OutputFile, subtask: int, header: OperatorBackendHeader
+    ) -> OperatorStreamStateHandle:
+        opened = self.plan.opened
+        source = next(source for source in opened.streams if source.subtask == subtask)
+        plans = {meta.name: self.plan.plan(meta, keyed=False) for meta in header.states}
+        kept = {name: plan for name, plan in plans.items() if not self.is_dropped(plan)}
+        lists, broadcasts = (
+            tuple(self._registered(kept[meta.name]) for meta in metas if meta.name in kept)
+            for metas in (header.list_states, header.broadcast_states)
+        )
+        writer = OperatorStreamWriter(file, OperatorBackendHeader(VERSION, False, lists, broadcasts))
+        for meta in (*lists, *broadcasts):
+            plan = kept[meta.name]
+            program = None if self.is_as_is(plan) else self.plan.element_program(plan)
+            for data, count in elements_in(source, header, meta.name):
+                try:
+                    elements = program.elements(data, count) if program is not None else iter([data])
+                    if program is None and count > 1:
+                        elements = self.plan.element_program(plan).elements(data, count)
+                    made = list(elements)
+                except PartError as error:
+                    raise _unexpected(error, opened.operator) from error
+                if meta in broadcasts:
+                    whole = np.frombuffer(made[0], np.uint8)
+                    writer.add_broadcast(meta.name, int.from_bytes(made[0][:4], "big"), whole[4:])
+                else:
+                    offsets = np.cumsum([0, *map(len, made)]).astype(np.int64)
+                    writer.add_list(meta.name, np.frombuffer(b"".join(made), np.uint8), offsets)
+        states = tuple(writer.finish().values())
+        return OperatorStreamStateHandle(states, RelativeFileStateHandle("", 0))
+
+
+@dataclass(frozen=True)
+class ChunkRewriter:
+    """Programs by the number of their state."""
+
+    programs: Mapping[int, EntryProgram]
+
+    @property
+    def keeps_order(self) -> bool:
+        """Return whether all keys keep their bytes."""
+        return not any(program.changes_keys for program in self.programs.values())
+
+    def rewritten(self, chunk: EntryChunk) -> EntryChunk:
+        """Return the entries with new bytes; those of states without a program are the same."""
+        if not self.programs:
+            return chunk
+        touched = np.isin(chunk.state, list(self.programs))
+        parts = [chunk.take(np.flatnonzero(~touched))] if not touched.all() else []
+        parts += [
+            self._of_state(chunk.take(np.flatnonzero(chunk.state == number)), program)
+            for number, program in self.programs.items()
+        ]
+        return concat([part for part in parts if len(part)])
+
+    @staticmethod
+    def _of_state(chunk: EntryChunk, program: EntryProgram) -> EntryChunk:
+        if not len(chunk):
+            return chunk
+        values, value_start, value_end = chunk.values, chunk.value_start, chunk.value_end
+        if not program.value.changes_nothing:
+            held = chunk.values.tobytes()
+            spans = zip(chunk.value_start.tolist(), chunk.value_end.tolist(), strict=True)
+            values, value_start, value_end = _joined([program.new_value(held[low:high]) for low, high in spans])
+        keys, key_start, key_end = chunk.keys, chunk.key_start, chunk.key_end
+        if program.changes_keys:
+            held = chunk.keys.tobytes()
+            spans = zip(chunk.key_start.tolist(), chunk.key_end.tolist(), strict=True)
+            keys, key_start, key_end = _joined([program.key(held[low:high]) for low, high in spans])
+        return EntryChunk(
+            keys, values, chunk.state, chunk.key_group, key_start, key_end, value_start, value_end, key_start, key_start
+        )
+
+
+def _joined(parts: list[bytes]) -> tuple[Bytes, Longs, Longs]:
+    ends = np.cumsum([len(part) for part in parts]).astype(np.int64)
+    data = np.frombuffer(b"".join(parts), np.uint8)
+    return read_only(data), np.concatenate([[0], ends[:-1]]).astype(np.int64), ends
+
+
+def _unexpected(error: PartError, operator: OperatorState) -> SavepointError:
+    """Return the error for a value that the check before the writing did not look at."""
+    return CorruptStateError(
+        f"a value of {error.part.old.flink_type} cannot be rewritten",
+        operator=operator.label,
+        state=error.part.name or None,
+        found=": ".join(map(str, error.error.args))[:500],
+        remedy="name the class files of its class (classes), or leave the state out (drop)",
+    )

@@ -1,0 +1,271 @@
+"""Plan of a migration: for every state of a snapshot, the serializers that the new release reads, and what hinders.
+
+Nothing is decoded here. ``migration_check`` looks at the values, ``migrated_files`` writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from pyspark_savepoint.formats.class_files import ClassPath
+from pyspark_savepoint.formats.errors import OptionError, did_you_mean
+from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
+from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.kryo.objects.described_classes import DescribedClasses
+from pyspark_savepoint.formats.serializers.runtime.timers_and_sinks import TimerSerializer
+from pyspark_savepoint.formats.snapshot.changes import has_channel_state
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.statebackends.migration.kryo_values import KryoChange
+from pyspark_savepoint.statebackends.migration.state_programs import (
+    KEY,
+    LIST,
+    MAP,
+    VALUE,
+    ElementProgram,
+    EntryProgram,
+    RoleProgram,
+)
+from pyspark_savepoint.statebackends.migration.target_types import Target, TargetTypes
+from pyspark_savepoint.statebackends.migration.verdicts import Outcome, PartVerdict, StateRef, Verdict
+from pyspark_savepoint.statebackends.model.entry_bytes import is_timer
+from pyspark_savepoint.statebackends.model.request import FIRST_METADATA_OF_FLINK_2
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
+from pyspark_savepoint.statebackends.type_extraction import Release
+from pyspark_savepoint.statebackends.type_extraction.words import TypeInference
+from pyspark_savepoint.statebackends.writing.planning.edited_header import KeyedStates, StateId
+
+#: The key of an operator, as a state of its own in the table.
+KEY_STATE = "key"
+IN_FLIGHT = "records in flight"
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """What the user gives: the release, jars and folders of class files, types in words, a savepoint of the new job.
+
+    ``types`` are by state, or by operator and state: ``total`` or ``accounts.total``; ``accounts.key`` is the key.
+    """
+
+    release: Release
+    classes: tuple[str, ...] = ()
+    types: Mapping[str, str] = field(default_factory=dict)
+    types_from: Savepoint | None = None
+
+    @cached_property
+    def class_path(self) -> ClassPath:
+        """The class files."""
+        return ClassPath(self.classes)
+
+    @cached_property
+    def targets(self) -> TargetTypes:
+        """The types that the release infers."""
+        return TargetTypes(self.release, self.class_path)
+
+    @cached_property
+    def described(self) -> DescribedClasses:
+        """The classes whose objects Kryo writes field by field."""
+        return DescribedClasses((self.class_path,))
+
+    @cached_property
+    def _operators(self) -> Mapping[str, OpenOperator]:
+        savepoint = self.types_from
+        operators = savepoint.operators if savepoint is not None else ()
+        return {str(operator.operator_id): OpenOperator(savepoint, operator) for operator in operators if savepoint}
+
+    def known(self, ref: StateRef, meta: StateMetaInfoSnapshot | None, role: str) -> TypeSerializer | None:
+        """Return the serializer that the new job has, if words or its savepoint say it; ``meta`` is None for the key."""
+        for name in (ref.label, f"{ref.operator_uid_hash}.{ref.state}", ref.state):
+            if name in self.types and role in (VALUE, KEY_STATE):
+                container = meta is not None and meta.state_type in (LIST, MAP) and ref.keyed
+                return TypeInference(self.release, self.classes).parse(self.types[name], container=container)
+        opened = self._operators.get(ref.operator_uid_hash)
+        if opened is None:
+            return None
+        if meta is None:
+            keys = opened.keyed.key_serializers
+            return keys[0] if keys else None
+        metas = [each for header in opened.keyed.headers for each in header.states] if ref.keyed else (
+            opened.operator_states
+        )
+        for each in metas:
+            if each.name == meta.name and each.kind is meta.kind and role in each.serializers:
+                return each.serializers[role]
+        return None
+
+
+@dataclass(frozen=True)
+class StatePlan:
+    """The old registration of a state, and the target of each of its serializers."""
+
+    ref: StateRef
+    meta: StateMetaInfoSnapshot
+    roles: Mapping[str, Target]
+
+    @property
+    def parts(self) -> Iterator[tuple[str, Target]]:
+        """Yield roles and targets with parts to change."""
+        return ((role, target) for role, target in self.roles.items() if target.parts)
+
+    @property
+    def is_hindered(self) -> bool:
+        """Return whether a part cannot be rewritten with what is known."""
+        return any(part.obstacle is not None for _, target in self.parts for part in target.parts)
+
+    @property
+    def has_values(self) -> bool:
+        """Return whether values must be looked at: Kryo wrote a part of them."""
+        return any(part.is_kryo for _, target in self.parts for part in target.parts)
+
+
+@dataclass
+class OperatorPlan:
+    """The plan of one operator; states named by ``left_out`` (options drop and as_is) get no program."""
+
+    opened: OpenOperator
+    knowledge: Knowledge
+    change: KryoChange | None
+    _plans: dict[object, StatePlan] = field(default_factory=dict, init=False)
+
+    @property
+    def operator(self) -> OperatorState:
+        """The operator in the metadata."""
+        return self.opened.operator
+
+    def ref(self, state: str, kind: str, keyed: bool) -> StateRef:
+        """Return a state of the operator."""
+        operator = self.operator
+        return StateRef(operator.uid, str(operator.operator_id), operator.name, state, kind, keyed)
+
+    @cached_property
+    def keyed(self) -> KeyedStates | None:
+        """The keyed states and timers over all files, None if there are none."""
+        states = KeyedStates.of(self.opened)
+        return states if states.key_serializer is not None else None
+
+    @cached_property
+    def key(self) -> Target | None:
+        """The target of the key."""
+        serializer = self.keyed.key_serializer if self.keyed is not None else None
+        if serializer is None:
+            return None
+        return self._target(serializer, self.knowledge.known(self.ref(KEY_STATE, "KEY", True), None, KEY_STATE))
+
+    @cached_property
+    def keyed_plans(self) -> Mapping[StateId, StatePlan]:
+        """The plans of keyed states and timers, by name and whether they are timers."""
+        metas = self.keyed.metas if self.keyed is not None else {}
+        return {state: self.plan(meta, keyed=True) for state, meta in metas.items()}
+
+    @cached_property
+    def operator_plans(self) -> Sequence[StatePlan]:
+        """The plans of operator states, one for each registration that differs."""
+        plans = [self.plan(meta, keyed=False) for meta in self.opened.operator_states]
+        return list({id(plan): plan for plan in plans}.values())
+
+    def plan(self, meta: StateMetaInfoSnapshot, *, keyed: bool) -> StatePlan:
+        """Return the plan of a registration."""
+        known = (meta.name, meta.kind, tuple(meta.serializers.items()))
+        if known not in self._plans:
+            ref = self.ref(meta.name, meta.state_type, keyed)
+            roles = {
+                role: self._target(serializer, self._known(ref, meta, role))
+                for role, serializer in meta.serializers.items()
+            }
+            self._plans[known] = StatePlan(ref, meta, roles)
+        return self._plans[known]
+
+    def _known(self, ref: StateRef, meta: StateMetaInfoSnapshot, role: str) -> TypeSerializer | None:
+        if is_timer(meta):
+            key = self.key
+            timer = meta.value_serializer
+            if key is None or not isinstance(timer, TimerSerializer):
+                return None
+            return replace(timer, nested=(key.serializer, timer.namespace))
+        return self.knowledge.known(ref, meta, role)
+
+    def _target(self, serializer: TypeSerializer, known: TypeSerializer | None) -> Target:
+        if self.change is None:
+            return Target(serializer, ())
+        return self.knowledge.targets.of(serializer, known)
+
+    @property
+    def plans(self) -> Iterator[StatePlan]:
+        """Yield the plans of all states."""
+        yield from self.keyed_plans.values()
+        yield from self.operator_plans
+
+    def entry_program(self, plan: StatePlan, *, misread: bool = False) -> EntryProgram:
+        """Return the program of a keyed state or queue of timers."""
+        assert self.change is not None and self.key is not None and self.keyed is not None
+        assert self.keyed.key_serializer is not None
+        key = RoleProgram.of(self.key, self.change)
+        roles = {role: RoleProgram.of(target, self.change) for role, target in plan.roles.items()}
+        return EntryProgram(plan.meta, self.keyed.key_serializer, key, roles, misread)
+
+    def element_program(self, plan: StatePlan, *, misread: bool = False) -> ElementProgram:
+        """Return the program of an operator state."""
+        assert self.change is not None
+        roles = {role: RoleProgram.of(target, self.change) for role, target in plan.roles.items()}
+        return ElementProgram(plan.meta, roles, misread)
+
+    @property
+    def changes_keyed_state(self) -> bool:
+        """Return whether keyed state must be written anew."""
+        keys = self.key is not None and bool(self.key.parts)
+        return keys or any(any(plan.parts) for plan in self.keyed_plans.values())
+
+    @property
+    def changes_operator_state(self) -> bool:
+        """Return whether operator state must be written anew."""
+        return any(any(plan.parts) for plan in self.operator_plans)
+
+    @property
+    def in_flight(self) -> PartVerdict | None:
+        """The verdict about records in flight, which may hold values of Kryo."""
+        if self.change is None or not has_channel_state(self.operator):
+            return None
+        return PartVerdict(
+            self.ref(IN_FLIGHT, "CHANNEL", False),
+            "",
+            Verdict.IMPOSSIBLE,
+            Outcome.UNKNOWN,
+            "records",
+            reason="records in flight may hold values of Kryo, and no snapshot says their types",
+            remedy="take a savepoint, or an aligned checkpoint",
+        )
+
+
+def kryo_of(savepoint: Savepoint) -> int:
+    """Return the version of Kryo that wrote a snapshot: serializer snapshots do not say, but the metadata does."""
+    return 5 if savepoint.metadata.version >= FIRST_METADATA_OF_FLINK_2 else 2
+
+
+def plan_migration(savepoint: Savepoint, knowledge: Knowledge) -> list[OperatorPlan]:
+    """Return the plan of every operator."""
+    before, after = kryo_of(savepoint), 5 if knowledge.release.version >= (2, 0) else 2
+    change = None
+    if before != after:
+        if after == 2:
+            raise OptionError(
+                "a snapshot of Flink 2 is not migrated to Flink 1",
+                found=f"Flink {knowledge.release}",
+                expected="2.0 or later",
+                remedy="restore the savepoint that Flink 1 took",
+            )
+        change = KryoChange(before, after, knowledge.described, knowledge.targets.pojo)
+    return [OperatorPlan(OpenOperator(savepoint, operator), knowledge, change) for operator in savepoint.operators]
+
+
+def expect_known(plans: Iterable[OperatorPlan], names: Iterable[str], option: str) -> None:
+    """Raise OptionError if a name of an option is that of no state and no operator."""
+    refs = [plan.ref for operator in plans for plan in operator.plans]
+    refs += [operator.ref(KEY_STATE, "KEY", True) for operator in plans if operator.key is not None]
+    known = sorted({ref.label for ref in refs})
+    for name in names:
+        if not any(ref.is_named([name]) for ref in refs):
+            raise OptionError(
+                f"{option} names no state of the snapshot", found=name, remedy=did_you_mean(name, known)
+            )

@@ -1,0 +1,38 @@
+"""Elements of operator state as bytes, some contiguous ones at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pyspark_savepoint.formats.columns import DecodeOptions
+from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.operator.operator_stream import OperatorStream
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
+from pyspark_savepoint.statebackends.sources.operator_sources import OperatorSource
+
+WINDOW = 16 << 20
+PLAIN = DecodeOptions(timestamps="raw", decimals="string")
+
+
+def elements_of(opened: OpenOperator, meta: StateMetaInfoSnapshot) -> Iterator[tuple[bytes, int]]:
+    """Yield the elements of a state in all streams that register it like this: bytes, and number of elements."""
+    for source, header in zip(opened.streams, opened.stream_headers, strict=True):
+        if meta in header.states:
+            yield from elements_in(source, header, meta.name)
+
+
+def elements_in(source: OperatorSource, header: OperatorBackendHeader, name: str) -> Iterator[tuple[bytes, int]]:
+    """Yield the elements of a state in one stream."""
+    offsets = sorted(source.offsets(name))
+    if not offsets:
+        return
+    boundaries = [offset for state in source.states for offset in state.offsets]
+    try:
+        with source.location.open() as opened:
+            stream = OperatorStream(opened, header, boundaries)
+            for buffer, pieces, _ in stream.windows(offsets, WINDOW):
+                for piece in pieces:
+                    yield buffer[piece.start : piece.end].tobytes(), piece.count
+    except SavepointError as error:
+        raise error.with_facts(operator=source.operator, state=name) from None

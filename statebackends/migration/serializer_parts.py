@@ -1,0 +1,78 @@
+"""Parts of a serializer, found and replaced by their paths, whatever the composite serializers around them are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any
+
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.composite.collections import MapSerializer
+from pyspark_savepoint.formats.serializers.composite.optional_map import Member
+from pyspark_savepoint.formats.serializers.composite.tuples import FieldsSerializer
+from pyspark_savepoint.formats.serializers.composite.wrappers import EitherSerializer, NullableSerializer
+from pyspark_savepoint.formats.serializers.runtime.timers_and_sinks import TimerSerializer
+from pyspark_savepoint.formats.serializers.runtime.ttl import TtlSerializer
+
+#: Names from the outermost part to the innermost: ("lines", "element").
+Path = tuple[str, ...]
+Change = Callable[[TypeSerializer, Path], TypeSerializer]
+
+
+def with_parts(serializer: TypeSerializer, change: Change, path: Path = ()) -> TypeSerializer:
+    """Return a serializer whose direct parts are replaced by what ``change`` returns for them."""
+    changed: dict[str, Any] = {}
+    held = vars(serializer)
+    for field in fields(serializer):
+        value = held[field.name]
+        if isinstance(value, TypeSerializer):
+            changed[field.name] = change(value, (*path, field.name))
+        elif isinstance(value, tuple) and value and all(isinstance(part, TypeSerializer | Member) for part in value):
+            changed[field.name] = tuple(
+                replace(part, serializer=change(part.serializer, (*path, part.name)))
+                if isinstance(part, Member)
+                else change(part, (*path, *_name(serializer, place)))
+                for place, part in enumerate(value)
+            )
+    same = all(_same(held[name], value) for name, value in changed.items())
+    return serializer if same else replace(serializer, **changed)
+
+
+def _same(before: Any, after: Any) -> bool:
+    if isinstance(before, tuple):
+        return all(a is b or (isinstance(a, Member) and a == b) for a, b in zip(before, after, strict=True))
+    return before is after
+
+
+def _name(serializer: TypeSerializer, place: int) -> Path:
+    """Return the name of a nested serializer."""
+    count = len(serializer.children)
+    names: tuple[str, ...] = ()
+    if isinstance(serializer, MapSerializer):
+        names = ("key", "value")
+    elif isinstance(serializer, EitherSerializer):
+        names = ("left", "right")
+    elif isinstance(serializer, TimerSerializer):
+        names = ("key", "namespace")
+    elif isinstance(serializer, TtlSerializer):
+        names = ("last access", "value")
+    elif isinstance(serializer, NullableSerializer):
+        names = ("value",)
+    elif isinstance(serializer, FieldsSerializer):
+        names = tuple(f"f{number}" for number in range(count))
+    elif count == 1:
+        names = ("element",)
+    return (names[place] if place < len(names) else str(place),)
+
+
+def by_path(serializer: TypeSerializer) -> dict[Path, TypeSerializer]:
+    """Return a serializer and all of its parts by their paths."""
+    found: dict[Path, TypeSerializer] = {}
+
+    def add(part: TypeSerializer, path: Path) -> TypeSerializer:
+        found[path] = part
+        with_parts(part, add, path)
+        return part
+
+    add(serializer, ())
+    return found

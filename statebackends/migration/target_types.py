@@ -1,0 +1,218 @@
+"""Serializers that the new release wants for those of a snapshot, as far as it is known.
+
+What the release infers is known from, in this order: types in words, a savepoint of the new job, class files. Without
+any of them it is known except for one case: in a snapshot of Flink 1, a field of type ``List``, ``Collection``,
+``Iterable``, ``Map`` or ``Set`` is Kryo's, and Flink 2 has serializers of its own for it, but only if its type
+arguments are plain classes. The snapshot does not say them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from pyspark_savepoint.formats.class_files import ClassPath, ClassType
+from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
+from pyspark_savepoint.formats.serializers.composite.tuples import FieldsSerializer
+from pyspark_savepoint.formats.serializers.composite.wrappers import RUNTIME, SCALA
+from pyspark_savepoint.formats.serializers.kryo.serializer import Frame, KryoSerializer
+from pyspark_savepoint.statebackends.migration.serializer_parts import Path, by_path, with_parts
+from pyspark_savepoint.statebackends.migration.verdicts import MISSING_CLASS, Verdict
+from pyspark_savepoint.statebackends.type_extraction import Release, TypeExtractor
+from pyspark_savepoint.statebackends.type_extraction.known_classes import LISTS, MAP, SET
+
+#: Interfaces that Flink 2 has serializers for, if their arguments are known and plain.
+COLLECTIONS = frozenset((*LISTS, MAP, SET))
+SINK = "org.apache.flink.streaming.api.functions.sink."
+#: Snapshot classes that have another name in Flink 2.
+RENAMED = {
+    f"{SINK}TwoPhaseCommitSinkFunction$StateSerializerSnapshot": (
+        f"{SINK}legacy.TwoPhaseCommitSinkFunction$StateSerializerSnapshot"
+    ),
+}
+#: Snapshot classes that Flink 2 has not: of the Scala API, and those that only old releases wrote.
+SCALA_API = SCALA[0]
+GONE = {
+    f"{RUNTIME}EitherSerializerSnapshot": "Flink 1.6 or older wrote it",
+    "org.apache.flink.api.common.typeutils.base.GenericArraySerializerConfigSnapshot": "Flink 1.8 or older wrote it",
+    "org.apache.flink.cep.nfa.NFA$MigratedNFASerializerSnapshot": "an old release wrote it",
+    "org.apache.flink.cep.nfa.SharedBuffer$SharedBufferSerializerSnapshot": "an old release wrote it",
+    "org.apache.flink.cep.nfa.sharedbuffer.SharedBufferNode$SharedBufferNodeSerializer$"
+    "SharedBufferNodeSerializerSnapshot": "an old release wrote it",
+}
+RESAVE = "restore the job with Flink 1.20 and take a savepoint of it, then migrate that one"
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """What stands against the migration of a part."""
+
+    verdict: Verdict
+    reason: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class ChangedPart:
+    """A part whose bytes or snapshot may change: ``old`` as Kryo wrote it, or a class that was renamed."""
+
+    path: Path
+    old: TypeSerializer
+    new: TypeSerializer
+    obstacle: Obstacle | None = None
+
+    @property
+    def name(self) -> str:
+        """The path as text."""
+        return ".".join(self.path)
+
+    @property
+    def is_kryo(self) -> bool:
+        """Whether values of the part were written by Kryo."""
+        return isinstance(self.old, KryoSerializer)
+
+
+@dataclass(frozen=True)
+class Target:
+    """The serializer that the new release reads, and the parts that differ or are Kryo's."""
+
+    serializer: TypeSerializer
+    parts: tuple[ChangedPart, ...]
+
+
+class TargetTypes:
+    """Types that a release infers, from class files."""
+
+    def __init__(self, release: Release, classes: ClassPath) -> None:
+        self.release = release
+        self.classes = classes
+        self._extracted: dict[str, TypeSerializer | SavepointError] = {}
+
+    def extracted(self, class_name: str) -> TypeSerializer | SavepointError:
+        """Return what the release infers for a class; the error that says why it is not known."""
+        if class_name not in self._extracted:
+            try:
+                found: TypeSerializer | SavepointError = TypeExtractor(self.release, self.classes).of(
+                    ClassType(class_name)
+                )
+            except SavepointError as error:
+                found = error
+            self._extracted[class_name] = found
+        return self._extracted[class_name]
+
+    def pojo(self, class_name: str) -> PojoSerializer | None:
+        """Return the POJO that a class is, None if it is none."""
+        found = self.extracted(class_name)
+        return found if isinstance(found, PojoSerializer) else None
+
+    def of(self, old: TypeSerializer, known: TypeSerializer | None = None) -> Target:
+        """Return the target of a serializer; ``known`` is what the new job has in its place, if that is known."""
+        search = _Search(self, by_path(known) if known is not None else {})
+        serializer = search.target(old, ())
+        return Target(serializer, tuple(search.parts))
+
+
+@dataclass
+class _Search:
+    """The walk through one serializer."""
+
+    types: TargetTypes
+    known: dict[Path, TypeSerializer]
+    parts: list[ChangedPart] = field(default_factory=list)
+    #: Why the types below a path are not known.
+    errors: dict[Path, SavepointError] = field(default_factory=dict)
+
+    def target(self, old: TypeSerializer, path: Path) -> TypeSerializer:
+        if isinstance(old, KryoSerializer):
+            part = self._kryo(old, path)
+            self.parts.append(part)
+            return part.new
+        if isinstance(old, PojoSerializer | FieldsSerializer) and _has_collections(old):
+            self._learn(old.class_name, path)
+        new = with_parts(old, self.target, path)
+        name = old.snapshot_class
+        if name in RENAMED:
+            new = replace(new, snapshot_class=RENAMED[name])
+            self.parts.append(ChangedPart(path, old, new))
+        elif name.startswith(SCALA_API) or name in GONE:
+            self.parts.append(ChangedPart(path, old, old, _gone(name)))
+        return new
+
+    def _learn(self, class_name: str, path: Path) -> None:
+        """Add what the class files tell of a class, below what is known already."""
+        if isinstance(self.known.get(path), PojoSerializer | FieldsSerializer):
+            return
+        found = self.types.extracted(class_name)
+        if isinstance(found, SavepointError):
+            self.errors[path] = found
+            return
+        for place, part in by_path(found).items():
+            self.known.setdefault((*path, *place), part)
+
+    def _kryo(self, old: KryoSerializer, path: Path) -> ChangedPart:
+        known = self.known.get(path)
+        if known is None and old.type_class in COLLECTIONS:
+            return ChangedPart(path, old, old, self._unknown(old, path))
+        if known is None or isinstance(known, KryoSerializer):
+            return ChangedPart(path, old, old)
+        return ChangedPart(path, old, _with_registrations(known, old))
+
+    def _unknown(self, old: KryoSerializer, path: Path) -> Obstacle:
+        error = next((self.errors[path[:end]] for end in range(len(path), -1, -1) if path[:end] in self.errors), None)
+        name = old.type_class.rpartition(".")[2]
+        release = self.types.release
+        if error is None:
+            return Obstacle(
+                Verdict.NEEDS,
+                f"Flink {release} has a serializer for {name}<...> if its type arguments are plain classes; no class "
+                "file says them",
+                f"name a savepoint of the new job (types_from), or the type in words (types): LIST<STRING>, or "
+                f"KRYO<{old.type_class}> if it is Kryo's in the new job too",
+            )
+        if "StackOverflowError" in error.message:
+            return Obstacle(Verdict.IMPOSSIBLE, error.message, str(error.facts.get("remedy", "")))
+        return Obstacle(
+            Verdict.NEEDS,
+            f"Flink {release} has a serializer for {name}<...> if its type arguments are plain classes: {error.message}",
+            "name the job's jar or class files (classes), a savepoint of the new job (types_from), or the type in "
+            "words (types)",
+        )
+
+
+def _gone(name: str) -> Obstacle:
+    reason = f"{MISSING_CLASS}{name} in Flink 2"
+    if name in GONE:
+        return Obstacle(Verdict.IMPOSSIBLE, f"{reason}: {GONE[name]}", RESAVE)
+    return Obstacle(
+        Verdict.IMPOSSIBLE,
+        f"{reason}, which has no Scala API",
+        "leave the state out (drop) and fill it again, or restore it with serializers of the job's own in Flink 1.20",
+    )
+
+
+def _has_collections(serializer: TypeSerializer) -> bool:
+    if isinstance(serializer, KryoSerializer):
+        return serializer.type_class in COLLECTIONS
+    return any(_has_collections(part) for part in serializer.children)
+
+
+def _with_registrations(new: TypeSerializer, old: KryoSerializer) -> TypeSerializer:
+    """Return a serializer whose Kryo parts have the job's registrations: those of the part that it replaces."""
+
+    def change(part: TypeSerializer, path: Path) -> TypeSerializer:
+        if not isinstance(part, KryoSerializer):
+            return with_parts(part, change, path)
+        own = part.registrations[:1]
+        others = tuple(frame for frame in old.registrations[1:] if frame[0] != part.type_class)
+        registrations: tuple[Frame, ...] = (*own, *others)
+        return replace(
+            part, registrations=registrations, defaults=old.defaults, default_classes=old.default_classes
+        )
+
+    return change(new, ())
+
+
+#: Types by operator (uid, or hash as hex digits) and state, and role.
+KnownTypes = Mapping[tuple[str, str, str], TypeSerializer]
