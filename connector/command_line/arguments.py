@@ -68,6 +68,14 @@ READ_OPTION = argument(
     metavar="NAME=VALUE",
     help="an option of the Spark data source, such as timestamps=raw",
 )
+MIGRATION = (
+    argument("--flink", metavar="VERSION", required=True, help="the release of Flink to migrate to, such as 2.3"),
+    argument("--classes", action="append", default=[], metavar="PATH", help="a jar or folder of class files"),
+    argument("--types-from", metavar="PATH", help="a savepoint that the new job has taken"),
+    argument(
+        "--type", action="append", default=[], metavar="STATE=TYPE", help="the type of a state: UID.STATE=LIST<STRING>"
+    ),
+)
 
 COMMANDS = (
     Command(
@@ -233,6 +241,34 @@ COMMANDS = (
             "check-restore golden/savepoint /savepoints/of-the-new-job",
         ),
         "Exit code 0: Flink restores it. 1: the restore fails, or state is misread. 3: the job does not say enough.",
+    ),
+    Command(
+        "check-migration",
+        "tell what a snapshot of Flink 1 needs so that Flink 2 restores it with equal values",
+        (PATH, *MIGRATION, argument("--all", action="store_true", help="also show what is as is")),
+        (
+            "check-migration /savepoints/of-1.20 --flink 2.3 --classes job.jar",
+            "check-migration /savepoints/of-1.20 --flink 2.3 --types-from /savepoints/of-the-new-job --json",
+        ),
+        "Exit code 0: Flink restores all of it without migration. 1: it does not, or values would be wrong.",
+    ),
+    Command(
+        "migrate",
+        "write a savepoint that Flink 2 restores with the values of one of Flink 1",
+        (
+            argument("path", metavar="old", help="the snapshot of Flink 1"),
+            argument("target", metavar="new", help="the folder of the new savepoint; there must be none yet"),
+            *MIGRATION,
+            argument(
+                "--drop", action="append", default=[], metavar="STATE", help="leave a state out: UID.STATE, or UID"
+            ),
+            argument("--as-is", action="append", default=[], metavar="STATE", help="keep the bytes of a state"),
+        ),
+        (
+            "migrate /savepoints/of-1.20 /savepoints/for-2.3 --flink 2.3 --classes job.jar",
+            "migrate /savepoints/of-1.20 /savepoints/for-2.3 --flink 2.3 --classes job.jar --drop accounts.cache",
+        ),
+        "Nothing is written while a part of the state needs something that was not given: all of that is listed.",
     ),
     Command(
         "cp",

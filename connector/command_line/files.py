@@ -50,7 +50,7 @@ def copy(arguments: Namespace, output: Output) -> int:
     """Copy a snapshot with all of its files."""
     source = Savepoint.open(located(arguments, arguments.path), allow_outside=arguments.allow_outside)
     copy_snapshot(source, located(arguments, arguments.target))
-    return _written(source, arguments, output)
+    return written(source, arguments, output)
 
 
 def relocate(arguments: Namespace, output: Output) -> int:
@@ -59,11 +59,11 @@ def relocate(arguments: Namespace, output: Output) -> int:
     source = Savepoint.open(located(arguments, arguments.path), allow_outside=True)
     target = located(arguments, arguments.target)
     relocate_snapshot(source, absolute(arguments.path), target, arguments.old, arguments.new)
-    return _written(source, arguments, output)
+    return written(source, arguments, output)
 
 
-def _written(source: Savepoint, arguments: Namespace, output: Output) -> int:
-    """Say what was written."""
+def written(source: Savepoint, arguments: Namespace, output: Output) -> int:
+    """Say what was written, from a snapshot to the target of the arguments."""
     state = sum(operator.state_size for operator in source.operators)
     target = absolute(arguments.target)
     output.say(f"{target}: {len(source.operators)} operators, {readable_size(state)} of state")

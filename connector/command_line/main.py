@@ -97,6 +97,10 @@ def command(arguments: Namespace) -> Callable[[Namespace, Output], int]:
         from pyspark_savepoint.command_line.restoring import check_restore_of
 
         return check_restore_of
+    if name in ("check-migration", "migrate"):
+        from pyspark_savepoint.command_line import migrating
+
+        return {"check-migration": migrating.check_migration_of, "migrate": migrating.migrate}[name]
     if name == "diff":
         from pyspark_savepoint.command_line.comparing import diff
 

@@ -11,8 +11,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Unpack
 
@@ -21,10 +21,12 @@ from pyspark_savepoint.formats.io.filesystem import absolute
 from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.local.local_table import LocalTable
+from pyspark_savepoint.local.migrating import Migration, MigrationArguments, migration_of, names_of
 from pyspark_savepoint.options.operators import identifier_of
 from pyspark_savepoint.options.option_values import inheriting, to_options
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.paths import path_text
+from pyspark_savepoint.statebackends.migration.verdicts import MigrationCheck
 
 if TYPE_CHECKING:
     from pyspark_savepoint.options.keywords import StateOptions, TableOptions
@@ -130,6 +132,68 @@ class LocalSavepoint:
     def offsets(self, uid: str | OperatorIdentifier | None = None, **options: Unpack[TableOptions]) -> LocalTable:
         """Return the next position of every split, of one source or all: where the job goes on reading."""
         return self.table("offsets", uid, **options)
+
+    def check_migration(self, flink: str, **known: Unpack[MigrationArguments]) -> MigrationCheck:
+        """Return what each part of the state needs so that another release restores it with equal values.
+
+        Args:
+            flink: The release to migrate to, such as ``2.3``.
+            **known: ``classes`` (jars and folders of the new job's class files), ``types`` (types in words by state),
+                ``types_from`` (the path of a savepoint that the new job has taken).
+
+        Returns:
+            The verdicts: ``restores`` says whether nothing must be done, ``to_arrow()`` is the table.
+
+        Raises:
+            OptionError: If the release is not known, or an argument is invalid.
+
+        Example::
+
+            pyspark_savepoint.open("/savepoints/of-1.20").check_migration("2.3", classes=["job.jar"]).to_arrow()
+
+        """
+        return self._migration(flink, known).check()
+
+    def migrate(
+        self,
+        path: str | PathLike[str],
+        flink: str,
+        *,
+        drop: Iterable[str] | None = None,
+        as_is: Iterable[str] | None = None,
+        **known: Unpack[MigrationArguments],
+    ) -> LocalSavepoint:
+        """Write a savepoint that another release restores with equal values, and open it.
+
+        Args:
+            path: The folder of the new savepoint.
+            flink: The release to migrate to, such as ``2.3``.
+            drop: States to leave out: ``uid.state``, ``state`` or ``uid``.
+            as_is: States whose bytes are kept, whatever they are.
+            **known: As for :meth:`check_migration`.
+
+        Returns:
+            The new savepoint.
+
+        Raises:
+            UnsupportedStateError: If something is not known that a part of the state needs; nothing is written then.
+            StateExistsError: If there is a savepoint at the path.
+
+        Example::
+
+            pyspark_savepoint.open("/savepoints/of-1.20").migrate("/savepoints/for-2.3", "2.3", classes=["job.jar"])
+
+        """
+        target = absolute(path_text(path))
+        replace(self._migration(flink, known), drop=names_of(drop), as_is=names_of(as_is)).write(target)
+        return LocalSavepoint(target, self.options)
+
+    def _migration(self, flink: str, known: MigrationArguments) -> Migration:
+        given = known.get("types_from")
+        new_job = None if given is None else LocalSavepoint(absolute(path_text(given)), self.options).snapshot()
+        return migration_of(
+            self.snapshot(), flink, classes=known.get("classes"), types=known.get("types"), types_from=new_job
+        )
 
 
 def _operator(uid: str | OperatorIdentifier | None) -> dict[str, str]:

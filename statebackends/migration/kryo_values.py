@@ -43,11 +43,17 @@ PLAIN_COLLECTIONS = frozenset(
 
 
 #: A class that both versions write and neither reads, in front of its object: by number and name.
-UNREADABLE = re.compile(rb"\x01[\x00-\x7f](java\.util\.(EnumMa\xf0|Collections\$(Unmodifiable|Synchronized)\w*))")
+UNREADABLE = re.compile(
+    rb"\x01[\x00-\x7f](java\.util\.(EnumMa\xf0|Collections\$(Unmodifiable|Synchronized)\w*[\x80-\xff]))"
+)
+UNREADABLE_CLASSES = ("java.util.EnumMap", "java.util.Collections$Unmodifiable", "java.util.Collections$Synchronized")
 
 
 class UnreadableError(ValueError):
-    """Error for an object that Flink 2 writes, but cannot read."""
+    """Error for an object of a class that Kryo 5 writes, but cannot read."""
+
+    def __str__(self) -> str:
+        return f"Kryo in Flink 2 does not read the {self.args[0]} that it writes, so there is nothing to write"
 
 
 class PartError(Exception):
@@ -99,11 +105,28 @@ class KryoChange:
         return write
 
     def is_inner(self, class_name: str) -> bool:
-        """Return whether objects of a class have an outer object, in a field of the compiler's that Kryo 5 leaves out."""
+        """Return whether objects of a class have an outer object, in a field that Kryo 5 leaves out."""
         if self.after == 2 or class_name[:1] == "[":
             return False
         found = self.classes.find(class_name)
         return found is not None and any(each.is_synthetic and not each.is_static for each in found.fields)
+
+    def is_unreadable(self, class_name: str) -> bool:
+        """Return whether no version of Kryo reads the objects of a class that it writes.
+
+        A collection of the user's that has no constructor without arguments is made without its own fields.
+        """
+        if class_name.startswith(UNREADABLE_CLASSES):
+            return True
+        found = self.classes.find(class_name) if class_name[:1] != "[" else None
+        above = found.superclass_name if found is not None else None
+        return (
+            found is not None
+            and above is not None
+            and above.startswith("java.util.")
+            and bool(found.constructors)
+            and all(each.erased.arguments for each in found.constructors)
+        )
 
     def writer(self) -> ObjectWriter:
         """Return a writer of objects by Flink's serializers."""
@@ -160,6 +183,8 @@ class KryoPart:
         if not self.keeps_kryo and value.class_name not in PLAIN_COLLECTIONS:
             self.collections.add(value.class_name)
         for name in class_names(value) - self.seen:
+            if self.keeps_kryo and self.change.after == 5 and self.change.is_unreadable(name):
+                raise PartError(self.part, UnreadableError(name))
             self.seen.add(name)
             if self.change.is_inner(name):
                 self.inner.add(name)
@@ -190,5 +215,4 @@ class KryoPart:
 def _expect_readable(out: bytearray, start: int) -> None:
     match = UNREADABLE.search(out, start)
     if match is not None:
-        name = match[1].decode("latin-1").replace("EnumMa\xf0", "EnumMap")
-        raise UnreadableError(f"Kryo in Flink 2 does not read the {name}... that it writes, so there is nothing to write")
+        raise UnreadableError(match[1][:-1].decode("latin-1") + chr(match[1][-1] & 0x7F))

@@ -62,6 +62,20 @@ class MigratedOperator:
         """Return whether a state keeps its bytes, whatever they are."""
         return plan.ref.is_named(self.as_is)
 
+    @property
+    def changes_keyed_state(self) -> bool:
+        """Return whether keyed state is written anew."""
+        key = self.plan.key
+        return (key is not None and bool(key.parts)) or any(map(self._changes, self.plan.keyed_plans.values()))
+
+    @property
+    def changes_operator_state(self) -> bool:
+        """Return whether operator state is written anew."""
+        return any(map(self._changes, self.plan.operator_plans))
+
+    def _changes(self, plan: StatePlan) -> bool:
+        return self.is_dropped(plan) or (any(plan.parts) and not self.is_as_is(plan))
+
     # -- keyed state ---------------------------------------------------------------------------------------------
 
     def keyed_state(self) -> dict[int, KeyedStateHandle | None]:
@@ -72,9 +86,7 @@ class MigratedOperator:
         kept = {state: plan for state, plan in self.plan.keyed_plans.items() if not self.is_dropped(plan)}
         metas = [self._registered(plan) for plan in kept.values()]
         header = header_of_states(key.serializer, metas, keyed.compressed, self.plan.operator.label)
-        programs = {
-            state: self.plan.entry_program(plan) for state, plan in kept.items() if not self.is_as_is(plan)
-        }
+        programs = {state: self.plan.entry_program(plan) for state, plan in kept.items() if not self.is_as_is(plan)}
         operator = self.plan.operator
         handles: dict[int, KeyedStateHandle | None] = {}
         for index, subtask in sorted(operator.subtasks.items()):

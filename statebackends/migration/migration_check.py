@@ -79,9 +79,7 @@ class _Scan:
                 self.parts[role, one.part.name] = one
 
 
-def check_migration(
-    savepoint: Savepoint, knowledge: Knowledge, values: int | None = DEFAULT_VALUES
-) -> MigrationCheck:
+def check_migration(savepoint: Savepoint, knowledge: Knowledge, values: int | None = DEFAULT_VALUES) -> MigrationCheck:
     """Return the verdicts about all parts of a snapshot; ``values`` of each state are looked at, None: all."""
     return check_plans(plan_migration(savepoint, knowledge), values)
 

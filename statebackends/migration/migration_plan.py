@@ -20,7 +20,6 @@ from pyspark_savepoint.formats.snapshot.changes import has_channel_state
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.migration.kryo_values import KryoChange
 from pyspark_savepoint.statebackends.migration.state_programs import (
-    KEY,
     LIST,
     MAP,
     VALUE,
@@ -76,7 +75,7 @@ class Knowledge:
         return {str(operator.operator_id): OpenOperator(savepoint, operator) for operator in operators if savepoint}
 
     def known(self, ref: StateRef, meta: StateMetaInfoSnapshot | None, role: str) -> TypeSerializer | None:
-        """Return the serializer that the new job has, if words or its savepoint say it; ``meta`` is None for the key."""
+        """Return the serializer of the new job, if words or its savepoint say it; ``meta`` is None for the key."""
         for name in (ref.label, f"{ref.operator_uid_hash}.{ref.state}", ref.state):
             if name in self.types and role in (VALUE, KEY_STATE):
                 container = meta is not None and meta.state_type in (LIST, MAP) and ref.keyed
@@ -87,8 +86,10 @@ class Knowledge:
         if meta is None:
             keys = opened.keyed.key_serializers
             return keys[0] if keys else None
-        metas = [each for header in opened.keyed.headers for each in header.states] if ref.keyed else (
-            opened.operator_states
+        metas = (
+            [each for header in opened.keyed.headers for each in header.states]
+            if ref.keyed
+            else (opened.operator_states)
         )
         for each in metas:
             if each.name == meta.name and each.kind is meta.kind and role in each.serializers:
@@ -122,12 +123,17 @@ class StatePlan:
 
 @dataclass
 class OperatorPlan:
-    """The plan of one operator; states named by ``left_out`` (options drop and as_is) get no program."""
+    """The plan of one operator; states named by ``left_out`` are not in it."""
 
     opened: OpenOperator
     knowledge: Knowledge
     change: KryoChange | None
+    left_out: frozenset[str] = frozenset()
     _plans: dict[object, StatePlan] = field(default_factory=dict, init=False)
+
+    def without(self, names: Iterable[str]) -> OperatorPlan:
+        """Return the plan without the states of some names."""
+        return OperatorPlan(self.opened, self.knowledge, self.change, frozenset(names))
 
     @property
     def operator(self) -> OperatorState:
@@ -157,13 +163,14 @@ class OperatorPlan:
     def keyed_plans(self) -> Mapping[StateId, StatePlan]:
         """The plans of keyed states and timers, by name and whether they are timers."""
         metas = self.keyed.metas if self.keyed is not None else {}
-        return {state: self.plan(meta, keyed=True) for state, meta in metas.items()}
+        plans = {state: self.plan(meta, keyed=True) for state, meta in metas.items()}
+        return {state: plan for state, plan in plans.items() if not plan.ref.is_named(self.left_out)}
 
     @cached_property
     def operator_plans(self) -> Sequence[StatePlan]:
         """The plans of operator states, one for each registration that differs."""
         plans = [self.plan(meta, keyed=False) for meta in self.opened.operator_states]
-        return list({id(plan): plan for plan in plans}.values())
+        return list({id(plan): plan for plan in plans if not plan.ref.is_named(self.left_out)}.values())
 
     def plan(self, meta: StateMetaInfoSnapshot, *, keyed: bool) -> StatePlan:
         """Return the plan of a registration."""
@@ -199,7 +206,8 @@ class OperatorPlan:
 
     def entry_program(self, plan: StatePlan, *, misread: bool = False) -> EntryProgram:
         """Return the program of a keyed state or queue of timers."""
-        assert self.change is not None and self.key is not None and self.keyed is not None
+        assert self.key is not None
+        assert self.keyed is not None
         assert self.keyed.key_serializer is not None
         key = RoleProgram.of(self.key, self.change)
         roles = {role: RoleProgram.of(target, self.change) for role, target in plan.roles.items()}
@@ -207,20 +215,8 @@ class OperatorPlan:
 
     def element_program(self, plan: StatePlan, *, misread: bool = False) -> ElementProgram:
         """Return the program of an operator state."""
-        assert self.change is not None
         roles = {role: RoleProgram.of(target, self.change) for role, target in plan.roles.items()}
         return ElementProgram(plan.meta, roles, misread)
-
-    @property
-    def changes_keyed_state(self) -> bool:
-        """Return whether keyed state must be written anew."""
-        keys = self.key is not None and bool(self.key.parts)
-        return keys or any(any(plan.parts) for plan in self.keyed_plans.values())
-
-    @property
-    def changes_operator_state(self) -> bool:
-        """Return whether operator state must be written anew."""
-        return any(any(plan.parts) for plan in self.operator_plans)
 
     @property
     def in_flight(self) -> PartVerdict | None:
@@ -262,10 +258,7 @@ def plan_migration(savepoint: Savepoint, knowledge: Knowledge) -> list[OperatorP
 def expect_known(plans: Iterable[OperatorPlan], names: Iterable[str], option: str) -> None:
     """Raise OptionError if a name of an option is that of no state and no operator."""
     refs = [plan.ref for operator in plans for plan in operator.plans]
-    refs += [operator.ref(KEY_STATE, "KEY", True) for operator in plans if operator.key is not None]
     known = sorted({ref.label for ref in refs})
     for name in names:
         if not any(ref.is_named([name]) for ref in refs):
-            raise OptionError(
-                f"{option} names no state of the snapshot", found=name, remedy=did_you_mean(name, known)
-            )
+            raise OptionError(f"{option} names no state of the snapshot", found=name, remedy=did_you_mean(name, known))

@@ -22,13 +22,12 @@ Change = Callable[[TypeSerializer, Path], TypeSerializer]
 def with_parts(serializer: TypeSerializer, change: Change, path: Path = ()) -> TypeSerializer:
     """Return a serializer whose direct parts are replaced by what ``change`` returns for them."""
     changed: dict[str, Any] = {}
-    held = vars(serializer)
-    for field in fields(serializer):
-        value = held[field.name]
+    held = {field.name: getattr(serializer, field.name) for field in fields(serializer)}
+    for name, value in held.items():
         if isinstance(value, TypeSerializer):
-            changed[field.name] = change(value, (*path, field.name))
+            changed[name] = change(value, (*path, name))
         elif isinstance(value, tuple) and value and all(isinstance(part, TypeSerializer | Member) for part in value):
-            changed[field.name] = tuple(
+            changed[name] = tuple(
                 replace(part, serializer=change(part.serializer, (*path, part.name)))
                 if isinstance(part, Member)
                 else change(part, (*path, *_name(serializer, place)))

@@ -1,9 +1,9 @@
 """Programs of one state: how its keys, namespaces, elements and values get the bytes that the new release reads.
 
-    value state and alike     the value           list state   the elements, with a comma between them
-    map state                 the user key in the composite key, and the value behind its flag
-    timers                    key and namespace, in the composite key
-    operator list, union      the elements        broadcast    key and value of every entry
+value state and alike     the value           list state   the elements, with a comma between them
+map state                 the user key in the composite key, and the value behind its flag
+timers                    key and namespace, in the composite key
+operator list, union      the elements        broadcast    key and value of every entry
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ class RoleProgram:
     parts: Mapping[Path, KryoPart]
 
     @classmethod
-    def of(cls, target: Target, change: KryoChange) -> RoleProgram:
-        """Return the program of a target without obstacles."""
-        return cls(target, {part.path: KryoPart(part, change) for part in target.parts if part.is_kryo})
+    def of(cls, target: Target, change: KryoChange | None) -> RoleProgram:
+        """Return the program of a target without obstacles; without a change of Kryo it copies."""
+        parts = target.parts if change is not None else ()
+        return cls(target, {part.path: KryoPart(part, change) for part in parts if part.is_kryo and change is not None})
 
     def program(self, old: TypeSerializer, inside: str | None = None, *, misread: bool = False) -> ValueProgram:
         """Return the program for values of ``old``: the whole serializer, or its part called ``inside``."""
@@ -149,9 +150,7 @@ class EntryProgram:
 class ElementProgram:
     """Program for an operator state: an element of a list or union state, or a whole broadcast state."""
 
-    def __init__(
-        self, meta: StateMetaInfoSnapshot, roles: Mapping[str, RoleProgram], misread: bool = False
-    ) -> None:
+    def __init__(self, meta: StateMetaInfoSnapshot, roles: Mapping[str, RoleProgram], misread: bool = False) -> None:
         self.roles = roles
         self.broadcast = meta.kind is BackendStateType.BROADCAST
         names = (KEY, VALUE) if self.broadcast else (VALUE,)

@@ -175,7 +175,7 @@ class _Search:
             return Obstacle(Verdict.IMPOSSIBLE, error.message, str(error.facts.get("remedy", "")))
         return Obstacle(
             Verdict.NEEDS,
-            f"Flink {release} has a serializer for {name}<...> if its type arguments are plain classes: {error.message}",
+            f"Flink {release} has a serializer for {name}<...> if its arguments are plain classes: {error.message}",
             "name the job's jar or class files (classes), a savepoint of the new job (types_from), or the type in "
             "words (types)",
         )
@@ -207,9 +207,7 @@ def _with_registrations(new: TypeSerializer, old: KryoSerializer) -> TypeSeriali
         own = part.registrations[:1]
         others = tuple(frame for frame in old.registrations[1:] if frame[0] != part.type_class)
         registrations: tuple[Frame, ...] = (*own, *others)
-        return replace(
-            part, registrations=registrations, defaults=old.defaults, default_classes=old.default_classes
-        )
+        return replace(part, registrations=registrations, defaults=old.defaults, default_classes=old.default_classes)
 
     return change(new, ())
 

@@ -179,7 +179,7 @@ class _Compiler:
         parts = [self.compile(part) for part in self.layout.children[first : first + count]]
         simple: dict[int, Callable[[], SkipNode]] = {
             REWRITTEN: lambda: _rewritten(self.functions[a]),
-            skip.FIXED: lambda: lambda value, p: p + a,
+            skip.FIXED: lambda: lambda _, p: p + a,
             skip.STRING: lambda: lambda value, p: _string(value.data, p, a),
             skip.BLOCK: lambda: lambda value, p: p + 4 + _count(value.data, p) * a + b,
             skip.SEQUENCE: lambda: _sequence(parts),
@@ -218,10 +218,10 @@ class _Compiler:
             if flags == skip.TAGGED:
                 return registered[data[p]](value, p + 1)
             size = int.from_bytes(data[p : p + 2], "big")
-            part = others.get(data[p + 2 : p + 2 + size]) if flags == skip.SUBCLASS else None
-            if part is None:
+            subclass = others.get(data[p + 2 : p + 2 + size]) if flags == skip.SUBCLASS else None
+            if subclass is None:
                 raise ValueEndsError
-            return part(value, p + 2 + size)
+            return subclass(value, p + 2 + size)
 
         return pojo
 

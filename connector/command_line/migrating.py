@@ -1,0 +1,67 @@
+"""Commands check-migration and migrate: from Flink 1 to Flink 2."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections import Counter
+
+from pyspark_savepoint.command_line.arguments import UsageError
+from pyspark_savepoint.command_line.files import located, written
+from pyspark_savepoint.command_line.output import Output
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.local.migrating import Migration, migration_of
+from pyspark_savepoint.statebackends.migration.verdicts import MigrationCheck, Verdict
+
+RESTORES, NEEDS_MIGRATION = 0, 1
+COLUMNS = ("verdict", "operator", "state", "part", "type", "hashmap", "rocksdb", "values", "changed", "reason")
+
+
+def check_migration_of(arguments: Namespace, output: Output) -> int:
+    """Show the verdicts about all parts of a snapshot."""
+    check = _migration(arguments).check()
+    shown = check.to_arrow().to_pylist()
+    if not (arguments.all or output.as_json):
+        shown = [row for row in shown if row["verdict"] != Verdict.AS_IS]
+    for row in shown:
+        row["operator"] = row["operator_uid"] or row["operator_uid_hash"]
+    output.table(COLUMNS, shown)
+    for remedy in dict.fromkeys(part.remedy for part in check.missing if part.remedy):
+        output.say(f"to do: {remedy}")
+    output.say(_summary(check))
+    return RESTORES if check.restores else NEEDS_MIGRATION
+
+
+def migrate(arguments: Namespace, output: Output) -> int:
+    """Write the migrated savepoint."""
+    migration = _migration(arguments)
+    migration.write(located(arguments, arguments.target))
+    return written(migration.source, arguments, output)
+
+
+def _migration(arguments: Namespace) -> Migration:
+    given = arguments.types_from
+    return migration_of(
+        _open(arguments, arguments.path),
+        arguments.flink,
+        classes=arguments.classes,
+        types=dict(map(_named_type, arguments.type)),
+        types_from=None if given is None else _open(arguments, given),
+        drop=getattr(arguments, "drop", ()),
+        as_is=getattr(arguments, "as_is", ()),
+    )
+
+
+def _open(arguments: Namespace, path: str) -> Savepoint:
+    return Savepoint.open(located(arguments, path), allow_outside=arguments.allow_outside)
+
+
+def _named_type(text: str) -> tuple[str, str]:
+    name, equals, kind = text.partition("=")
+    if not equals:
+        raise UsageError("--type", expected="STATE=TYPE", found=repr(text))
+    return name, kind
+
+
+def _summary(check: MigrationCheck) -> str:
+    counts = Counter(part.verdict for part in check.parts)
+    return ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict]) or "no state"

@@ -1,0 +1,1 @@
+"""Tests of migrations from Flink 1 to 2."""

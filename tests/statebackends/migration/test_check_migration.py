@@ -1,0 +1,85 @@
+"""What the check foretells against what real Flink 2.2.1 made of 194 savepoints that 1.20.5 wrote."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.local.migrating import migration_of
+from pyspark_savepoint.statebackends.migration.verdicts import MigrationCheck, Outcome, Verdict
+from tests.conftest import CORPUS
+
+MIGRATION = CORPUS / "migration"
+CASES: dict[str, Any] = json.loads((MIGRATION / "outcomes.json").read_text())["cases"]
+REAL = {"equal": Outcome.RESTORES, "DIFFERENT": Outcome.WRONG_VALUES, "FAILED": Outcome.FAILS}
+
+
+def checked(case: str, backend: str = "hashmap", *, told: bool = True, classes: bool = True) -> MigrationCheck:
+    folder = MIGRATION / "cases" / case
+    new = folder / "2.3.0-hashmap"
+    migration = migration_of(
+        Savepoint.open(str(folder / f"1.20.5-{backend}")),
+        "2.3",
+        classes=[MIGRATION / "classes"] if classes else None,
+        types_from=Savepoint.open(str(new)) if told and new.exists() else None,
+    )
+    return migration.check()
+
+
+def foretold(check: MigrationCheck) -> Outcome:
+    return max((part.outcome for part in check.parts), key=lambda outcome: outcome.severity)
+
+
+def test_the_check_foretells_what_flink_does() -> None:
+    """No state is said to restore that Flink fails on, or restores with other values."""
+    found = Counter(
+        (foretold(checked(case)), REAL[real["asIs"]["2.2.1 hashmap"]["outcome"]]) for case, real in CASES.items()
+    )
+    assert not [pair for pair in found if pair[0] is Outcome.RESTORES and pair[1] is not Outcome.RESTORES]
+    assert sum(count for (said, real), count in found.items() if said is real) >= 184, found
+    assert (
+        found[Outcome.UNKNOWN, Outcome.RESTORES]
+        + sum(count for (said, _), count in found.items() if said is Outcome.UNKNOWN)
+        <= 6
+    ), found
+
+
+@pytest.mark.parametrize("case", ["pojo-all", "mapstate-uuid-key", "union-uuid", "ttl-pojo-list", "kryo-u-objects"])
+def test_the_backend_that_wrote_a_savepoint_changes_no_verdict(case: str) -> None:
+    hashmap, rocksdb = (
+        sorted((part.ref.state, part.part, part.verdict, part.outcome) for part in checked(case, backend).parts)
+        for backend in ("hashmap", "rocksdb")
+    )
+    assert hashmap == rocksdb
+
+
+def test_parts_of_a_type_have_verdicts_of_their_own() -> None:
+    parts = {part.part: part for part in checked("pojo-all", told=False).parts if part.ref.state == "v"}
+    assert parts["tags"].new_type == "NULLABLE<LIST<NULLABLE<STRING>>>"
+    assert (parts["tags"].verdict, parts["tags"].outcome) == (Verdict.REWRITTEN, Outcome.FAILS)
+    assert (parts["byCity"].verdict, parts["byCity"].outcome) == (Verdict.REWRITTEN, Outcome.WRONG_VALUES)
+    assert parts["seen"].verdict is Verdict.IS_LOST
+    assert "java.util.LinkedHashSet" in str(parts["seen"].reason)
+
+
+def test_without_class_files_the_check_says_what_it_needs() -> None:
+    parts = {part.part: part for part in checked("pojo-all", told=False, classes=False).parts if part.ref.state == "v"}
+    assert (parts["tags"].verdict, parts["tags"].outcome) == (Verdict.NEEDS, Outcome.UNKNOWN)
+    assert "classes" in str(parts["tags"].remedy)
+
+
+def test_a_class_that_was_moved_is_rewritten(tmp_path: Path) -> None:
+    source = Savepoint.open(str(MIGRATION / "flows" / "two-phase-sink" / "1.20.5-hashmap"))
+    parts = [part for part in migration_of(source, "2.3").check().parts if part.verdict is not Verdict.AS_IS]
+    assert [(part.verdict, part.outcome) for part in parts] == [(Verdict.REWRITTEN, Outcome.FAILS)]
+    assert "TwoPhaseCommitSinkFunction" in str(parts[0].reason)
+
+
+def test_a_savepoint_of_flink_2_needs_nothing() -> None:
+    check = migration_of(Savepoint.open(str(MIGRATION / "cases" / "pojo-all" / "2.3.0-hashmap")), "2.3").check()
+    assert check.restores

@@ -1,0 +1,118 @@
+"""Migrated savepoints against those that 2.3.0 wrote of the same jobs and values: byte for byte."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pyspark_savepoint
+from pyspark_savepoint.formats.errors import OptionError, StateExistsError, UnsupportedStateError
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.local.migrating import migration_of
+from pyspark_savepoint.statebackends.migration.migration_check import entries_of
+from pyspark_savepoint.statebackends.migration.migration_plan import Knowledge, plan_migration
+from pyspark_savepoint.statebackends.migration.operator_elements import elements_of
+from pyspark_savepoint.statebackends.type_extraction import Release
+from tests.conftest import CORPUS
+
+MIGRATION = CORPUS / "migration"
+CLASSES = MIGRATION / "classes"
+SOURCE_STATE = "SourceReaderState"
+#: What class files tell.
+FROM_CLASSES = (
+    "pojo-all", "pojo-list-pojo", "pojo-map-null-key", "pojo-list-list", "pojo-uuid", "pojo-list-array", "record-list",
+    "liststate-pojo-list", "liststate-uuid", "mapstate-uuid-key", "oplist-pojo-list", "union-uuid", "key-kryo-uuid",
+    "kryo-u-generics", "kryo-u-cycle", "kryo-tree-map", "kryo-zoned-date-time", "pojo-set-long",
+)  # fmt: skip
+OF_ROCKSDB = ("pojo-all", "liststate-pojo-list", "mapstate-uuid-key", "oplist-pojo-list", "key-kryo-uuid")
+#: What only a savepoint of the new job, or words, tell.
+TOLD = (
+    "hint-list-string",
+    "hint-tuple-list",
+    "either-list",
+    "mapstate-list-key",
+    "broadcast-hint-list",
+)
+
+
+def source(case: str, written_by: str = "1.20.5-hashmap") -> Savepoint:
+    return Savepoint.open(str(MIGRATION / "cases" / case / written_by))
+
+
+def content(savepoint: Savepoint) -> dict[Any, Any]:
+    """Return headers and bytes of all states, but those of the source of the jobs."""
+    found: dict[Any, Any] = {}
+    for operator in plan_migration(savepoint, Knowledge(Release.parse("2.3"))):
+        if operator.keyed is not None:
+            found["key"] = operator.keyed.key_serializer
+            for state, plan in operator.keyed_plans.items():
+                found[state] = plan.meta, dict(entries_of(operator, state))
+        for plan in operator.operator_plans:
+            if plan.ref.state != SOURCE_STATE:
+                found[plan.ref.state] = plan.meta, sorted(elements_of(operator.opened, plan.meta))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("case", "backend"),
+    [(case, "hashmap") for case in FROM_CLASSES] + [(case, "rocksdb") for case in OF_ROCKSDB],
+)
+def test_class_files_suffice(case: str, backend: str, tmp_path: Path) -> None:
+    """The written bytes are those of 2.3.0, of snapshots and of values."""
+    target = str(tmp_path / "new")
+    migration_of(source(case, f"1.20.5-{backend}"), "2.3", classes=[CLASSES]).write(target)
+    assert content(Savepoint.open(target)) == content(source(case, "2.3.0-hashmap"))
+
+
+@pytest.mark.parametrize("case", TOLD)
+def test_a_savepoint_of_the_new_job_tells_types(case: str, tmp_path: Path) -> None:
+    target = str(tmp_path / "new")
+    with pytest.raises(UnsupportedStateError, match="nothing was written"):
+        migration_of(source(case), "2.3", classes=[CLASSES]).write(target)
+    assert not (tmp_path / "new").exists()
+    migration_of(source(case), "2.3", types_from=source(case, "2.3.0-hashmap")).write(target)
+    assert content(Savepoint.open(target)) == content(source(case, "2.3.0-hashmap"))
+
+
+def test_words_tell_types(tmp_path: Path) -> None:
+    target = str(tmp_path / "new")
+    migration_of(source("hint-list-string"), "2.3", types={"v": "NULLABLE<LIST<NULLABLE<STRING>>>"}).write(target)
+    assert content(Savepoint.open(target)) == content(source("hint-list-string", "2.3.0-hashmap"))
+
+
+def test_a_moved_class_is_renamed_and_values_stay(tmp_path: Path) -> None:
+    old = Savepoint.open(str(MIGRATION / "flows" / "two-phase-sink" / "1.20.5-hashmap"))
+    migration_of(old, "2.3").write(str(tmp_path / "new"))
+    new = Savepoint.open(str(tmp_path / "new"))
+    assert migration_of(new, "2.3").check().restores
+    before, after = content(old)["state"], content(new)["state"]
+    assert before[1] == after[1]
+    assert "sink.legacy.TwoPhaseCommit" in after[0].value_serializer.snapshot_class
+
+
+def test_states_can_be_left_out_or_kept(tmp_path: Path) -> None:
+    case = source("kryo-registered-serializer")
+    with pytest.raises(UnsupportedStateError, match="KCustom"):
+        migration_of(case, "2.3", classes=[CLASSES]).write(str(tmp_path / "none"))
+    with pytest.raises(OptionError, match="names no state"):
+        migration_of(case, "2.3", drop=["w"]).write(str(tmp_path / "none"))
+    migration_of(case, "2.3", drop=["v"]).write(str(tmp_path / "dropped"))
+    assert ("v", False) not in content(Savepoint.open(str(tmp_path / "dropped")))
+    migration_of(case, "2.3", as_is=["v"]).write(str(tmp_path / "kept"))
+    assert content(Savepoint.open(str(tmp_path / "kept"))) == content(case)
+    with pytest.raises(StateExistsError):
+        migration_of(case, "2.3", as_is=["v"]).write(str(tmp_path / "kept"))
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_migrated_table_reads_as_2_3_wrote_it(tmp_path: Path) -> None:
+    path = MIGRATION / "cases" / "pojo-list-string"
+    uid = "0dccc6d845eac8e1b962e0ff56612b4e"
+    opened = pyspark_savepoint.open(path / "1.20.5-rocksdb").migrate(tmp_path / "new", "2.3", classes=[CLASSES])
+    new, expected = (
+        table.keyed_state(uid, timestamps="raw").to_arrow().to_pylist()
+        for table in (opened, pyspark_savepoint.open(path / "2.3.0-hashmap"))
+    )
+    assert new == expected
