@@ -132,7 +132,7 @@ class Cursors:
     def fail(self, row: int, expected: str, found: object = None) -> NoReturn:
         """Raise a CorruptStateError for a row."""
         raise CorruptStateError(
-            "the bytes of a value are not what its serializer writes",
+            "the bytes of a value do not match its serializer's format",
             expected=expected,
             found=found if found is not None else f"{int(self.end[row] - self.position[row])} bytes until its end",
             remedy=UNREADABLE,
@@ -175,7 +175,7 @@ def short_offsets(offsets: Ints | Longs) -> Ints:
     """Convert offsets to Arrow's 32 bits; raise a ValueRangeError if the last one is too large."""
     if offsets[-1] > MAX_OFFSET:
         raise ValueRangeError(
-            "a column of one batch would be larger than Arrow's columns can be",
+            "a column of one batch would exceed the size limit of an Arrow column",
             expected=f"at most {MAX_OFFSET} bytes or elements",
             found=f"{offsets[-1]} in {len(offsets) - 1} rows",
             remedy="read with a smaller batch: option('batchSize', ...)",
@@ -208,7 +208,7 @@ def map_type(key: pa.DataType, item: pa.DataType) -> pa.DataType:
     """Return the type of maps; keys that are always null (UNIT, VOID, NULL) raise UnsupportedStateError."""
     if pa.types.is_null(key):
         raise UnsupportedStateError(
-            "a map whose keys are always null cannot be a column: maps of Spark and Arrow have no null keys",
+            "a map with null keys cannot be a column: maps of Spark and Arrow have no null keys",
             remedy="leave this state out, or read its bytes with the option raw",
         )
     return pa.map_(key, item)

@@ -36,7 +36,7 @@ class DataInputView:
     def fail(self, expected: str, found: object = None) -> NoReturn:
         """Raise a CorruptStateError at this position."""
         raise CorruptStateError(
-            "the bytes are not what the format says",
+            "the bytes do not match the format",
             path=self.path,
             offset=self.base + self.position,
             expected=expected,

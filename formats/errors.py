@@ -20,7 +20,7 @@ UNREADABLE = (
     "the file is incomplete, changed since it was written, or of a form that is not supported: copy it from its "
     "origin again, or take a canonical savepoint of the job"
 )
-DAMAGED = "the file is damaged: copy it from its origin again"
+DAMAGED = "copy the file from its origin again: it is damaged"
 
 FACTS = ("path", "offset", "operator", "state", "function", "key", "expected", "found", "remedy", "traceback")
 #: Facts with names from the snapshot: printed on one line, since a line break could forge another fact.

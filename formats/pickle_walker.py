@@ -57,7 +57,7 @@ def _variants(values: list[Any], source: int) -> pa.Array:
         return variant_array(values, source)
     except VariantError as error:
         raise ValueRangeError(
-            f"a pickled value is no VARIANT: {error}", found=", ".join(error.__notes__), remedy=RAW
+            f"a pickled value cannot be a VARIANT: {error}", found=", ".join(error.__notes__), remedy=RAW
         ) from None
 
 
@@ -112,7 +112,7 @@ class _Walker:
     def fail(self, expected: str, found: object = None) -> NoReturn:
         """Raise a CorruptStateError at this position."""
         raise CorruptStateError(
-            "the bytes are not a pickle that CPython writes",
+            "the bytes are not a pickle as CPython writes it",
             expected=expected,
             found=found,
             offset=f"{self.position} of the value in row {self.row}",
@@ -135,7 +135,7 @@ class _Walker:
 
     def _refuse(self, code: bytes) -> NoReturn:
         raise UndecodableStateError(
-            "a pickled value is not plain data: it names a class or calls one",
+            "a pickled value is not plain data: it refers to a class",
             expected="None, booleans, numbers, texts, bytes, tuples, lists, dicts, sets",
             found=f"opcode {code.hex()} at byte {self.position - 1} of the value in row {self.row}",
             remedy=RAW,

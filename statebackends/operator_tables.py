@@ -60,7 +60,7 @@ def _default_table(opened: OpenOperator, request: TableRequest) -> str:
     if names:
         return OPERATOR_STATE
     raise StateNotFoundError(
-        "the operator has no state of its own kind of table",
+        "the operator has no keyed, window or operator state and no timers",
         path=opened.savepoint.path,
         operator=opened.operator.label,
         remedy="load the path without options to see what the snapshot has",

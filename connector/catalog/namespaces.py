@@ -33,7 +33,7 @@ def create_tables(
     created from this snapshot.
     """
     if prefix is not None and not prefix.replace("_", "a").isalnum():
-        raise OptionError("a prefix is letters, digits and _", found=prefix)
+        raise OptionError("a prefix may contain letters, digits and _ only", found=prefix)
     path = absolute(path)
     tables = name_tables([row.asDict() for row in states.collect()], prefix)
     refuse_others(spark, tables, path)
@@ -55,10 +55,11 @@ def refuse_others(spark: SparkSession, tables: Iterable[NamedTable], path: str) 
     others = [name for name in wanted if name.lower() in known and known[name.lower()] != MARK + path]
     if others:
         raise StateExistsError(
-            "namespaces of these names exist already, and do not belong to this snapshot",
+            "namespaces with these names exist already and belong to something else",
             path=path,
             found=", ".join(f"{name} ({known[name.lower()] or 'without a comment'})" for name in others),
-            remedy="give a prefix, such as create_tables(prefix='shop'); of another snapshot, drop_tables() it before",
+            remedy="give a prefix, such as create_tables(prefix='shop'); if they belong to another snapshot, call "
+            "its drop_tables() first",
         )
 
 

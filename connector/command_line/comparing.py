@@ -18,7 +18,7 @@ def diff(arguments: Namespace, output: Output) -> int:
     old, new = open_savepoint(arguments.path, **options), open_savepoint(arguments.new, **options)
     if arguments.uid is not None:
         if arguments.limit < 0:
-            raise UsageError("--limit is 0 or more", found=arguments.limit)
+            raise UsageError("--limit must be 0 or more", found=arguments.limit)
         table = changed_rows(old, new, arguments.uid, arguments.table, arguments.state)
         rows = list(first_rows(table.rows(), arguments.limit, output, "--limit 0 shows all"))
         output.table(table.schema.names, rows)

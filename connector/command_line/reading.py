@@ -83,7 +83,7 @@ def show(arguments: Namespace, output: Output) -> int:
 def rows_table(arguments: Namespace, output: Output) -> LocalTable:
     """Return the table of an operator that the arguments name, with their columns."""
     if getattr(arguments, "limit", 0) < 0:
-        raise OptionError("--limit is 0 or more", found=arguments.limit)
+        raise OptionError("--limit must be 0 or more", found=arguments.limit)
     options = {**operator_options(arguments.uid), "table": arguments.table, "state": arguments.state}
     table = table_of(arguments, output, **options)
     keys = getattr(arguments, "keys", None)

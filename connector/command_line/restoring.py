@@ -75,19 +75,24 @@ def job_at(given: str, arguments: Namespace) -> Job:
     if not path.is_file() or path.name == "_metadata":
         return Savepoint.open(located(arguments, given), allow_outside=arguments.allow_outside)
     if path.stat().st_size > MAX_JOB_BYTES:
-        raise OptionError("a description of a job of this size is none", path=str(path), expected="some kilobytes")
+        raise OptionError(
+            "the file is too large to be the description of a job", path=str(path), expected="a few kilobytes"
+        )
     try:
         job = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise OptionError(
-            "the file describes no job",
+            "the file is not the description of a job",
             path=str(path),
             expected="JSON: a description, an execution plan, or the plan of the REST interface",
             found=str(error),
         ) from None
     if not isinstance(job, Mapping):
         raise OptionError(
-            "the file describes no job", path=str(path), expected="a JSON object", found=type(job).__name__
+            "the file is not the description of a job",
+            path=str(path),
+            expected="a JSON object",
+            found=type(job).__name__,
         )
     return job
 

@@ -135,7 +135,7 @@ class KeyedInput:
             there = layout_of(self.frame.schema)
             if there is None or there.max_parallelism != max_parallelism or wanted not in (None, there.parallelism):
                 raise OptionError(
-                    "records that are presorted must be laid out by key_by already",
+                    "presorted records must be partitioned by key_by first",
                     expected=f"max parallelism {max_parallelism}" + (f", parallelism {wanted}" if wanted else ""),
                     found=str(there),
                     remedy=f"key_by(df, {self.keys[0]!r}, max_parallelism={max_parallelism}).sortWithinPartitions(...)",

@@ -82,7 +82,7 @@ class OperatorTransformation:
         """
         if not isinstance(df, DataFrame):
             raise OptionError(
-                "records are the rows of a DataFrame",
+                "records must be given as a DataFrame",
                 found=type(df).__name__,
                 remedy="bootstrap_with(spark.createDataFrame(...))",
             )
@@ -182,7 +182,7 @@ class OneInputTransformation(StateTransformation):
 
         """
         if not keys:
-            raise OptionError("key_by needs the key", remedy="key_by('id')")
+            raise OptionError("key_by needs the columns of the key", remedy="key_by('id')")
         frame, names = self.frame, []
         for i, key in enumerate(keys):
             step, name = replace(self, frame=frame)._selected(key, f"{KEY}_{i}" if len(keys) > 1 else KEY)
@@ -258,7 +258,7 @@ class OneInputTransformation(StateTransformation):
         column: Any = selector(self.frame) if callable(selector) else selector
         if not isinstance(column, Column):
             raise OptionError(
-                "a column is its name, an expression, or a function of the DataFrame that gives one",
+                "a column must be a name, an expression, or a function that returns an expression for a DataFrame",
                 found=type(column).__name__,
                 remedy="for example key_by('id', 'day'), or key_by(lambda account: account.id): Spark runs the "
                 "expression, Python is not called for every record",

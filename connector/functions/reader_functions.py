@@ -37,7 +37,7 @@ def struct_type(schema: str | StructType) -> StructType:
     found = StructType.fromDDL(schema) if isinstance(schema, str) else schema
     if not isinstance(found, StructType) or not len(found):
         raise OptionError(
-            "the rows that a function yields need a schema",
+            "a schema for the rows that the function yields is missing",
             found=repr(schema),
             remedy="name the columns with their types: 'key int, value string'",
         )
@@ -80,7 +80,7 @@ def read_window(
     reduced = None
     if reduce is not None:
         if not callable(reduce):
-            raise OptionError("reduce is a function of two elements", found=type(reduce).__name__)
+            raise OptionError("reduce must be a function of two elements", found=type(reduce).__name__)
         reduced = copy_of(reduce)
     opened, request, parallelism = _open(path, options, READ_WINDOW)
     plan = WindowReaderPlan.of(function, arrow_schema(found), opened, request, parallelism, aggregated, reduced)

@@ -63,7 +63,7 @@ def to_free_path(path: str) -> Staging:
     staging = Staging.at(path)
     if read_published(staging.filesystem, staging.directory) is not None:
         raise StateExistsError(
-            "there is a savepoint at this path already",
+            "a savepoint exists at this path already",
             path=staging.filesystem.uri(staging.directory),
             remedy="write to a new path: a savepoint is not changed in place",
         )

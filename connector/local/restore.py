@@ -20,7 +20,7 @@ def hasher_of(name: str) -> StreamGraphHasher:
     """Return the stream graph hasher ``v2`` or ``v3``; raise OptionError for another name."""
     known = [hasher.value for hasher in StreamGraphHasher]
     if name.casefold() not in known:
-        raise OptionError("no such version of the hasher", found=name, remedy=did_you_mean(name, known))
+        raise OptionError("unknown version of the stream graph hasher", found=name, remedy=did_you_mean(name, known))
     return StreamGraphHasher(name.casefold())
 
 

@@ -85,7 +85,7 @@ def read_schema(path: Path) -> Schema:
     except FileNotFoundError:
         raise OptionError("there is no schema at this path", path=str(path), remedy=_remedy(path)) from None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        raise OptionError("the file is no schema of a snapshot", path=str(path), remedy=_remedy(path)) from None
+        raise OptionError("the file is not the schema of a snapshot", path=str(path), remedy=_remedy(path)) from None
     return dict(schema)
 
 

@@ -23,8 +23,8 @@ def identifier_of(named: OperatorRef) -> OperatorIdentifier:
         return named
     if not isinstance(named, str):
         raise OptionError(
-            "an operator is named by its uid, its uid hash, or an OperatorIdentifier", found=type(named).__name__
+            "an operator must be given as its uid, its uid hash, or an OperatorIdentifier", found=type(named).__name__
         )
     if not named:
-        raise OptionError("an operator's uid is not empty")
+        raise OptionError("an operator's uid must not be empty")
     return OperatorIdentifier.for_uid_hash(named) if UID_HASH.fullmatch(named) else OperatorIdentifier.for_uid(named)

@@ -35,7 +35,7 @@ def path_text(path: object) -> str:
     text = os.fspath(path) if isinstance(path, str | PathLike) else None
     if not isinstance(text, str):
         raise OptionError(
-            "a path is text or a pathlib.Path", found=type(path).__name__, remedy="name a folder or a URI"
+            "a path must be a string or a pathlib.Path", found=type(path).__name__, remedy="name a folder or a URI"
         )
     return text
 

@@ -309,7 +309,7 @@ def _conflicts(values: Mapping[str, Any]) -> list[str]:
     if "uid" in given and "uidHash" in given:
         problems.append("options 'uid' and 'uidHash' each name the operator: give one of them")
     if not {"uid", "uidHash", "operatorName"} & set(given):
-        problems.append("no operator is named: option 'uid' is the uid that the job gives it")
+        problems.append("no operator is named: set option 'uid' to the uid that the job gives it")
     if values.get("table") in (ENTRIES, ELEMENTS):
         problems.append(f"table '{values['table']}' is what the fluent API writes: it is not for users")
     return problems + _spec_conflicts(values)

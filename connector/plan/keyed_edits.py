@@ -98,7 +98,7 @@ def _listed_keys(spark: SparkSession, plan: OperatorPlan, serializer: TypeSerial
     """Return a table of keys that are given as a list."""
     if not isinstance(keys, list | tuple | set | frozenset | range):
         raise OptionError(
-            "keys are a DataFrame or a list",
+            "keys must be a DataFrame or a list",
             operator=plan.label,
             found=type(keys).__name__,
             remedy="remove_keys(uid, [1, 2]), or remove_keys(uid, rows.select('key'))",
@@ -113,14 +113,14 @@ def rehashed(plan: OperatorPlan, number: int, key_hashes: DataFrame | None) -> O
     """Return the plan with another max parallelism; raise an error if key groups of its keys cannot be computed."""
     if any(put.spec.table == ENTRIES_TABLE or put.spec.max_parallelism is not None for put in plan.puts):
         raise OptionError(
-            "tables of this savepoint were added with another max parallelism",
+            "the rows added to this savepoint were laid out for another max parallelism",
             operator=plan.label,
             remedy="call with_max_parallelism(...) first, or Savepoint.create(spark, max_parallelism=...)",
         )
     plan = replace(plan, new_max_parallelism=number, default_max_parallelism=number, key_hashes=key_hashes)
     if plan.base is not None and plan.base.has_operator_state and plan.base.operator.parallelism > number:
         raise OptionError(
-            "the max parallelism is less than the parallelism of an operator",
+            "the max parallelism must not be less than the parallelism of an operator",
             operator=plan.label,
             expected=f"{plan.base.operator.parallelism} at least",
             found=number,
@@ -147,7 +147,7 @@ def _check_hash(plan: OperatorPlan, serializer: TypeSerializer) -> None:
         serializer.java_hash(pa.array([], serializer.arrow_type(PLAIN)))
     except UndecodableStateError as error:
         raise UndecodableStateError(
-            "the key groups of keys of this type cannot be computed: only the job's code knows their hashCode",
+            "the key groups of this key type cannot be computed: its hashCode is defined by the job's own code",
             operator=plan.label,
             found=error.facts.get("found", serializer.flink_type),
             remedy="with_max_parallelism(n, key_hashes={uid: df}) takes them from a DataFrame with the key and "
@@ -164,7 +164,8 @@ def refuse_raw_state(plan: OperatorPlan, what: str) -> None:
         raw = subtask.raw_keyed_state
         if isinstance(raw, KeyGroupsStateHandle) and any(offset >= 0 for offset in raw.offsets.offsets):
             raise UnsupportedStateError(
-                f"the operator has raw keyed state, in which keys cannot be {what}: only its own code reads it",
+                f"the operator has raw keyed state, in which keys cannot be {what}: only the operator's own code can "
+                f"read it",
                 path=plan.base.snapshot.path,
                 operator=plan.label,
                 remedy="table raw_keyed_state shows it; remove_operator leaves the operator out",

@@ -41,10 +41,10 @@ def merged_operator(spark: SparkSession, source: OperatorPlan, into: OperatorPla
             metas.append(meta)
         elif same != meta:
             raise OptionError(
-                "both operators have this state, with different types",
+                "both operators have a state with this name, but of different types",
                 operator=f"{source.label} and {into.label}",
                 state=meta.name,
-                remedy=f"give one of them another name first: rename_state({source.label!r}, {meta.name!r}, ...)",
+                remedy=f"rename one of them first: rename_state({source.label!r}, {meta.name!r}, ...)",
             )
     header = KeyedBackendHeader(into.compressed, taken.header.key_serializer, tuple(metas))
     bases, rest = _merged(spark, (into, source), header)
@@ -70,22 +70,22 @@ def merged_operator(spark: SparkSession, source: OperatorPlan, into: OperatorPla
 def _check(source: OperatorPlan, into: OperatorPlan) -> None:
     both = f"{source.label} and {into.label}"
     if source.identifier.operator_id == into.identifier.operator_id:
-        raise OptionError("an operator is not merged with itself", operator=source.label)
+        raise OptionError("an operator cannot be merged with itself", operator=source.label)
     if source.key_serializer is None:
-        raise StateNotFoundError("the operator has no keyed state that could be merged", operator=source.label)
+        raise StateNotFoundError("the operator has no keyed state to merge", operator=source.label)
     if source.of_kind(OPERATOR):
         names = [state.name for state in source.of_kind(OPERATOR)]
         raise UnsupportedStateError(
-            "the operator has operator state, which would be lost: only keyed state and timers are merged",
+            "the operator also has operator state, which a merge would lose: only keyed state and timers are merged",
             operator=source.label,
             found=", ".join(names),
-            remedy=f"take it over with with_list_state, with_union_state or with_broadcast_state where it is wanted, "
+            remedy="copy it with with_list_state, with_union_state or with_broadcast_state if it is needed, "
             f"then remove_state({source.label!r}, {names[0]!r})",
         )
     if into.key_serializer not in (None, source.key_serializer):
         assert into.key_serializer is not None
         raise OptionError(
-            "the keys of the two operators are of different types",
+            "the two operators have keys of different types",
             operator=both,
             expected=into.key_serializer.flink_type,
             found=source.key_serializer.flink_type,
@@ -96,7 +96,7 @@ def _check(source: OperatorPlan, into: OperatorPlan) -> None:
             operator=both,
             expected=into.max_parallelism,
             found=source.max_parallelism,
-            remedy="with_max_parallelism(...) first gives all operators the same",
+            remedy="call with_max_parallelism(...) first: it gives all operators the same",
         )
     for plan in (source, into):
         refuse_raw_state(plan, "merged")

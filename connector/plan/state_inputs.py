@@ -231,7 +231,7 @@ def refuse_own(options: Mapping[str, str], own: Collection[str]) -> None:
     for option in options:
         if option in own:
             raise OptionError(
-                f"option '{option}' is not given here", remedy="leave it out: the method or its arguments give it"
+                f"option '{option}' cannot be given here", remedy="leave it out: the method and its arguments set it"
             )
 
 
@@ -290,7 +290,7 @@ def _only_state_column(frame: DataFrame, name: str, others: tuple[str, ...], ope
                 raise OptionError(
                     f"column {extra[0]!r} does not belong to state {name!r}",
                     operator=operator,
-                    remedy=f"select what is: df.select({', '.join(map(repr, (*others[:-1], column)))})",
+                    remedy=f"select the columns that do: df.select({', '.join(map(repr, (*others[:-1], column)))})",
                 )
             return column
     rest = [column for column in frame.columns if column not in others and not column.endswith(LAST_ACCESS)]

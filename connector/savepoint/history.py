@@ -55,7 +55,9 @@ def history(
 
     """
     if last is not None and last < 1:
-        raise OptionError("argument 'last' is the number of newest snapshots, at least 1", found=last)
+        raise OptionError(
+            "argument 'last' must be at least 1: it is the number of newest snapshots to read", found=last
+        )
     storage: dict[str, Any] = {name: text for name, text in to_options(options).items() if name == OPTION}
     chosen_options = {name: value for name, value in options.items() if option_name(name) != OPTION}
     found = _snapshots(spark, located(spark, folder), storage)
@@ -83,7 +85,7 @@ def _snapshots(spark: SparkSession, folder: str, storage: Mapping[str, str]) -> 
     rows = spark.read.format("savepoint").options(table="snapshots", **storage).load(folder).collect()
     found = [(row["checkpoint_id"], row["path"]) for row in rows if row["problem"] is None]
     if not found:
-        raise SnapshotNotFoundError("there is no snapshot below this folder that can be read", path=folder)
+        raise SnapshotNotFoundError("no snapshot below this folder can be read", path=folder)
     return sorted(found)
 
 

@@ -108,7 +108,7 @@ class Savepoint:
         """Internal: use :meth:`load` or :meth:`create`. Without a path, the savepoint is not written yet."""
         if not isinstance(plan, SavepointPlan):
             raise OptionError(
-                "a Savepoint cannot be created from this",
+                "a Savepoint cannot be created from this object",
                 found=type(plan).__name__,
                 remedy="Savepoint.load(spark, path), or Savepoint.create(spark)",
             )
@@ -668,9 +668,9 @@ class Savepoint:
             changed = put_table(new, source, KEYED_STATE, {"key": key, **options})
         elif not hasattr(source, "operator_tables"):
             raise OptionError(
-                "this cannot be the state of an operator",
+                "this value cannot be the state of an operator",
                 operator=new.label,
-                expected="a DataFrame, another savepoint, or what a transformation ends with",
+                expected="a DataFrame, another savepoint, or a finished transformation",
                 found=type(source).__name__,
                 remedy="OperatorTransformation.bootstrap_with(df).key_by('id').transform(function); windows end with "
                 "reduce, aggregate or process",

@@ -97,7 +97,7 @@ class SavepointDataSource(DataSource):
         from pyspark_savepoint.formats.errors import OptionError
 
         raise OptionError(
-            "a savepoint is no stream, for it does not go on: readStream and writeStream cannot apply to it",
+            "a savepoint is not a stream: readStream and writeStream cannot be used with it",
             remedy="spark.read.format('savepoint'), and df.write.format('savepoint')",
         )
 

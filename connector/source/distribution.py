@@ -86,7 +86,7 @@ def by_key(df: DataFrame, spec: KeySpec, max_parallelism: int, parallelism: int 
     check_parallelism(max_parallelism, wanted)
     for name in keys:
         if name not in df.columns:
-            raise OptionError(f"there is no column {name!r} to key by", remedy=did_you_mean(name, df.columns))
+            raise OptionError(f"there is no column {name!r} to use as key", remedy=did_you_mean(name, df.columns))
     if not keys:
         raise OptionError("key_by needs the columns of the key", remedy="key_by(df, 'id', max_parallelism=128)")
     if spec.key_group is not None:

@@ -79,7 +79,7 @@ def assert_schema(savepoint: Given, file: str | PathLike[str]) -> None:
     _fail(
         f"the schema of {opened.path} is not that of {file}",
         lines,
-        f"if that is meant: pyspark-savepoint schema {opened.path} --file {file}",
+        f"to accept the new schema: pyspark-savepoint schema {opened.path} --file {file}",
     )
 
 

@@ -48,9 +48,7 @@ class ClassPath:
                 found = parse_class(data, where)
                 if found.name == name:
                     return found
-                raise CorruptStateError(
-                    "a class file contains another class than its name says", path=where, found=found.name
-                )
+                raise CorruptStateError("a class file contains a class of another name", path=where, found=found.name)
         return None
 
 
@@ -145,7 +143,7 @@ def _open(path: str) -> _Folder | _Jar:
         raise SnapshotNotFoundError(
             "there is no jar or folder of class files at this path",
             path=path,
-            remedy="name a .jar, or the folder that packages begin in",
+            remedy="give a .jar, or the root folder of the packages",
         )
     if info.is_directory:
         return _Folder(path, filesystem, root)
@@ -162,7 +160,7 @@ def _bounded(source: InputFile) -> bytes:
 def _expect_bounded(data: bytes, path: str) -> bytes:
     if len(data) > MAX_CLASS_BYTES:
         raise CorruptStateError(
-            "no compiler writes a class file like this", path=path, expected=f"at most {MAX_CLASS_BYTES} bytes"
+            "the class file is larger than any compiler writes", path=path, expected=f"at most {MAX_CLASS_BYTES} bytes"
         )
     return data
 
@@ -172,5 +170,5 @@ def _no_jar(path: str, error: Exception) -> CorruptStateError:
         "the file is not a jar, or is damaged",
         path=path,
         found=str(error),
-        remedy="name a .jar, or a folder of .class files",
+        remedy="give a .jar, or a folder of .class files",
     )

@@ -46,7 +46,7 @@ class ByteSource:
     def _check(self, start: int, count: int) -> None:
         if start < 0 or count < 0 or start + count > self.size:
             raise CorruptStateError(
-                "a range beyond the end of the state",
+                "a range ends behind the end of the state",
                 path=self.path,
                 offset=start,
                 expected=f"{count} bytes",
@@ -153,7 +153,7 @@ class FileLocation:
             path=file.path,
             expected=f"{self.start + self.size} bytes",
             found=f"{file.size} bytes",
-            remedy="the file is truncated: copy it from its origin again",
+            remedy="copy the file from its origin again",
         )
 
 

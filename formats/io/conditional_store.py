@@ -161,7 +161,7 @@ class ConditionalStore:
             raise ConcurrentWriteError(
                 "another writer has published a savepoint at this path",
                 path=self.uri + path,
-                remedy="nothing of this write was published: see what is there now, and write again",
+                remedy="nothing of this write was published: check the savepoint that is there now, then write again",
             ) from None
         kind: type[OutputError] = OutputError
         if status is None or status[1] in IN_BETWEEN:

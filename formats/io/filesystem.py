@@ -74,18 +74,18 @@ def locate(text: str) -> tuple[SnapshotFileSystem, str]:
         return LocalFileSystem(), _local_path(scheme, authority, path, text)
     if scheme not in ARROW_SCHEMES:
         raise OptionError(
-            "there is no file system for that path",
+            "no file system is known for this path",
             path=text,
             expected="a local path, or a scheme among file, dbfs, " + ", ".join(ARROW_SCHEMES),
             found=f"{scheme}:",
         )
     if "?" in path:
         raise OptionError(
-            "a path has no options",
+            "a path cannot contain options",
             path=text,
             expected=f"{scheme}://... without '?'",
-            remedy="endpoints and the like are named in the environment (AWS_ENDPOINT_URL, ...), or by option "
-            f"'{OPTION}'; credentials in the environment alone",
+            remedy="set endpoints in the environment (AWS_ENDPOINT_URL, ...) or in option "
+            f"'{OPTION}'; set credentials in the environment only",
         )
     filesystem = ArrowFileSystem(ARROW_SCHEMES[scheme], authority, StoragePath.options_of(text))
     return filesystem, posixpath.normpath("/" + path.lstrip("/"))
@@ -103,9 +103,9 @@ def absolute(text: str, base: str | None = None) -> str:
     """
     if WINDOWS_PATH.match(text) and os.sep == "/":
         raise OptionError(
-            "this is a path of Windows, but this machine does not run Windows",
+            "this is a Windows path, but this machine does not run Windows",
             found=text,
-            remedy="name it as it is mounted here, or by URI",
+            remedy="give the path under which it is mounted here, or a URI",
         )
     if URI.fullmatch(text) or not is_encodable(text):
         return text
@@ -114,7 +114,9 @@ def absolute(text: str, base: str | None = None) -> str:
 
 def _local_path(scheme: str, authority: str, path: str, text: str) -> str:
     if authority not in ("", "localhost"):
-        raise OptionError("the path is local to another machine", path=text, found=authority, expected="file:///...")
+        raise OptionError(
+            "the path names a file of another machine", path=text, found=authority, expected="file:///..."
+        )
     if scheme == "dbfs" and not path.startswith("/Volumes/"):
         path = "/dbfs/" + path
     return posixpath.normpath("/" + path.lstrip("/"))
@@ -166,7 +168,7 @@ class LocalFileSystem(LocalOutputs):
             real = os.path.realpath(path)
         if anchor is not None and not _is_in(real, os.path.join(_real_folder(anchor.base), anchor.folder), anchor):
             raise UnsafePathError(
-                "a link leads out of the snapshot", path=path, found=real, expected=f"a file below {anchor}"
+                "a symbolic link leads out of the snapshot", path=path, found=real, expected=f"a file below {anchor}"
             )
         return LocalInputFile(real, path)
 

@@ -31,11 +31,11 @@ def spilling(directory: str | None = None) -> Iterator[None]:
         if isinstance(error, SavepointError):
             raise
         raise SpillError(
-            f"rows that do not fit into memory cannot be kept on local disk: {error.strerror or error}",
+            f"rows that do not fit into memory could not be spilled to local disk: {error.strerror or error}",
             path=directory or local_directory(),
-            expected="space for all rows of a task, as bytes of their state",
-            remedy="free space there, or name a larger disk: SPARK_LOCAL_DIRS, else TMPDIR, of the executors; "
-            "more memory per task (option 'sortMemory' of writes, 'memory' of reads) needs less disk",
+            expected="free space for the serialized state of all rows of a task",
+            remedy="free space there, or set SPARK_LOCAL_DIRS (else TMPDIR) of the executors to a larger disk; "
+            "more memory per task (option 'sortMemory' of writes, 'memory' of reads) spills less",
         ) from error
 
 

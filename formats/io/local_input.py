@@ -32,12 +32,12 @@ def local_error(error: OSError, path: str) -> SavepointError:
     if error.errno in NOT_THERE:
         return StateFileNotFoundError("a file of the snapshot is missing", path=path)
     if error.errno == errno.ELOOP:
-        return UnsafePathError("a link points to nothing, or out of the snapshot", path=path)
+        return UnsafePathError("a symbolic link is broken, or leads out of the snapshot", path=path)
     if isinstance(error, PermissionError):
         return AccessDeniedError(
             "this user has no permission to read the file",
             path=path,
-            remedy="give the user that runs Spark's executors and driver the right to read it",
+            remedy="give read permission to the user that runs Spark's driver and executors",
         )
     return StorageError("the file system cannot read this file", path=path, found=error.strerror or str(error))
 
@@ -80,11 +80,11 @@ def fill(file: Any, buffer: Any, path: str, start: int) -> None:
         count = file.readinto(target[done:])
         if not count:
             raise CorruptStateError(
-                "the file is shorter than it should be",
+                "the file is truncated",
                 path=path,
                 offset=start + done,
                 expected=f"{len(target) - done} more bytes",
                 found="the end of the file",
-                remedy="the file is truncated: copy it from its origin again",
+                remedy="copy the file from its origin again",
             )
         done += count

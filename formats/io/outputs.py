@@ -242,5 +242,5 @@ def already_there(path: str) -> ConcurrentWriteError:
     return ConcurrentWriteError(
         "another writer has published a savepoint at this path",
         path=path,
-        remedy="nothing of this write was published: see what is there now, and write again",
+        remedy="nothing of this write was published: check the savepoint that is there now, then write again",
     )

@@ -66,7 +66,7 @@ def connect(scheme: str, authority: str, options: StorageOptions, recorded: bool
         return CONNECTORS[scheme](Place(scheme, authority, options, recorded))
     except (ImportError, AttributeError, TypeError) as error:
         raise StorageError(
-            "this build of pyarrow cannot open that storage with these options",
+            "this build of pyarrow cannot open this storage with these options",
             path=uri,
             found=str(error),
             remedy="install the newest pyarrow, from its wheels",
@@ -173,10 +173,10 @@ def _azure_hosts(account: str, suffix: str | None, place: Place) -> dict[str, st
     if options.endpoint is None:
         if suffix is not None and not AZURE_HOSTS.fullmatch(suffix):
             raise OptionError(
-                "the path names a host that is none of Azure's",
+                "the host in the path is not a host of Azure",
                 path=f"abfss://{place.authority}",
                 expected="abfss://container@account.dfs.core.windows.net/folder",
-                remedy=f"name the endpoint: AZURE_STORAGE_BLOB_ENDPOINT in the environment, or option '{OPTION}'",
+                remedy=f"set the endpoint: AZURE_STORAGE_BLOB_ENDPOINT in the environment, or option '{OPTION}'",
             )
         host = suffix and "." + suffix.replace("blob.", "dfs.", 1)
         return {"dfs_storage_authority": host, "blob_storage_authority": host and host.replace("dfs.", "blob.", 1)}

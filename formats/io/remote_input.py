@@ -81,12 +81,12 @@ def _read_part(file: Any, path: str, start: int, size: int) -> bytes:
             raise storage_error(error, path) from None
         if not data:
             raise CorruptStateError(
-                "the file is shorter than it should be",
+                "the file is truncated",
                 path=path,
                 offset=start + done,
                 expected=f"{size - done} more bytes",
                 found="the end of the file",
-                remedy="the file is truncated: copy it from its origin again",
+                remedy="copy the file from its origin again",
             )
         parts.append(data)
         done += len(data)
@@ -117,12 +117,12 @@ class RemoteInputFile:
         stop = start + len(target)
         if stop > self.size:
             raise CorruptStateError(
-                "the file is shorter than it should be",
+                "the file is truncated",
                 path=self.path,
                 offset=start,
                 expected=f"{len(target)} bytes",
                 found=f"{self.size} bytes in all",
-                remedy="the file is truncated: copy it from its origin again",
+                remedy="copy the file from its origin again",
             )
         goes_on = start == self._last
         if not goes_on:
@@ -188,7 +188,7 @@ class RemoteInputFile:
                 path=self.path,
                 expected=f"version {self._version}",
                 found=f"version {now}",
-                remedy="read the snapshot again: what is there now is whole",
+                remedy="read the snapshot again: the new version is complete",
             )
 
 

@@ -80,7 +80,7 @@ class StorageOptions:
         for name, value in given.items():
             if name not in known:
                 if SECRET_NAME.search(name):
-                    raise OptionError(f"{name!a} does not belong into options", remedy=IN_ENVIRONMENT)
+                    raise OptionError(f"{name!a} must not be given in options", remedy=IN_ENVIRONMENT)
                 names = dict.fromkeys(_camel(found.name) for found in fields(cls))
                 raise OptionError(f"option '{OPTION}' has no {name!a}", remedy=did_you_mean(name, names))
             values[known[name].name] = _checked(f"{name!r} in option '{OPTION}'", known[name], value)

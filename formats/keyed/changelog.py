@@ -122,7 +122,7 @@ def _read_set(source: ByteSource, offset: int, block_bytes: int, operator: str) 
         start, end = np.empty(len(group), np.int64), np.empty(len(group), np.int64)
         why, position, count = changelog.split_changes(buffer, 0, len(buffer), place, group, start, end)
         if why == changelog.DAMAGED or (why == changelog.MORE and content.exhausted):
-            raise _damaged(origin, position, "key groups and their changes", "bytes that are none")
+            raise _damaged(origin, position, "key groups and their changes", "other bytes")
         if count:
             yield Changes(buffer, group[:count], start[:count], end[:count], origin)
         if why == changelog.DONE:

@@ -102,8 +102,9 @@ def _require_delimited(
     opaque = key.opaque_parts() + namespace.opaque_parts()
     if opaque:
         raise UndecodableStateError(
-            f"the parts of the keys of state {meta.name!r} cannot be told apart without the user's code",
-            expected="a key whose end its serializer tells",
+            f"the keys of state {meta.name!r} cannot be split into their parts: only the job's own serializer can "
+            f"delimit them",
+            expected="a key whose serializer delimits it",
             found=opaque[0].flink_type,
             remedy="read other states of the operator (option 'state'), or plug in a serializer "
             "(entry point group 'pyspark_savepoint.serializers')",
@@ -131,7 +132,7 @@ def _check_order(block: KeyedBlock, short: Longs) -> None:
     """Raise a CorruptStateError if any of the entries has a key shorter than its namespace."""
     if len(short):
         raise CorruptStateError(
-            "a key is shorter than its namespace",
+            "a composite key is shorter than its namespace",
             remedy=UNREADABLE,
             **block.origin.facts(int(block.key_start[short[0]])),
         )

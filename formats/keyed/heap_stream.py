@@ -216,10 +216,10 @@ class HeapKeyedStream:
         wanted = ", ".join(self.header.states[other].name for other in sorted(selected))
         facts = {key: error.facts.get(key) for key in ("path", "offset", "operator", "found")}
         return UndecodableStateError(
-            f"state {name!r} has values that only the user's code can delimit; in this format they hide what "
-            f"stands behind them, here states of {wanted}",
+            f"state {name!r} has values that only the job's own serializer can delimit; in this format the "
+            f"states that follow cannot be read either, here {wanted}",
             state=name,
-            expected="values whose end their serializer tells",
+            expected="values whose serializer delimits them",
             remedy="take a canonical savepoint (its entries have lengths), read only states that stand before it "
             "(option 'state'), or plug in a serializer (entry point group 'pyspark_savepoint.serializers')",
             **facts,

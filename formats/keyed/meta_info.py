@@ -143,12 +143,13 @@ def _version(view: DataInputView, known: tuple[int, ...], what: str) -> int:
     if version not in known:
         view.position -= 4
         raise UnsupportedVersionError(
-            f"{what} of a version that is not read",
+            f"{what} has a version that is not supported",
             path=view.path,
             offset=view.base + view.position,
             expected=f"version {' or '.join(map(str, known))} (Flink 1.7 and later)",
             found=version,
-            remedy="a stream of Flink 1.6 or older: restore and take a savepoint with a release from 1.7 to 1.16",
+            remedy="the stream was written by Flink 1.6 or older: restore it and take a savepoint with Flink 1.7 to "
+            "1.16",
         )
     return version
 

@@ -100,7 +100,7 @@ def read_metadata(data: bytes | memoryview, path: str | None = None) -> Checkpoi
     view = DataInputView(content, path)
     if view.remaining < 4 or view.read_i32() != HEADER_MAGIC_NUMBER:
         raise CorruptStateError(
-            "this is not the metadata of a Flink snapshot",
+            "the file is not the _metadata of a Flink snapshot",
             path=path,
             offset=0,
             expected=f"the magic number {HEADER_MAGIC_NUMBER:#010x}",

@@ -83,7 +83,7 @@ def split_manifest(data: memoryview, path: str | None) -> tuple[memoryview, Mani
         raise CorruptStateError(
             "the metadata of the savepoint has changed since it was written: its checksum differs",
             path=path,
-            remedy="the file was damaged: copy it from its origin again",
+            remedy="copy the file from its origin again: it is damaged",
         )
     return metadata, found[1]
 

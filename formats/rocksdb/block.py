@@ -269,7 +269,7 @@ RATIOS[[SNAPPY, 2, 4, 5]] = 64, 1100, 256, 256
 
 def _refuse(path: str, offset: int, kind: int) -> NoReturn:
     raise UnsupportedStateError(
-        "a table file is compressed in a way that is not read",
+        "a table file has a compression that is not supported",
         path=path,
         offset=offset,
         expected="no compression, Snappy, zlib, bzip2, LZ4 or ZSTD",

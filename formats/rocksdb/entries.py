@@ -169,7 +169,7 @@ def _unreadable(path: str, expected: str) -> CorruptStateError:
         "a table file does not match the format",
         path=path,
         expected=expected,
-        found="bytes that are none, though their checksums are right",
+        found="other bytes, with correct checksums",
         remedy=UNREADABLE,
     )
 
@@ -288,7 +288,7 @@ def _unresolved(why: int, tag: int, path: str) -> CorruptStateError | Unsupporte
     if why == sst.UNSORTED:
         return _unreadable(path, "entries in the order of their keys")
     return UnsupportedStateError(
-        "a database has entries of a kind that Flink does not write",
+        "the database has entries of a kind that Flink does not write",
         path=path,
         expected="values, deletions and merges",
         found=f"type {tag & KIND}",

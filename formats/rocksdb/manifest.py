@@ -280,7 +280,7 @@ def _name(view: Coding) -> str:
 def _check_comparator(view: Coding, name: bytes) -> None:
     if name != COMPARATOR:
         raise UnsupportedStateError(
-            "a database with an order of its own, which Flink never makes",
+            "the database has a comparator that Flink does not use",
             path=view.path,
             expected=COMPARATOR.decode(),
             found=ascii(name[:80]),

@@ -79,7 +79,7 @@ class Footer:
             view.fail("a table file, with its magic number at the end", f"{magic:#018x}")
         if version not in FORMAT_VERSIONS:
             raise UnsupportedVersionError(
-                "a table file of a version that is not read",
+                "a table file has a format version that is not supported",
                 path=path,
                 expected=f"format version {FORMAT_VERSIONS.start} to {FORMAT_VERSIONS.stop - 1}",
                 found=version,
@@ -187,7 +187,7 @@ class SstFile:
         found = self.properties.global_sequence if known is None else known
         if found >> SEQUENCE_BITS - 1:  # together with the type, it must fit a signed number
             raise CorruptStateError(
-                "the sequence number of a table file is larger than any database gets",
+                "the sequence number of a table file is out of range",
                 path=self.path,
                 found=found,
                 remedy=UNREADABLE,
@@ -201,7 +201,7 @@ class SstFile:
         meta = {name: BlockHandle.read(Coding(value, self.path, at)) for name, value in entries}
         if b"rocksdb.compression_dict" in meta:
             raise UnsupportedStateError(
-                "a table file is compressed with a dictionary, which is not read",
+                "a table file is compressed with a dictionary, which is not supported",
                 path=self.path,
                 remedy="take a canonical savepoint of the job (flink savepoint --type canonical)",
             )
@@ -256,7 +256,7 @@ class SstFile:
                 properties.index_type == FIRST_KEYS, keys, key_start, key_end, at, size,
             )  # fmt: skip
         if count < 0:
-            Coding(b"", self.path, offset).fail("an index of blocks", "bytes that are none")
+            Coding(b"", self.path, offset).fail("an index of blocks", "other bytes")
         key_end = key_end[:count] if properties.index_key_is_user_key else key_end[:count] - TAG
         number = np.empty(count, np.int64)
         sst.prefix_numbers(keys, key_start[:count], key_end, self.prefix, number)
@@ -297,7 +297,7 @@ class SstFile:
 def wrong_size(info: FileMetaData, path: str, size: int, manifest: str | None = None) -> CorruptStateError:
     """Return the error for a table file whose size differs from the manifest."""
     return CorruptStateError(
-        f"the table file {info.name} has another size than its database knows",
+        f"the table file {info.name} has another size than its manifest records",
         path=path,
         expected=f"{info.size} bytes" + (f", as {manifest} has it" if manifest else ""),
         found=f"{size} bytes",
@@ -309,7 +309,7 @@ def another_file(file: SstFile) -> CorruptStateError:
     """Return the error for a table file with keys outside of its range in the manifest."""
     low, high = file.info.smallest.user_key, file.info.largest.user_key
     return CorruptStateError(
-        f"the table file {file.info.name} is not the one that its database knows",
+        f"the table file {file.info.name} is not the one that its manifest records",
         path=file.path,
         expected=f"keys from {low[:40].hex()} to {high[:40].hex()}",
         found="others",

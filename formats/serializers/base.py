@@ -232,9 +232,9 @@ class TypeSerializer(ABC):
 
         """
         raise UndecodableStateError(
-            f"the hashCode of {self.flink_type} is known only to the user's code",
-            expected="a key type whose hash its data defines",
-            remedy="read without 'keys', or name the key groups with 'keyGroups'",
+            f"the hashCode of {self.flink_type} is defined by the job's own code",
+            expected="a key type whose hash follows from its data",
+            remedy="read without 'keys', or select key groups with 'keyGroups'",
         )
 
     def _refuse(self, what: str) -> UndecodableStateError:
@@ -345,7 +345,7 @@ class SnapshotReader:
         if version != 2:
             self.view.position -= 4
             raise UnsupportedVersionError(
-                "a serializer snapshot of a version that is not read",
+                "a serializer snapshot has a version that is not supported",
                 path=self.view.path,
                 offset=self.view.base + self.view.position,
                 expected="version 2 (Flink 1.7 and later)",
@@ -568,7 +568,7 @@ def expect_version(name: str, version: int, known: tuple[int, ...], reader: Snap
     """
     if version not in known:
         raise UnsupportedVersionError(
-            f"{name} has a version that is not read",
+            f"{name} has a version that is not supported",
             path=reader.view.path,
             offset=reader.view.base + reader.view.position,
             expected=f"one of {', '.join(map(str, known))}",

@@ -15,8 +15,8 @@ def refuse_nulls(column: pa.Array, flink_type: str, why: str = "this serializer 
         raise ValueRangeError(
             f"a value of {flink_type} cannot be null",
             found=f"null in row {row} of a column of {len(column)}",
-            remedy=f"leave these rows out or give them a value: {why}; "
-            f"if the job has NULLABLE<{flink_type}>, say so in option 'types'",
+            remedy=f"filter these rows, or give them a value: {why}; "
+            f"if the job has NULLABLE<{flink_type}>, name that in option 'types'",
         )
 
 

@@ -48,7 +48,7 @@ class PlugIn:
         raise UserFunctionError(
             f"the plug-in failed in {self.doing}: {type(error).__name__}: {error}",
             function=self.name,
-            remedy="the package that the plug-in is from must be mended, or removed",
+            remedy="fix the package of the plug-in, or uninstall it",
             traceback="\n" + "".join(traceback.format_exception(error)).rstrip(),
         ) from None
 

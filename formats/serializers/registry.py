@@ -162,10 +162,10 @@ def _peek_i32(view: DataInputView) -> int | None:
 
 def _endless(view: DataInputView, start: int, name: str) -> UndecodableStateError:
     return UndecodableStateError(
-        "a serializer snapshot is of a class of the user's own, and where its bytes end cannot be told",
+        "a serializer snapshot is of an unknown class, and its end cannot be determined",
         path=view.path,
         offset=view.base + start,
-        expected="snapshots of Flink's classes, or of classes that are plugged in",
+        expected="snapshot classes of Flink, or of plug-ins",
         found=name,
         remedy="plug in a serializer (entry point group 'pyspark_savepoint.serializers')",
     )

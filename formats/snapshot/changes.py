@@ -175,7 +175,7 @@ def _check_version(operators: Sequence[OperatorState], version: int) -> None:
             channels = subtask.input_channel_state + subtask.result_subpartition_state
             if any(isinstance(handle, MergedChannelStateHandle) for handle in channels):
                 raise UnsupportedVersionError(
-                    "records that were in flight are kept in a form that Flink before 2.1 does not read",
+                    "in-flight records are stored in a format that Flink before 2.1 does not read",
                     operator=operator.label,
                     remedy="write for flink_version='2.1', or start from a savepoint or an aligned checkpoint",
                 )

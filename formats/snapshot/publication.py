@@ -261,11 +261,11 @@ def _publish(staging: Staging, data: bytes, seen: str | None) -> None:
     if known and not sent:
         raise failed
     raise UncertainOutcomeError(
-        "it is not known whether the savepoint was published: the store did not answer",
+        "it is unknown whether the savepoint was published: the object store did not answer",
         path=staging.filesystem.uri(path),
         found=f"{failed.message}: {failed.facts.get('found', '')}",
-        remedy="nothing was deleted: see whether what was written is there, and write again if it is not; "
-        "Savepoint.vacuum deletes what nothing names",
+        remedy="nothing was deleted: check whether the new savepoint is there, and write again if not; "
+        "Savepoint.vacuum deletes files that are not referenced",
     )
 
 
@@ -283,9 +283,9 @@ def _too_late(staging: Staging, found: Published | None) -> ConcurrentWriteError
     return ConcurrentWriteError(
         "another writer published a savepoint at this path while this write was working"
         if found is not None
-        else "the savepoint that this write was to change is gone",
+        else "the savepoint that this write changes does not exist any more",
         path=staging.filesystem.uri(posixpath.join(staging.directory, METADATA_FILE_NAME)),
-        remedy="nothing of this write is in what is there now: look at it, and write again",
+        remedy="nothing of this write was published: check the savepoint that is there now, then write again",
     )
 
 

@@ -97,11 +97,11 @@ class FileCopy:
         if whole:
             return
         raise UnsafePathError(
-            "a handle names a file that is no state of Flink's, so it is not copied",
+            "a handle names a file that is not state of Flink, so it is not copied",
             path=source.path,
             operator=self.source.operator,
             expected="the beginning of a file that Flink writes",
-            remedy="if the snapshot is to be trusted, files='reference' leaves the file where it is; "
+            remedy="if you trust the snapshot, files='reference' leaves the file where it is; "
             "remove_operator leaves the operator out",
         )
 

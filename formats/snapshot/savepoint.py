@@ -147,7 +147,7 @@ class Savepoint:
         """Return the operator with a uid, a uid hash, or a name: exactly one of the three is required."""
         given = {"uid": uid, "uidHash": uid_hash, "operatorName": name}
         if sum(value is not None for value in given.values()) != 1:
-            raise OptionError("an operator is named by one of 'uid', 'uidHash' and 'operatorName'")
+            raise OptionError("name the operator by exactly one of 'uid', 'uidHash' and 'operatorName'")
         if uid is not None:
             return self._by_uid(uid)
         if uid_hash is not None:
@@ -265,7 +265,7 @@ def _resolve_pointer(filesystem: SnapshotFileSystem, path: str) -> str:
 
 def _nothing(filesystem: SnapshotFileSystem, path: str) -> SnapshotNotFoundError:
     uri, why = filesystem.uri(path), filesystem.absence(path)
-    return SnapshotNotFoundError("there is nothing at this path", path=uri, remedy=why)
+    return SnapshotNotFoundError("there is no file or folder at this path", path=uri, remedy=why)
 
 
 def _no_snapshot(filesystem: SnapshotFileSystem, path: str) -> SnapshotNotFoundError:
@@ -275,10 +275,10 @@ def _no_snapshot(filesystem: SnapshotFileSystem, path: str) -> SnapshotNotFoundE
             "there is no snapshot in this folder",
             path=filesystem.uri(path),
             expected=f"a file {METADATA_FILE_NAME}",
-            remedy="a folder without it is no snapshot, or one that was never completed",
+            remedy="a folder without this file is not a snapshot, or one that was never completed",
         )
     return SnapshotNotFoundError(
-        "this folder is no snapshot, but holds some",
+        "this folder is not a snapshot, but contains snapshots",
         path=filesystem.uri(path),
         found=", ".join(uris[:10]) + (f" and {len(uris) - 10} more" if len(uris) > 10 else ""),
         remedy="give the path of one of them",
@@ -304,7 +304,7 @@ def _read(filesystem: SnapshotFileSystem, metadata_path: str) -> tuple[Checkpoin
     try:
         if file.size > MAX_METADATA_BYTES:
             raise UnsafePathError(
-                "a metadata file of this size was never written by Flink",
+                "the _metadata file is larger than Flink writes",
                 path=file.path,
                 expected=f"at most {MAX_METADATA_BYTES} bytes",
                 found=f"{file.size} bytes",
@@ -333,9 +333,9 @@ def _metadata_files(filesystem: SnapshotFileSystem, path: str, depth: int) -> It
             looked += 1
             if looked > SEARCH_LIMIT:
                 raise OptionError(
-                    f"more than {SEARCH_LIMIT} folders to look for snapshots in",
+                    f"there are more than {SEARCH_LIMIT} folders below this one to search for snapshots",
                     path=filesystem.uri(path),
-                    remedy="give a folder that is nearer to the snapshots",
+                    remedy="give a folder closer to the snapshots",
                 )
             try:
                 entries = filesystem.list(folder)

@@ -119,8 +119,8 @@ class SnapshotLocation:
             raise OptionError(
                 "option 'checksums' is 'require', and a file of the snapshot has none",
                 path=self.uri if name is None else posixpath.join(self.uri, name),
-                remedy="this package writes checksums of all files that a savepoint owns, Flink of none: write the "
-                "savepoint anew with it, or read with option('checksums', 'verify')",
+                remedy="only this package writes checksums, Flink does not: rewrite the savepoint with it, or read "
+                "with option('checksums', 'verify')",
             )
         return found
 
@@ -214,7 +214,7 @@ class SnapshotLocation:
             "a handle names a file outside of the snapshot",
             path=recorded,
             expected=f"a file below {self.uri}, or moved along with the snapshot to {looked}",
-            remedy=f"if the snapshot is to be trusted, set option '{ALLOW_OUTSIDE}' to true; "
+            remedy=f"if you trust the snapshot, set option '{ALLOW_OUTSIDE}' to true; "
             "if it was moved, move its checkpoint folder as a whole (chk-N, shared, taskowned, dstl)",
         )
 
@@ -242,8 +242,8 @@ def recorded_parts(recorded: str) -> list[str]:
     match = URI.fullmatch(recorded)
     path = match[3] if match else recorded
     if match and match[1].lower() in ARROW_SCHEMES and "?" in path:
-        raise UnsafePathError("a path that no snapshot records", path=recorded, expected="a path without '?'")
+        raise UnsafePathError("the path of a handle is not valid", path=recorded, expected="a path without '?'")
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if ".." in parts or not path.startswith("/") or not parts or not is_encodable(path):
-        raise UnsafePathError("a path that no snapshot records", path=ascii(recorded), expected="an absolute path")
+        raise UnsafePathError("the path of a handle is not valid", path=ascii(recorded), expected="an absolute path")
     return parts

@@ -87,7 +87,7 @@ def vacuum(path: str, older_than: float, dry_run: bool = False) -> list[Leftover
     """
     filesystem, directory = locate(path)
     if older_than < 0:
-        raise OptionError("nothing is younger than now", expected="a time of 0 or more", found=f"{older_than} s")
+        raise OptionError("'older_than' must not be negative", expected="a time of 0 or more", found=f"{older_than} s")
     there = filesystem.info(directory)
     if there is None or not there.is_directory:
         raise SnapshotNotFoundError("there is no folder at this path", path=filesystem.uri(directory))

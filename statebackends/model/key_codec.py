@@ -107,12 +107,12 @@ class KeyCodec:
         if len(wrong):
             row = int(wrong[0])
             raise ValueRangeError(
-                f"column {name!r} names a key group that its key is not of",
+                f"column {name!r} has a wrong key group for some keys",
                 expected=f"key group {computed[row]}, where the hash of {keys[row].as_py()!r} leads "
                 f"at max parallelism {self.max_parallelism}",
                 found=f"key group {given[row]}, and {len(wrong)} of {len(given)} rows of the batch are wrong",
-                remedy=f"leave option 'keyGroup' out: the key groups of {self.serializer.flink_type} are computed; "
-                "or read the column again, from a savepoint of this max parallelism",
+                remedy=f"leave option 'keyGroup' out, because the key groups of {self.serializer.flink_type} can be "
+                "computed; or read the column again from a savepoint with this max parallelism",
             )
 
     def _given(self, column: pa.Array, name: str) -> Ints:
@@ -121,7 +121,7 @@ class KeyCodec:
         wrong = np.flatnonzero((groups < 0) | (groups >= self.max_parallelism))
         if len(wrong):
             raise ValueRangeError(
-                f"column {name!r} names a key group that there is not",
+                f"column {name!r} has a key group out of range",
                 expected=f"0 to {self.max_parallelism - 1}, for the max parallelism is {self.max_parallelism}",
                 found=int(groups[wrong[0]]),
                 remedy="compute it as KeyGroupRangeAssignment.assignToKeyGroup does, with this max parallelism",

@@ -113,7 +113,7 @@ class TableRequest:
         last = max((high for _, high in self.key_groups or ()), default=0)
         if last >= max_parallelism:
             raise OptionError(
-                "option 'keyGroups' names key groups that the operator does not have",
+                "option 'keyGroups' is out of the range of the operator's key groups",
                 expected=f"0 to {max_parallelism - 1}, for its max parallelism is {max_parallelism}",
                 found=last,
             )

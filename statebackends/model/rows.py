@@ -134,7 +134,7 @@ class Rows:
         if np.count_nonzero(place >= 0) != len(entries):
             twice = entries[place[rows] != entries][0]
             raise CorruptStateError(
-                "a key has two values in a state that holds one",
+                "a key has two values in a state that holds one value per key",
                 expected="every key once",
                 remedy=UNREADABLE,
                 **self.block.origin.facts(int(self.block.span_start[twice])),

@@ -64,7 +64,7 @@ def unit_serializers(meta: StateMetaInfoSnapshot) -> tuple[TypeSerializer, ...]:
         if len(value.children) == 2:
             return unwrap(value.children[0]), unwrap(value.children[1])
         raise UndecodableStateError(
-            f"map state {meta.name!r} has a serializer that does not tell its keys from its values",
+            f"map state {meta.name!r} has a serializer from which its keys and values cannot be separated",
             state=meta.name,
             found=value.flink_type,
             remedy="plug in a serializer (entry point group 'pyspark_savepoint.serializers')",

@@ -36,7 +36,7 @@ class RepeatedUserKey(RefusedRow):
 
     def __init__(self, row: int, user_key: str) -> None:
         error = DuplicateKeyError(
-            "a map has one of its keys twice",
+            "a map contains a key twice",
             expected="every key of a map once",
             found=f"{user_key} again",
             remedy="build the map without repeated keys (spark.sql.mapKeyDedupPolicy says how Spark does that)",
@@ -175,10 +175,11 @@ def _refuse_unequal(rows: Longs, values: Longs, times: Longs) -> None:
         return
     row = int(unequal[0])
     error = ValueRangeError(
-        "there are not as many times of last access as values",
+        "the number of last accesses differs from the number of values",
         expected=f"{values[row]}",
         found=f"{times[row]}",
-        remedy="give each value, element or map entry its time, or leave the column out: then it is now",
+        remedy="give a time for each value, element or map entry, or leave the column out: then the time of writing "
+        "is used",
     )
     raise RefusedRow(int(rows[row]), error)
 
@@ -193,9 +194,10 @@ def _aligned(access: pa.Array, there: Flags, user_keys: pa.Array, counts: Longs)
         pairs = enumerate(zip(keys, user_keys, strict=False))
         first = next((place for place, (given_key, key) in pairs if given_key != key), 0)
         error = ValueRangeError(
-            "a map of last accesses does not have the keys of its map",
+            "a map of last accesses has other keys than its map",
             expected="the same keys in the same order",
-            remedy="keep both columns as they were read, or leave the last accesses out: then they are now",
+            remedy="keep both columns as they were read, or leave the last accesses out: then the time of writing is "
+            "used",
         )
         raise RefusedRow(int(np.repeat(rows, counts)[first]), error)
     return times

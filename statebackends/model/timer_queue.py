@@ -58,7 +58,7 @@ def timer_queues(header: KeyedBackendHeader) -> list[tuple[int, TimerQueue]]:
             parts = meta.value_serializer.children
             if len(parts) != 2:
                 raise UndecodableStateError(
-                    f"timer state {meta.name!r} has a serializer of its own",
+                    f"timer state {meta.name!r} has an unknown serializer",
                     state=meta.name,
                     found=meta.value_serializer.flink_type,
                     remedy="plug in a serializer (entry point group 'pyspark_savepoint.serializers')",

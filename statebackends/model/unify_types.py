@@ -67,7 +67,7 @@ def conform(array: pa.Array, target: pa.DataType, origin: Origin) -> pa.Array:
         return array
     if not any(same(array.type) and same(target) for same in (pa.types.is_struct, pa.types.is_map, pa.types.is_list)):
         raise CorruptStateError(
-            "a part of the snapshot holds values of another type than its header says",
+            "a part of the snapshot holds values of another type than its header records",
             expected=str(target),
             found=str(array.type),
             remedy=UNREADABLE,

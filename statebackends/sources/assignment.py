@@ -72,7 +72,7 @@ def assign_state(operator: OperatorState, parallelism: int) -> tuple[StateAssign
     """Return the state that each of ``parallelism`` execution vertices restores of an operator."""
     if not 1 <= parallelism <= operator.max_parallelism:
         raise OptionError(
-            "the operator cannot have that parallelism",
+            "the parallelism is out of range for the operator",
             operator=operator.label,
             expected=f"1 to {operator.max_parallelism}, its max parallelism",
             found=parallelism,

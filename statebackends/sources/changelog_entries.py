@@ -66,7 +66,7 @@ def delimited(serializer: TypeSerializer, at: Cursors, meta: StateMetaInfoSnapsh
     opaque = serializer.opaque_parts()
     if opaque:
         raise UndecodableStateError(
-            f"state {meta.name!r} has parts that only the user's code can tell apart",
+            f"state {meta.name!r} has parts that only the job's own serializer can delimit",
             found=opaque[0].flink_type,
             remedy="read other states of the operator (option 'state'), take a canonical savepoint, or plug in a "
             "serializer (entry point group 'pyspark_savepoint.serializers')",

@@ -212,13 +212,13 @@ def check_decodable(metas: Sequence[StateMetaInfoSnapshot], undecodable: str, op
     remedy = "plug in a serializer (entry point group 'pyspark_savepoint.serializers')"
     if undecodable == "error":
         raise UndecodableStateError(
-            f"{what}, which only the user's code can decode",
+            f"{what}, which only the job's own serializer can decode",
             operator=operator,
             state=name,
             remedy=f"{remedy}, choose other states (option 'state'), or option('undecodable', 'binary')",
         )
     shown = "it is BINARY" if column.is_bytes else _shown(column)
-    return f"{what}, which only the user's code can decode: {shown}. To do: {remedy}."
+    return f"{what}, which only the job's own serializer can decode: {shown}. To do: {remedy}."
 
 
 def _shown(column: StateColumn) -> str:

@@ -52,7 +52,7 @@ class RocksDBSource:
         for file, place in zip(known, places, strict=True):
             if file.local_path in files:
                 raise CorruptStateError(
-                    f"a database has the file {file.local_path!a} twice",
+                    f"the database lists the file {file.local_path!a} twice",
                     path=savepoint.metadata_path,
                     operator=operator.label,
                     remedy=UNREADABLE,

@@ -128,9 +128,10 @@ class EntryChecks:
                 repeats = self._repeats(block, start[low:high], end[low:high])
             if repeats:
                 raise CorruptStateError(
-                    f"a key of key group {int(block.key_group[entries[low]])} comes twice in a state that has it once",
+                    f"a key of key group {int(block.key_group[entries[low]])} occurs twice in a state that holds "
+                    f"each key once",
                     expected="every key (with its namespace, and in maps its user key) once",
-                    remedy="the file is damaged: copy it from its origin again",
+                    remedy="copy the file from its origin again: it is damaged",
                     **block.origin.facts(int(start[low])),
                 ).with_facts(state=meta.name)
             count = high - low

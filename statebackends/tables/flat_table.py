@@ -78,7 +78,7 @@ class FlatTable:
             yield pa.field(LIST_VALUE, column.type.value_type)
         else:
             raise UndecodableStateError(
-                f"the elements of state {self.column.meta.name!r} cannot be told apart without the user's code",
+                f"the elements of state {self.column.meta.name!r} can only be delimited by the job's own serializer",
                 operator=self.keyed.headers.operator.label,
                 state=self.column.meta.name,
                 remedy="read it without 'flatten', as BINARY, or plug in a serializer "

@@ -41,11 +41,11 @@ def check_key_groups(
         span = at.buffer[int(at.position[row]) : int(at.end[row])]
         key = f"the bytes {span[:SHOWN].tobytes().hex()}" if decoded is None else repr(decoded[row].as_py())[:SHOWN]
         raise CorruptStateError(
-            f"a key in key group {int(key_group[row])} is not of this key group",
+            f"a key is in key group {int(key_group[row])}, but belongs to another one",
             expected=f"keys whose hash leads to key group {int(key_group[row])} of {max_parallelism}",
             found=f"{key}, of key group {key_group_for_hash(int(hashes[row]), max_parallelism)}",
-            remedy="the file is damaged, or was written by a tool that hashes keys otherwise: take it from its origin "
-            "again; option('raw', 'key') reads keys as bytes, unchecked",
+            remedy="the file is damaged, or was written by a tool that hashes keys in another way: copy it from its "
+            "origin again; option('raw', 'key') reads keys as bytes, unchecked",
             **at.origin.facts(int(at.position[row])),
         )
     return True

@@ -176,10 +176,10 @@ class KeyedTable:
         if len({serializer.flink_type for serializer in namespaces.values()}) > 1:
             listed = ", ".join(f"{name} ({namespaces[name].flink_type})" for name in kinds)
             raise UnsupportedStateError(
-                "the operator has states with different kinds of namespaces, which are not one table",
+                "the operator has states with namespaces of different types, which cannot be one table",
                 operator=operator,
                 found=listed,
-                remedy="name those that go together with option 'state'",
+                remedy="select states with the same type of namespace by option 'state'",
             )
         return pa.binary() if WINDOW in self.spec.raw else unify(list(kinds.values()), WINDOW)
 

@@ -58,8 +58,8 @@ class OperatorTable:
         self.raw = state in request.raw
         if self.mode == "BROADCAST" and "parallelism" in request.given:
             raise OptionError(
-                "option 'parallelism' cannot apply to broadcast state: all subtasks have the same, so one's is read, "
-                "once",
+                "option 'parallelism' cannot apply to broadcast state: all subtasks have the same elements, and those "
+                "of one are read",
                 operator=operator.label,
                 state=state,
                 remedy="leave the option out",
@@ -76,12 +76,12 @@ class OperatorTable:
             what = f"operator state {self.state!r} has values of {opaque[0].flink_type} ({opaque[0].snapshot_class})"
             if self.request.undecodable == "error" or self.mode == "BROADCAST":
                 raise UndecodableStateError(
-                    f"{what}, which only the user's code can decode",
+                    f"{what}, which only the job's own serializer can decode",
                     operator=self.operator.label,
                     state=self.state,
                     remedy="plug in a serializer (entry point group 'pyspark_savepoint.serializers')",
                 )
-            yield f"{what}, which only the user's code can decode: it is BINARY ({role})."
+            yield f"{what}, which only the job's own serializer can decode: it is BINARY ({role})."
 
     def _fields(self, metas: Sequence[StateMetaInfoSnapshot]) -> Iterator[pa.Field]:
         if self.mode == "BROADCAST":
@@ -195,7 +195,7 @@ class OperatorPartition:
         meta = next((meta for meta in stream.header.states if meta.name == self.state), None)
         if meta is None:
             raise CorruptStateError(
-                "a handle has elements of a state that its stream does not know",
+                "a handle has elements of a state that is missing in the header of its stream",
                 path=stream.source.path,
                 found=self.state,
                 remedy=UNREADABLE,
@@ -203,7 +203,7 @@ class OperatorPartition:
         offsets = source.offsets(self.state)
         if list(offsets) != sorted(offsets):
             raise CorruptStateError(
-                "the offsets of an operator state do not ascend",
+                "the offsets of an operator state are not in ascending order",
                 path=stream.source.path,
                 remedy=UNREADABLE,
             )

@@ -153,7 +153,7 @@ class TypeExtractor:
         while above is not None and above.name != JAVA_OBJECT:
             if len(found) >= MAX_SUPERCLASSES:
                 raise UnsupportedStateError(
-                    "a class with more superclasses than there are",
+                    "a class has too many superclasses",
                     found=kind.name,
                     expected=f"at most {MAX_SUPERCLASSES}",
                 )
@@ -186,7 +186,7 @@ class TypeExtractor:
         self._count += 1
         if self._count > MAX_TYPES or self._depth >= MAX_DEPTH:
             raise UnsupportedStateError(
-                "types nested deeper, or with more parts, than is extracted",
+                "the type is nested too deeply, or has too many parts",
                 found=str(kind)[:200],
                 expected=f"at most {MAX_TYPES} types in one, {MAX_DEPTH} deep",
             )

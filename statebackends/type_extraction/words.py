@@ -76,7 +76,8 @@ class TypeInference:
         for path, part in _kryo_parts(found, ()):
             since = "" if self.release.has_collections else "; 2.0 and later have serializers for lists, maps and sets"
             raise TypeNotationError(
-                f"Flink {self.release} leaves {'.'.join(path) or 'this type'} to Kryo, whose values are not written",
+                f"Flink {self.release} uses Kryo for {'.'.join(path) or 'this type'}, and values of Kryo cannot be "
+                f"written",
                 found=part.flink_type,
                 expected="a type that the release infers a serializer for",
                 remedy=f"declare its type in the job, and here: option 'inferredBy' 'declared'{since}",
@@ -119,7 +120,7 @@ class TypeInference:
         words = _Words(self, by_words=True).infer(declared)
         if words.flink_type != found.flink_type:
             raise OptionError(
-                "a class file has other fields than the type in words",
+                "the fields of the type differ from those of its class file",
                 expected=found.flink_type,
                 found=words.flink_type,
                 remedy="leave the fields out: POJO<com.shop.Order> takes those of the class file",
@@ -181,7 +182,7 @@ class _Words:
             self.made[name] = made_up(name, fields)
             self.subclasses[name] = words
         elif self.subclasses.get(name, words) != words:
-            raise OptionError(f"two types in words are of class {name}, with other fields", found=words.flink_type)
+            raise OptionError(f"two types name class {name} with different fields", found=words.flink_type)
         return ClassType(name)
 
     def declare(self, serializer: TypeSerializer) -> JavaType:

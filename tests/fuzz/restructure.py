@@ -105,7 +105,9 @@ def claim(rng: random.Random, data: bytes, part: Part) -> bytes:
 def repeat_to_the_end(rng: random.Random, data: bytes, part: Part) -> bytes:
     """What leads to a part, again and again: nesting without end."""
     begin = rng.randrange(part.start)
-    return data[: part.start] + data[begin : part.start] * rng.choice((10, 100, 2000)) + data[part.start :]
+    leading = data[begin : part.start]
+    times = min(rng.choice((10, 100, 2000)), LARGEST // len(leading))
+    return data[: part.start] + leading * times + data[part.start :]
 
 
 CHANGES: tuple[Callable[[random.Random, bytes, Part], bytes], ...] = (

@@ -112,5 +112,5 @@ def test_a_link_out_of_the_changelog_is_not_followed(shop: Generated, tmp_path: 
         shutil.move(path, tmp_path / path.name)
         path.symlink_to(tmp_path / path.name)
 
-    with pytest.raises(UnsafePathError, match="a link leads out"):
+    with pytest.raises(UnsafePathError, match="a symbolic link leads out"):
         snapshot.table(accounts, state="total")

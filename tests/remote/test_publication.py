@@ -215,7 +215,7 @@ def test_a_request_that_comes_late_finds_its_files(
 
     monkeypatch.setattr(publication, "PAUSES", (0.1, 0.1))
     proxy.delay, proxy.fault = 2.5, fault
-    with pytest.raises(UncertainOutcomeError, match="not known whether"):
+    with pytest.raises(UncertainOutcomeError, match="unknown whether"):
         commit(plan, outputs)
     with pytest.warns(SavepointWarning, match="did not say"):
         assert not roll_back(plan.staging)

@@ -101,7 +101,7 @@ def test_options_of_a_local_snapshot_reach_the_store_that_its_handles_name(proxy
 def test_snapshots_below_a_folder(proxy: FaultyProxy) -> None:
     (found,) = find_snapshots(of(proxy, "/savepoints"))
     assert (found.path, found.problem) == ("s3://bucket/savepoints/savepoint-shop", None)
-    with pytest.raises(SnapshotNotFoundError, match="holds some") as raised:
+    with pytest.raises(SnapshotNotFoundError, match="contains snapshots") as raised:
         Savepoint.open(of(proxy, "/savepoints"))
     assert raised.value.facts["found"] == "s3://bucket/savepoints/savepoint-shop"
 
@@ -257,14 +257,14 @@ def test_a_file_that_vanishes_while_it_is_read(proxy: FaultyProxy, store: int) -
     assert "newest checkpoints" in raised.value.facts["remedy"]
 
 
-def test_a_file_that_is_replaced_by_a_shorter_one_while_it_is_read(proxy: FaultyProxy, store: int) -> None:
+def test_a_file_that_is_replaced_by_a_truncated_one_while_it_is_read(proxy: FaultyProxy, store: int) -> None:
     put(store, "/bucket/replaced", bytes(1 << 20))
     filesystem, path = locate(of(proxy, "/replaced"))
     opened = filesystem.open_input(path)
     put(store, "/bucket/replaced", bytes(1 << 10))
-    with pytest.raises(CorruptStateError, match="shorter"):
+    with pytest.raises(CorruptStateError, match="truncated"):
         opened.read_into(1 << 19, bytearray(200))
-    with pytest.raises(CorruptStateError, match="shorter"):
+    with pytest.raises(CorruptStateError, match="truncated"):
         opened.read_into(1 << 20, bytearray(1))
 
 
@@ -272,7 +272,7 @@ def test_a_file_that_was_not_uploaded_whole(proxy: FaultyProxy, store: int) -> N
     for file in SHOP.iterdir():
         whole = file.read_bytes()
         put(store, f"/bucket/partial/{file.name}", whole if file.name == "_metadata" else whole[:-10])
-    with pytest.raises(CorruptStateError, match="shorter than its handle says") as raised:
+    with pytest.raises(CorruptStateError, match="truncated than its handle says") as raised:
         rows(of(proxy, "/partial"), uid="accounts")
     assert "accounts" in raised.value.facts["operator"]
 
@@ -295,19 +295,19 @@ def test_a_missing_file_of_a_snapshot_names_the_operator(proxy: FaultyProxy, sto
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("s3://bucket/x?endpoint_override=evil:9000", "has no options"),
-        ("s3://bucket?scheme=http", "has no options"),
-        ("s3a://bucket/x?access_key=AKIA&secret_key=hidden", "has no options"),
-        ("abfss://c@account.dfs.core.windows.net/x?blob_storage_authority=evil", "has no options"),
-        ("gs://bucket/x?endpoint_override=evil", "has no options"),
+        ("s3://bucket/x?endpoint_override=evil:9000", "cannot contain options"),
+        ("s3://bucket?scheme=http", "cannot contain options"),
+        ("s3a://bucket/x?access_key=AKIA&secret_key=hidden", "cannot contain options"),
+        ("abfss://c@account.dfs.core.windows.net/x?blob_storage_authority=evil", "cannot contain options"),
+        ("gs://bucket/x?endpoint_override=evil", "cannot contain options"),
         ("s3://key:hidden@bucket/x", "must not contain credentials"),
         ("s3://evil.example:80/x", "cannot have that name"),
         ("gs://evil.example:80/x", "cannot have that name"),
         ("s3:///x", "names no bucket"),
         ("abfss://container/x", "no container and account"),
-        ("abfss://c@account.dfs.evil.example/x", "none of Azure's"),
-        ("abfss://c@account.evil.example/x", "none of Azure's"),
-        ("abfss://c@evil.example:80/x", "none of Azure's"),
+        ("abfss://c@account.dfs.evil.example/x", "not a host of Azure"),
+        ("abfss://c@account.evil.example/x", "not a host of Azure"),
+        ("abfss://c@evil.example:80/x", "not a host of Azure"),
     ],
 )
 def test_what_a_path_cannot_say(path: str, message: str) -> None:

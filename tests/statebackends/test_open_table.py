@@ -112,7 +112,7 @@ def test_unknown_names_are_answered_with_the_nearest(lab: str) -> None:
         StateNotFoundError, lab, uid="op-list", state="op-int", table="operator_state"
     )
     assert "did you mean 'timers'" in text_of(OptionError, lab, uid="kv-long", table="timer")
-    assert "there is nothing at this path" in text_of(SnapshotNotFoundError, lab + "-not")
+    assert "there is no file or folder at this path" in text_of(SnapshotNotFoundError, lab + "-not")
 
 
 def test_what_is_missing_is_named(lab: str) -> None:

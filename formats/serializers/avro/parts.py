@@ -88,7 +88,7 @@ class AvroOpaque:
 
     def _refuse(self) -> UndecodableStateError:
         remedy = 'read the state as bytes: option("raw", "<state>")'
-        return UndecodableStateError(f"{self.flink_type} is no column: {self.reason}", remedy=remedy)
+        return UndecodableStateError(f"{self.flink_type} cannot be a column: {self.reason}", remedy=remedy)
 
     def decode(self, at: Cursors) -> pa.Array:
         raise self._refuse().with_facts(**at.origin.facts())

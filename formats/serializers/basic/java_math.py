@@ -81,7 +81,7 @@ def parse_integer(text: str) -> int:
     """Return the number of ``new BigInteger(text)``."""
     if _INTEGER.fullmatch(text) is None:
         raise ValueRangeError(
-            "a text is no integer", found=text[:60], remedy="write digits, with a sign before them perhaps"
+            "a string is not an integer", found=text[:60], remedy="write digits, with an optional sign"
         )
     return int(Decimal(text))
 
@@ -89,11 +89,15 @@ def parse_integer(text: str) -> int:
 def parse_decimal(text: str) -> tuple[int, int]:
     """Return unscaled value and scale of ``new BigDecimal(text)``."""
     if _DECIMAL.fullmatch(text) is None:
-        raise ValueRangeError("a text is no number", found=text[:60], remedy="write numbers like -12.30 or 1.5E-7")
+        raise ValueRangeError("a string is not a number", found=text[:60], remedy="write numbers like -12.30 or 1.5E-7")
     value = Decimal(text)
     scale = -int(value.as_tuple().exponent)
     if not -(2**31) <= scale < 2**31:
-        raise ValueRangeError("a scale that Java's int cannot hold", found=text[:60], remedy="write a nearer number")
+        raise ValueRangeError(
+            "a scale that Java's int cannot hold",
+            found=text[:60],
+            remedy="write a number with a scale in the range of a 32-bit integer",
+        )
     return int(EXACT.scaleb(value, scale)), scale
 
 
@@ -307,7 +311,7 @@ class BigNumberSerializer(SimpleSerializer):
             return column.cast(pa.decimal128(MAX_DIGITS, 0))
         except pa.ArrowInvalid as error:
             raise ValueRangeError(
-                "a decimal with digits behind the point is no BIG_INTEGER", found=str(error), remedy="round the column"
+                "a decimal with fraction digits cannot be a BIG_INTEGER", found=str(error), remedy="round the column"
             ) from error
 
     def _spell(self, column: pa.Array) -> tuple[Longs, Any]:

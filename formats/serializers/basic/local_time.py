@@ -80,7 +80,7 @@ def _read_times(at: Cursors, what: str) -> tuple[Longs, Flags]:
 
 def _expect(at: Cursors, sound: Flags, what: str) -> None:
     if not sound.all():
-        at.fail(int(sound.argmin()), what, "numbers that are none")
+        at.fail(int(sound.argmin()), what, "a valid date and time")
 
 
 def _write_dates(dates: Dates, valid: Flags, at: Cursors) -> None:

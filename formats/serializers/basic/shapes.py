@@ -358,7 +358,7 @@ class Choice:
             raise ValueRangeError(
                 f"a {self.flink_type} has exactly one of {', '.join(self.names)}",
                 found=f"{int(counts[wrong[0]])} of them set in row {int(wrong[0])}",
-                remedy="set exactly one of the fields and leave the others null",
+                remedy="set exactly one of the fields, and leave the others null",
             )
         return chosen
 

@@ -169,7 +169,7 @@ def code_units(column: pa.Array) -> npt.NDArray[Any]:
     row = kernels.utf8_to_units(*binary_parts(column), units)
     if row >= 0:
         raise ValueRangeError(
-            "a value of CHAR is one UTF-16 code unit",
+            "a value of CHAR must be one UTF-16 code unit",
             found=f"{column[row].as_py()!r} in row {row}",
             remedy="write strings of exactly one character below U+10000",
         )

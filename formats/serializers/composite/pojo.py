@@ -204,7 +204,7 @@ class PojoSerializer(TypeSerializer):
         except ValueError:
             at.fail(row, "the name of a subclass", name[:40])
         raise UndecodableStateError(
-            f"a value of {self.class_name} is of a subclass that its snapshot does not describe",
+            f"a value of {self.class_name} is of a subclass that the serializer snapshot does not describe",
             found=found,
             expected=", ".join(branch.class_name for branch in self.plan.branches),
             remedy='read the state as bytes: option("raw", "<state>")',
@@ -285,7 +285,7 @@ class PojoSerializer(TypeSerializer):
         if len(unknown):
             value = column[int(unknown[0])].as_py()[self.plan.columns[-1].name]
             raise ValueRangeError(
-                f"{CLASS_COLUMN} names no class of POJO<{self.class_name}>",
+                f"{CLASS_COLUMN} does not name a class of POJO<{self.class_name}>",
                 found=value,
                 expected=f"one of {', '.join(names)}",
             )

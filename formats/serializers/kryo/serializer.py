@@ -350,7 +350,7 @@ class _Rows:
         facts = self.at.origin.facts(int(self.at.position[row]))
         facts["state"] = ".".join((facts["state"] or "value", *self.at.path))
         raise UndecodableStateError(
-            f"a value of {self.serializer.flink_type} has a part that only the user's code can read",
+            f"a value of {self.serializer.flink_type} has a part that only the job's own classes can read",
             found=error.args[0],
             remedy=RAW,
             **facts,

@@ -68,7 +68,7 @@ def refuse(text: str, position: int, expected: str, found: str, remedy: str | No
     shown = ("…" if low else "") + text[low:high].replace("\n", " ") + ("…" if high < len(text) else "")
     mark = " " * (position - low + (1 if low else 0)) + "^"
     raise TypeNotationError(
-        f"no type: {expected} was expected at character {position + 1}\n      {shown}\n      {mark}",
+        f"not a type: expected {expected}, at character {position + 1}\n      {shown}\n      {mark}",
         found=found,
         remedy=remedy,
     )

@@ -85,7 +85,7 @@ class Parser:
         else:
             found = SIMPLE[word]
             if tokens.is_sign("<") or tokens.is_sign("("):
-                tokens.fail(f"nothing behind {word}, which has no arguments")
+                tokens.fail(f"nothing after {word}, which has no arguments")
         tokens.ascend()
         return found
 
@@ -184,7 +184,7 @@ class Parser:
         while not self.tokens.is_sign(close):
             token = self.tokens.name("the name of a field")
             if token.text in found:
-                self.tokens.fail(f"another name than {token.text!r}, which an earlier field has", token)
+                self.tokens.fail(f"a name other than {token.text!r}, which an earlier field has", token)
             found[token.text] = self.type()
             if not self.tokens.accept(","):
                 break
@@ -250,7 +250,7 @@ class Parser:
         while not self.tokens.is_sign(")"):
             name = self.tokens.name("the name of a constant")
             if name.text in constants:
-                self.tokens.fail(f"another constant than {name.text!r}, which stands there already", name)
+                self.tokens.fail(f"a constant other than {name.text!r}, which is listed already", name)
             constants[name.text] = len(constants)
             if token.upper == "SCALA_ENUM":
                 self.tokens.expect("=")

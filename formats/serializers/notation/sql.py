@@ -75,7 +75,7 @@ def row_fields(tokens: Tokens) -> tuple[tuple[str, ...], tuple[LogicalType, ...]
         if named:
             token = tokens.name("the name of a field")
             if token.text in names:
-                tokens.fail(f"another name than {token.text!r}, which an earlier field has", token)
+                tokens.fail(f"a name other than {token.text!r}, which an earlier field has", token)
             names.append(token.text)
         kinds.append(logical_type(tokens))
         if not tokens.accept(","):

@@ -42,7 +42,7 @@ class TextSerializer(SimpleSerializer):
         try:
             column.validate(full=True)
         except pa.ArrowInvalid:
-            start.fail(_first_damaged(column.view(pa.binary())), "text in UTF-8", "bytes that are none")
+            start.fail(_first_damaged(column.view(pa.binary())), "text in UTF-8", "other bytes")
         return column
 
     def sizes(self, column: pa.Array) -> Longs:

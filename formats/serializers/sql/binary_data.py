@@ -101,7 +101,7 @@ def variable_sizes(kind: LogicalType, column: pa.Array, present: Flags, generate
         raise ValueRangeError(
             f"a value of {kind} cannot be null",
             found=f"null in row {row} of a column of {len(column)}",
-            remedy="leave these rows out or give them a value",
+            remedy="filter these rows, or give them a value",
         )
     return padded(CODECS[kind.root].variable(kind, column, RowWriter(present, valid, generated)))
 

@@ -89,8 +89,8 @@ def internal_serializer(kind: LogicalType) -> TypeSerializer:
     if kind.root in CONTAINERS:
         return collection_serializer(kind)
     raise UnsupportedStateError(
-        f"a serializer of {kind} cannot be made from nothing",
-        remedy="write into a savepoint that has this state already: its snapshot is kept",
+        f"a serializer of {kind} cannot be created from its name alone",
+        remedy="write into a savepoint that has this state: its serializer snapshot is kept",
     )
 
 
@@ -119,9 +119,9 @@ def _java_object(serializer: TypeSerializer, whole: LogicalType) -> bytes:
         numbers = {"precision": serializer.precision}
     elif not isinstance(serializer, SimpleSerializer):
         raise UnsupportedStateError(
-            f"a serializer of {whole} cannot be made from nothing: of arrays and maps inside of rows only those of "
+            f"a serializer of {whole} cannot be created from its name alone: inside rows, only arrays and maps of "
             "simple elements can",
-            remedy="write into a savepoint that has this state already: its snapshot is kept (option 'typesFrom')",
+            remedy="write into a savepoint that has this state: its serializer snapshot is kept (option 'typesFrom')",
         )
     view = DataOutputView()
     view.write(STREAM_HEADER.to_bytes(4, "big"))

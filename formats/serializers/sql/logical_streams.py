@@ -132,8 +132,8 @@ def _instance(kind: LogicalType) -> Instance:
     class_name = BY_ROOT.get(kind.root, "")
     if class_name not in CLASSES:
         raise UnsupportedStateError(
-            f"a snapshot of {kind} cannot be made from nothing",
-            remedy="write into a savepoint that has this state already: its snapshot is kept",
+            f"a serializer snapshot of {kind} cannot be created from its name alone",
+            remedy="write into a savepoint that has this state: its serializer snapshot is kept",
         )
     fields: dict[str, Any] = {"isNullable": kind.nullable, "typeRoot": Constant(ROOT, kind.root)}
     for theirs, ours in KINDS[class_name.removeprefix(PACKAGE)][1].items():

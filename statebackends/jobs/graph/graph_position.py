@@ -28,12 +28,13 @@ def operator_at(
             return operator_id
     taken = "; ".join(graph.assumptions)
     raise OperatorNotFoundError(
-        "the snapshot has no operator of the id that this place in the graph gives",
+        "the snapshot has no operator with the id that follows from this position in the graph",
         path=snapshot.path,
         operator=node.label,
         expected=", ".join(f"{operator_id} ({by})" for by, operator_id in candidates),
         found=f"taken for granted: {taken}" if taken else None,
-        remedy="the graph must be that of the job as it was: its chaining, parallelism and order count",
+        remedy="the graph must be that of the job when it took the snapshot: its chaining, parallelism and order "
+        "matter",
     )
 
 

@@ -123,7 +123,7 @@ def _check_all_reached(graph: StreamGraph, ids: Mapping[int, OperatorID]) -> Non
     missing = [node.label for node in graph.nodes.values() if node.id not in ids]
     if missing:
         raise OptionError(
-            "operators that no source leads to have no id",
+            "operators that are not reached from a source have no id",
             operator=", ".join(missing),
-            remedy="describe the whole job from its sources on; feedback edges of iterations are not supported",
+            remedy="describe the whole job, beginning with its sources; feedback edges of iterations are not supported",
         )

@@ -175,7 +175,9 @@ class StreamGraph:
 
         """
         if not inputs:
-            raise OptionError("an operator has inputs", operator=name, remedy="'source' adds what has none")
+            raise OptionError(
+                "an operator needs at least one input", operator=name, remedy="'source' adds a node without inputs"
+            )
         node = self._new_node(name, uid, uid_hash, parallelism, max_parallelism)
         groups = [upstream.slot_sharing_group for stream in inputs for upstream, _ in stream.outputs]
         node.slot_sharing_group = slot_sharing_group or _common(groups)
@@ -275,7 +277,7 @@ class StreamGraph:
         for end in (edge.source, edge.target):
             if end not in self.nodes:
                 raise OptionError(
-                    "an edge leads to a node that the graph does not have",
+                    "an edge refers to a node that the graph does not have",
                     expected=f"one of {', '.join(map(str, sorted(self.nodes)))}",
                     found=end,
                 )
@@ -298,7 +300,7 @@ class StreamGraph:
 
     def _check_member(self, node: StreamNode) -> None:
         if self.nodes.get(node.id) is not node:
-            raise OptionError("an input is a stream of another graph", operator=node.label)
+            raise OptionError("an input belongs to another graph", operator=node.label)
 
 
 def _check_bounds(node: StreamNode) -> None:

@@ -114,7 +114,7 @@ class Stream:
         """The operator of this output; OptionError if the stream is a union."""
         (node, _), *more = self.outputs
         if more:
-            raise OptionError("a union is the output of several operators", found=len(self.outputs))
+            raise OptionError("a union needs several streams", found=len(self.outputs))
         return node
 
     def union(self, *others: Stream) -> Stream:

@@ -102,14 +102,16 @@ def _nodes_of(plan: str | Mapping[str, Any]) -> list[dict[str, Any]]:
     parsed = _parse(plan)
     nodes = parsed.get("nodes")
     if not isinstance(nodes, list) or not all(isinstance(node, dict) for node in nodes):
-        raise OptionError("this is no execution plan", expected="an object with a list 'nodes'", found=str(parsed)[:80])
+        raise OptionError(
+            "this is not an execution plan", expected="an object with a list 'nodes'", found=str(parsed)[:80]
+        )
     if any("step_function" in node for node in nodes):
-        raise OptionError("a plan with iterations does not tell the order of their operators")
+        raise OptionError("a plan with iterations does not contain the order of their operators")
     if any(not isinstance(node.get("id"), int) for node in nodes):
         raise OptionError(
             "the nodes of this plan are job vertices, not operators",
             expected="env.getExecutionPlan(), whose nodes have numbers",
-            remedy="read it with read_job_plan, which says what it tells about ids",
+            remedy="read it with read_job_plan",
         )
     return nodes
 
@@ -120,7 +122,7 @@ def _parse(plan: str | Mapping[str, Any]) -> Mapping[str, Any]:
     except ValueError as error:
         raise OptionError("this plan is not JSON", found=str(error)) from None
     if not isinstance(parsed, Mapping):
-        raise OptionError("a plan is a JSON object", found=type(parsed).__name__)
+        raise OptionError("a plan must be a JSON object", found=type(parsed).__name__)
     return parsed
 
 
@@ -183,7 +185,7 @@ def _order_outputs(node: StreamNode, graph: StreamGraph, given: Mapping[str, Any
     wanted = list(given["outputs"])
     if sorted(names) != sorted(wanted):
         raise OptionError(
-            "the order of outputs names other operators than the plan has there",
+            "the given order of outputs does not match the operators of the plan",
             operator=node.label,
             expected=", ".join(names),
             found=", ".join(wanted),
@@ -245,7 +247,7 @@ def read_job_plan(plan: str | Mapping[str, Any]) -> tuple[PlannedVertex, ...]:
     nodes = nodes.get("nodes") if isinstance(nodes, Mapping) else None
     if not isinstance(nodes, list) or not all(isinstance(node, dict) and "description" in node for node in nodes):
         raise OptionError(
-            "this is no plan of the REST interface",
+            "this is not a plan of the REST API",
             expected="an object with a list 'nodes', each with 'id' and 'description'",
             remedy="an execution plan of env.getExecutionPlan() is read by from_execution_plan",
         )

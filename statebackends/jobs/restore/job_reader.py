@@ -52,7 +52,7 @@ def describe_job(job: Job, hasher: StreamGraphHasher = StreamGraphHasher.V2, **s
         try:
             job = json.loads(job)
         except ValueError as error:
-            raise OptionError("a job as text is JSON", found=str(error)) from None
+            raise OptionError("a job given as text must be JSON", found=str(error)) from None
     if is_execution_plan(job):
         job = from_execution_plan(job, job.get("settings"))
     if isinstance(job, StreamGraph):
@@ -60,14 +60,17 @@ def describe_job(job: Job, hasher: StreamGraphHasher = StreamGraphHasher.V2, **s
     given = [name for name, value in settings.items() if value is not None]
     if given:
         raise OptionError(
-            f"{', '.join(given)} belong to a stream graph; this job says it itself", found=type(job).__name__
+            f"{', '.join(given)} apply to a stream graph only; this description contains them itself",
+            found=type(job).__name__,
         )
     if isinstance(job, JobDescription):
         return job
     if isinstance(job, Savepoint):
         return from_snapshot(job)
     if not isinstance(job, Mapping):
-        raise OptionError("this describes no job", expected="an object with 'operators'", found=type(job).__name__)
+        raise OptionError(
+            "this is not the description of a job", expected="an object with 'operators'", found=type(job).__name__
+        )
     return from_job_plan(read_job_plan(job)) if _is_rest_plan(job) else _from_mapping(job)
 
 
@@ -159,7 +162,9 @@ def _from_mapping(job: Mapping[str, Any]) -> JobDescription:
     _check_fields(job, JOB_FIELDS, "the job")
     operators = job.get("operators")
     if not isinstance(operators, Sequence) or not all(isinstance(operator, Mapping) for operator in operators):
-        raise OptionError("a job has a list of operators", expected="'operators': [{...}, ...]", found=operators)
+        raise OptionError(
+            "the description of a job needs a list of operators", expected="'operators': [{...}, ...]", found=operators
+        )
     version = _version(job.get("flinkVersion"))
     read = _TypeReader.of(version, job.get("inferredBy"), job.get("typesFrom"))
     described = tuple(_operator(number, operator, job, read) for number, operator in enumerate(operators))
@@ -176,7 +181,9 @@ def _from_mapping(job: Mapping[str, Any]) -> JobDescription:
 def _classes(names: Any) -> frozenset[str]:
     """Return class names; raise OptionError for a text, which would be taken for a list of letters."""
     if isinstance(names, str) or not isinstance(names, Iterable | None):
-        raise OptionError("'classes' are a list of Java names", expected="['com.shop.Order', ...]", found=repr(names))
+        raise OptionError(
+            "'classes' must be a list of Java class names", expected="['com.shop.Order', ...]", found=repr(names)
+        )
     return frozenset(map(str, names or ()))
 
 
@@ -205,7 +212,7 @@ def _ids(given: Mapping[str, Any], label: str) -> OperatorIDPair:
     if alternatives:
         return OperatorIDPair(alternatives[0][1], "uid hash")
     raise OptionError(
-        "an operator without uid has an id that depends on the whole job",
+        "the id of an operator without uid depends on the whole job, and is missing here",
         operator=label,
         expected="'uid', 'uidHash' or 'generatedId'",
         remedy="describe the job as a StreamGraph, or take the id from the snapshot of the job as it is now",
@@ -234,7 +241,7 @@ def _state(name: str, given: Any, kinds: tuple[str, ...], read: TypeReader) -> S
     _check_fields(spec, STATE_FIELDS, f"state {name!r}")
     kind = str(spec.get("kind", kinds[0])).upper()
     if kind not in kinds:
-        raise OptionError(f"no such kind of state: {kind}", state=name, remedy=did_you_mean(kind, kinds))
+        raise OptionError(f"unknown kind of state: {kind}", state=name, remedy=did_you_mean(kind, kinds))
     needed = ["type", "key"] if kind in ("MAP", "BROADCAST") else ["type"]
     missing = [part for part in needed if spec.get(part) is None]
     if missing:
@@ -271,8 +278,8 @@ class _TypeReader:
         if inferred_by in (None, DECLARED):
             if paths:
                 raise OptionError(
-                    "'typesFrom' of a job are class files, and a release of Flink infers types from them",
-                    remedy="'inferredBy': '2.2', or whichever release the job has",
+                    "'typesFrom' names class files, so the Flink release that infers types from them is needed",
+                    remedy="give 'inferredBy', such as '2.2': the release of the job",
                 )
             return cls(version or NEWEST_FLINK, None)
         return cls(version or NEWEST_FLINK, TypeInference(Release.parse(str(inferred_by)), paths))
@@ -310,11 +317,11 @@ def _version(given: Any) -> Flink | None:
         return None
     parts = str(given).split(".")
     if len(parts) < 2 or not all(part.isdecimal() for part in parts[:2]) or not 1 <= int(parts[0]) <= 9:
-        raise OptionError("a version of Flink is two numbers", expected="such as 1.20 or 2.2", found=given)
+        raise OptionError("a Flink version must be given as two numbers", expected="such as 1.20 or 2.2", found=given)
     return int(parts[0]), int(parts[1])
 
 
 def _backend(given: Any) -> str | None:
     if given is not None and given not in BACKEND_NAMES:
-        raise OptionError("no such state backend", found=given, remedy=did_you_mean(str(given), BACKEND_NAMES))
+        raise OptionError("unknown state backend", found=given, remedy=did_you_mean(str(given), BACKEND_NAMES))
     return None if given is None else str(given)

@@ -22,6 +22,8 @@ def millis(duration: Duration) -> int:
         return whole
     if not isinstance(duration, int) or isinstance(duration, bool):
         raise OptionError(
-            "this is no duration", expected="a timedelta, or milliseconds as an int", found=repr(duration)
+            "this is not a duration",
+            expected="a timedelta, or a number of milliseconds as an int",
+            found=repr(duration),
         )
     return duration

@@ -66,7 +66,7 @@ class RichFunction:
         """
         if self._runtime_context is None:
             raise OptionError(
-                "a function has a runtime context only in a task, from open on",
+                "the runtime context is available only in tasks, from open() on",
                 function=type(self).__name__,
                 remedy="call get_runtime_context() in open or later, not in __init__",
             )

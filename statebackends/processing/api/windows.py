@@ -164,7 +164,7 @@ def window_start(timestamp: int, offset: int, size: int) -> int:
 def _with_timestamp(timestamp: int) -> int:
     if timestamp == MIN_WATERMARK:
         raise OptionError(
-            "a record has no timestamp, which windows of event time need",
+            "a record has no timestamp, but event-time windows need one",
             remedy="assign_timestamps(...) before key_by(...)",
         )
     return timestamp
@@ -174,10 +174,10 @@ def _in_time(windows: list[TimeWindow]) -> list[TimeWindow]:
     """Return the windows, the last first; raise ValueRangeError if a bound exceeds a long, where Flink overflows."""
     if windows and (windows[0].end > MAX_WATERMARK or windows[-1].start < MIN_WATERMARK):
         raise ValueRangeError(
-            "a record's window ends beyond all times that there are",
+            "the window of a record is out of the range of timestamps",
             expected=f"bounds from {MIN_WATERMARK} to {MAX_WATERMARK} milliseconds",
             found=f"{windows[0]}, {windows[-1]}" if len(windows) > 1 else f"{windows[0]}",
-            remedy="leave out records whose timestamp stands for none",
+            remedy="filter records whose timestamp is a placeholder",
         )
     return windows
 
@@ -240,7 +240,7 @@ class _TimeWindows(WindowAssigner):
 def _check(size: int, slide: int, offset: int) -> None:
     if size <= 0 or slide <= 0 or abs(offset) >= slide:
         raise OptionError(
-            "windows cannot be of this size",
+            "the size of the windows is not valid",
             expected="size and slide above 0, offset less than the slide",
             found=f"size {size}, slide {slide}, offset {offset}",
         )
@@ -249,7 +249,7 @@ def _check(size: int, slide: int, offset: int) -> None:
 def _stagger(given: WindowStagger) -> WindowStagger:
     """Return the stagger; raise OptionError if it is none."""
     if not isinstance(given, WindowStagger):
-        raise OptionError("a stagger of windows is one of WindowStagger", found=repr(given))
+        raise OptionError("the stagger of windows must be a WindowStagger", found=repr(given))
     return given
 
 

@@ -61,7 +61,7 @@ class RegisteredState:
         if missing:
             what = "reduce=" if descriptor.kind is StateKind.REDUCING else "aggregate="
             raise OptionError(
-                f"state {descriptor.name!r} has no function to add elements with",
+                f"state {descriptor.name!r} has no function that adds elements",
                 state=descriptor.name,
                 remedy=f"give its descriptor {what}",
             )

@@ -91,9 +91,9 @@ def open_database(folder: str) -> Any:
         from rocksdict import BlockBasedOptions, Cache, Options, Rdict, WriteOptions
     except ImportError:
         raise OptionError(
-            "the state backend 'rocksdb' needs a library that is not installed",
+            "the state backend 'rocksdb' needs a package that is not installed",
             expected="rocksdict",
-            remedy="pip install 'pyspark-savepoint[rocksdb]' on all machines, or stay with sorted input",
+            remedy="pip install 'pyspark-savepoint[rocksdb]' on all machines, or use sorted input (the default)",
         ) from None
     options = Options(raw_mode=True)
     options.create_if_missing(True)

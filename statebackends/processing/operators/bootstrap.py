@@ -97,7 +97,7 @@ class BootstrapTask:
             return False
         if len(columns) != 1:
             raise OptionError(
-                "elements of a type without fields are the values of one column",
+                "elements of a type without fields must be given as one column",
                 expected=f"one column of {function.element_type}",
                 found=f"columns {', '.join(columns)}",
                 remedy="bootstrap_with(df).select('amount'); key and timestamp may be other columns",

@@ -107,11 +107,11 @@ class EntryOutput:
             raise error.with_facts(state=self.state.name, key=self._refused(keys, contents)) from None
         except RepeatedUserKey as repeated:
             raise DuplicateKeyError(
-                "a map has user keys that are one key in its type",
+                "a map has user keys that are equal in its type",
                 state=self.state.name,
                 key=self._text(keys[repeated.row]),
                 found=f"{repeated.user_key} again",
-                remedy="put one of them: NaN is no key that Python finds again, and FLOAT has 32 bits",
+                remedy="put one of them only: Python does not find NaN keys again, and FLOAT keys have 32 bits",
             ) from None
         found = entries.entries
         rows = slice(None) if entries.row is None else entries.row

@@ -94,7 +94,9 @@ class OperatorStatePlan:
                 else "make the MapStateDescriptor an attribute of the function's class, or name it in state_descriptors"
             )
             raise OptionError(
-                f"the function has no state: its {how} names none", function=name_of(self.function), remedy=remedy
+                f"the function has no state: its {how} does not register any",
+                function=name_of(self.function),
+                remedy=remedy,
             )
         return replace(self, states=tuple(task.store.descriptors.values()))
 
@@ -132,7 +134,7 @@ class OperatorStateTask:
         known, found = self.plan.states, tuple(self.store.descriptors.values())
         if known is not None and known != found:
             raise OptionError(
-                "a function registers other states in a task than on the driver",
+                "the function registers other states in a task than on the driver",
                 function=name_of(function),
                 expected=", ".join(state.name for state in known),
                 found=", ".join(state.name for state in found),

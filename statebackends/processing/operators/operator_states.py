@@ -82,9 +82,9 @@ class OperatorStates(HasTaskInfo):
     def _type(self, state: str, text: str | None) -> Any:
         if text is None:
             raise OptionError(
-                "a state that is written needs its type",
+                "the type of a state that is written is missing",
                 state=state,
-                remedy="its descriptor says it in Flink's words: 'LONG', of a map 'STRING', 'LONG'",
+                remedy="give it to the descriptor in Flink's notation: 'LONG', or 'STRING', 'LONG' for a map",
             )
         try:
             return parse_type(text, self.version)

@@ -57,11 +57,11 @@ class SortedKeys:
         if back.any():
             row = int(back.argmax())
             raise ValueRangeError(
-                "the records do not come in the order of their keys, as option 'presorted' promises",
+                "the records are not in the order of their keys, but option 'presorted' says so",
                 expected="keys ascending in every partition"
                 + (", of each key the timestamps" if times is not None else ""),
                 found=f"key {after[row].as_py()!r} behind key {before[row].as_py()!r}",
-                remedy="key_by(df, 'id').sortWithinPartitions('id'), or leave presorted out: then tasks sort",
+                remedy="key_by(df, 'id').sortWithinPartitions('id'), or leave presorted out: then the tasks sort",
             )
 
 
@@ -70,9 +70,9 @@ def refuse_type(kind: pa.DataType) -> None:
     plain = (pt.is_integer, pt.is_string, pt.is_binary, pt.is_boolean, pt.is_date, pt.is_timestamp, pt.is_decimal)
     if not any(matches(kind) for matches in plain):
         raise OptionError(
-            "records can be presorted by one key column that is a number without fraction, a text, bytes or a time",
+            "records can be presorted only by one key column of integers, strings, bytes or timestamps",
             found=str(kind),
-            remedy="leave presorted out: then tasks sort by the bytes of keys",
+            remedy="leave presorted out: then the tasks sort by the serialized keys",
         )
 
 

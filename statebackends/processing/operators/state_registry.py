@@ -164,7 +164,7 @@ class StateRegistry(HasTaskInfo):
             return seen, own
         if self.closed:
             raise OptionError(
-                "a state can be registered only before the first element, where the job learns what states there are",
+                "a state must be registered before the first element",
                 state=descriptor.name,
                 remedy="register it in open",
             )
@@ -215,10 +215,10 @@ class StateRegistry(HasTaskInfo):
         self.states.append(state)
         if self.known is not None and self.known[number : number + 1] != (state,):
             raise OptionError(
-                "a function registers other states in a task than on the driver",
+                "the function registers other states in a task than on the driver",
                 state=state.name,
                 expected=", ".join(known.name for known in self.known),
-                remedy="open must register the same states in the same order wherever it is called",
+                remedy="register the same states in the same order in every call of open",
             )
         return number
 
@@ -234,7 +234,7 @@ class StateRegistry(HasTaskInfo):
         if text is None:
             types = '"STRING", "LONG"' if descriptor.kind is StateKind.MAP else '"LONG"'
             raise OptionError(
-                "a state that is written needs its type",
+                "the type of a state that is written is missing",
                 state=descriptor.name,
                 remedy=f"for example {type(descriptor).__name__}({descriptor.name!r}, {types})",
             )

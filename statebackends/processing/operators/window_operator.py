@@ -140,22 +140,22 @@ class WindowSpec:
         """Raise OptionError for sessions whose trigger or aggregate cannot merge, or that use state of a window."""
         if self.assigner.merges and self.function is not None and self.function.window_state_descriptors():
             raise OptionError(
-                "windows that merge have no state of their own for functions, as Flink has none for them",
+                "merging windows have no per-window state, as in Flink",
                 found=type(self.function).__name__,
-                remedy="keep it by key: global_state_descriptors()",
+                remedy="use state per key: global_state_descriptors()",
             )
         aggregate = self.aggregate if self.evictor is None else None
         if self.assigner.merges and aggregate is not None and type(aggregate).merge is AggregateFunction.merge:
             raise OptionError(
-                "this aggregate cannot merge windows, and sessions merge",
+                "session windows merge, but this aggregate function has no merge()",
                 found=type(aggregate).__name__,
-                remedy="give it merge(a, b): one accumulator of two",
+                remedy="implement merge(a, b), which returns one accumulator of two",
             )
         if self.assigner.merges and not self.trigger.can_merge():
             raise OptionError(
-                "this trigger cannot merge windows, and sessions merge",
+                "session windows merge, but this trigger cannot",
                 found=type(self.trigger).__name__,
-                remedy="a trigger whose can_merge() is true, for example EventTimeTrigger",
+                remedy="use a trigger whose can_merge() is true, for example EventTimeTrigger",
             )
 
 

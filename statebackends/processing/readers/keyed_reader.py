@@ -104,9 +104,9 @@ class KeyedReaderPlan:
             open_function(function, store)
         if not store.asked:
             raise OptionError(
-                "the reader function registers no state, and keys are those of its states",
+                "the reader function registers no state, but the keys to process are those of its states",
                 operator=operator.label,
-                remedy="in open: self.total = ctx.get_state('total')",
+                remedy="register one in open: self.total = ctx.get_state('total')",
             )
         wanted = replace(
             request, table="keyed_state", state=choose(store.asked), raw=(*request.raw, KEY),

@@ -74,7 +74,7 @@ NO_ROWS = NoRows()
 def read_only(*_: Any) -> NoReturn:
     """Raise the error for writing to a state of a snapshot."""
     raise UnsupportedStateError(
-        "a reader function reads only: its states cannot be changed",
+        "a reader function cannot change state",
         remedy="bootstrap new state (OperatorTransformation), or write a DataFrame of changed rows",
     )
 
@@ -232,7 +232,9 @@ class ReaderStore(HasTaskInfo):
             )
         if self.closed and name not in self.asked:
             raise OptionError(
-                "a reader registers its states before the first key", state=name, remedy="register it in open"
+                "a reader function must register its states before the first key",
+                state=name,
+                remedy="register it in open",
             )
         meta = self.metas[name]
         there = StateKind(meta.state_type)
@@ -241,7 +243,7 @@ class ReaderStore(HasTaskInfo):
         if wrong is not None:
             method = {"VALUE": "get_state"}.get(there, f"get_{there.lower()}_state")
             raise OptionError(
-                "the state is of another kind",
+                "the state is of another kind than requested",
                 state=name,
                 expected=INTERFACES[there],
                 found=INTERFACES[wrong],
@@ -274,5 +276,5 @@ def _check_types(descriptor: Descriptor, meta: StateMetaInfoSnapshot) -> None:
                 state=meta.name,
                 expected=wanted,
                 found=found,
-                remedy="leave the type out: the snapshot knows it",
+                remedy="leave the type out: it is read from the snapshot",
             )

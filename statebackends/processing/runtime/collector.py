@@ -90,7 +90,9 @@ class Collector:
         table = from_python(rows, self._kind, "row")
         if table.null_count:
             raise ValueRangeError(
-                "None is no row", expected=str(self._kind), remedy="yield rows, and nothing where there is none"
+                "None is not a row",
+                expected=str(self._kind),
+                remedy="yield rows only; yield nothing if there is no row",
             )
         return pa.RecordBatch.from_arrays([table.field(i) for i in range(len(self.schema))], schema=self.schema)
 

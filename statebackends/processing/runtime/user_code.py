@@ -42,7 +42,7 @@ class UserCode:
             f"{self.name} failed in {self.doing}: {type(error).__name__}: {error}",
             function=self.name,
             key=key,
-            remedy="the code is below; nothing is written unless all of it works",
+            remedy="see the Python traceback below; nothing was written",
             traceback="\n" + user_traceback(error),
         ) from None
 
@@ -104,9 +104,9 @@ def yields_nothing(process_element: object) -> None:
     """
     if inspect.isgeneratorfunction(process_element):
         raise OptionError(
-            "process_element yields, but it is there to fill state: what it yields would go nowhere",
+            "process_element of a bootstrap function must not yield: its rows would be lost",
             function=name_of(process_element),
-            remedy="leave yield out of it; rows are what key_by(...).process(function, schema) gives",
+            remedy="remove yield; key_by(...).process(function, schema) returns rows",
         )
 
 
@@ -135,7 +135,7 @@ def expect_arguments(function: object, kind: type) -> None:
             given.bind(*wanted[1:])
         except TypeError:
             raise OptionError(
-                f"{name} is called with other arguments than it takes",
+                f"{name} does not accept the arguments that it is called with",
                 function=name_of(function),
                 expected=f"{name}({', '.join(wanted)})",
                 found=f"{name}({', '.join(['self', *given.parameters])})",

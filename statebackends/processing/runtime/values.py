@@ -58,8 +58,8 @@ def to_python(array: pa.Array) -> list[Any]:
         values = [dict(zip(keys[a:b], items[a:b], strict=True)) for a, b in spans]
         if pt.is_large_string(kind.key_type) and any(len(d) < b - a for d, (a, b) in zip(values, spans, strict=True)):
             raise ValueRangeError(
-                "keys of a map are the same number with other scales, which a dict cannot tell apart",
-                remedy="option decimals = string gives texts",
+                "a map has keys that are the same number with different scales, which are one key in a Python dict",
+                remedy="option 'decimals' = 'string' returns them as strings",
             )
     elif pt.is_list(kind) or pt.is_large_list(kind):
         first, last, spans = _spans(array)
@@ -158,7 +158,7 @@ def text_of(number: Decimal | int) -> str:
 
 def _number(value: Any, name: str) -> str:
     if not Decimal(value).is_finite():
-        raise _refuse(value, pa.large_string(), name, "a BigDecimal is finite")
+        raise _refuse(value, pa.large_string(), name, "a BigDecimal must be finite")
     return text_of(value)
 
 
@@ -184,7 +184,7 @@ def _check_one(value: Any, kind: pa.DataType, name: str) -> None:
 
 def _refuse(value: Any, kind: pa.DataType, name: str, remedy: str | None = None) -> ValueRangeError:
     return ValueRangeError(
-        f"{name} cannot hold a value that the function gave",
+        f"{name} cannot hold a value that the function returned",
         expected=str(kind).replace("large_string", "decimal"),
         found=f"{value!r:.200} ({type(value).__name__})",
         remedy=remedy or "give a value of the declared type, or declare the type of the value",

@@ -79,7 +79,7 @@ def _base(plan: WritePlan) -> Savepoint | None:
         raise ConcurrentWriteError(
             "another writer changed the savepoint at this path while this write was working",
             path=staging.filesystem.uri(staging.directory),
-            remedy="nothing of this write was published: see what is there now, and write again",
+            remedy="nothing of this write was published: check the savepoint that is there now, then write again",
         )
     options = StoragePath.options_of(plan.request.path)
     return Savepoint.of_bytes(staging.filesystem, staging.directory, published, options)

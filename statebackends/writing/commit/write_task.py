@@ -52,9 +52,10 @@ def _refuse_late(plan: WritePlan) -> None:
     staging = plan.staging
     if not staging.part and fingerprint(read_published(staging.filesystem, staging.directory)) != plan.seen:
         raise ConcurrentWriteError(
-            "a savepoint was published at this path while this task began",
+            "another savepoint was published at this path when this task began",
             path=staging.filesystem.uri(staging.directory),
-            remedy="nothing of this task was used: see what is there now, and write again if it is not this write's",
+            remedy="nothing of this task was used: check the savepoint that is there now, and write again if it is "
+            "not this one",
         )
 
 
@@ -89,11 +90,11 @@ def _merged(plan: WritePlan, partition: int, batches: Iterable[pa.RecordBatch]) 
             key_group = np.asarray(batch.column(KEY_GROUP), np.int32)
             if len(batch) and not (is_subtask and own.start <= key_group.min() <= key_group.max() <= own.end):
                 raise UnsupportedStateError(
-                    "a task of an edit got rows of other subtasks: something between moved Spark's partitions",
+                    "a task got rows of other subtasks: Spark's partitions were moved",
                     operator=plan.label,
                     expected=f"key groups {own} in partition {partition} of {plan.parallelism}",
                     found=f"key groups {key_group.min()} to {key_group.max()}",
-                    remedy="switch off what changes the plans of this session's queries, such as extensions of Spark",
+                    remedy="disable Spark extensions that change query plans of this session",
                 )
             is_key = pc.equal(batch.column(STATE), DELETED)
             rows = batch.filter(pc.invert(is_key))

@@ -118,9 +118,10 @@ def _copy(part: OperatorPart, meta: StateMetaInfoSnapshot, file: OutputFile) -> 
 def _no_ends(state: str, meta: StateMetaInfoSnapshot) -> UndecodableStateError:
     """Return the error for a stream with one offset for all elements, whose ends only the user's code knows."""
     return UndecodableStateError(
-        f"this release of Flink compressed operator state without saying where its elements end, so {state!r} cannot "
+        f"this release of Flink compressed operator state without recording where its elements end, so {state!r} "
+        f"cannot "
         "be written to another file",
-        expected="elements whose type says where they end",
+        expected="elements whose serializer delimits them",
         found=meta.value_serializer.flink_type,
         remedy="leave this operator's operator state as it is, remove_state this state, or have the savepoint written "
         "without snapshot compression or by a later Flink; or plug in a serializer (entry point group "

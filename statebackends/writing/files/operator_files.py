@@ -279,10 +279,10 @@ def _read_back(plan: WritePlan, handle: OperatorStreamStateHandle) -> None:
     offsets = [offset for state in handle.states for offset in state.offsets]
     if found != expected or not all(header.size <= offset <= handle.delegate.size for offset in offsets):
         raise CorruptStateError(
-            "a file does not hold what was written to it",
+            "a file does not contain what was written to it",
             path=source.location.path if isinstance(source.location, FileLocation) else None,
             operator=plan.label,
             expected=", ".join(expected),
             found=", ".join(found),
-            remedy="nothing was published; the disk or its file system is failing: write elsewhere",
+            remedy="nothing was published; the disk or file system is faulty: write to another one",
         )

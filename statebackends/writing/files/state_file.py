@@ -161,14 +161,14 @@ def expect_written(
     wrong = np.flatnonzero(found != expected).tolist()
     if wrong or names != list(states):
         raise CorruptStateError(
-            "a file does not hold what was written to it",
+            "a file does not contain what was written to it",
             path=location.path,
             operator=operator,
             expected=f"{expected[wrong[0]]} entries in key group {key_groups.start + wrong[0]}"
             if wrong
             else "all states",
             found=int(found[wrong[0]]) if wrong else ", ".join(names),
-            remedy="nothing was published; the disk or its file system is failing: write elsewhere",
+            remedy="nothing was published; the disk or file system is faulty: write to another one",
         )
 
 

@@ -152,9 +152,9 @@ class _Keyed:
         values = [name for name in names if not self.is_access(name, names)]
         if not values:
             raise OptionError(
-                "there is no column for a state",
+                "the DataFrame has no column for a state",
                 found=f"columns {', '.join(map(repr, self.schema.names))}, of which the key is {', '.join(self.keys)}",
-                remedy="every column beside the key becomes a state",
+                remedy="every column other than the key becomes a state",
             )
         states = tuple(self.state(name, namespace) for name in values)
         repeated = [state.name for state in states if [other.name for other in states].count(state.name) > 1]

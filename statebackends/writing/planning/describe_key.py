@@ -102,7 +102,7 @@ class _Describer:
     def tuple(self) -> Key:
         if len(self.columns) > MAX_TUPLE:
             raise OptionError(
-                f"a key of {len(self.columns)} columns does not fit into a tuple of at most {MAX_TUPLE} fields",
+                f"a key of {len(self.columns)} columns exceeds the {MAX_TUPLE} fields of a tuple",
                 remedy="""name its type: option("types", '{"key": "ROW<...>"}')""",
             )
         return self.fitted(TupleSerializer.of(*map(self.default, self.whole)))
@@ -147,7 +147,8 @@ def _check_hash(key: Key, schema: pa.Schema, request: KeySpec) -> None:
         key.serializer.java_hash(pa.array([], form_of(kind, key.serializer, KEY)))
     except UndecodableStateError:
         raise UndecodableStateError(
-            f"the key groups of {key.serializer.flink_type} are known only to the user's code, which has its hashCode",
+            f"the key groups of {key.serializer.flink_type} cannot be computed: its hashCode is defined by the job's "
+            f"own code",
             expected="a key whose hash its data define: numbers, strings, times, tuples, rows, lists of these",
             remedy="add a column with the key group of every row, "
             "KeyGroupRangeAssignment.assignToKeyGroup(key, maxParallelism), and name it: option('keyGroup', ...)",

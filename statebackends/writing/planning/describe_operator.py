@@ -24,8 +24,8 @@ def describe_operator_state(
     name = request.state
     if not name:
         raise OptionError(
-            "an operator state has a name",
-            remedy="option('state', ...) is the name in the job's state descriptor",
+            "the name of the operator state is missing",
+            remedy="set option('state', ...) to the name in the job's state descriptor",
         )
     types = types or OperatorTypes.named_by(request)
     there = types.operator_states.get(name) if types is not None else None
@@ -36,7 +36,7 @@ def describe_operator_state(
     others = [column for column in schema.names if column not in columns]
     if others:
         raise OptionError(
-            f"column {others[0]!r} is no part of a {state_kind} state",
+            f"column {others[0]!r} does not belong to a {state_kind} state",
             expected=f"columns {', '.join(columns)}",
             remedy="drop it, or put all columns into one: struct(*)",
         )
@@ -77,7 +77,7 @@ def _only_column(schema: pa.Schema, kind: str) -> tuple[str, ...]:
     if VALUE in schema.names:
         return (VALUE,)
     raise OptionError(
-        f"a {kind} state has one column",
+        f"a {kind} state is written from one column",
         found=f"columns {', '.join(map(repr, schema.names))}",
         remedy="df.select('x'), or df.select(struct('*').alias('value')) for elements of several fields",
     )

@@ -41,7 +41,7 @@ def check_writable(kind: pa.DataType, serializer: TypeSerializer, column: str) -
     if not opaque:
         return
     raise UndecodableStateError(
-        f"column {column!r}: values of {opaque[0].flink_type} can be written by the user's code alone",
+        f"column {column!r}: values of {opaque[0].flink_type} can only be written by the job's own serializer",
         state=column,
         found=opaque[0].snapshot_class,
         remedy="leave the column out, name another type in option 'types', or keep the operator's state as it is: "

@@ -113,7 +113,7 @@ def _joined(one: TypeSerializer, other: TypeSerializer, state: str, operator: Op
 
 def _differ(state: str, operator: OperatorState, one: str, other: str) -> UnsupportedStateError:
     return UnsupportedStateError(
-        "subtasks of the operator recorded different serializers for a state, so its entries cannot share a file",
+        "subtasks of the operator recorded different serializers for one state, so its entries cannot be in one file",
         operator=operator.label,
         state=state,
         found=one if one == other else f"{one} and {other}",

@@ -181,7 +181,7 @@ def _no_type(kind: pa.DataType, name: str) -> OptionError:
         (remedy for word, remedy in REMEDIES.items() if found.startswith(word)), "cast it to a type of the table"
     )
     return OptionError(
-        f"column {name!r} is of a type that has no counterpart in Flink",
+        f"column {name!r} has a type without a counterpart in Flink",
         expected="one of " + "; ".join(spark for spark, flink, _ in DEFAULTS if flink != "none"),
         found=found,
         remedy=why,

@@ -167,12 +167,12 @@ def refuse_misfits(problems: Iterable[tuple[str, Misfit]], version: Flink, path:
         return
     name = ".".join(map(str, version))
     raise UnsupportedVersionError(
-        f"Flink {name} could not read what the savepoint would have",
+        f"Flink {name} could not read this savepoint",
         path=path,
         found="; ".join(f"{why}: {_places(found)}" for why, found in list(by_reason.items())[:4])
         + (f"; and {len(by_reason) - 4} more reasons" if len(by_reason) > 4 else ""),
         remedy="leave those states out (remove_state, remove_operator), give them another type (with_state(..., "
-        "types=...)), or leave flink_version out: then everything stays in the form that it has",
+        "types=...)), or leave flink_version out: then all state keeps its format",
     )
 
 

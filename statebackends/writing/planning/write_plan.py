@@ -124,9 +124,9 @@ def _resolve(request: WriteRequest, base: Savepoint | None) -> tuple[WriteReques
     if request.uid is None and request.uid_hash is None:
         if base is None:
             raise OptionError(
-                "a new operator is named by its uid",
+                "the uid of the new operator is missing",
                 operator=f"name {request.operator_name!r}",
-                remedy="option 'uid' is the uid that the job gives it",
+                remedy="set option 'uid' to the uid that the job gives it",
             )
         named = base.operator(name=request.operator_name)
         return replace(request, uid=named.uid, uid_hash=None if named.uid else named.operator_id.hex), named
@@ -277,7 +277,7 @@ class _Existing:
         written = [state.name for state in descriptor.states]
         if named is not None and set(named) != set(written):
             raise OptionError(
-                "the columns are not the states that option 'state' names",
+                "the columns differ from the states that option 'state' names",
                 expected=_some(named),
                 found=_some(written),
                 remedy="select the key and these states, or leave the option out",
@@ -329,7 +329,7 @@ class _Existing:
         for name, number in wanted.items():
             if number is not None and number != there[name]:
                 raise OptionError(
-                    f"option '{name}' differs from the operator's, which has other state",
+                    f"option '{name}' differs from that of the operator, which has other state",
                     path=self.request.path,
                     operator=self.operator.label,
                     expected=there[name],
@@ -348,7 +348,7 @@ class _Existing:
         twice = sorted({name for name, timer in names if names.count((name, timer)) > 1})
         if twice:
             raise StateExistsError(
-                "the operator has a state of this name in another table",
+                "the operator has a state with this name in another table",
                 path=self.request.path,
                 operator=label,
                 state=twice[0],
@@ -386,7 +386,7 @@ def _table_of(meta: StateMetaInfoSnapshot) -> str:
 def _same_key(written: TypeSerializer, there: TypeSerializer, operator: str | None) -> None:
     if written != there:
         raise UnsupportedStateError(
-            "the type of the written keys differs from that of the operator's keys",
+            "the type of the written keys differs from the operator's key type",
             operator=operator,
             expected=there.flink_type,
             found=written.flink_type,

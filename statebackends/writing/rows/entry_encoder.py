@@ -174,7 +174,7 @@ class Regroup:
             if hashes.null_count:
                 key = batch.column(SERIALIZED_KEY).filter(hashes.is_null())[0].as_py()
                 raise ValueRangeError(
-                    "a key of the operator has no hash_code in the given rows",
+                    "the given rows have no hash_code for a key of the operator",
                     operator=self.operator,
                     found=f"key of bytes {key.hex()}",
                     remedy="give the hashCode of every key",
@@ -203,7 +203,7 @@ def key_columns(serializer: TypeSerializer, given: pa.Schema, operator: str) -> 
     if fields and (not missing or len(fields) == len(given)):
         return tuple(given.names if missing else fields)
     raise OptionError(
-        "the columns of the key are missing",
+        "columns of the key are missing",
         operator=operator,
         expected="column 'key', or one column" + (f", or columns {', '.join(fields)}" if fields else ""),
         found=", ".join(given.names),

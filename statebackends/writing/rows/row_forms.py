@@ -185,7 +185,7 @@ class TimerForm:
         if codes.null_count:
             wrong = batch.column(name).filter(codes.is_null())[0].as_py()
             raise ValueRangeError(
-                f"column {name!r} names a timer {name} that was not expected",
+                f"column {name!r} has a timer {name} that was not expected",
                 expected=", ".join(known),
                 found=repr(wrong),
                 remedy=did_you_mean(wrong, known)

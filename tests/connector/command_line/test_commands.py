@@ -119,7 +119,7 @@ def test_cp_and_relocate(run: Run, shop: Path, tmp_path: Path) -> None:
     assert run("verify", copied).code == 0
     again = run("cp", shop, copied)
     assert again.code == 2
-    assert "there is a savepoint at this path already" in again.err
+    assert "a savepoint exists at this path already" in again.err
     nothing = run("relocate", shop, "hdfs://old", "s3://new", tmp_path / "relocated")
     assert nothing.code == 2
     assert "no file of the savepoint is recorded under 'hdfs://old'" in nothing.err
@@ -196,14 +196,14 @@ def test_warm_up_reads_every_kind_of_table(run: Run) -> None:
         (["show", "SHOP", "accounts", "--table", "timer"], "expected keyed_state or window_state or timers"),
         (["show", "SHOP", "accounts", "--columns", "ky"], "did you mean 'key'?"),
         (["show", "SHOP", "accounts", "--keys", "x"], "key cannot be a value of int64"),
-        (["show", "SHOP", "accounts", "--limit", "-1"], "--limit is 0 or more"),
+        (["show", "SHOP", "accounts", "--limit", "-1"], "--limit must be 0 or more"),
         (["show", "SHOP", "accounts", "-o", "timestmps=raw"], "did you mean 'timestamps'?"),
         (["show", "SHOP", "accounts", "-o", "timestamps"], "--option takes NAME=VALUE"),
         (["ls", "SHOP", "--storage-option", "regoin=x"], "region"),
         (["ls", "SHOP", "--jsn"], "unrecognized arguments: --jsn"),
         (["ls", "/there/is/nothing"], "file: /there/is/nothing"),
         (["ls", "s4://bucket/x"], "s4"),
-        (["check-restore", "SHOP", "/there/is/no/job.json"], "there is nothing at this path"),
+        (["check-restore", "SHOP", "/there/is/no/job.json"], "there is no file or folder at this path"),
     ],
 )
 def test_errors_are_one_block_that_says_what_to_do(run: Run, shop: Path, arguments: list[str], expected: str) -> None:

@@ -306,7 +306,7 @@ def test_records_that_are_laid_out_and_sorted_are_not_again(
     written = savepoint.with_operator("uid", source.transform(StatefulFunctionWithTime())).write(f"{tmp_path}/sp")
     assert rows(written.keyed_state("uid")) == [(key, 31 + key) for key in range(10)]
     other = OperatorTransformation.bootstrap_with(records).option("presorted", True).key_by("id")
-    with pytest.raises(OptionError, match="laid out by key_by already"):
+    with pytest.raises(OptionError, match="must be partitioned by key_by first"):
         savepoint.with_operator("uid", other.transform(StatefulFunctionWithTime()))
 
 
@@ -358,7 +358,7 @@ def test_errors_of_user_code_say_key_function_and_line(spark: SparkSession, tmp_
 def test_a_value_of_another_type_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     data = spark.range(20).selectExpr("id")
     transformation = OperatorTransformation.bootstrap_with(data).key_by("id").transform(WrongType())
-    with pytest.raises(Exception, match="state 'state' cannot hold a value that the function gave") as caught:
+    with pytest.raises(Exception, match="state 'state' cannot hold a value that the function returned") as caught:
         Savepoint.create(spark).with_operator("uid", transformation).write(str(tmp_path / "sp"))
     assert "'not a number' (str)" in str(caught.value)
 
@@ -408,7 +408,7 @@ def test_readers_are_refused_what_is_not_there(spark: SparkSession, tmp_path: Pa
         savepoint.read_keyed_state("accounts", ReaderFunction(), "key int")
     with pytest.raises(StateNotFoundError, match="the operator has no windows"):
         savepoint.read_window("accounts", ClickReader(), "key int")
-    with pytest.raises(OptionError, match="need a schema"):
+    with pytest.raises(OptionError, match="a schema for the rows"):
         savepoint.read_keyed_state("accounts", ReaderFunction(), "")
 
 
@@ -417,7 +417,7 @@ def test_errors_of_rows_and_of_arguments_name_key_and_signature(spark: SparkSess
     accounts = Savepoint.load(spark, str(shop))
     with pytest.raises(OptionError, match="there is no Collector: rows are yielded"):
         accounts.read_keyed_state("accounts", Collecting(), "key long")
-    with pytest.raises(Exception, match="row cannot hold a value that the function gave") as caught:
+    with pytest.raises(Exception, match="row cannot hold a value that the function returned") as caught:
         accounts.read_keyed_state("accounts", ReturnsARow(), "key long, name string", keys=[1042]).collect()
     assert "key: 1042" in str(caught.value)
     assert "found: 1042 (int)" in str(caught.value)
@@ -443,7 +443,7 @@ def test_steps_of_a_transformation_say_what_they_take(spark: SparkSession, recor
     source = OperatorTransformation.bootstrap_with(records)
     keyed = source.assign_timestamps("ts").key_by("id")
     windowed = keyed.window(TumblingEventTimeWindows.of(1000))
-    with pytest.raises(OptionError, match="records are the rows of a DataFrame"):
+    with pytest.raises(OptionError, match="records must be given as a DataFrame"):
         OperatorTransformation.bootstrap_with([1, 2, 3])  # type: ignore[arg-type]
     with pytest.raises(OptionError, match=r"key_by\('id', 'day'\)"):
         source.key_by(["id", "value"])  # type: ignore[arg-type]
@@ -510,7 +510,7 @@ def test_keys_that_cannot_be_are_said_in_the_words_of_key_by(spark: SparkSession
     pojo = source.key_by("pair", key_type="POJO<com.shop.Pair>(id INT, value INT)").transform(
         StatefulFunctionWithTime()
     )
-    with pytest.raises(UndecodableStateError, match="known only to the user's code") as caught:
+    with pytest.raises(UndecodableStateError, match="defined by the job's own code") as caught:
         savepoint.with_operator("uid", pojo)
     assert "key_by(..., key_group='column')" in caught.value.facts["remedy"]
     text = source.key_by("id", key_type="STRING").transform(StatefulFunctionWithTime())

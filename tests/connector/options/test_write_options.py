@@ -111,7 +111,7 @@ def test_everything_that_is_wrong_is_said_at_once() -> None:
         "  there is no option 'tabel', did you mean 'table' or 'state' or 'states'?",
         """  option 'types' is '{', expected a JSON object of texts, such as {"column": "..."}""",
         "  option 'ttl' is '', expected names with commas between them",
-        "  no operator is named: option 'uid' is the uid that the job gives it",
+        "  no operator is named: set option 'uid' to the uid that the job gives it",
     ]
 
 

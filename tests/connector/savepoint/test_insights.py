@@ -169,7 +169,7 @@ def test_a_snapshot_as_a_database(spark: Any, savepoint: Savepoint, shop: Path) 
     assert spark.sql(join).first()[0] == 400
     assert savepoint.create_tables() == names
     spark.sql("CREATE SCHEMA shop_accounts COMMENT 'mine'")
-    with pytest.raises(StateExistsError, match="do not belong to this snapshot"):
+    with pytest.raises(StateExistsError, match="exist already and belong to something else"):
         savepoint.create_tables("shop")
     spark.sql("DROP SCHEMA shop_accounts")
     assert {"accounts", "savepoint"} <= schemas(spark)

@@ -96,7 +96,7 @@ def test_a_key_that_both_operators_have_is_refused(base: Savepoint, tmp_path: Pa
 
 
 REFUSED: list[tuple[Callable[[Savepoint], object], type[Exception], str]] = [
-    (lambda sp: sp.merge_operator("accounts", into="accounts"), OptionError, "not merged with itself"),
+    (lambda sp: sp.merge_operator("accounts", into="accounts"), OptionError, "cannot be merged with itself"),
     (lambda sp: sp.merge_operator("orders-per-minute", into="accounts"), OptionError, "different types"),
     (lambda sp: sp.merge_operator("rates-source", into="accounts"), StateNotFoundError, "no keyed state"),
     (
@@ -104,14 +104,14 @@ REFUSED: list[tuple[Callable[[Savepoint], object], type[Exception], str]] = [
             "accounts", into="warehouse-export"
         ),
         UnsupportedStateError,
-        "would be lost",
+        "which a merge would lose",
     ),
     (
         lambda sp: sp.with_operator("new", sp.spark.sql("SELECT 1L key, 'a' total")).merge_operator(
             "new", into="accounts"
         ),
         OptionError,
-        "both operators have this state",
+        "both operators have a state with this name",
     ),
 ]
 

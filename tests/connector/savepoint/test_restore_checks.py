@@ -129,7 +129,7 @@ def test_what_is_taken_for_granted_is_warned_of(spark: SparkSession, shop: Path)
 
 def test_what_cannot_be_is_said(spark: SparkSession, shop: Path) -> None:
     savepoint = Savepoint.load(spark, str(shop))
-    with pytest.raises(OptionError, match="no such version of the hasher"):
+    with pytest.raises(OptionError, match="unknown version of the stream graph hasher"):
         savepoint.check_restore(graph(), stream_graph_hasher="v4")
     with pytest.raises(OptionError, match="is not written yet"):
         savepoint.remove_operator("accounts").check_restore(graph())

@@ -116,7 +116,7 @@ REFUSED: list[tuple[Callable[[Savepoint], object], type[Exception], str]] = [
         StateExistsError,
         "two operators would have the same id",
     ),
-    (lambda sp: sp.change_operator_identifier("accounts", ""), OptionError, "not empty"),
+    (lambda sp: sp.change_operator_identifier("accounts", ""), OptionError, "not be empty"),
     (lambda sp: sp.merge(sp), StateExistsError, "has this operator already"),
     (lambda sp: sp.with_operator("accounts"), StateExistsError, "remove_operator removes it first"),
     (lambda sp: sp.remove_state("accounts", "totl"), StateNotFoundError, "did you mean 'total'"),
@@ -158,7 +158,7 @@ REFUSED: list[tuple[Callable[[Savepoint], object], type[Exception], str]] = [
     (
         lambda sp: sp.with_operator("new", sp.spark.sql("SELECT 1 key, 2 a"), table="timers"),
         OptionError,
-        "the method or its arguments",
+        "the method and its arguments",
     ),
     (lambda sp: sp.write("/nowhere", files="move"), OptionError, "'copy' or 'reference'"),
     (lambda sp: sp.write("/nowhere", flink_version="0.9"), OptionError, "flinkVersion"),
@@ -528,16 +528,16 @@ def test_arguments_are_checked_where_they_are_given(
 
     rows: Any = [(1, 2)]
     assert "Savepoint.load(spark, path)" in said(lambda: Savepoint(spark, str(shop)))  # type: ignore[arg-type]
-    assert "a path is text or a pathlib.Path" in said(lambda: Savepoint.load(spark, 7))  # type: ignore[arg-type]
-    assert "an operator is named by its uid" in said(lambda: base.remove_operator(7))  # type: ignore[arg-type]
+    assert "a path must be a string or a pathlib.Path" in said(lambda: Savepoint.load(spark, 7))  # type: ignore[arg-type]
+    assert "an operator must be given as its uid" in said(lambda: base.remove_operator(7))  # type: ignore[arg-type]
     assert "state must be given as a DataFrame" in said(lambda: base.with_state("accounts", "total", rows))
     assert "state must be given as a DataFrame" in said(lambda: base.with_timers("accounts", rows))
     assert "merge takes another Savepoint" in said(lambda: base.merge(str(shop)))  # type: ignore[arg-type]
-    assert "keys are a DataFrame or a list" in said(lambda: base.remove_keys("accounts", "1042"))
+    assert "keys must be a DataFrame or a list" in said(lambda: base.remove_keys("accounts", "1042"))
     assert "key cannot be a value of int64" in said(lambda: base.remove_keys("accounts", ["one"]))
     assert "has no operators" in said(lambda: Savepoint.create(spark).write(tmp_path / "empty"))
     assert not (tmp_path / "empty").exists()
-    assert "path of Windows" in said(lambda: Savepoint.load(spark, "C:\\savepoints\\sp"))
+    assert "Windows path" in said(lambda: Savepoint.load(spark, "C:\\savepoints\\sp"))
     with pytest.raises(SavepointError):
         Savepoint.load(spark, shop.parent / "expected.json")
 
@@ -556,5 +556,5 @@ def test_a_savepoint_is_no_stream(spark: SparkSession, shop: Path, tmp_path: Pat
         query = stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "cp")).start()
         query.processAllAvailable()
 
-    with pytest.raises(PySparkException, match="a savepoint is no stream"):
+    with pytest.raises(PySparkException, match="a savepoint is not a stream"):
         run()

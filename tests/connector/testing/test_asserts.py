@@ -60,11 +60,11 @@ def test_schemas(shop: pyspark_savepoint.LocalSavepoint, tmp_path: Path) -> None
     assert "accounts, keyed_state 'total': value was INT, is LONG" in message
     assert "accounts, keyed_state 'coupon' is new" in message
     assert "accounts, keyed_state 'voucher' is gone" in message
-    assert message.splitlines()[-1] == f"if that is meant: pyspark-savepoint schema {SHOP} --file {path}"
+    assert message.splitlines()[-1] == f"to accept the new schema: pyspark-savepoint schema {SHOP} --file {path}"
     with pytest.raises(OptionError, match="there is no schema at this path"):
         assert_schema(shop, tmp_path / "none.json")
     path.write_text("[]")
-    with pytest.raises(OptionError, match="the file is no schema"):
+    with pytest.raises(OptionError, match="the file is not the schema"):
         assert_schema(shop, path)
 
 

@@ -102,7 +102,7 @@ def test_a_local_file_is_read_into_any_buffer(tmp_path: Path) -> None:
     wide = np.zeros(2, np.int64)
     opened.read_into(0, wide)
     assert wide.tobytes() == bytes(range(16))
-    with pytest.raises(CorruptStateError, match="shorter") as raised:
+    with pytest.raises(CorruptStateError, match="truncated") as raised:
         opened.read_into(95, bytearray(10))
     assert raised.value.facts["path"] == str(file)
     opened.close()

@@ -119,7 +119,7 @@ def test_an_end_that_no_length_reaches_is_refused() -> None:
 def test_the_error_names_the_class_and_what_to_do() -> None:
     data = written(keyed(of_user(b"\1\2\3")))
 
-    with pytest.raises(UndecodableStateError, match="class of the user's own") as raised:
+    with pytest.raises(UndecodableStateError, match="of an unknown class") as raised:
         read_header(KeyedBackendHeader, InlineByteSource("a stream", data[:-30]), len(data) - 30)
 
     assert raised.value.facts["found"] == "com.example.OwnSerializer$Snapshot"

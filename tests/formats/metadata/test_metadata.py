@@ -132,7 +132,7 @@ def test_other_versions_are_refused_with_the_supported_ones(corpus: Path, number
 
 
 def test_another_file_is_refused_by_its_first_bytes() -> None:
-    with pytest.raises(CorruptStateError, match="not the metadata of a Flink snapshot"):
+    with pytest.raises(CorruptStateError, match="not the _metadata of a Flink snapshot"):
         read_metadata(b"PK\x03\x04....")
     with pytest.raises(CorruptStateError, match="an empty file"):
         read_metadata(b"")

@@ -186,7 +186,7 @@ def test_metadata_replace_only_what_was_seen(tmp_path: Path) -> None:
         publish_metadata(Staging.at(folder), b"three", seen)
     assert read_published(system, folder) == b"two"
     (tmp_path / "sp" / "_metadata").unlink()
-    with pytest.raises(ConcurrentWriteError, match="is gone"):
+    with pytest.raises(ConcurrentWriteError, match="does not exist any more"):
         publish_metadata(Staging.at(folder), b"three", seen)
 
 

@@ -228,7 +228,7 @@ def test_merged_channel_state_does_not_go_to_old_flinks() -> None:
     operator = OperatorState(ID, 1, 128, subtasks={0: OperatorSubtaskState(input_channel_state=channels)})
     assert has_channel_state(operator)
     assert assemble([operator], [], 6).operators == (operator,)
-    with pytest.raises(UnsupportedVersionError, match="in flight"):
+    with pytest.raises(UnsupportedVersionError, match="in-flight"):
         assemble([operator], [], 5)
 
 
@@ -293,7 +293,7 @@ def copy_all(base: Savepoint, out: Path) -> None:
 
 
 def test_raw_state_may_be_text_and_other_state_may_not(home: Path) -> None:
-    with pytest.raises(UnsafePathError, match="no state of Flink's") as raised:
+    with pytest.raises(UnsafePathError, match="not state of Flink") as raised:
         copy_all(naming(home, RelativeFileStateHandle("notes.txt", 17)), home)
     assert "remove_operator" in raised.value.facts["remedy"]
     copy_all(naming(home, RelativeFileStateHandle("notes.txt", 17), raw=True), home)
@@ -303,7 +303,7 @@ def test_raw_state_may_be_text_and_other_state_may_not(home: Path) -> None:
 def test_a_segment_of_what_is_no_state_is_none_either(home: Path) -> None:
     (home / "keytab").write_bytes(b"\5\2secret\0\0\0\5rest")
     segment = SegmentFileStateHandle(f"file:{home}/keytab", 8, 8, CheckpointedStateScope.EXCLUSIVE, "id")
-    with pytest.raises(UnsafePathError, match="no state of Flink's"):
+    with pytest.raises(UnsafePathError, match="not state of Flink"):
         copy_all(naming(home, segment), home)
 
 

@@ -89,7 +89,7 @@ def test_a_graph_with_types() -> None:
     assert [operator.ids.generated for operator in job.operators] == list(operator_ids(graph).values())
     assert describe_job(graph, types=types, flink_version="1.18", state_backend="hashmap") == job
     assert "com.shop.Order" in describe_job(graph, types=types, classes=["com.shop.Order"]).user_classes
-    with pytest.raises(OptionError, match="list of Java names"):
+    with pytest.raises(OptionError, match="list of Java class names"):
         describe_job(graph, classes="com.shop.Order")
 
 
@@ -116,22 +116,22 @@ def test_another_snapshot() -> None:
 @pytest.mark.parametrize(
     ("job", "message"),
     [
-        ("{", "a job as text is JSON"),
-        ("7", "this describes no job"),
-        ({}, "a job has a list of operators"),
+        ("{", "a job given as text must be JSON"),
+        ("7", "this is not the description of a job"),
+        ({}, "the description of a job needs a list of operators"),
         ({"operators": [], "paralelism": 2}, "the job has no field 'paralelism'(.|\n)*did you mean 'parallelism'"),
         ({"operators": [{"uid": "a", "state": {}}]}, "operator 'a' has no field 'state'"),
-        ({"operators": [{"name": "a"}]}, "an id that depends on the whole job"),
+        ({"operators": [{"name": "a"}]}, "the id of an operator without uid depends on the whole job"),
         ({"operators": [{"uidHash": "12"}]}, "a uid hash has 32 hex digits"),
         ({"operators": [{"uid": "a"}, {"uid": "a"}]}, "two operators have the same id"),
         ({"operators": [{"uid": "a", "parallelism": 0}]}, "'parallelism' is a number from 1 to 32768"),
         ({"operators": [{"uid": "a", "maxParallelism": True}]}, "'maxParallelism' is a number"),
-        ({"operators": [], "flinkVersion": "two"}, "a version of Flink is two numbers"),
-        ({"operators": [], "stateBackend": "rocks"}, "no such state backend(.|\n)*did you mean 'rocksdb'"),
+        ({"operators": [], "flinkVersion": "two"}, "a Flink version must be given as two numbers"),
+        ({"operators": [], "stateBackend": "rocks"}, "unknown state backend(.|\n)*did you mean 'rocksdb'"),
         ({"operators": [{"uid": "a", "states": ["n"]}]}, "'states' has states by name"),
         (
             {"operators": [{"uid": "a", "states": {"n": {"kind": "UNION", "type": "LONG"}}}]},
-            "no such kind of state: UNION",
+            "unknown kind of state: UNION",
         ),
         ({"operators": [{"uid": "a", "states": {"n": {"kind": "MAP", "type": "LONG"}}}]}, "a MAP state has a key"),
         ({"operators": [{"uid": "a", "states": {"n": {"typ": "LONG"}}}]}, "state 'n' has no field 'typ'"),
@@ -152,5 +152,5 @@ def test_types_are_checked_for_the_version() -> None:
 
 
 def test_settings_of_graphs_are_for_graphs() -> None:
-    with pytest.raises(OptionError, match="types belong to a stream graph"):
+    with pytest.raises(OptionError, match="types apply to a stream graph"):
         describe_job(JOB, types={})

@@ -300,7 +300,7 @@ def test_what_a_release_infers_is_held_against_the_snapshot(
 
 
 def test_class_files_need_a_release() -> None:
-    with pytest.raises(OptionError, match="a release of Flink infers"):
+    with pytest.raises(OptionError, match="the Flink release that infers"):
         describe_job({"operators": [], "typesFrom": "/jobs/shop.jar"})
     with pytest.raises(OptionError, match="not known"):
         describe_job({"operators": [], "inferredBy": "3.0"})

@@ -109,17 +109,17 @@ def test_what_flink_refuses_is_refused() -> None:
     source = graph.source("source")
     with pytest.raises(OptionError, match="a forward edge cannot change the parallelism"):
         graph.operator("map", source.forward(), parallelism=2)
-    with pytest.raises(OptionError, match="an operator has inputs"):
+    with pytest.raises(OptionError, match="an operator needs at least one input"):
         graph.operator("map")
     with pytest.raises(OptionError, match="cannot be 0"):
         graph.operator("map", source, parallelism=0)
     with pytest.raises(OptionError, match="cannot be 40000"):
         graph.operator("map", source, max_parallelism=40_000)
-    with pytest.raises(OptionError, match="of another graph"):
+    with pytest.raises(OptionError, match="to another graph"):
         StreamGraph().operator("map", source)
     with pytest.raises(OptionError, match="a uid hash has 32 hex digits"):
         graph.operator("map", source, uid_hash="12")
-    with pytest.raises(OptionError, match="a union is the output of several operators"):
+    with pytest.raises(OptionError, match="a union needs several streams"):
         _ = source.union(source).node
     with pytest.raises(OptionError, match="does not have"):
         graph.connect(StreamEdge(1, 9, Partitioner.FORWARD))

@@ -91,13 +91,13 @@ def test_slot_sharing_groups_are_inherited() -> None:
     ("plan", "settings", "message"),
     [
         ("{", None, "not JSON"),
-        ("[]", None, "a plan is a JSON object"),
-        ({}, None, "no execution plan"),
+        ("[]", None, "a plan must be a JSON object"),
+        ({}, None, "not an execution plan"),
         ({"nodes": [{"id": "bc764cd8", "description": "x"}]}, None, "job vertices, not operators"),
         ({"nodes": [{"step_function": [], "id": -1}]}, None, "iterations"),
         (PLAN, {"counts": {}}, "no operator has that name"),
         (PLAN, {"count": {"uidd": "x"}}, "no such setting: uidd"),
-        (PLAN, {"Source: orders": {"outputs": ["count"]}}, "other operators than the plan has there"),
+        (PLAN, {"Source: orders": {"outputs": ["count"]}}, "does not match the operators of the plan"),
         (
             {"nodes": [PLAN["nodes"][0], {**PLAN["nodes"][0], "id": 2}]},
             {"Source: orders": {}},
@@ -151,5 +151,5 @@ def test_a_running_job_tells_whether_a_graph_is_its_own() -> None:
 
 @pytest.mark.parametrize("plan", [PLAN, {"plan": 7}, {"nodes": [{"id": 1}]}])
 def test_what_is_no_plan_of_the_rest_interface_is_refused(plan: dict[str, Any]) -> None:
-    with pytest.raises(OptionError, match="no plan of the REST interface"):
+    with pytest.raises(OptionError, match="not a plan of the REST API"):
         read_job_plan(plan)

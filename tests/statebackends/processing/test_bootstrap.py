@@ -215,7 +215,7 @@ def test_what_has_expired_is_not_seen(backend: str) -> None:
 
 
 class Heavy(KeyedStateBootstrapFunction):
-    """Values of some kilobytes, of which none is in the records."""
+    """Values of a few kilobytes, of which none is in the records."""
 
     def open(self, ctx: Any) -> None:
         self.text = ctx.get_state(ValueStateDescriptor("text", "STRING"))

@@ -134,6 +134,6 @@ class UserKeys(KeyedStateBootstrapFunction):
 
 def test_user_keys_that_are_one_in_their_type_are_refused() -> None:
     for function in (UserKeys("DOUBLE", float("nan"), -float("nan")), UserKeys("FLOAT", 0.1, 0.10000000149011612)):
-        with pytest.raises(DuplicateKeyError, match="user keys that are one key in its type") as caught:
+        with pytest.raises(DuplicateKeyError, match="user keys that are equal in its type") as caught:
             run_plan(plan_of(function), [("a", 1, 1)])
         assert caught.value.facts["key"] == "'a'"

@@ -175,7 +175,7 @@ def test_elements_without_fields_are_values() -> None:
             if "evictor" in more:
                 contents = {place: [record["value"] for record in records] for place, records in contents.items()}
             assert contents == ({("a", 0, 10): 7, ("a", 10, 20): 5} if "reduce" in more else expected)
-    with pytest.raises(OptionError, match="values of one column"):
+    with pytest.raises(OptionError, match="must be given as one column"):
         plan_of(WindowSpec(assigner, "LONG", assigner.default_trigger()))
 
 
@@ -408,9 +408,9 @@ class NeverMerges(Trigger):
 
 
 def test_what_cannot_be_is_refused() -> None:
-    with pytest.raises(OptionError, match="cannot merge windows"):
+    with pytest.raises(OptionError, match="session windows merge"):
         summed(EventTimeSessionWindows.with_gap(5), trigger=NeverMerges()).check()
-    with pytest.raises(OptionError, match="no state of their own for functions"):
+    with pytest.raises(OptionError, match="no per-window state"):
         summed(EventTimeSessionWindows.with_gap(5), function=Remembering()).check()
     with pytest.raises(OptionError, match="size and slide above 0"):
         TumblingEventTimeWindows.of(0)
@@ -427,7 +427,7 @@ def test_what_cannot_be_is_refused() -> None:
 @pytest.mark.parametrize("ts", [2**63 - 2, -(2**63) + 1])
 @pytest.mark.parametrize("assigner", [TumblingEventTimeWindows.of(10), SlidingEventTimeWindows.of(20, 10)])
 def test_windows_have_bounds_that_are_longs(assigner: WindowAssigner, ts: int) -> None:
-    with pytest.raises(ValueRangeError, match="beyond all times") as caught:
+    with pytest.raises(ValueRangeError, match="out of the range of timestamps") as caught:
         states_after(plan_of(summed(assigner)), [("a", 1, ts)])
     assert caught.value.facts["key"] == "'a'"
 

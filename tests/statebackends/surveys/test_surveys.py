@@ -158,7 +158,7 @@ def test_an_operator_that_cannot_be_read_does_not_hide_the_others(corpus: Path) 
     path = snapshot(corpus, HEAP)
     notes = [r for r in rows(path, table="sizes") if r["note"]]
     assert {r["operator_uid_hash"] for r in notes}
-    assert all("only the user's code can delimit" in r["note"] for r in notes)
+    assert all("only the job's own serializer can delimit" in r["note"] for r in notes)
     assert any(r["state"] == "v-long" for r in rows(path, table="sizes"))
     with pytest.raises(UndecodableStateError):
         rows(path, table="sizes", uid_hash=notes[0]["operator_uid_hash"])

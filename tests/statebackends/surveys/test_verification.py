@@ -176,7 +176,7 @@ def test_a_key_that_comes_twice(shop: Path) -> None:
     data[high : high + 8] = data[low : low + 8]
     path.write_bytes(data)
     (error,) = bad(verify(shop))
-    assert "comes twice" in error["note"]
+    assert "occurs twice" in error["note"]
     assert error["state"] == "total"
 
 

@@ -27,7 +27,7 @@ def test_a_key_in_another_key_group_is_damage(heap: bool) -> None:
     sound = write(MODEL, heap=heap, max_parallelism=4)
     assert by_key(sound.rows(KEYED, 1 << 20)) == expected(MODEL, KEYED)
 
-    with pytest.raises(CorruptStateError, match="is not of this key group") as raised:
+    with pytest.raises(CorruptStateError, match="belongs to another one") as raised:
         Written(sound.source, 3).rows(KEYED, 1 << 20)
 
     facts = raised.value.facts
@@ -64,7 +64,7 @@ def test_of_many_keys_every_one_is_checked(heap: bool) -> None:
     data[block.origin.base + int(block.key_end[strayed]) - 1] ^= 1
     damaged = replace(source, location=replace(source.location, data=bytes(data)))
 
-    with pytest.raises(CorruptStateError, match="is not of this key group"):
+    with pytest.raises(CorruptStateError, match="belongs to another one"):
         Written(damaged, 2).rows(("total",), 1 << 20, batch_rows=1 << 20)
 
 
@@ -101,5 +101,5 @@ def test_every_table_of_keyed_state_checks_its_keys(options: dict[str, Any], tmp
     path.write_bytes(data)
 
     (part,) = open_table(request).partitions(1)
-    with pytest.raises(CorruptStateError, match="is not of this key group"):
+    with pytest.raises(CorruptStateError, match="belongs to another one"):
         list(part.batches())

@@ -372,7 +372,9 @@ def test_states_are_replaced_and_added_by_name_beside_all_others(tmp_path: Path)
     more = total.rename_columns(["key", "more"])
     with pytest.raises(StateExistsError, match="found: keyed_state: 'total'"):
         write(tmp_path / "sp", [total], state="total")
-    with pytest.raises(OptionError, match=r"not the states that option 'state' names(.|\n)*expected: 'more'"):
+    with pytest.raises(
+        OptionError, match=r"the columns differ from the states that option 'state' names(.|\n)*expected: 'more'"
+    ):
         write(tmp_path / "sp", [total], state="more")
     write(tmp_path / "sp", [more], state="more")
     assert [{**row, "more": -1} for row in after] == read(tmp_path / "sp", table="keyed_state")
@@ -380,14 +382,14 @@ def test_states_are_replaced_and_added_by_name_beside_all_others(tmp_path: Path)
 
 def test_state_that_stays_binds_what_is_written(tmp_path: Path) -> None:
     write(tmp_path / "sp", [accounts(range(10))], max_parallelism=64, parallelism=2)
-    with pytest.raises(OptionError, match=r"'maxParallelism' differs from the operator's(.|\n)*expected: 64"):
+    with pytest.raises(OptionError, match=r"'maxParallelism' differs from that of the operator(.|\n)*expected: 64"):
         write(tmp_path / "sp", [timers([1])], table="timers", max_parallelism=128)
-    with pytest.raises(OptionError, match=r"'parallelism' differs from the operator's(.|\n)*expected: 2"):
+    with pytest.raises(OptionError, match=r"'parallelism' differs from that of the operator(.|\n)*expected: 2"):
         write(tmp_path / "sp", [pa.table({"x": [1]})], table="operator_state", state="s", parallelism=3)
     text = timers([1]).set_column(0, "key", pa.array(["a"]))
     with pytest.raises(SavepointError, match=r"LONG|bigint"):
         write(tmp_path / "sp", [text], table="timers")
-    with pytest.raises(StateExistsError, match="a state of this name in another table"):
+    with pytest.raises(StateExistsError, match="a state with this name in another table"):
         write(tmp_path / "sp", [windows([1]).rename_columns(["key", "window", "total"])], table="window_state")
 
 
@@ -414,7 +416,7 @@ def test_timers_on_the_heap_of_rocksdb_are_replaced(corpus: Path, tmp_path: Path
 
 
 def test_a_new_operator_is_named_by_uid(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="a new operator is named by its uid"):
+    with pytest.raises(OptionError, match="the uid of the new operator is missing"):
         write(tmp_path / "sp", [accounts([1])], uid=None, operator_name="x")
     write(tmp_path / "sp", [accounts([1])], operator_name="x", flink_version=(2, 2))
     operator = Savepoint.open(str(tmp_path / "sp")).operators[0]
@@ -581,7 +583,7 @@ def test_an_attempt_that_comes_too_late_makes_nothing(tmp_path: Path) -> None:
     plan = planned(tmp_path / "sp", accounts([1]).schema)
     commit(plan, [write_rows(plan, 0, accounts([1]).to_batches())])
     before = digests(tmp_path)
-    with pytest.raises(ConcurrentWriteError, match="published at this path while this task began"):
+    with pytest.raises(ConcurrentWriteError, match="published at this path when this task began"):
         write_rows(plan, 0, accounts([1]).to_batches())
     assert digests(tmp_path) == before
     assert not left_over(tmp_path / "sp")

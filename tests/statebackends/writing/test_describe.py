@@ -153,7 +153,7 @@ def test_types_of_parts() -> None:
 
 REFUSED: list[tuple[pa.DataType, dict[str, Any], str]] = [
     (TEXT, {"types": {"x": "LONG"}}, "cast it to bigint"),
-    (TEXT, {"types": {"x": "LONGG"}}, "option 'types', 'x': no type"),
+    (TEXT, {"types": {"x": "LONGG"}}, "option 'types', 'x': not a type"),
     (TEXT, {"types": {"y": "LONG"}}, "option 'types' names column 'y'"),
     (PERSON, {"types": {"x.nmae": "LONG"}}, "did you mean 'x.name'"),
     (TEXT, {"states": {"y": "value"}}, "option 'states' names column 'y'"),
@@ -214,7 +214,7 @@ def test_keys() -> None:
     assert isinstance(sql.key_serializer, RowDataSerializer)
     assert sql.key_serializer.generated
     many = {f"c{i}": LONG for i in range(26)}
-    with pytest.raises(OptionError, match=r"at most 25 fields(.|\n)*ROW<"):
+    with pytest.raises(OptionError, match=r"exceeds the 25 fields(.|\n)*ROW<"):
         key(many)
     assert key(many, types={"key": "ROW<" + ", ".join(["LONG"] * 26) + ">"})[2]
 
@@ -230,7 +230,7 @@ HASHLESS = [
 
 @pytest.mark.parametrize(("kind", "text"), HASHLESS)
 def test_keys_whose_hash_only_user_code_knows(kind: pa.DataType, text: str) -> None:
-    with pytest.raises(UndecodableStateError, match=r"known only to the user's code(.|\n)*option..keyGroup"):
+    with pytest.raises(UndecodableStateError, match=r"defined by the job's own code(.|\n)*option..keyGroup"):
         key({"a": kind}, types={"a": text})
     fields = {"a": kind, "group": INT, "x": LONG}
     given = keyed(fields, key=("a",), types={"a": text}, key_group="group")
@@ -383,7 +383,7 @@ def test_operator_state() -> None:
     for fields, options, message in (
         ({"x": LONG}, {"table": "operator_state"}, "option('state', ...)"),
         ({"x": LONG, "y": LONG}, {"table": "operator_state", "state": "s"}, "struct('*')"),
-        ({"value": LONG, "y": LONG}, {"table": "operator_state", "state": "s"}, "'y' is no part of a list state"),
+        ({"value": LONG, "y": LONG}, {"table": "operator_state", "state": "s"}, "'y' does not belong to a list state"),
         ({"value": LONG}, {"table": "operator_state", "kind": "broadcast", "state": "s"}, "no column 'key'"),
         ({"value": LONG}, {"table": "operator_state", "state": "s", "types": {"x": "INT"}}, "names column 'x'"),
     ):
@@ -481,7 +481,7 @@ def test_types_are_declared_or_inferred() -> None:
 
 
 def test_what_a_release_leaves_to_kryo_is_refused() -> None:
-    with pytest.raises(TypeNotationError, match=r"option 'types', 'x': Flink 1\.20 leaves lines to Kryo") as caught:
+    with pytest.raises(TypeNotationError, match=r"option 'types', 'x': Flink 1\.20 uses Kryo for lines") as caught:
         state(ORDER, types={"x": WORDS}, inferred_by="1.20")
     assert "2.0 and later have serializers for lists" in str(caught.value)
 

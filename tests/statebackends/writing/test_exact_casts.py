@@ -285,7 +285,7 @@ def shape_of(text: str) -> pa.DataType:
 def test_user_code_is_refused_by_who_encodes() -> None:
     loop = '{"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}'
     assert conform_column(pa.array([b""]), parse_type(f"AVRO<'{loop}'>"), "x").type == pa.binary()
-    with pytest.raises(UndecodableStateError, match=r"column 'next'.*by the user's code alone"):
+    with pytest.raises(UndecodableStateError, match=r"column 'next'.*by the job's own serializer"):
         check_writable(pa.binary(), parse_type(f"AVRO<'{loop}'>"), "next")
 
 
