@@ -1,11 +1,15 @@
-"""Decoder for PyFlink's pickled values that are plain data: it walks the opcodes and never unpickles.
+"""Decoder for PyFlink's pickled values as data: it walks the opcodes and never unpickles.
 
 A pickle is a program: opcodes push values on a stack, collect the values above a mark, and store values in a memo.
-Only the opcodes that build None, booleans, numbers, strings, bytes, tuples, lists, dicts and sets are supported, of
-protocols 0 to 5 as CPython writes them. Every opcode that names a class or calls one (GLOBAL, REDUCE, BUILD, INST,
-OBJ, NEWOBJ, persistent ids, extensions) raises an error, so nothing is ever imported or called.
+The opcodes that build None, booleans, numbers, strings, bytes, tuples, lists, dicts and sets give these values, of
+protocols 0 to 5 as CPython writes them. Opcodes that name a class or call one (GLOBAL, REDUCE, NEWOBJ, BUILD, INST,
+OBJ) give a description of the call (``pickled_objects.py``), so nothing is ever imported or called. Persistent ids and
+extensions, whose meaning is outside of the pickle, raise an error.
 
 Tuples and sets become arrays; a dict becomes an object, or an array of ``{"key", "value"}`` if a key is not a string.
+datetime, date and Decimal become TIMESTAMP (or TIMESTAMP_NTZ), DATE and DECIMAL; a time a text, a timedelta its seconds
+as DECIMAL, a UUID a text. Other objects become ``{"__class": "module.Name", field: value, ...}``, with ``__args`` where
+a class is called with arguments (namedtuples and enums).
 """
 
 from __future__ import annotations
@@ -24,6 +28,17 @@ from pyspark_savepoint.formats.errors import (
     UndecodableStateError,
     ValueRangeError,
 )
+from pyspark_savepoint.formats.pickled_objects import (
+    NAME,
+    Duration,
+    Global,
+    Instance,
+    PickledDict,
+    WrongArgumentsError,
+    Zone,
+    call,
+    size_of,
+)
 from pyspark_savepoint.formats.variant import MAX_DEPTH, VariantError, encode_variant, variant_array
 
 MAX_PROTOCOL = 5
@@ -31,19 +46,18 @@ MAX_PROTOCOL = 5
 PROTO = b"\x80"
 #: Largest integer, in bytes.
 MAX_NUMBER = 4096
+#: Elements that conversions of a value may touch: some, and more for each byte.
+FREE_WORK, WORK_PER_BYTE = 1 << 12, 4
+#: Longest name of a class, in characters.
+MAX_NAME = 1024
 RAW = 'read the state as bytes: option("raw", "<state>")'
+#: Values that are described, rather than being values of a variant.
+OBJECTS = (Instance, Duration, Zone, Global)
 DECIMAL_FLOAT = re.compile(rb"-?(inf|nan|[0-9]+(\.[0-9]*)?(e[-+]?[0-9]+)?)")
 
 
 class _Mark:
     """Marker on the stack for the start of a group."""
-
-
-@dataclass(eq=False)
-class _Dict:
-    """The items of a dict, as a list: keys need not be hashable."""
-
-    items: list[tuple[Any, Any]] = field(default_factory=list)
 
 
 def decode_pickled(column: pa.Array) -> pa.Array:
@@ -94,8 +108,32 @@ def _unframed(data: bytes) -> Any:
     return values[0] if len(values) == 1 else values or data
 
 
+def decode_pickled_or_binary(column: pa.Array) -> pa.Array:
+    """Convert a column of pickles to variants; what is no pickle, or no variant, becomes BINARY in a variant."""
+    rows = []
+    for data in column.to_pylist():
+        try:
+            value = read_pickle(data)
+            encode_variant(value)
+        except (SavepointError, VariantError):
+            value = data
+        rows.append(value)
+    return _variants(rows, column.nbytes)
+
+
+def is_pickle(data: bytes) -> bool:
+    """Return whether bytes are a pickle of protocol 2 or later, to the last one."""
+    if data[:1] != PROTO:
+        return False
+    try:
+        _Walker(data, 0).run()
+    except SavepointError:
+        return False
+    return True
+
+
 def read_pickle(data: bytes, row: int = 0) -> Any:
-    """Return the plain value of one pickle; ``row`` is used in errors only."""
+    """Return the value of one pickle as plain data; ``row`` is used in errors only."""
     walker = _Walker(data, row)
     value = walker.run()
     return _plain(value, 0, {}, walker)
@@ -108,6 +146,9 @@ class _Walker:
     position: int = 0
     stack: list[Any] = field(default_factory=list)
     memo: dict[int, Any] = field(default_factory=dict)
+    #: Elements that conversions of objects touched, and what those made, which lives as long as the walker.
+    work: int = 0
+    made: list[Any] = field(default_factory=list)
 
     def fail(self, expected: str, found: object = None) -> NoReturn:
         """Raise a CorruptStateError at this position."""
@@ -135,8 +176,8 @@ class _Walker:
 
     def _refuse(self, code: bytes) -> NoReturn:
         raise UndecodableStateError(
-            "a pickled value is not plain data: it refers to a class",
-            expected="None, booleans, numbers, texts, bytes, tuples, lists, dicts, sets",
+            "a pickled value refers to what is outside of it",
+            expected="opcodes of CPython, without persistent ids and extensions",
             found=f"opcode {code.hex()} at byte {self.position - 1} of the value in row {self.row}",
             remedy=RAW,
         )
@@ -177,6 +218,36 @@ class _Walker:
         if not self.stack or type(self.stack[-1]) is not kind:
             self.fail(f"{what} on the stack")
         return self.stack[-1]
+
+    def elements(self) -> list[Any]:
+        """Return the elements of the topmost list, set or object."""
+        top = self.stack[-1] if self.stack else None
+        found: list[Any] = top.items if isinstance(top, Instance) else self.top(list, "a list or set")
+        return found
+
+    def entries(self) -> list[tuple[Any, Any]]:
+        """Return the entries of the topmost dict or object."""
+        top = self.stack[-1] if self.stack else None
+        found: PickledDict = top.entries if isinstance(top, Instance) else self.top(PickledDict, "a dict")
+        return found.items
+
+    def count(self, size: int) -> None:
+        """Count elements that a conversion touches: parts may be shared, so only their number bounds the work."""
+        self.work += size
+        if self.work > FREE_WORK + WORK_PER_BYTE * len(self.data):
+            raise ValueRangeError(
+                f"a pickled value takes more than {WORK_PER_BYTE} times its bytes of work",
+                found=f"row {self.row}",
+                remedy=RAW,
+            )
+
+    def call(self, called: Any, arguments: Any) -> Any:
+        """Return what a call stands for."""
+        self.count(size_of(arguments) + sum(map(size_of, arguments if isinstance(arguments, tuple) else ())))
+        try:
+            return call(called, arguments)
+        except WrongArgumentsError as error:
+            self.fail("a call as CPython writes it", error)
 
     def group(self) -> list[Any]:
         """Pop the values above the topmost mark, and the mark."""
@@ -283,22 +354,80 @@ def _pop(walker: _Walker) -> None:
 
 def _append(walker: _Walker) -> None:
     value = walker.pop()
-    walker.top(list, "a list").append(value)
+    walker.elements().append(value)
 
 
 def _appends(walker: _Walker) -> None:
     values = walker.group()
-    walker.top(list, "a list or set").extend(values)
+    walker.elements().extend(values)
 
 
 def _set_item(walker: _Walker) -> None:
     value, key = walker.pop(), walker.pop()
-    walker.top(_Dict, "a dict").items.append((key, value))
+    walker.entries().append((key, value))
 
 
 def _set_items(walker: _Walker) -> None:
     pairs = walker.pairs()
-    walker.top(_Dict, "a dict").items.extend(pairs)
+    walker.entries().extend(pairs)
+
+
+def _named(walker: _Walker, module: Any, name: Any) -> Global:
+    if not isinstance(name, str) or not isinstance(module, str) or len(name) + len(module) > MAX_NAME:
+        walker.fail(f"the names of a module and of a class, of at most {MAX_NAME} characters")
+    return Global(module, name)
+
+
+def _global_lines(walker: _Walker) -> Global:
+    try:
+        return _named(walker, walker.line().decode(), walker.line().decode())
+    except UnicodeDecodeError:
+        walker.fail("a name in UTF-8")
+
+
+def _stack_global(walker: _Walker) -> Global:
+    name, module = walker.pop(), walker.pop()
+    return _named(walker, module, name)
+
+
+def _reduce(walker: _Walker) -> Any:
+    arguments, called = walker.pop(), walker.pop()
+    return walker.call(called, arguments)
+
+
+def _new_object(walker: _Walker) -> Instance:
+    arguments, kind = walker.pop(), walker.pop()
+    if not isinstance(arguments, tuple):
+        walker.fail("arguments on the stack")
+    return Instance(kind, arguments)
+
+
+def _new_object_with_names(walker: _Walker) -> Instance:
+    names, arguments, kind = walker.pop(), walker.pop(), walker.pop()
+    if not isinstance(arguments, tuple) or not isinstance(names, PickledDict):
+        walker.fail("arguments on the stack")
+    return Instance(kind, (*arguments, names) if names.items else arguments)
+
+
+def _instance_of_name(walker: _Walker) -> Any:
+    kind = _global_lines(walker)
+    return walker.call(kind, tuple(walker.group()))
+
+
+def _instance(walker: _Walker) -> Any:
+    values = walker.group()
+    if not values:
+        walker.fail("a class on the stack")
+    return walker.call(values[0], tuple(values[1:]))
+
+
+def _build(walker: _Walker) -> None:
+    """Set the state of an object; what a subclass of a plain type has beside its value is left out."""
+    state = walker.pop()
+    if not walker.stack or walker.stack[-1] is _Mark:
+        walker.fail("an object on the stack")
+    if isinstance(walker.stack[-1], Instance):
+        walker.stack[-1].state = state
 
 
 STEPS: Mapping[bytes, Callable[[_Walker], None]] = {
@@ -336,13 +465,21 @@ STEPS: Mapping[bytes, Callable[[_Walker], None]] = {
     b"l": _push(lambda walker: walker.group()),
     b"a": _append,
     b"e": _appends,
-    b"}": _make(_Dict),
-    b"d": _push(lambda walker: _Dict(walker.pairs())),
+    b"}": _make(PickledDict),
+    b"d": _push(lambda walker: PickledDict(walker.pairs())),
     b"s": _set_item,
     b"u": _set_items,
     b"\x8f": _make(list),
     b"\x90": _appends,
     b"\x91": _push(lambda walker: walker.group()),
+    b"c": _push(_global_lines),
+    b"\x93": _push(_stack_global),
+    b"R": _push(_reduce),
+    b"\x81": _push(_new_object),
+    b"\x92": _push(_new_object_with_names),
+    b"i": _push(_instance_of_name),
+    b"o": _push(_instance),
+    b"b": _build,
     b"p": lambda walker: walker.remember(walker.line_number()),
     b"q": lambda walker: walker.remember(walker.number(1)),
     b"r": lambda walker: walker.remember(walker.number(4)),
@@ -355,7 +492,7 @@ STEPS: Mapping[bytes, Callable[[_Walker], None]] = {
 
 def _plain(value: Any, depth: int, done: dict[int, Any], walker: _Walker) -> Any:
     """Convert to Python's lists and dicts; shared values stay shared."""
-    if not isinstance(value, (list, tuple, _Dict)):
+    if not isinstance(value, (list, tuple, PickledDict, *OBJECTS)):
         return value
     if id(value) in done:
         return done[id(value)]
@@ -366,7 +503,13 @@ def _plain(value: Any, depth: int, done: dict[int, Any], walker: _Walker) -> Any
             remedy=RAW,
         )
     plain: Any
-    if isinstance(value, _Dict):
+    if isinstance(value, Global):
+        plain = {NAME: str(value)}
+    elif isinstance(value, OBJECTS):
+        walker.count(size_of(value))
+        walker.made.append(value.parts())
+        plain = _plain(walker.made[-1], depth + 1, done, walker)
+    elif isinstance(value, PickledDict):
         pairs = [tuple(_plain(part, depth + 1, done, walker) for part in pair) for pair in value.items]
         texts = all(isinstance(key, str) for key, _ in pairs)
         plain = dict(pairs) if texts else [{"key": key, "value": item} for key, item in pairs]

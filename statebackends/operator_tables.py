@@ -5,6 +5,9 @@ from __future__ import annotations
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, did_you_mean
 from pyspark_savepoint.statebackends.model.applicability import OPERATOR_STATE, refuse_useless
 from pyspark_savepoint.statebackends.model.request import Table, TableRequest
+from pyspark_savepoint.statebackends.python.python_state import shown_name
+from pyspark_savepoint.statebackends.python.python_tables import python_keyed_table, python_timers_table
+from pyspark_savepoint.statebackends.python.resolve import is_python_operator, python_states
 from pyspark_savepoint.statebackends.sources.keyed_plan import is_key_value, is_namespaced
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.entries_table import EntriesTable
@@ -24,10 +27,16 @@ def operator_table(opened: OpenOperator, request: TableRequest) -> Table:
     request.check_key_groups(opened.operator.max_parallelism)
     if "raw" in request.given:
         _check_raw(opened, request, table)
-    if table == "timers":
-        return TimersTable(opened, request)
     if table == OPERATOR_STATE:
         return OperatorTable(opened, request, _one_state(opened, request))
+    if is_python_operator(opened):
+        if table == "timers":
+            return python_timers_table(opened, request)
+        return python_keyed_table(opened, request, table == "window_state")
+    if request.py_types is not None and "pyTypes" in request.given:
+        raise OptionError("option 'pyTypes' is for operators of PyFlink", operator=opened.operator.label)
+    if table == "timers":
+        return TimersTable(opened, request)
     if request.flatten:
         return FlatTable(opened, request, table == "window_state")
     namespaced = table == "window_state"
@@ -42,7 +51,8 @@ def _check_raw(opened: OpenOperator, request: TableRequest, table: str) -> None:
         known = ["key", "namespace"]
     else:
         metas = opened.keyed.metas()
-        known = [name for name, timer in metas if not timer] + ["key"] + ["window"] * (table == "window_state")
+        known = [name for name, timer in metas if not timer]
+        known += [shown_name(name) for name in python_states(opened)] + ["key"] + ["window"] * (table == "window_state")
     unknown = [name for name in request.raw if name not in known]
     if unknown:
         raise OptionError(

@@ -72,6 +72,7 @@ class TableOptions(StorageOptions, total=False):
     kryo: Literal["auto", 2, 5]
     connector: str
     pickle: bool
+    py_types: str
     allow_outside: bool
     top: int
     checksums: Literal["ignore", "verify", "require"]

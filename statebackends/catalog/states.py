@@ -24,6 +24,8 @@ from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.model.state_column import has_ttl
 from pyspark_savepoint.statebackends.model.timer_queue import service_of
 from pyspark_savepoint.statebackends.model.type_names import spark_type
+from pyspark_savepoint.statebackends.python.python_state import is_python, shown_name, unwrapped
+from pyspark_savepoint.statebackends.python.resolve import is_python_operator, listed_states
 from pyspark_savepoint.statebackends.sources.keyed_plan import (
     check_decodable,
     distinct,
@@ -81,7 +83,11 @@ def master_states(savepoint: Savepoint) -> Iterator[Row]:
 
 
 def _keyed(savepoint: Savepoint, operator: OperatorState, request: TableRequest) -> Iterator[Row]:
-    found = OpenOperator(savepoint, operator).keyed
+    opened = OpenOperator(savepoint, operator)
+    found = opened.keyed
+    if found.headers and is_python_operator(opened):
+        yield from _python(opened, request)
+        return
     headers = distinct(found.headers)
     notes = found.notes
     metas: dict[tuple[str, bool], list[StateMetaInfoSnapshot]] = {}
@@ -100,6 +106,37 @@ def _keyed(savepoint: Savepoint, operator: OperatorState, request: TableRequest)
             "note": notes[0] if notes else None,
         }
         yield row | (_key_value(registered, request) if key_value else _timer(registered[0], request))
+
+
+def _python(opened: OpenOperator, request: TableRequest) -> Iterator[Row]:
+    """Yield the states of a PyFlink operator by the names that the job gave them; types where they are known."""
+    operator = listed_states(opened, request)
+    found = opened.keyed
+    wrapped = found.headers[0].key_serializer
+    inner = unwrapped(wrapped)
+    key, shown = wrapped.flink_type, spark_type(key_type(found.key_serializers, request.decode, "key" in request.raw))
+    if inner is not None and "key" not in request.raw:
+        pickled = operator.key.pickled if operator.key is not None else None
+        key = inner.flink_type if pickled is None else "PICKLED"
+        shown = spark_type(inner.arrow_type(request.decode) if pickled is None else pickled)
+    for (name, timer), registered in found.metas().items():
+        row: Row = {"state": name, "key_type": key, "spark_key_type": shown, "kind": registered[0].state_type}
+        if timer:
+            yield row | _timer(registered[0], request)
+            continue
+        row |= _key_value(registered, request)
+        if is_python(registered[0]):
+            state = operator.states.get(name)
+            row |= {"state": shown_name(name), "options": {"table": row["table"], "state": shown_name(name)}}
+            if state is not None and name not in request.raw and shown_name(name) not in request.raw:
+                row |= {
+                    "kind": state.kind,
+                    "value_type": state.flink_type,
+                    "spark_value_type": spark_type(state.arrow_type(request.decode)),
+                }
+            if state is None or state.coder is None:
+                row["note"] = "the type of the values is not in a savepoint: option 'pyTypes' says it"
+        yield row
 
 
 def _key_value(metas: list[StateMetaInfoSnapshot], request: TableRequest) -> Row:

@@ -63,6 +63,7 @@ APPLIES_TO: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "kryo": (*DECODED, STATES, HEAVIEST_KEYS, VERIFICATION, *FUNCTIONS),
         "pickle": (*DECODED, STATES, HEAVIEST_KEYS, *FUNCTIONS),
         "connector": CONNECTORS,
+        "pyTypes": (KEYED_STATE, WINDOW_STATE, STATES),
         "top": (HEAVIEST_KEYS,),
         "memory": (*DECODED, *SURVEYED, *FUNCTIONS),
     }

@@ -80,6 +80,7 @@ class TableRequest:
     kryo: int | None = None
     #: The kind of a source or sink, where it is not to be recognised by content.
     connector: str | None = None
+    py_types: str | None = None
     decode: DecodeOptions = field(default_factory=DecodeOptions)
     allow_outside: bool = False
     checksums: str = "ignore"

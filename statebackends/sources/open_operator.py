@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from time import perf_counter
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.io.byte_source import FileLocation, StateLocation
@@ -45,6 +45,8 @@ class OpenOperator:
     operator: OperatorState
     #: The local files whose headers were read, each with its identity before that.
     identities: dict[str, str | None] = field(default_factory=dict, init=False, compare=False)
+    #: What was found out about the values, by what it is.
+    derived: dict[object, Any] = field(default_factory=dict, init=False, compare=False)
     _raw_queues: dict[DecodeOptions, list[TimerQueue]] = field(default_factory=dict, init=False, compare=False)
 
     @cached_property

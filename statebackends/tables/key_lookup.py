@@ -53,22 +53,13 @@ class KeyLookup:
     @classmethod
     def of(cls, text: str, serializer: TypeSerializer, max_parallelism: int, options: DecodeOptions) -> KeyLookup:
         """Parse the option's text: keys as the table shows them, but decimals with all their digits."""
-        try:
-            wanted = json.loads(text)
-        except (ValueError, RecursionError):
-            wanted = None
-        if not isinstance(wanted, list) or len(wanted) > MAX_KEYS:
-            raise OptionError(
-                "option 'keys' is not a JSON list of keys",
-                found=text[:200],
-                remedy="""for example '[1, 2]' or '["a"]'""",
-            )
         exact = options.decimals if options.decimals in ("auto", "string") else "auto"
-        kind = serializer.arrow_type(replace(options, decimals=exact))
-        try:
-            column = pa.array([from_json(value, kind, "key") for value in wanted], kind)
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-            raise OptionError(f"option 'keys' has a key that {kind} cannot hold", found=str(error)) from None
+        column = keys_of(text, serializer.arrow_type(replace(options, decimals=exact)))
+        return cls.of_column(column, serializer, max_parallelism)
+
+    @classmethod
+    def of_column(cls, column: pa.Array, serializer: TypeSerializer, max_parallelism: int) -> KeyLookup:
+        """Return the look-up of keys that are a column of the serializer's type."""
         return cls(encode(serializer, column), cls._groups(serializer, column, max_parallelism))
 
     @staticmethod
@@ -84,6 +75,24 @@ class KeyLookup:
         keys = binary_column(buffer, start, end)
         found: Any = pc.is_in(keys, value_set=self.encoded)
         return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
+
+
+def keys_of(text: str, kind: pa.DataType) -> pa.Array:
+    """Parse the option's text as a column of a type."""
+    try:
+        wanted = json.loads(text)
+    except (ValueError, RecursionError):
+        wanted = None
+    if not isinstance(wanted, list) or len(wanted) > MAX_KEYS:
+        raise OptionError(
+            "option 'keys' is not a JSON list of keys",
+            found=text[:200],
+            remedy="""for example '[1, 2]' or '["a"]'""",
+        )
+    try:
+        return pa.array([from_json(value, kind, "key") for value in wanted], kind)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise OptionError(f"option 'keys' has a key that {kind} cannot hold", found=str(error)) from None
 
 
 def encode(serializer: TypeSerializer, column: pa.Array) -> pa.Array:

@@ -1,14 +1,21 @@
-"""Pickles of plain values, as CPython writes them; everything else is refused without being run."""
+"""Pickles as CPython writes them: plain values, and objects as data; nothing is run."""
 
 from __future__ import annotations
 
 import datetime
 import decimal
+import enum
 import pickle
 import tracemalloc
-from collections import OrderedDict
+from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
 from typing import Any
+from uuid import UUID
+from zoneinfo import ZoneInfo
 
+import cloudpickle
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -24,6 +31,7 @@ from pyspark_savepoint.formats.errors import (
 )
 from pyspark_savepoint.formats.pickle_walker import decode_pickled, decode_pyflink, read_pickle
 from pyspark_savepoint.formats.serializers.basic.blobs import BYTES, BytesSerializer
+from pyspark_savepoint.formats.variant import Date, Timestamp
 
 SHARED = ["x"]
 VALUES = [
@@ -122,30 +130,112 @@ class Custom:
         Custom.ran = True
 
 
+class Colour(enum.Enum):
+    RED = 1
+
+
+Point = namedtuple("Point", "x y")
+
+
+@dataclass
+class Item:
+    name: str
+    parts: list[int]
+
+
+@dataclass(slots=True)
+class Slotted:
+    x: int
+
+
+BERLIN = datetime.timezone(datetime.timedelta(hours=2), "CEST")
+DAY = datetime.datetime(2020, 1, 2, 3, 4, 5, 6)
+MICROS = 1577934245000006
+HERE = __name__
+OBJECTS: list[tuple[Any, Any]] = [
+    (DAY, Timestamp(MICROS, zoned=False)),
+    (DAY.replace(tzinfo=datetime.timezone.utc), Timestamp(MICROS)),  # noqa: UP017
+    (DAY.replace(tzinfo=BERLIN), Timestamp(MICROS - 7200 * 10**6)),
+    (DAY.replace(tzinfo=ZoneInfo("UTC")), Timestamp(MICROS)),
+    (DAY.replace(tzinfo=ZoneInfo("Asia/Tokyo")), {"local": Timestamp(MICROS, zoned=False), "zone": "Asia/Tokyo"}),
+    (DAY.date(), Date(18263)),
+    (DAY.time(), "03:04:05.000006"),
+    (datetime.timedelta(1, 2, 3), decimal.Decimal("86402.000003")),
+    (decimal.Decimal("-1.50"), decimal.Decimal("-1.50")),
+    (UUID(int=5), "00000000-0000-0000-0000-000000000005"),
+    (Fraction(1, 3), "1/3"),
+    (1j, "0.0+1.0j"),
+    (OrderedDict(a=1), {"a": 1}),
+    (Counter("aab"), {"a": 2, "b": 1}),
+    (defaultdict(int, {"x": 2}), {"x": 2}),
+    (deque([1, 2]), [1, 2]),
+    ({1}, [1]),
+    (bytearray(b"ab"), b"ab"),
+    (Colour.RED, {"__class": f"{HERE}.Colour", "__args": [1]}),
+    (Point(1, "y"), {"__class": f"{HERE}.Point", "__args": [1, "y"]}),
+    (Item("a", [1]), {"__class": f"{HERE}.Item", "name": "a", "parts": [1]}),
+    (Custom(), {"__class": f"{HERE}.Custom"}),
+    (print, {"__name": "builtins.print"}),
+    ([1, {"a": Item("b", [])}], [1, {"a": {"__class": f"{HERE}.Item", "name": "b", "parts": []}}]),
+]
+
+
 @pytest.mark.parametrize("protocol", range(6))
-@pytest.mark.parametrize(
-    "value",
-    [
-        Custom(),
-        datetime.datetime(2020, 1, 1),
-        decimal.Decimal(1),
-        OrderedDict(a=1),
-        print,
-        1j,
-        [1, {"a": Custom()}],
-    ],
-    ids=["object", "datetime", "Decimal", "OrderedDict", "function", "complex", "nested object"],
-)
-def test_objects_are_refused(value: Any, protocol: int) -> None:
+@pytest.mark.parametrize(("value", "expected"), OBJECTS, ids=lambda value: repr(value)[:30])
+def test_objects_are_data(value: Any, expected: Any, protocol: int) -> None:
     Custom.ran = False
-    with pytest.raises(UndecodableStateError, match="opcode"):
-        read_pickle(pickle.dumps(value, protocol))
+    assert read_pickle(pickle.dumps(value, protocol)) == expected
     assert not Custom.ran
+
+
+def test_slots_and_classes_of_cloudpickle() -> None:
+    assert read_pickle(pickle.dumps(Slotted(4))) == {"__class": f"{HERE}.Slotted", "x": 4}
+    made = type("Made", (), {"__module__": "__main__", "__reduce__": lambda self: (type(self), (1,))})()
+    assert read_pickle(cloudpickle.dumps(made)) == {"__class": "__main__.Made", "__args": [1]}
 
 
 @pytest.mark.parametrize(
     "data",
-    [b"cos\nsystem\n(S'false'\ntR.", b"Pid\n.", b"\x82\1.", b"(ios\nsystem\n.", b"S'a'\n.", b"\x97.", b"2."],
+    [
+        b"cdatetime\ndate\n(V2020\ntR.",
+        b"cdatetime\ndatetime\n(C\x02ab\x85R.",
+        b"cdecimal\nDecimal\n(VsNaN1x\ntR.",
+        b"cdatetime\ntimezone\n(I1\ntR.",
+        b"cos\nsystem\nNR.",
+        b"c" + b"x" * 2000 + b"\ny\n.",
+        b"NN\x93.",
+        b"b.",
+        b"Nb.",
+        b"(o.",
+    ],
+)
+def test_calls_that_cpython_does_not_write(data: bytes) -> None:
+    with pytest.raises(CorruptStateError):
+        read_pickle(data)
+
+
+def test_a_call_of_anything_is_its_description_only(tmp_path: Path) -> None:
+    command = f"touch {tmp_path / 'ran'}"
+    data = b"cos\nsystem\n(V" + command.encode() + b"\ntR."
+    assert read_pickle(data) == {"__class": "os.system", "__args": [command]}
+    assert read_pickle(b"(ios\nsystem\n.") == {"__class": "os.system"}
+    assert not (tmp_path / "ran").exists()
+
+
+def test_shared_state_is_not_copied_without_bound() -> None:
+    fields = b"}(" + b"".join(b"V%d\nN" % index for index in range(4000)) + b"uq\0"
+    objects = b"".join(b"cm\nC\n)\x81h\0b" for _ in range(20_000))
+    with pytest.raises(ValueRangeError, match="times its bytes of work"):
+        read_pickle(b"(" + fields + objects + b"l.")
+    text = b"X" + (1 << 16).to_bytes(4, "little") + b"x" * (1 << 16) + b"q\0"
+    calls = b"".join(b"c_codecs\nencode\n(h\0Vlatin1\ntR" for _ in range(20_000))
+    with pytest.raises(ValueRangeError, match="times its bytes of work"):
+        read_pickle(b"(" + text + calls + b"l.")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"cos\nsystem\n(S'false'\ntR.", b"Pid\n.", b"NQ.", b"\x82\1.", b"S'a'\n.", b"\x97.", b"2."],
 )
 def test_other_opcodes_are_refused(data: bytes) -> None:
     with pytest.raises(UndecodableStateError):
@@ -225,7 +315,7 @@ def test_pyflinks_values_are_decoded_and_other_bytes_stay() -> None:
         (pickle.dumps("plain"), "plain"),
         (None, None),
         (b"\0\0\0\1", b"\0\0\0\1"),
-        (framed(datetime.date(2024, 1, 1)), framed(datetime.date(2024, 1, 1))),
+        (framed(datetime.date(2024, 1, 1)), datetime.date(2024, 1, 1)),
         (framed(5)[:-1], framed(5)[:-1]),
     ]
     found = decode_pyflink(pa.array([data for data, _ in rows], pa.binary())).to_pylist()

@@ -6,11 +6,14 @@ so that more than the checksum is tried.
 
 from __future__ import annotations
 
+import collections
+import datetime
 import decimal
 import json
 import pickle
 import random
 import tempfile
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -35,6 +38,7 @@ from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.serializers.sql.logical_streams import logical_stream
 from pyspark_savepoint.formats.serializers.sql.logical_types import EmbeddedType, LogicalType
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.variant import encode_variant
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
 from pyspark_savepoint.statebackends.sources.changelog_source import ChangelogSource
@@ -254,11 +258,22 @@ def _read_java(data: bytes) -> None:
     EmbeddedType.read(DataInputView(data))
 
 
+@dataclass
+class Pickled:
+    """A class of a user's."""
+
+    number: int
+
+
 def _pickle_seeds() -> list[bytes]:
     shared = ["x"]
     values: list[Any] = [
         None, 1, -(2**70), 1.5, "text", b"bytes", [1, [2, [3]]], {"a": {"b": [shared, shared]}}, (1, (2, 3)),
-        decimal.Decimal("1.25"), list(range(30)), {str(i): i for i in range(20)}, {1, 2}, frozenset("ab"), range(3),
+        decimal.Decimal("1.25"), datetime.datetime(2024, 1, 2, tzinfo=datetime.timezone(datetime.timedelta(hours=1))),
+        datetime.date(2024, 1, 2), datetime.time(3, 4), datetime.timedelta(5, 6, 7), uuid.UUID(int=8), 1j,
+        collections.OrderedDict(a=[1]), collections.Counter("aab"), collections.deque([1]), Pickled(3),
+        [Pickled(number) for number in range(5)], list(range(30)), {str(i): i for i in range(20)}, {1, 2},
+        frozenset("ab"), range(3),
     ]  # fmt: skip
     return [pickle.dumps(value, protocol) for value in values for protocol in range(6)]
 
@@ -371,7 +386,7 @@ TARGETS: Mapping[str, Target] = {
     "rocksdb": Target(_damaged_block, _read_database),
     "manifest": Target(_damaged_manifest, _read_families),
     "java": Target(_plain(_java_seeds), _read_java),
-    "pickle": Target(_plain(_pickle_seeds), read_pickle),
+    "pickle": Target(_plain(_pickle_seeds), lambda data: encode_variant(read_pickle(data))),
     "kryo": Target(_plain(_kryo_seeds), _read_kryo),
     "avro": Target(_plain(_avro_seeds), _read_avro),
     "notation": Target(_types, _read_notation),

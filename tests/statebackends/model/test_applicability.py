@@ -33,7 +33,11 @@ TRANSACTIONS = "connectors/2.3.0-txnsink"
 ACCOUNTS, WINDOWS, STRINGS = {"uid": "accounts"}, {"uid": "orders-per-minute"}, {"uid": "kv-string"}
 UNION = {"uid": "warehouse-export", "state": "exported_until"}
 ROWS, KRYO = {"uid": "29_deduplicate"}, {"uid": "kv-kryo"}
-PICKLED = {"uidHash": "43487588459d4ffdd9542da2da8250dd"}
+PYFLINK, PYFLINK_WINDOWS = (
+    {"uidHash": "43487588459d4ffdd9542da2da8250dd"},
+    {"uidHash": "b00c6b12fa6d7e23a5fc7cadfeeca741"},
+)
+BLOBS = {"uidHash": "6cdc5bb954874d922eaee11a8e7b5dd5"}
 #: A value of each option that is refused, or accepted, by any table.
 VALUES = {
     "uid": "accounts",
@@ -55,6 +59,7 @@ VALUES = {
     "kryo": "2",
     "pickle": "true",
     "connector": "kafka",
+    "pyTypes": "v_long LONG",
     "top": "1",
     "batchSize": "1",
 }
@@ -118,8 +123,11 @@ SHOWN: dict[tuple[str, str], Case] = {
     ("timers", "raw"): (SHOP, ACCOUNTS, "key"),
     ("operator_state", "raw"): (SHOP, UNION, "exported_until"),
     ("keyed_state", "kryo"): (LAB, KRYO),
-    ("keyed_state", "pickle"): ("real/pyf-120/sp", PICKLED),
-    ("states", "pickle"): ("real/pyf-120/sp", PICKLED),
+    ("operator_state", "pickle"): (PYTHON, BLOBS),
+    ("states", "pickle"): (PYTHON, BLOBS),
+    ("keyed_state", "pyTypes"): (PYTHON, PYFLINK),
+    ("window_state", "pyTypes"): (PYTHON, PYFLINK_WINDOWS, "window-contents TUPLE<LONG, LONG>"),
+    ("states", "pyTypes"): (PYTHON, PYFLINK),
     ("heaviest_keys", "top"): (SHOP, ACCOUNTS),
     ("states", "batchSize"): (SHOP, {}),
     ("metadata", "batchSize"): (SHOP, {}),

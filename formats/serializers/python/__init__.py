@@ -1,0 +1,1 @@
+"""Serializers of PyFlink: its coders, the words that name them, and what bytes prove about them."""

@@ -1,0 +1,231 @@
+"""State of a PyFlink operator as its owner knows it: name, kind and type, above the byte arrays that Flink stores.
+
+    registered as                     value, list, reducing, aggregating state    list of byte arrays
+    python-state-NAME                 map state                                   map of byte arrays
+
+A byte array holds one value, or several behind one another, as PyFlink appended them. PyFlink:
+``fn_execution/state_impl.py``; Flink: ``BeamStateRequestHandler``, ``BeamBagStateHandler``, ``BeamMapStateHandler``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pyspark_savepoint.formats.columns import (
+    Cursors,
+    DecodeOptions,
+    Longs,
+    Origin,
+    binary_array,
+    binary_parts,
+    list_array,
+    map_array,
+    map_type,
+    scatter,
+    valid_rows,
+)
+from pyspark_savepoint.formats.errors import CorruptStateError, OptionError
+from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.composite.row import RowSerializer
+from pyspark_savepoint.formats.serializers.layout import count_until_end, decode_elements
+from pyspark_savepoint.statebackends.model.state_column import has_ttl
+
+PREFIX = "python-state-"
+
+
+def is_python(meta: StateMetaInfoSnapshot) -> bool:
+    """Return whether a PyFlink operator registered a state: byte arrays under a name with PyFlink's prefix."""
+    return meta.name.startswith(PREFIX) and meta.options.get("KEYED_STATE_TYPE") in ("LIST", "MAP")
+
+
+def shown_name(name: str) -> str:
+    """Return the name that the job gave to a state.
+
+    >>> shown_name("python-state-total"), shown_name("total")
+    ('total', 'total')
+    """
+    return name.removeprefix(PREFIX)
+
+
+def unwrapped(key: TypeSerializer) -> TypeSerializer | None:
+    """Return the type of the job's keys, which PyFlink stores as a row of one field; None for other keys."""
+    return key.nested[0] if isinstance(key, RowSerializer) and len(key.nested) == 1 else None
+
+
+def cursors(column: pa.Array, options: DecodeOptions, origin: Origin) -> Cursors:
+    """Return cursors over the values of a binary column."""
+    offsets, data = binary_parts(column)
+    return Cursors(np.array(data), offsets[:-1].copy(), offsets[1:].copy(), origin, options)
+
+
+def decode_all(coder: TypeSerializer, column: pa.Array, options: DecodeOptions, origin: Origin) -> pa.Array:
+    """Decode byte arrays of one value each; null where the byte array is null."""
+    if column.null_count:
+        return scatter(decode_all(coder, column.drop_null(), options, origin), valid_rows(column))
+    at = cursors(column, options, origin)
+    found = coder.decode(at)
+    at.expect_end()
+    return found
+
+
+def encode_all(coder: TypeSerializer, column: pa.Array) -> pa.Array:
+    """Encode values as byte arrays of one value each; null where a value is null."""
+    valid = valid_rows(column)
+    values = column.filter(pa.array(valid)) if column.null_count else column
+    sizes = coder.sizes(values)
+    offsets = np.zeros(len(values) + 1, np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    at = Cursors(np.zeros(int(offsets[-1]), np.uint8), offsets[:-1].copy(), offsets[1:])
+    coder.encode(values, at)
+    at.expect_end()
+    return scatter(binary_array(pa.binary(), offsets, at.buffer), valid)
+
+
+@dataclass(frozen=True)
+class PythonState:
+    """One state of a PyFlink operator. ``coder`` is None where its type is not known: values are BINARY."""
+
+    name: str
+    kind: str
+    coder: TypeSerializer | None
+    key: TypeSerializer | None = None
+    ttl: bool = False
+
+    @property
+    def shown(self) -> str:
+        """Return the name that the job gave."""
+        return shown_name(self.name)
+
+    @property
+    def flink_type(self) -> str:
+        """Return the type in the words of option ``pyTypes``."""
+        value = self.coder.flink_type if self.coder is not None else "BYTES"
+        if self.kind == "MAP":
+            return f"MAP<{self.key.flink_type if self.key is not None else 'BYTES'}, {value}>"
+        return f"LIST<{value}>" if self.kind == "LIST" else value
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        """Return the type of the column."""
+        value = self.coder.arrow_type(options) if self.coder is not None else pa.binary()
+        if self.kind == "MAP":
+            return map_type(self.key.arrow_type(options) if self.key is not None else pa.binary(), value)
+        return pa.list_(pa.field("element", value)) if self.kind == "LIST" else value
+
+    def decode(self, column: pa.Array, options: DecodeOptions) -> pa.Array:
+        """Convert a column of what Flink stores to values."""
+        try:
+            return self._decode(column, options, Origin(state=self.shown))
+        except CorruptStateError as error:
+            raise CorruptStateError(
+                f"the values of state {self.shown!r} are no {self.flink_type}",
+                state=self.shown,
+                expected=error.facts.get("expected"),
+                found=error.facts.get("found"),
+                remedy="option 'pyTypes' must give it the type that the job does; option 'raw' shows its bytes",
+            ) from None
+
+    def _decode(self, column: pa.Array, options: DecodeOptions, origin: Origin) -> pa.Array:
+        if self.kind == "MAP":
+            return self._maps(column, options, origin)
+        if self.kind == "LIST":
+            return self._lists(column, options, origin)
+        chunks = self.only(column)
+        return chunks if self.coder is None else decode_all(self.coder, chunks, options, origin)
+
+    def _maps(self, column: pa.Array, options: DecodeOptions, origin: Origin) -> pa.Array:
+        counts = lengths(column)
+        keys, values = flat_entries(column)
+        if self.key is not None:
+            keys = decode_all(self.key, keys, options, origin)
+        if self.coder is not None:
+            values = decode_all(self.coder, values, options, origin)
+        return map_array(self.arrow_type(options), counts, keys, values, valid_rows(column))
+
+    def _lists(self, column: pa.Array, options: DecodeOptions, origin: Origin) -> pa.Array:
+        counts, chunks = lengths(column), column.flatten()
+        if self.coder is not None:
+            at = cursors(chunks, options, origin)
+            each = count_until_end(self.coder, at, 0)
+            before = np.concatenate(([0], np.cumsum(each)))
+            bounds = np.concatenate(([0], np.cumsum(counts)))
+            counts = np.diff(before[bounds])
+            chunks = decode_elements(self.coder, at, each)
+            at.expect_end()
+        return list_array(self.arrow_type(options), counts, chunks, valid_rows(column))
+
+    def times(self, column: pa.Array, times: pa.Array) -> pa.Array:
+        """Convert times of last access of byte arrays to those of values."""
+        if self.kind == "MAP":
+            keys = flat_entries(column)[0]
+            shown = keys if self.key is None else decode_all(self.key, keys, DecodeOptions(), Origin(state=self.shown))
+            kind = pa.map_(shown.type, times.type.item_type)
+            return map_array(kind, lengths(column), shown, flat_entries(times)[1], valid_rows(column))
+        if self.kind != "LIST":
+            return scatter(times.flatten(), lengths(times) == 1)
+        if self.coder is None:
+            return times
+        each = count_until_end(self.coder, cursors(column.flatten(), DecodeOptions(), Origin(state=self.shown)), 0)
+        spread = times.flatten().take(pa.array(np.repeat(np.arange(len(each)), each)))
+        before = np.concatenate(([0], np.cumsum(each)))
+        bounds = np.concatenate(([0], np.cumsum(lengths(column))))
+        return list_array(times.type, np.diff(before[bounds]), spread, valid_rows(column))
+
+    def only(self, column: pa.Array) -> pa.Array:
+        """Return the only element of every list; raise OptionError where there are several."""
+        counts = lengths(column)
+        wrong = np.flatnonzero(counts > 1)
+        if len(wrong):
+            row = int(wrong[0])
+            kind = self.coder.flink_type if self.coder is not None else "BYTES"
+            raise OptionError(
+                f"state {self.shown!r} is not a value: a key has {int(counts[row])} of them",
+                state=self.shown,
+                expected="one value of a key",
+                remedy=f"it is a list state: option('pyTypes', '{self.shown} LIST {kind}')",
+            )
+        return scatter(column.flatten(), counts == 1)
+
+    def encode(self, column: pa.Array) -> pa.Array:
+        """Convert a column of values to what Flink stores."""
+        valid = valid_rows(column)
+        if self.kind == "MAP":
+            keys, values = flat_entries(column)
+            if self.key is not None:
+                keys = encode_all(self.key, keys)
+            if self.coder is not None:
+                values = encode_all(self.coder, values)
+            return map_array(pa.map_(pa.binary(), pa.binary()), lengths(column), keys, values, valid)
+        counts = lengths(column) if self.kind == "LIST" else valid.astype(np.int64)
+        chunks = column.flatten() if self.kind == "LIST" else column.drop_null()
+        if self.coder is not None:
+            chunks = encode_all(self.coder, chunks)
+        return list_array(pa.list_(pa.binary()), counts, chunks, valid)
+
+
+def lengths(column: pa.Array) -> Longs:
+    """Return the number of elements of every list or map; 0 where it is null."""
+    if pa.types.is_map(column.type):
+        offsets = np.diff(np.asarray(column.offsets)).astype(np.int64)
+        return np.where(valid_rows(column), offsets, 0)
+    return np.asarray(pc.fill_null(pc.list_value_length(column), 0)).astype(np.int64)
+
+
+def flat_entries(column: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Return keys and values of maps, without those of null rows."""
+    whole = column.drop_null() if column.null_count else column
+    offsets = whole.offsets
+    if not len(whole):
+        return whole.keys.slice(0, 0), whole.items.slice(0, 0)
+    first, count = offsets[0].as_py(), offsets[-1].as_py() - offsets[0].as_py()
+    return whole.keys.slice(first, count), whole.items.slice(first, count)
+
+
+def python_metas(metas: Sequence[StateMetaInfoSnapshot]) -> tuple[str, bool]:
+    """Return the registered kind of a state, LIST or MAP, and whether it has a time to live."""
+    return metas[0].options["KEYED_STATE_TYPE"], has_ttl(metas[0])

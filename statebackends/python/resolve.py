@@ -1,0 +1,259 @@
+"""Types of the states of a PyFlink operator: what option ``pyTypes`` says, else what the bytes of all values prove."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from pyspark_savepoint.formats.errors import StateNotFoundError, did_you_mean
+from pyspark_savepoint.formats.serializers.base import TypeSerializer, quoted
+from pyspark_savepoint.formats.serializers.basic.blobs import BYTES
+from pyspark_savepoint.formats.serializers.composite.collections import MapSerializer
+from pyspark_savepoint.formats.serializers.python.type_words import (
+    TIME_WINDOW,
+    DeclaredState,
+    ListCoder,
+    parse_python_types,
+)
+from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.python.evidence import Evidence, ListOrValue
+from pyspark_savepoint.statebackends.python.pickled_keys import PickledKeys
+from pyspark_savepoint.statebackends.python.python_state import (
+    PREFIX,
+    PythonState,
+    is_python,
+    python_metas,
+    shown_name,
+    unwrapped,
+)
+from pyspark_savepoint.statebackends.sources.keyed_plan import is_key_value, is_namespaced
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
+from pyspark_savepoint.statebackends.tables.keyed_table import KEY, KeyedTable, column_names
+
+#: States that PyFlink's own operators register, with the types of their code.
+OF_PYFLINK = {
+    f"{PREFIX}merging-window-set": DeclaredState("MAP", MapSerializer.of(TIME_WINDOW, TIME_WINDOW)),
+}
+MAX_SUGGESTED = 40
+#: Bytes of state of an operator up to which a listing reads the values to prove their types.
+MAX_LISTED = 1 << 24
+
+
+@dataclass(frozen=True)
+class PythonKey:
+    """Keys of a PyFlink operator: the serializer of the row that wraps them, and the type of pickled ones."""
+
+    wrapped: TypeSerializer
+    pickled: pa.DataType | None = None
+
+
+@dataclass(frozen=True)
+class PythonOperator:
+    """States of a PyFlink operator by their registered names, its keys, and warnings about types that are not known."""
+
+    states: dict[str, PythonState]
+    key: PythonKey | None
+    warnings: tuple[str, ...] = ()
+
+
+def python_states(opened: OpenOperator) -> list[str]:
+    """Return the registered names of the states of PyFlink that an operator has."""
+    return [name for (name, _), metas in opened.keyed.metas().items() if is_key_value(metas[0]) and is_python(metas[0])]
+
+
+def is_python_operator(opened: OpenOperator) -> bool:
+    """Return whether an operator of PyFlink wrote the keyed state."""
+    return bool(opened.keyed.headers) and bool(python_states(opened))
+
+
+def registered_names(opened: OpenOperator, names: Iterable[str]) -> tuple[str, ...]:
+    """Return the registered names of states, given as the job named them or as they are registered."""
+    known = {shown_name(name): name for name in python_states(opened)}
+    return tuple(known.get(name, name) for name in names)
+
+
+def resolve(opened: OpenOperator, request: TableRequest, namespaced: bool, names: Sequence[str]) -> PythonOperator:
+    """Return the types of some states of a PyFlink operator, given by their registered names."""
+    declared = {**OF_PYFLINK, **_declared(opened, request)}
+    metas = {name: python_metas(opened.keyed.metas()[name, False]) for name in names}
+    open_states = tuple(name for name, (kind, _) in metas.items() if _needs_evidence(declared.get(name), kind))
+    found = _evidence(opened, request, namespaced, open_states)
+    states, unknown = {}, []
+    for name, (registered, ttl) in metas.items():
+        states[name], suggestion = _state(name, registered, ttl, declared.get(name), found)
+        if suggestion:
+            unknown.append(f"{_quoted(shown_name(name))} {suggestion}")
+    key = python_key(opened, request)
+    return PythonOperator(states, key, (_warning(unknown),) if unknown else ())
+
+
+def python_key(opened: OpenOperator, request: TableRequest) -> PythonKey | None:
+    """Return how keys are wrapped; None if they are not, or shown raw."""
+    serializers = opened.keyed.key_serializers
+    inner = unwrapped(serializers[0])
+    if inner is None or KEY in request.raw or any(other != serializers[0] for other in serializers):
+        return None
+    if inner.snapshot_class != BYTES:
+        return PythonKey(serializers[0])
+    keys = _pickled_keys(opened, request)
+    return PythonKey(serializers[0], keys.kind if keys.pickled else None)
+
+
+def listed_states(opened: OpenOperator, request: TableRequest) -> PythonOperator:
+    """Return the types of all states for a listing: of an operator with much state, values are not read."""
+    known = {shown_name(name): name for name in python_states(opened)}
+    said = parse_python_types(request.py_types or "")
+    texts = ";".join(f"{_quoted(name)} {found.text}" for name, found in said.items() if shown_name(name) in known)
+    request = replace(request, py_types=texts, raw=(), undecodable="binary")
+    if opened.operator.state_size <= MAX_LISTED:
+        shapes = {name: is_namespaced(opened.keyed.metas()[name, False][0]) for name in known.values()}
+        found = [
+            resolve(opened, request, shape, [name for name in shapes if shapes[name] == shape])
+            for shape in set(shapes.values())
+        ]
+        return PythonOperator({name: state for part in found for name, state in part.states.items()}, found[0].key)
+    declared = _declared(opened, request)
+    states = {}
+    for name in known.values():
+        registered, ttl = python_metas(opened.keyed.metas()[name, False])
+        one = declared.get(name)
+        if one is not None and not _needs_evidence(one, registered):
+            states[name] = _state(name, registered, ttl, one, {})[0]
+    return PythonOperator(states, None)
+
+
+def _declared(opened: OpenOperator, request: TableRequest) -> dict[str, DeclaredState]:
+    """Return what ``pyTypes`` says, by registered name; raise an error for a state that the operator does not have."""
+    said = parse_python_types(request.py_types or "")
+    known = {shown_name(name): name for name in python_states(opened)}
+    for name in said:
+        if shown_name(name) not in known:
+            raise StateNotFoundError(
+                f"option 'pyTypes' names {name!r}, which is no state of PyFlink of the operator",
+                operator=opened.operator.label,
+                remedy=did_you_mean(name, known),
+            )
+    return {known[shown_name(name)]: found for name, found in said.items()}
+
+
+def _needs_evidence(said: DeclaredState | None, registered: str) -> bool:
+    if said is None:
+        return True
+    return registered == "LIST" and not said.kind and isinstance(said.type, ListCoder)
+
+
+Found = dict[str, tuple[Any, ...]]
+
+
+def _evidence(opened: OpenOperator, request: TableRequest, namespaced: bool, names: tuple[str, ...]) -> Found:
+    """Read all values of some states once, and return the evidence of each: of its values, and of its map keys."""
+    if not names:
+        return {}
+    said = _declared(opened, request)
+    place = "evidence", namespaced, tuple((name, repr(said.get(name))) for name in names)
+    if place not in opened.derived:
+        found: Found = {}
+        for name in names:
+            declared = said.get(name)
+            if declared is not None and isinstance(declared.type, ListCoder):
+                found[name] = (ListOrValue.of(declared.type),)
+            else:
+                found[name] = (Evidence(), Evidence())
+        for name, column in _columns(opened, request, namespaced, names):
+            if pa.types.is_map(column.type):
+                found[name][0].add_chunks(column.items)
+                found[name][1].add_chunks(column.keys)
+            else:
+                found[name][0].add(column)
+        opened.derived[place] = found
+    result: Found = opened.derived[place]
+    return result
+
+
+def _columns(
+    opened: OpenOperator, request: TableRequest, namespaced: bool, names: Sequence[str]
+) -> Iterator[tuple[str, pa.Array]]:
+    plain = replace(
+        request, state=None, raw=(), keys=None, key_groups=None, include_ttl=False, undecodable="binary",
+        include_key_group=False, decode=replace(request.decode, pickle=False),
+    )  # fmt: skip
+    table = KeyedTable(opened, plain, namespaced)
+    columns = column_names(table.spec.states, namespaced)
+    table = table.select([columns[name] for name in names])
+    for partition in table.partitions(1):
+        for batch in partition.batches():
+            yield from zip(names, batch.columns, strict=True)
+
+
+def _pickled_keys(opened: OpenOperator, request: TableRequest) -> PickledKeys:
+    """Return the evidence of all keys, those of timers too."""
+    from pyspark_savepoint.statebackends.tables.timers_table import TimersTable
+
+    place = "keys"
+    if place not in opened.derived:
+        found = PickledKeys()
+        shapes = {is_namespaced(metas[0]) for (_, timer), metas in opened.keyed.metas().items() if not timer}
+        plain = replace(request, state=None, raw=("window",), keys=None, key_groups=None, include_ttl=False)
+        plain = replace(plain, undecodable="binary", decode=replace(plain.decode, pickle=False), flatten=False)
+        tables: list[Any] = [KeyedTable(opened, plain, shape).select([KEY]) for shape in sorted(shapes)]
+        if any(timer for _, timer in opened.keyed.metas()):
+            tables.append(TimersTable(opened, replace(plain, raw=("namespace",))).select([KEY]))
+        for table in tables:
+            for partition in table.partitions(1):
+                for batch in partition.batches():
+                    found.add(batch.column(0).field(0))
+        opened.derived[place] = found
+    keys: PickledKeys = opened.derived[place]
+    return keys
+
+
+def _state(name: str, registered: str, ttl: bool, said: DeclaredState | None, found: Found) -> tuple[PythonState, str]:
+    """Return a state, and a suggestion for ``pyTypes`` where its type is not known."""
+    if registered == "MAP":
+        return _map_state(name, ttl, said, found)
+    if said is None:
+        evidence: Evidence = found[name][0]
+        proved = evidence.proved
+        kind = "LIST" if evidence.several or (proved is not None and not proved.single) else "VALUE"
+        suggestion = "" if proved is not None else f"{'LIST ' if kind == 'LIST' else ''}{evidence.suggestion}"
+        return PythonState(name, kind, proved.coder if proved is not None else None, ttl=ttl), suggestion
+    if not said.kind and isinstance(said.type, ListCoder) and name in found:
+        either: ListOrValue = found[name][0]
+        if not either.is_value:
+            return PythonState(name, "LIST", said.type.element, ttl=ttl), ""
+    return PythonState(name, said.kind or "VALUE", said.type, ttl=ttl), ""
+
+
+def _map_state(name: str, ttl: bool, said: DeclaredState | None, found: Found) -> tuple[PythonState, str]:
+    if said is not None and isinstance(said.type, MapSerializer):
+        return PythonState(name, "MAP", said.type.value, said.type.key, ttl), ""
+    if said is not None:
+        raise StateNotFoundError(
+            f"option 'pyTypes' gives map state {shown_name(name)!r} a type that is no map",
+            expected=f"{shown_name(name)} MAP<K, V>",
+            found=said.type.flink_type,
+        )
+    values, keys = (evidence.proved for evidence in found[name])
+    one = [candidate.coder if candidate and candidate.single else None for candidate in (keys, values)]
+    suggested = [
+        coder.flink_type if coder is not None else evidence.suggestion
+        for coder, evidence in zip(one, reversed(found[name]), strict=True)
+    ]
+    suggestion = "" if None not in one else f"MAP<{', '.join(suggested)}>"
+    return PythonState(name, "MAP", one[1], one[0], ttl), suggestion
+
+
+def _quoted(name: str) -> str:
+    return name if not set(name) & set(" `;\t\n") else quoted(name)
+
+
+def _warning(unknown: list[str]) -> str:
+    text = "; ".join(unknown[:MAX_SUGGESTED]) + ("; ..." if len(unknown) > MAX_SUGGESTED else "")
+    return (
+        f"{len(unknown)} states of PyFlink are BINARY: their types are not in a savepoint, and the bytes do not prove "
+        f"one. To do: say the types that the job gave them: option('pyTypes', '{text}'). The types here follow from "
+        "the number of bytes alone, so check them, and replace every '...'."
+    )
