@@ -49,11 +49,24 @@ from pyspark_savepoint.formats.metadata.stream_handles import (
 
 
 class Mode(IntEnum):
-    """Redistribution of an operator state to the subtasks on restore. Flink: ``OperatorStateHandle.Mode``."""
+    """Redistribution of an operator state to the subtasks on restore. Flink: ``OperatorStateHandle.Mode``.
+
+    The numbers are those of handles; headers of streams have the names.
+    """
 
     SPLIT_DISTRIBUTE = 0
     UNION = 1
     BROADCAST = 2
+
+    @property
+    def state_type(self) -> str:
+        """LIST, UNION or BROADCAST, as this package names the types of operator state."""
+        return "LIST" if self is Mode.SPLIT_DISTRIBUTE else self.name
+
+    @classmethod
+    def of(cls, state_type: str) -> Mode:
+        """Return the mode of LIST, UNION or BROADCAST state."""
+        return cls.SPLIT_DISTRIBUTE if state_type == "LIST" else cls[state_type]
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,9 +68,5 @@ class OperatorStreamWriter:
         self._out.flush()
         metas = {**self._lists, **self._broadcasts}
         return {
-            name: StateMetaInfo(name, _mode(metas[name].state_type), tuple(at)) for name, at in self._offsets.items()
+            name: StateMetaInfo(name, Mode.of(metas[name].state_type), tuple(at)) for name, at in self._offsets.items()
         }
-
-
-def _mode(state_type: str) -> Mode:
-    return {"LIST": Mode.SPLIT_DISTRIBUTE, "UNION": Mode.UNION, "BROADCAST": Mode.BROADCAST}[state_type]

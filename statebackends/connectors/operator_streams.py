@@ -22,7 +22,7 @@ from pyspark_savepoint.formats.metadata.operator_handles import (
 )
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
-from pyspark_savepoint.statebackends.model.descriptors import OperatorStateDescriptor, OperatorStateMode
+from pyspark_savepoint.statebackends.model.descriptors import OperatorStateDescriptor
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.sources.operator_sources import OperatorSource
 from pyspark_savepoint.statebackends.writing.files.operator_edit import VERSION, OperatorPart, write_operator_state
@@ -77,9 +77,7 @@ class _Stream:
     @classmethod
     def new(cls, state: str) -> _Stream:
         """Return a stream with a registered list state of bytes and nothing else."""
-        meta = OperatorStateDescriptor(
-            state, OperatorStateMode.SPLIT_DISTRIBUTE, parse_type("PRIMITIVE_ARRAY<BYTE>")
-        ).meta_info()
+        meta = OperatorStateDescriptor(state, Mode.SPLIT_DISTRIBUTE, parse_type("PRIMITIVE_ARRAY<BYTE>")).meta_info()
         out = DataOutputView()
         OperatorBackendHeader(VERSION, False, (meta,), ()).write(out)
         return cls(state, out.getvalue(), (StateMetaInfo(state, Mode.SPLIT_DISTRIBUTE, ()),), [])

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
+from pyspark_savepoint.formats.metadata.operator_handles import Mode
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.constants import ConstantSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer, MapSerializer
@@ -41,14 +42,6 @@ class StateKind(StrEnum):
     REDUCING = "REDUCING"
     AGGREGATING = "AGGREGATING"
     TIMER = "TIMER"
-
-
-class OperatorStateMode(StrEnum):
-    """Redistribution mode of operator state. Flink: ``OperatorStateHandle.Mode``."""
-
-    SPLIT_DISTRIBUTE = "SPLIT_DISTRIBUTE"
-    UNION = "UNION"
-    BROADCAST = "BROADCAST"
 
 
 @dataclass(frozen=True)
@@ -140,14 +133,14 @@ class OperatorStateDescriptor:
     """
 
     name: str
-    mode: OperatorStateMode
+    mode: Mode
     element: TypeSerializer
     key: TypeSerializer | None = None
     columns: tuple[str, ...] = ("value",)
 
     def meta_info(self) -> StateMetaInfoSnapshot:
         """Return the registration as Flink writes it."""
-        options = {"OPERATOR_STATE_DISTRIBUTION_MODE": self.mode.value}
+        options = {"OPERATOR_STATE_DISTRIBUTION_MODE": self.mode.name}
         serializers = {"VALUE_SERIALIZER": self.element}
         if self.key is None:
             return StateMetaInfoSnapshot(self.name, BackendStateType.OPERATOR, options, serializers)

@@ -26,7 +26,6 @@ from pyspark_savepoint.formats.keyed.keyed_block import HEAP, KeyedBlock
 from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsStateHandle
-from pyspark_savepoint.formats.metadata.state_handles import Mode
 from pyspark_savepoint.formats.operator.operator_stream import OperatorStream
 from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
@@ -190,7 +189,7 @@ class OperatorStateSizes:
             stream = OperatorStream(opened, header, boundaries)
             for state in self.source.states:
                 if state.offsets and (request.states is None or state.name in request.states):
-                    kind = {Mode.UNION: "UNION", Mode.BROADCAST: "BROADCAST"}.get(state.mode, "LIST")
+                    kind = state.mode.state_type
                     sizes = stream.sizes(state.offsets)
                     entries = len(state.offsets) if kind != "BROADCAST" else self._entries(stream, state.offsets)
                     yield self.operator.row(

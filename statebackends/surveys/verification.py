@@ -35,7 +35,6 @@ from pyspark_savepoint.formats.metadata.keyed_handles import (
     KeyGroupsStateHandle,
 )
 from pyspark_savepoint.formats.metadata.manifest import BLOCK, Manifest
-from pyspark_savepoint.formats.metadata.state_handles import Mode
 from pyspark_savepoint.formats.metadata.stream_handles import (
     UNKNOWN_SIZE,
     FileStateHandle,
@@ -306,7 +305,7 @@ class OperatorStateVerification:
         for state in self.source.states:
             if request.states is not None and state.name not in request.states:
                 continue
-            kind = {Mode.UNION: "UNION", Mode.BROADCAST: "BROADCAST"}.get(state.mode, "LIST")
+            kind = state.mode.state_type
             try:
                 tally = self._state(state.name, state.offsets, request)
             except SavepointError as error:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from pyspark_savepoint.formats.errors import OptionError, SavepointError
+from pyspark_savepoint.formats.metadata.operator_handles import Mode
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
-from pyspark_savepoint.statebackends.model.descriptors import OperatorStateDescriptor, OperatorStateMode, StateKind
+from pyspark_savepoint.statebackends.model.descriptors import OperatorStateDescriptor, StateKind
 from pyspark_savepoint.statebackends.processing.api.contexts import HasTaskInfo
 from pyspark_savepoint.statebackends.processing.api.state import MapState
 from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
@@ -40,13 +41,13 @@ class OperatorStates(HasTaskInfo):
 
     def get_list_state(self, descriptor: ListStateDescriptor) -> SingleKeyListState:
         """Return a list that is split over subtasks."""
-        return self._list(descriptor, OperatorStateMode.SPLIT_DISTRIBUTE)
+        return self._list(descriptor, Mode.SPLIT_DISTRIBUTE)
 
     def get_union_list_state(self, descriptor: ListStateDescriptor) -> SingleKeyListState:
         """Return a list that every subtask gets as a whole."""
-        return self._list(descriptor, OperatorStateMode.UNION)
+        return self._list(descriptor, Mode.UNION)
 
-    def _list(self, descriptor: ListStateDescriptor, mode: OperatorStateMode) -> SingleKeyListState:
+    def _list(self, descriptor: ListStateDescriptor, mode: Mode) -> SingleKeyListState:
         element = self._type(descriptor.name, descriptor.type)
         self._add(OperatorStateDescriptor(descriptor.name, mode, element))
         units = (element.arrow_type(PLAIN),)
@@ -57,7 +58,7 @@ class OperatorStates(HasTaskInfo):
     def add_broadcast(self, descriptor: MapStateDescriptor) -> None:
         """Add a map of which every subtask has a copy."""
         key, value = (self._type(descriptor.name, text) for text in descriptor.types)
-        mode = OperatorStateMode.BROADCAST
+        mode = Mode.BROADCAST
         self._add(OperatorStateDescriptor(descriptor.name, mode, value, key, ("key", "value")))
         units = (key.arrow_type(PLAIN), value.arrow_type(PLAIN))
         self.states[descriptor.name] = SingleKeyMapState(RegisteredState(descriptor.name, StateKind.MAP, units))

@@ -26,7 +26,6 @@ from pyspark_savepoint.statebackends.sources.operator_sources import OperatorSou
 #: The header version that every release since 1.8 reads.
 VERSION = 5
 WINDOW = 16 << 20
-MODES = {"LIST": Mode.SPLIT_DISTRIBUTE, "UNION": Mode.UNION, "BROADCAST": Mode.BROADCAST}
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,7 @@ def write_operator_state(parts: Sequence[OperatorPart], file: OutputFile) -> tup
             offsets = tuple(_copy(part, meta, file))
         except SavepointError as error:
             raise error.with_facts(operator=part.source.operator, state=meta.name) from None
-        written.append(StateMetaInfo(meta.name, MODES[meta.state_type], offsets))
+        written.append(StateMetaInfo(meta.name, Mode.of(meta.state_type), offsets))
     return tuple(written)
 
 

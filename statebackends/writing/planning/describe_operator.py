@@ -7,12 +7,13 @@ from collections.abc import Collection
 import pyarrow as pa
 
 from pyspark_savepoint.formats.errors import OptionError
-from pyspark_savepoint.statebackends.model.descriptors import OperatorStateDescriptor, OperatorStateMode
+from pyspark_savepoint.formats.metadata.operator_handles import Mode
+from pyspark_savepoint.statebackends.model.descriptors import OperatorStateDescriptor
 from pyspark_savepoint.statebackends.model.state_column import unwrap
 from pyspark_savepoint.statebackends.writing.planning.describe_types import check_writable, expect_column, expect_names
 from pyspark_savepoint.statebackends.writing.planning.flink_types import default_serializer, parts_of
 from pyspark_savepoint.statebackends.writing.planning.operator_types import OperatorTypes, inference_of
-from pyspark_savepoint.statebackends.writing.planning.write_request import BROADCAST, LIST, UNION, WriteSpec
+from pyspark_savepoint.statebackends.writing.planning.write_request import BROADCAST, LIST, WriteSpec
 
 KEY, VALUE = "key", "value"
 
@@ -52,10 +53,9 @@ def describe_operator_state(
             serializer = unwrap(types.operator_state(name).serializers[role])
         check_writable(kind, serializer, column)
         found[role] = serializer
-    mode = {BROADCAST: OperatorStateMode.BROADCAST, UNION: OperatorStateMode.UNION}.get(state_kind)
     return OperatorStateDescriptor(
         name,
-        mode or OperatorStateMode.SPLIT_DISTRIBUTE,
+        Mode.of(state_kind.upper()),
         found["VALUE_SERIALIZER"],
         found.get("KEY_SERIALIZER"),
         columns,

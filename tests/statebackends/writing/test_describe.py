@@ -18,12 +18,12 @@ from pyspark_savepoint.formats.errors import (
     UndecodableStateError,
 )
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
+from pyspark_savepoint.formats.metadata.operator_handles import Mode
 from pyspark_savepoint.formats.serializers.sql.rowdata import RowDataSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.model.descriptors import (
     KeyedDescriptor,
     OperatorStateDescriptor,
-    OperatorStateMode,
 )
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.writing.planning.describe import describe_keyed, describe_operator_state
@@ -368,7 +368,7 @@ def test_operator_state() -> None:
     one = operator_state({"x": PERSON}, table="operator_state", state="s", types={"x": "TUPLE<INT, STRING>"})
     assert (one.name, one.mode, one.element.flink_type, one.columns) == (
         "s",
-        OperatorStateMode.SPLIT_DISTRIBUTE,
+        Mode.SPLIT_DISTRIBUTE,
         "TUPLE<INT, STRING>",
         ("x",),
     )
