@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, did_you_mean
 from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
-from pyspark_savepoint.statebackends.model.applicability import CATALOG, CONNECTORS, SURVEYED, TABLES, refuse_useless
+from pyspark_savepoint.statebackends.model.applicability import (
+    CATALOG,
+    CONNECTORS,
+    IN_FLIGHT,
+    SURVEYED,
+    TABLES,
+    refuse_useless,
+)
 from pyspark_savepoint.statebackends.model.request import ComparisonRequest, Table, TableRequest
 
 
@@ -22,6 +29,10 @@ def open_table(request: TableRequest) -> Table:
     named = any(name is not None for name in (request.uid, request.uid_hash, request.operator_name))
     if request.table is not None and request.table in CATALOG:
         return _catalog_table(request, request.table)
+    if request.table == IN_FLIGHT:
+        from pyspark_savepoint.statebackends.connectors.in_flight_table import InFlightTable
+
+        return InFlightTable.of(request)
     if request.table is not None and request.table in CONNECTORS:
         from pyspark_savepoint.statebackends.connectors.connector_table import ConnectorTable
 

@@ -33,6 +33,7 @@ from pyspark_savepoint import (
     WindowReaderFunction,
     key_by,
 )
+from pyspark_savepoint.errors import StateNotFoundError
 
 SHOP = Path(__file__).parent / "oracle" / "savepoints" / "shop" / "savepoint"
 ACCOUNTS, WINDOWS, RATES, ORDERS = "accounts", "orders-per-minute", "currency-converter", "warehouse-export"
@@ -91,6 +92,15 @@ class Contents(WindowReaderFunction):
     def read_window(self, key: Any, ctx: Any, elements: Any) -> Any:
         """Yield a number."""
         yield (len(list(elements)),)
+
+
+def refused(verb: Callable[[str], Savepoint]) -> None:
+    """Call a verb that an operator has no state for."""
+    try:
+        verb(RATES)
+    except StateNotFoundError:
+        return
+    raise AssertionError("not refused")
 
 
 class Verbs:
@@ -163,6 +173,9 @@ class Verbs:
         nameless = sp.change_operator_identifier(RATES, uid_hash)
         self.run("assign_uid", lambda: nameless.assign_uid(uid_hash, "nameless"))
         self.run("assign_uids", lambda: nameless.assign_uids({uid_hash: "nameless"}))
+        # The shop commits nothing, asks no function and has no source of the old kind.
+        for verb in (sp.remove_committables, sp.mark_committables, sp.clear_in_flight, sp.migrate_source):
+            self.run(verb.__name__, lambda verb=verb: refused(verb))
 
     # -- changing ----------------------------------------------------------------------------------------------
 

@@ -38,7 +38,8 @@ CATALOG = (
     RAW_KEYED_STATE,
 )
 #: What sources and sinks keep.
-CONNECTORS = ("splits", "source_coordinator", "committables", "in_flight", "offsets")
+IN_FLIGHT = "in_flight"
+CONNECTORS = ("splits", "source_coordinator", "committables", IN_FLIGHT, "offsets")
 SURVEYED = (SIZES, HEAVIEST_KEYS, TTL_AGES, VERIFICATION)
 TABLES = (*KEYED_TABLES, OPERATOR_STATE, *CATALOG, *CONNECTORS, *SURVEYED)
 #: Tables of a whole snapshot, or of a folder of snapshots.
@@ -62,7 +63,7 @@ APPLIES_TO: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "raw": (*DECODED, *FUNCTIONS),
         "kryo": (*DECODED, STATES, HEAVIEST_KEYS, VERIFICATION, *FUNCTIONS),
         "pickle": (*DECODED, STATES, HEAVIEST_KEYS, *FUNCTIONS),
-        "connector": CONNECTORS,
+        "connector": tuple(name for name in CONNECTORS if name != IN_FLIGHT),
         "pyTypes": (KEYED_STATE, WINDOW_STATE, STATES),
         "top": (HEAVIEST_KEYS,),
         "memory": (*DECODED, *SURVEYED, *FUNCTIONS),

@@ -143,7 +143,6 @@ SHOWN: dict[tuple[str, str], Case] = {
     ("splits", "connector"): (TRANSACTIONS, {}, "no such"),
     ("source_coordinator", "connector"): (TRANSACTIONS, {}, "no such"),
     ("committables", "connector"): (TRANSACTIONS, {}, "no such"),
-    ("in_flight", "connector"): (TRANSACTIONS, {}, "no such"),
     ("offsets", "connector"): (TRANSACTIONS, {}, "no such"),
     ("committables", "batchSize"): (TRANSACTIONS, {}),
     **{

@@ -1,15 +1,18 @@
 package oracle;
 
 import java.nio.charset.StandardCharsets;
+import java.util.Collection;
+import java.util.List;
 import org.apache.flink.api.connector.sink2.Committer;
 import org.apache.flink.api.connector.sink2.CommitterInitContext;
+import org.apache.flink.api.connector.sink2.CommittingSinkWriter;
 import org.apache.flink.api.connector.sink2.Sink;
 import org.apache.flink.api.connector.sink2.SinkWriter;
 import org.apache.flink.api.connector.sink2.SupportsCommitter;
 import org.apache.flink.api.connector.sink2.WriterInitContext;
 import org.apache.flink.core.io.SimpleVersionedSerializer;
 
-/** Sinks for the shape of a job; they are never run. */
+/** Sinks that write nothing; one of them commits what it restores. */
 final class Sinks {
     private Sinks() {}
 
@@ -24,14 +27,30 @@ final class Sinks {
     private static class Plain implements Sink<Integer> {
         @Override
         public SinkWriter<Integer> createWriter(WriterInitContext context) {
-            throw new UnsupportedOperationException();
+            return new Writer();
         }
+    }
+
+    private static final class Writer implements CommittingSinkWriter<Integer, String> {
+        @Override
+        public void write(Integer value, Context context) {}
+
+        @Override
+        public void flush(boolean endOfInput) {}
+
+        @Override
+        public Collection<String> prepareCommit() {
+            return List.of();
+        }
+
+        @Override
+        public void close() {}
     }
 
     private static final class Committing extends Plain implements SupportsCommitter<String> {
         @Override
         public Committer<String> createCommitter(CommitterInitContext context) {
-            throw new UnsupportedOperationException();
+            return new Uncommitted.Commit();
         }
 
         @Override
