@@ -37,7 +37,8 @@ class DecodeOptions:
     uses LARGE_STRING, so code that converts columns to objects can distinguish numbers from strings.
     ``row_kind``: rows get a field ``__row_kind``. ``kryo``: 2 or 5. ``pickle``: PyFlink's plain pickled values are
     decoded. ``ttl``: a TTL value is a struct of value and last access. ``times``: a LOCAL_TIME is Arrow's time of day
-    rather than a long of nanoseconds.
+    rather than a long of nanoseconds. ``internal``: a stream element has all its fields; otherwise it is a record's
+    value and timestamp.
     """
 
     timestamps: str = "micros"
@@ -47,6 +48,7 @@ class DecodeOptions:
     pickle: bool = False
     ttl: bool = False
     times: bool = False
+    internal: bool = True
 
 
 @dataclass(frozen=True, slots=True)

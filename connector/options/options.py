@@ -162,6 +162,12 @@ class SavepointReadOptions:
         False,
         "false",
     )
+    include_internal: bool = option(
+        flag,
+        "of windows with an evictor, elements with all fields of Flink's stream elements, not only value and timestamp",
+        False,
+        "false",
+    )
     include_row_kind: bool = option(flag, "rows of SQL jobs have a field `__row_kind`", False, "false")
     keys: str | None = option(_keys, "only these keys: a JSON list; opens only their key groups", shown="all")
     key_groups: tuple[tuple[int, int], ...] | None = option(
@@ -252,6 +258,7 @@ class SavepointReadOptions:
             include_key_group=self.include_key_group,
             include_ttl=self.include_ttl,
             include_state_window=self.include_state_window,
+            include_internal=self.include_internal,
             keys=self.keys,
             key_groups=self.key_groups,
             raw=self.raw,

@@ -74,6 +74,7 @@ class TableRequest:
     include_key_group: bool = False
     include_ttl: bool = False
     include_state_window: bool = False
+    include_internal: bool = False
     keys: str | None = None
     key_groups: tuple[tuple[int, int], ...] | None = None
     raw: tuple[str, ...] = ()

@@ -96,7 +96,8 @@ class KeyedTable:
         self.max_parallelism: int | None = operator.max_parallelism
         self.state_bytes = operator.state_size
         chosen = self.headers.choose(namespaced, request.states)
-        options = replace(request.decode, ttl=request.include_ttl)
+        internal = request.include_internal or not namespaced
+        options = replace(request.decode, ttl=request.include_ttl, internal=internal)
         if KEY not in request.raw:
             check_decodable_key(self.headers.key_serializers, request.undecodable, operator.label, "keys")
         self.spec = KeyedSpec(

@@ -96,12 +96,17 @@ ELEMENTS: tuple[tuple[str, tuple[str, ...]], ...] = (
 )
 KINDS = tuple(dict.fromkeys(kind for kind, _ in ELEMENTS))
 WITHOUT_TIMESTAMP = 1
+#: The fields of a record, without those of other elements.
+RECORD = ("value", "timestamp")
 
 
 @register("org.apache.flink.streaming.runtime.streamrecord.StreamElementSerializer$StreamElementSerializerSnapshot")
 @dataclass(frozen=True)
 class StreamElementSerializer(CompositeSerializer):
-    """Serializer of STREAM_ELEMENT<T>, which becomes a struct whose ``kind`` determines which fields are set."""
+    """Serializer of STREAM_ELEMENT<T>, which becomes a struct whose ``kind`` determines which fields are set.
+
+    Without ``DecodeOptions.internal`` it is a struct of a record's value and timestamp. Both forms are encoded.
+    """
 
     outer_versions: ClassVar[tuple[int, ...]] = (2,)
 
@@ -123,6 +128,9 @@ class StreamElementSerializer(CompositeSerializer):
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         parts = self.parts
+        if not options.internal:
+            parts = {name: parts[name] for name in RECORD}
+            return struct_type(tuple(parts), tuple(parts.values()), options)
         return pa.struct([pa.field("kind", pa.string()), *struct_type(tuple(parts), tuple(parts.values()), options)])
 
     def layout(self, layout: Layout) -> int:
@@ -138,6 +146,11 @@ class StreamElementSerializer(CompositeSerializer):
         unknown = np.flatnonzero(tags >= len(ELEMENTS))
         if len(unknown):
             at.fail(int(unknown[0]), f"a tag from 0 to {len(ELEMENTS) - 1}", int(tags[unknown[0]]))
+        if not at.options.internal:
+            others = np.flatnonzero(tags > WITHOUT_TIMESTAMP)
+            if len(others):
+                kind = ELEMENTS[int(tags[others[0]])][0]
+                at.fail(int(others[0]), "a record: option 'includeInternal' shows other elements too", kind)
         found: dict[str, list[tuple[Flags, pa.Array]]] = {name: [] for name in self.parts}
         for tag in np.unique(tags):
             rows: Flags = tags == tag
@@ -148,12 +161,16 @@ class StreamElementSerializer(CompositeSerializer):
             at.update(rows, cursors)
         kinds = pa.array([kind for kind, _ in ELEMENTS], pa.string()).take(pa.array(tags))
         kind = self.arrow_type(at.options)
+        if not at.options.internal:
+            columns = [gather(kind.field(name).type, found[name], len(at)) for name in RECORD]
+            return struct_array(kind, columns, len(at))
         columns = [gather(kind.field(name).type, parts, len(at)) for name, parts in found.items()]
         return struct_array(kind, [kinds, *columns], len(at))
 
     def sizes(self, column: pa.Array) -> Longs:
         """Return the bytes of the tag and the fields of every row."""
         refuse_nulls(column, self.flink_type)
+        column = self._whole(column)
         tags = self._tags(column)
         sizes = np.ones(len(column), np.int64)
         for rows, fields in self._by_tag(column, tags):
@@ -163,6 +180,7 @@ class StreamElementSerializer(CompositeSerializer):
         return sizes
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
+        column = self._whole(column)
         tags = self._tags(column)
         write_numbers(tags, at)
         for rows, fields in self._by_tag(column, tags):
@@ -170,6 +188,17 @@ class StreamElementSerializer(CompositeSerializer):
             for name, part in fields.items():
                 self.parts[name].encode(part, cursors)
             at.update(rows, cursors)
+
+    def _whole(self, column: pa.Array) -> pa.Array:
+        """Return records that are given as value and timestamp with all fields."""
+        if column.type.num_fields != len(RECORD):
+            return column
+        given = dict(zip(RECORD, column.flatten(), strict=True))
+        kinds = {"kind": pa.array([ELEMENTS[0][0]], pa.string()).take(pa.array(np.zeros(len(column), np.int8)))}
+        kind = self.arrow_type(DecodeOptions())
+        fields = kinds | {name: given.get(name, pa.nulls(len(column), kind.field(name).type)) for name in self.parts}
+        named = [pa.field(name, part.type) for name, part in fields.items()]
+        return struct_array(pa.struct(named), list(fields.values()), len(column))
 
     def _tags(self, column: pa.Array) -> npt.NDArray[np.int8]:
         kinds = column.field(0)

@@ -64,7 +64,9 @@ def _batches(partitions: list[TablePartition]) -> Iterator[pa.RecordBatch]:
 def _columns(form: ColumnForm, opened: OpenOperator) -> Iterator[SortRows]:
     """Yield rows as a user would read them, with the column names that they were written from."""
     descriptor = form.descriptor
-    request = TableRequest(opened.savepoint.path, include_ttl=True, include_key_group=True, decode=PLAIN)
+    request = TableRequest(
+        opened.savepoint.path, include_ttl=True, include_key_group=True, include_internal=True, decode=PLAIN
+    )
     table = KeyedTable(opened, request, namespaced=descriptor.namespace_column is not None)
     names = column_names(table.spec.states, table.spec.namespaced)
     for batch in _batches(table.partitions(None)):

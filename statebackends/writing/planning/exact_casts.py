@@ -58,8 +58,12 @@ def forms(serializer: TypeSerializer, source: pa.DataType) -> list[pa.DataType]:
     decimals = ["auto", "string", *(f"{kind.precision},{kind.scale}" for kind in _decimals(source))]
     found: dict[pa.DataType, None] = {}
     flags = (False, True)
-    for times, number, moments, kinds, ttl in product(flags, decimals, ("micros", "raw"), flags, flags):
-        found[serializer.arrow_type(DecodeOptions(moments, number, kinds, ttl=ttl, times=times))] = None
+    elements = (True, False) if "STREAM_ELEMENT<" in serializer.flink_type else (True,)
+    for internal, times, number, moments, kinds, ttl in product(
+        elements, flags, decimals, ("micros", "raw"), flags, flags
+    ):
+        options = DecodeOptions(moments, number, kinds, ttl=ttl, times=times, internal=internal)
+        found[serializer.arrow_type(options)] = None
     return list(found)
 
 

@@ -38,6 +38,7 @@ PYFLINK, PYFLINK_WINDOWS = (
     {"uidHash": "b00c6b12fa6d7e23a5fc7cadfeeca741"},
 )
 BLOBS = {"uidHash": "6cdc5bb954874d922eaee11a8e7b5dd5"}
+OPS = "real/ops-120/sp/savepoint-aa7dbf-00f6b2bc5fbb"
 #: A value of each option that is refused, or accepted, by any table.
 VALUES = {
     "uid": "accounts",
@@ -50,6 +51,7 @@ VALUES = {
     "includeKeyGroup": "true",
     "includeTtl": "true",
     "includeStateWindow": "true",
+    "includeInternal": "true",
     "includeRowKind": "true",
     "keys": "[1042]",
     "keyGroups": "0-5",
@@ -93,6 +95,7 @@ SHOWN: dict[tuple[str, str], Case] = {
     ("operator_state", "includeKeyGroup"): (SHOP, UNION),
     ("keyed_state", "includeTtl"): (SHOP, ACCOUNTS),
     ("window_state", "includeStateWindow"): (LAB, {"uid": "window-session"}),
+    ("window_state", "includeInternal"): (OPS, {"uidHash": "f7b43fa0d92e9ecc5f5dea00de143f0a"}),
     ("keyed_state", "includeRowKind"): (SQL, ROWS),
     ("timers", "includeRowKind"): (SQL, ROWS),
     ("heaviest_keys", "includeRowKind"): (SQL, ROWS),
