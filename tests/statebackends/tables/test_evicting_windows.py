@@ -1,4 +1,4 @@
-"""Windows with an evictor: their elements are values with a timestamp, and all that Flink stores where it is asked for."""
+"""Windows with an evictor: their elements are values with a timestamp, and the rest on request."""
 
 from __future__ import annotations
 
