@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pyspark_savepoint.formats.serializers.kryo.objects import KryoObject
 
@@ -23,6 +25,13 @@ ZONE = re.compile(r"[A-Za-z][A-Za-z0-9~/._+-]+")
 
 def expect_plausible(value: KryoObject | None) -> None:
     """Raise ValueError if an object, or one in it, is a date, time, offset or zone that Java refuses."""
+    for each in _objects(value):
+        if each.class_name.startswith(TIME) and isinstance(each.content, dict):
+            _expect_time(each)
+
+
+def _objects(value: KryoObject | None) -> Iterator[KryoObject]:
+    """Yield an object and all objects in it, each once."""
     seen: set[int] = set()
     waiting: list[object] = [value]
     while waiting:
@@ -31,8 +40,7 @@ def expect_plausible(value: KryoObject | None) -> None:
             if id(each) in seen:
                 continue
             seen.add(id(each))
-            if each.class_name.startswith(TIME) and isinstance(each.content, dict):
-                _expect_time(each)
+            yield each
             waiting += [each.content, each.header]
         elif isinstance(each, dict):
             waiting += each.values()
@@ -51,3 +59,29 @@ def _expect_time(value: KryoObject) -> None:
                 raise ValueError(f"{name} {number} of a {value.class_name}")
         if name == "id" and not ZONE.fullmatch(str(number)):
             raise ValueError(f"zone {number!r}")
+
+
+def loses_offset(value: KryoObject | None) -> bool:
+    """Return whether a ZonedDateTime in a value is of the second hour of an overlap, which Kryo 5 does not keep."""
+    return any(_is_later(each) for each in _objects(value) if each.class_name == f"{TIME}ZonedDateTime")
+
+
+def _is_later(moment: KryoObject) -> bool:
+    zone = moment.field("zone")
+    if not zone.class_name.endswith("ZoneRegion"):
+        return False
+    both = moment.field("dateTime")
+    date, clock = both.field("date"), both.field("time")
+    numbers = [_number(date, name) for name in ("year", "month", "day")]
+    numbers += [_number(clock, name) for name in ("hour", "minute", "second")]
+    try:
+        local = datetime(*numbers, tzinfo=ZoneInfo(zone.field("id").content))  # type: ignore[arg-type, misc]
+    except (ValueError, ZoneInfoNotFoundError):  # a year or a zone that Python has not: nothing can be told
+        return False
+    earlier = local.utcoffset()
+    return earlier is not None and earlier.total_seconds() != _number(moment.field("offset"), "totalSeconds")
+
+
+def _number(value: KryoObject, name: str) -> int:
+    held = value.field(name)
+    return int(held.content if isinstance(held, KryoObject) else held)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.kryo.kryo_input import BeyondError, DamagedError, ForeignError
 from pyspark_savepoint.formats.serializers.kryo.objects import (
     DescribedClasses,
@@ -22,9 +23,9 @@ from pyspark_savepoint.formats.serializers.kryo.objects import (
     write_object,
 )
 from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
-from pyspark_savepoint.statebackends.migration.java_times import expect_plausible
+from pyspark_savepoint.statebackends.migration.java_times import expect_plausible, loses_offset
 from pyspark_savepoint.statebackends.migration.object_writer import ObjectWriter, PojoOf, WriteObject
-from pyspark_savepoint.statebackends.migration.target_types import ChangedPart
+from pyspark_savepoint.statebackends.migration.target_types import ChangedPart, Target
 from pyspark_savepoint.statebackends.migration.value_program import Rewrite
 
 #: Returns the object at a position, and the position behind it.
@@ -46,6 +47,7 @@ PLAIN_COLLECTIONS = frozenset(
 UNREADABLE = re.compile(
     rb"\x01[\x00-\x7f](java\.util\.(EnumMa\xf0|Collections\$(Unmodifiable|Synchronized)\w*[\x80-\xff]))"
 )
+ZONED = "java.time.ZonedDateTime"
 UNREADABLE_CLASSES = ("java.util.EnumMap", "java.util.Collections$Unmodifiable", "java.util.Collections$Synchronized")
 
 
@@ -77,6 +79,8 @@ class KryoChange:
     after: int
     classes: DescribedClasses
     pojo_of: PojoOf
+    #: The old serializer and the target of a POJO's subclass, by its name; None if class files do not describe it.
+    subclass_of: Callable[[str], tuple[TypeSerializer, Target] | None]
     _formats: dict[tuple[KryoSerializer, int], ObjectFormat] = field(default_factory=dict)
 
     def _format(self, serializer: KryoSerializer, kryo: int) -> ObjectFormat:
@@ -143,6 +147,8 @@ class KryoPart:
     changed: int = 0
     #: Classes of collections that become ArrayList, HashMap or HashSet.
     collections: set[str] = field(default_factory=set)
+    #: Whether the offset of a time in an overlap is not kept.
+    offsets: bool = False
     #: Inner classes, whose outer object Kryo 5 does not write.
     inner: set[str] = field(default_factory=set)
     seen: set[str] = field(default_factory=set)
@@ -182,7 +188,10 @@ class KryoPart:
     def _inspect(self, value: KryoObject) -> None:
         if not self.keeps_kryo and value.class_name not in PLAIN_COLLECTIONS:
             self.collections.add(value.class_name)
-        for name in class_names(value) - self.seen:
+        names = class_names(value)
+        if ZONED in names and self.change.after == 5:
+            self.offsets = self.offsets or loses_offset(value)
+        for name in names - self.seen:
             if self.keeps_kryo and self.change.after == 5 and self.change.is_unreadable(name):
                 raise PartError(self.part, UnreadableError(name))
             self.seen.add(name)

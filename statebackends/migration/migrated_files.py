@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pyspark_savepoint.formats.columns import Bytes, Longs
-from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError
+from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError, UnsupportedStateError
 from pyspark_savepoint.formats.io.snapshot_files import OutputFile
 from pyspark_savepoint.formats.keyed.canonical_writer import CanonicalKeyedStreamWriter, read_only
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, OperatorBackendHeader, StateMetaInfoSnapshot
@@ -31,6 +31,7 @@ from pyspark_savepoint.statebackends.migration.kryo_values import PartError
 from pyspark_savepoint.statebackends.migration.migration_plan import OperatorPlan, StatePlan
 from pyspark_savepoint.statebackends.migration.operator_elements import elements_in
 from pyspark_savepoint.statebackends.migration.state_programs import EntryProgram
+from pyspark_savepoint.statebackends.migration.value_program import UnknownSubclassError
 from pyspark_savepoint.statebackends.model.request import DEFAULT_MEMORY, TableRequest
 from pyspark_savepoint.statebackends.sources.keyed_sources import keyed_sources
 from pyspark_savepoint.statebackends.sources.raw_timers import raw_timer_sources
@@ -178,6 +179,8 @@ class MigratedOperator:
             return rewriter.rewritten(chunk)
         except PartError as error:
             raise _unexpected(error, self.plan.operator) from error
+        except UnknownSubclassError as error:
+            raise _unknown_subclass(error, self.plan.operator) from error
         except SavepointError as error:
             raise error.with_facts(operator=self.plan.operator.label) from None
 
@@ -221,6 +224,8 @@ class MigratedOperator:
                     made = list(elements)
                 except PartError as error:
                     raise _unexpected(error, opened.operator) from error
+                except UnknownSubclassError as error:
+                    raise _unknown_subclass(error, opened.operator) from error
                 if meta in broadcasts:
                     whole = np.frombuffer(made[0], np.uint8)
                     writer.add_broadcast(meta.name, int.from_bytes(made[0][:4], "big"), whole[4:])
@@ -287,4 +292,14 @@ def _unexpected(error: PartError, operator: OperatorState) -> SavepointError:
         state=error.part.name or None,
         found=": ".join(map(str, error.error.args))[:500],
         remedy="name the class files of its class (classes), or leave the state out (drop)",
+    )
+
+
+def _unknown_subclass(error: UnknownSubclassError, operator: OperatorState) -> SavepointError:
+    """Return the error for a value of a subclass that nothing describes."""
+    return UnsupportedStateError(
+        "values are of a subclass of a POJO that the snapshot does not describe",
+        operator=operator.label,
+        found=str(error),
+        remedy="name the class files of that class (classes), or leave the state out (drop)",
     )

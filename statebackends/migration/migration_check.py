@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.errors import SavepointError, UnsupportedStateError
 from pyspark_savepoint.formats.serializers.kryo.kryo_input import ForeignError
 from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
@@ -29,6 +29,7 @@ from pyspark_savepoint.statebackends.migration.migration_plan import (
 from pyspark_savepoint.statebackends.migration.operator_elements import elements_of
 from pyspark_savepoint.statebackends.migration.state_programs import KEY, NAMESPACE, RoleProgram
 from pyspark_savepoint.statebackends.migration.target_types import ChangedPart, Target
+from pyspark_savepoint.statebackends.migration.value_program import UnknownSubclassError
 from pyspark_savepoint.statebackends.migration.verdicts import (
     MISSING_CLASS,
     MigrationCheck,
@@ -65,6 +66,12 @@ class _Scan:
             self.error = error
         except SavepointError as error:
             self.failure = error
+        except UnknownSubclassError as error:
+            self.failure = UnsupportedStateError(
+                "values are of a subclass of a POJO that the snapshot does not describe",
+                found=str(error),
+                remedy=CLASS_FILES,
+            )
         return None
 
     def add(self, outcome: Outcome) -> None:
@@ -175,7 +182,7 @@ def _misread(read: Callable[[], object], right: object) -> Outcome:
         found = read()
     except NullReadError:
         return Outcome.WRONG_VALUES
-    except (PartError, SavepointError):
+    except (PartError, SavepointError, UnknownSubclassError):
         return Outcome.FAILS
     return Outcome.RESTORES if found == right else Outcome.WRONG_VALUES
 
@@ -209,9 +216,9 @@ def _verdict(ref: StateRef, role: str, part: ChangedPart, scan: _Scan) -> PartVe
         return PartVerdict(ref, name, verdict, outcome, old, new, reason, remedy, *counts)
     if scan.failure is not None:
         remedy = str(scan.failure.facts.get("remedy") or CLASS_FILES)
-        return PartVerdict(
-            ref, name, Verdict.IMPOSSIBLE, Outcome.UNKNOWN, old, new, scan.failure.message, remedy, *counts
-        )
+        reason = ": ".join(filter(None, (scan.failure.message, str(scan.failure.facts.get("found") or ""))))
+        verdict = Verdict.NEEDS if isinstance(scan.failure, UnsupportedStateError) else Verdict.IMPOSSIBLE
+        return PartVerdict(ref, name, verdict, Outcome.UNKNOWN, old, new, reason, remedy, *counts)
     if not isinstance(part.new, KryoSerializer):
         lost = sorted(found.collections) if found is not None else []
         reason = f"Flink infers {new} in place of Kryo"
@@ -224,6 +231,9 @@ def _verdict(ref: StateRef, role: str, part: ChangedPart, scan: _Scan) -> PartVe
         outcome = Outcome.RESTORES if scan.error is None else Outcome.UNKNOWN
         return PartVerdict(ref, name, Verdict.AS_IS, outcome, old, new, None, None, *counts)
     reason = "the bytes of Kryo 2 are not those of Kryo 5"
+    if found.offsets:
+        reason += ", which keeps no offset: the second hour of an overlap becomes the first"
+        return PartVerdict(ref, name, Verdict.IS_LOST, scan.outcome, old, new, reason, None, *counts)
     if found.inner:
         reason += f", which leaves out the outer object of inner classes: {', '.join(sorted(found.inner))[:300]}"
         outcome = max(scan.outcome, Outcome.WRONG_VALUES, key=lambda each: each.severity)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from pyspark_savepoint.formats.class_files import ClassPath
-from pyspark_savepoint.formats.errors import OptionError, did_you_mean
+from pyspark_savepoint.formats.errors import OptionError, SavepointError, did_you_mean
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
@@ -36,6 +36,8 @@ from pyspark_savepoint.statebackends.type_extraction import Release
 from pyspark_savepoint.statebackends.type_extraction.words import TypeInference
 from pyspark_savepoint.statebackends.writing.planning.edited_header import KeyedStates, StateId
 
+#: The release whose inference POJOs of Flink 1 have: from 1.19 on the same for all that Flink 1 could write.
+BEFORE = Release.parse("1.20")
 #: The key of an operator, as a state of its own in the table.
 KEY_STATE = "key"
 IN_FLIGHT = "records in flight"
@@ -62,6 +64,11 @@ class Knowledge:
     def targets(self) -> TargetTypes:
         """The types that the release infers."""
         return TargetTypes(self.release, self.class_path)
+
+    def subclass(self, name: str) -> tuple[TypeSerializer, Target] | None:
+        """Return what Flink 1 and the release infer for a subclass of a POJO, None if class files do not say it."""
+        old = TargetTypes(BEFORE, self.class_path).extracted(name)
+        return None if isinstance(old, SavepointError) else (old, self.targets.of(old))
 
     @cached_property
     def described(self) -> DescribedClasses:
@@ -251,7 +258,7 @@ def plan_migration(savepoint: Savepoint, knowledge: Knowledge) -> list[OperatorP
                 expected="2.0 or later",
                 remedy="restore the savepoint that Flink 1 took",
             )
-        change = KryoChange(before, after, knowledge.described, knowledge.targets.pojo)
+        change = KryoChange(before, after, knowledge.described, knowledge.targets.pojo, knowledge.subclass)
     return [OperatorPlan(OpenOperator(savepoint, operator), knowledge, change) for operator in savepoint.operators]
 
 

@@ -17,7 +17,7 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.statebackends.migration.kryo_values import KryoChange, KryoPart
 from pyspark_savepoint.statebackends.migration.serializer_parts import Path
 from pyspark_savepoint.statebackends.migration.target_types import Target
-from pyspark_savepoint.statebackends.migration.value_program import Rewrite, ValueProgram
+from pyspark_savepoint.statebackends.migration.value_program import Rewrite, SubclassOf, ValueProgram
 from pyspark_savepoint.statebackends.model.entry_bytes import is_timer
 from pyspark_savepoint.statebackends.model.state_column import unit_serializers
 
@@ -32,12 +32,14 @@ class RoleProgram:
 
     target: Target
     parts: Mapping[Path, KryoPart]
+    change: KryoChange | None = None
 
     @classmethod
     def of(cls, target: Target, change: KryoChange | None) -> RoleProgram:
         """Return the program of a target without obstacles; without a change of Kryo it copies."""
-        parts = target.parts if change is not None else ()
-        return cls(target, {part.path: KryoPart(part, change) for part in parts if part.is_kryo and change is not None})
+        if change is None:
+            return cls(target, {})
+        return cls(target, {part.path: KryoPart(part, change) for part in target.parts if part.is_kryo}, change)
 
     def program(self, old: TypeSerializer, inside: str | None = None, *, misread: bool = False) -> ValueProgram:
         """Return the program for values of ``old``: the whole serializer, or its part called ``inside``."""
@@ -46,7 +48,20 @@ class RoleProgram:
             if inside is None or path[:1] == (inside,):
                 place = path if inside is None else path[1:]
                 rewrites[place] = part.misread() if misread and part.keeps_kryo else part.rewrite()
-        return ValueProgram(old, rewrites, lenient=misread)
+        return ValueProgram(old, rewrites, misread, self._subclasses(misread))
+
+    def _subclasses(self, misread: bool) -> SubclassOf:
+        """Return the function that makes programs of subclasses which snapshots do not list, from class files."""
+        made: dict[str, ValueProgram | None] = {}
+
+        def subclass_of(name: str) -> ValueProgram | None:
+            if name not in made:
+                found = self.change.subclass_of(name) if self.change is not None else None
+                role = RoleProgram.of(found[1], self.change) if found is not None else None
+                made[name] = role.program(found[0], misread=misread) if role is not None and found is not None else None
+            return made[name]
+
+        return subclass_of
 
 
 class EntryProgram:

@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.errors import CorruptStateError, UndecodableStateError
+from pyspark_savepoint.formats.java import decode_modified_utf8
 from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer
 from pyspark_savepoint.formats.serializers.layout import UNKNOWN, Layout
 from pyspark_savepoint.statebackends.migration.serializer_parts import Path, with_parts
@@ -25,11 +26,17 @@ REWRITTEN = 1000
 #: Function that appends the new bytes of the value at a position to the output, and returns the position behind it.
 Rewrite = Callable[[bytes, int, bytearray], int]
 SkipNode = Callable[["_Value", int], int]
+#: Returns the program of a POJO's subclass that its snapshot does not list, by the name in a value; None if unknown.
+SubclassOf = Callable[[str], "ValueProgram | None"]
 PLAIN = DecodeOptions(timestamps="raw", decimals="string")
 
 
 class ValueEndsError(Exception):
     """Error for bytes that are no value of the layout."""
+
+
+class UnknownSubclassError(Exception):
+    """Error for a value of a POJO's subclass that neither the snapshot nor a class file describes: its name."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +83,7 @@ class ValueProgram:
     rewrites: Mapping[Path, Rewrite]
     #: Whether bytes behind a value are passed over, as Flink does where values have lengths.
     lenient: bool = False
+    subclass_of: SubclassOf | None = None
     _functions: list[Rewrite] = field(default_factory=list, init=False)
     _skip: SkipNode = field(init=False)
 
@@ -88,7 +96,7 @@ class ValueProgram:
                 found=self.serializer.snapshot_class,
                 remedy="leave the state out (drop), or as it is (as_is)",
             )
-        self._skip = _Compiler(layout, self._functions).compile(node)
+        self._skip = _Compiler(layout, self._functions, self._subclass).compile(node)
 
     @property
     def changes_nothing(self) -> bool:
@@ -106,6 +114,17 @@ class ValueProgram:
     def _marked(self, function: Rewrite) -> TypeSerializer:
         self._functions.append(function)
         return _Marked("", 0, len(self._functions) - 1)
+
+    def _subclass(self, name: bytes) -> SkipNode:
+        """Return the function of a subclass."""
+        try:
+            text = decode_modified_utf8(name)
+        except ValueError:
+            raise ValueEndsError from None
+        program = self.subclass_of(text) if self.subclass_of is not None else None
+        if program is None:
+            raise UnknownSubclassError(text)
+        return program._skip
 
     def run(self, data: bytes, at: int, out: bytearray) -> int:
         """Append the rewritten value at a position to the output; return the position behind it."""
@@ -157,9 +176,10 @@ def _copying(serializer: TypeSerializer) -> Rewrite:
 class _Compiler:
     """Nodes of a layout as functions that return the position behind a value."""
 
-    def __init__(self, layout: Layout, functions: list[Rewrite]) -> None:
+    def __init__(self, layout: Layout, functions: list[Rewrite], unknown_subclass: Callable[[bytes], SkipNode]) -> None:
         self.layout = layout
         self.functions = functions
+        self.unknown_subclass = unknown_subclass
         self.compiled: dict[int, SkipNode] = {}
 
     def compile(self, node: int) -> SkipNode:
@@ -218,9 +238,12 @@ class _Compiler:
             if flags == skip.TAGGED:
                 return registered[data[p]](value, p + 1)
             size = int.from_bytes(data[p : p + 2], "big")
-            subclass = others.get(data[p + 2 : p + 2 + size]) if flags == skip.SUBCLASS else None
-            if subclass is None:
+            if flags != skip.SUBCLASS:
                 raise ValueEndsError
+            name = data[p + 2 : p + 2 + size]
+            subclass = others.get(name)
+            if subclass is None:
+                subclass = others[name] = self.unknown_subclass(name)
             return subclass(value, p + 2 + size)
 
         return pojo

@@ -83,3 +83,13 @@ def test_a_class_that_was_moved_is_rewritten(tmp_path: Path) -> None:
 def test_a_savepoint_of_flink_2_needs_nothing() -> None:
     check = migration_of(Savepoint.open(str(MIGRATION / "cases" / "pojo-all" / "2.3.0-hashmap")), "2.3").check()
     assert check.restores
+
+
+@pytest.mark.parametrize(
+    ("case", "reason"),
+    [("kryo-zoned-overlap", "overlap"), ("kryo-u-inner", "KInner"), ("pojo-set-string", "LinkedHashSet")],
+)
+def test_what_flink_itself_cannot_keep_is_named(case: str, reason: str) -> None:
+    parts = [part for part in checked(case).parts if part.verdict is Verdict.IS_LOST]
+    assert [reason in str(part.reason) for part in parts] == [True]
+    assert not [part for part in checked("kryo-zoned-date-time").parts if part.verdict is Verdict.IS_LOST]

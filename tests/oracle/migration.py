@@ -1,0 +1,160 @@
+"""Real Flink restores migrated savepoints: 194 states that 1.20.5 wrote, each a job of its own, values compared.
+
+    python -m tests.oracle.migration [--releases 2.2.1 2.3.0] [--backends hashmap rocksdb] [--cases REGEX] [--readme]
+
+The jobs are those of the corpus (``shared/lab/migration``), compiled for each release; one JVM runs all cases of a
+release and backend, without allowNonRestoredState. Types come from class files and from the savepoints that 2.3.0 took
+of the same jobs. Ends with 1 where a case that was migrated fails, or differs in what the check does not call lost.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.local.migrating import Migration, migration_of
+from pyspark_savepoint.statebackends.migration.verdicts import Verdict
+from tests.conftest import CORPUS
+from tests.oracle.flink import FlinkError, _class_path, _filled_at_once, _tool, cache_folder, command_line, fetch
+
+MIGRATION = CORPUS / "migration"
+LAB = CORPUS.parent / "lab"
+JOBS = LAB / "migration" / "src" / "miglab"
+SOURCES = [
+    *(LAB / "src" / "flinklab" / f"{name}.java" for name in ("Cluster", "HoldSource", "Specs", "Model")),
+    *(JOBS / f"{name}.java" for name in ("Cases", "Enc", "MigLab", "Model", "MyKryo", "Op")),
+]
+#: What jobs with classes of the JDK reach by reflection, beside what the harness opens.
+OPENED = (
+    "java.base/java.io",
+    "java.base/java.util.concurrent.locks",
+    "java.base/java.util.regex",
+    "java.base/java.nio.charset",
+    "java.base/sun.util.calendar",
+    "java.base/sun.nio.cs",
+    "java.sql/java.sql",
+)
+README = Path(__file__).parents[1] / "README.md"
+BEGIN, END = "<!-- migrations: printed by python -m tests.oracle.migration -->\n", "<!-- end of migrations -->"
+EQUAL, LOST, FAILED, REFUSED = "equal", "lost, as the check says", "fails or differs", "refused"
+
+
+def compiled(version: str) -> Path:
+    """The folder with the classes of the jobs for a release."""
+    mark = hashlib.sha256(b"\0".join(path.read_bytes() for path in SOURCES)).hexdigest()[:12]
+    folder = cache_folder() / "classes" / f"migration-{version}-{mark}"
+    if not folder.exists():
+        with _filled_at_once(folder) as scratch:
+            command = [_tool("javac"), "-nowarn", "-Xlint:none", "-d", str(scratch)]
+            command += ["-cp", _class_path(fetch(version)), *map(str, SOURCES)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise FlinkError(f"the jobs do not compile for Flink {version}:\n{done.stderr}")
+    return folder
+
+
+def migration(case: str, backend: str = "hashmap", flink: str = "2.3") -> Migration:
+    """The migration of a case, with all that is known."""
+    folder = MIGRATION / "cases" / case
+    old, new = folder / f"1.20.5-{backend}", folder / "2.3.0-hashmap"
+    told = Savepoint.open(str(new)) if new.exists() else None
+    source = Savepoint.open(str(old if old.exists() else folder / "1.20.5-hashmap"))
+    return migration_of(source, flink, classes=[MIGRATION / "classes"], types_from=told)
+
+
+def migrated(cases: Iterable[str], folder: Path, backend: str = "hashmap", flink: str = "2.3") -> dict[str, str]:
+    """Write the migrated savepoints; return for each case what the check says of it."""
+    said = {}
+    for case in cases:
+        one = migration(case, backend, flink)
+        try:
+            one.write(str(folder / case / "savepoint"))
+        except SavepointError:
+            said[case] = REFUSED
+        else:
+            lost = any(part.verdict is Verdict.IS_LOST for part in one.check().parts)
+            said[case] = LOST if lost else EQUAL
+    return said
+
+
+def restored(version: str, backend: str, folder: Path, out: Path, only: str = ".*") -> Mapping[str, Mapping[str, str]]:
+    """What Flink made of the savepoints in a folder: outcome and message by case."""
+    java, *options = command_line(version, "miglab.MigLab")
+    place = options.index("-cp")
+    options[place + 1] = _class_path([compiled(version), *fetch(version)])
+    opened = [f"--add-opens={package}=ALL-UNNAMED" for package in OPENED]
+    command = [
+        java,
+        *opened,
+        *options,
+        "check",
+        f"--backend={backend}",
+        f"--in={folder}",
+        f"--out={out}",
+        f"--only={only}",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1800, check=False)
+    if not (out / "results.json").exists():
+        raise FlinkError(f"Flink {version} ended with {done.returncode}:\n{done.stderr[-2000:]}")
+    results: dict[str, Mapping[str, Mapping[str, str]]] = json.loads((out / "results.json").read_text("utf-8"))
+    return results["cases"]
+
+
+def outcomes(said: Mapping[str, str], found: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """What came of each case, against what the check said."""
+    made = {}
+    for case, foretold in said.items():
+        outcome = found[case]["outcome"] if case in found else REFUSED
+        made[case] = (
+            outcome
+            if outcome in (EQUAL, REFUSED)
+            else (LOST if foretold == LOST and outcome == "DIFFERENT" else FAILED)
+        )
+    return made
+
+
+def main() -> int:
+    """Run and print the table."""
+    parser = argparse.ArgumentParser(prog="python -m tests.oracle.migration", description=__doc__)
+    parser.add_argument("--releases", nargs="*", default=["2.2.1", "2.3.0"])
+    parser.add_argument("--backends", nargs="*", default=["hashmap", "rocksdb"])
+    parser.add_argument("--cases", default=".*", metavar="REGEX")
+    parser.add_argument("--readme", action="store_true", help="write the table into tests/README.md")
+    args = parser.parse_args()
+    cases = sorted(path.name for path in (MIGRATION / "cases").iterdir() if re.fullmatch(args.cases, path.name))
+    lines = ["| restored by | " + " | ".join((EQUAL, LOST, FAILED, REFUSED)) + " |", "| --- | --- | --- | --- | --- |"]
+    failed = 0
+    with tempfile.TemporaryDirectory(prefix="savepoint-migration-") as name:
+        for release in args.releases:
+            for backend in args.backends:
+                folder = Path(name) / f"{release}-{backend}"
+                said = migrated(cases, folder, backend, release.rpartition(".")[0])
+                made = outcomes(said, restored(release, backend, folder, folder / "out", args.cases))
+                count = Counter(made.values())
+                cells = [str(count[each]) for each in (EQUAL, LOST, FAILED, REFUSED)]
+                lines.append(f"| {release}, {backend} | {' | '.join(cells)} |")
+                failed += count[FAILED]
+                for case, outcome in made.items():
+                    if outcome in (FAILED, LOST):
+                        print(release, backend, case, outcome)
+    table = "\n".join(lines) + "\n"
+    print(table)
+    if args.readme:
+        before, _, rest = README.read_text("utf-8").partition(BEGIN)
+        _, _, after = rest.partition(END)
+        README.write_text(f"{before}{BEGIN}{table}{END}{after}", "utf-8")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
