@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, field, fields
 from typing import Any
 
-from pyspark_savepoint.formats.errors import OptionError, nearest
+from pyspark_savepoint.formats.errors import OptionError, TypeNotationError, nearest
 from pyspark_savepoint.formats.io.filesystem import absolute
 from pyspark_savepoint.formats.io.storage_options import StorageOptions
 from pyspark_savepoint.formats.redaction import elide
@@ -93,6 +93,17 @@ def names(value: str) -> tuple[str, ...]:
     if not found:
         raise InvalidOptionValueError("names with commas between them")
     return found
+
+
+def python_types(value: str) -> str:
+    """Check types of PyFlink's states, and return the text."""
+    from pyspark_savepoint.formats.serializers.python.type_words import parse_python_types
+
+    try:
+        parse_python_types(value)
+    except TypeNotationError as error:
+        raise InvalidOptionValueError(f"types of PyFlink's states: {error.message}") from None
+    return value
 
 
 def size(value: str) -> int:

@@ -12,10 +12,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from pyspark_savepoint.formats.columns import DecodeOptions
-from pyspark_savepoint.formats.errors import TypeNotationError
 from pyspark_savepoint.formats.io.storage_options import OPTION, StoragePath
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
-from pyspark_savepoint.formats.serializers.python.type_words import parse_python_types
 from pyspark_savepoint.formats.snapshot.savepoint import CHECKSUMS, IGNORE, Savepoint
 from pyspark_savepoint.options.option_fields import (
     STORAGE_OPTIONS_DOC,
@@ -29,6 +27,7 @@ from pyspark_savepoint.options.option_fields import (
     named,
     names,
     option,
+    python_types,
     required,
     size,
     storage,
@@ -89,14 +88,6 @@ def _keys(value: str) -> str:
         keys = None
     if not isinstance(keys, list):
         raise InvalidOptionValueError("""a JSON list of keys, such as [1, 2] or ["a"]""")
-    return value
-
-
-def _py_types(value: str) -> str:
-    try:
-        parse_python_types(value)
-    except TypeNotationError as error:
-        raise InvalidOptionValueError(f"types of PyFlink's states: {error.message}") from None
     return value
 
 
@@ -208,7 +199,7 @@ class SavepointReadOptions:
         "false",
     )
     py_types: str | None = option(
-        _py_types,
+        python_types,
         "types that a PyFlink job gave to its states, such as `total LONG; tags LIST<STRING>`",
         shown="what the bytes prove, else BINARY",
     )

@@ -25,6 +25,7 @@ from pyspark_savepoint.options.option_fields import (
     listed,
     names,
     option,
+    python_types,
     required,
     seconds,
     size,
@@ -219,6 +220,11 @@ class SavepointWriteOptions:
         "`<state>__last_access` has times of last access, else it is now",
         False,
         "false",
+    )
+    py_types: str | None = option(
+        python_types,
+        "types that a PyFlink job gave to its states, as option `pyTypes` of a read",
+        shown="what the bytes of the states that are there prove",
     )
     flink_version: tuple[int, int] | None = option(
         _flink_version,

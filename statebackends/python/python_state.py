@@ -78,6 +78,8 @@ def encode_all(coder: TypeSerializer, column: pa.Array) -> pa.Array:
     """Encode values as byte arrays of one value each; null where a value is null."""
     valid = valid_rows(column)
     values = column.filter(pa.array(valid)) if column.null_count else column
+    if not len(values):
+        return pa.nulls(len(column), pa.binary())
     sizes = coder.sizes(values)
     offsets = np.zeros(len(values) + 1, np.int64)
     np.cumsum(sizes, out=offsets[1:])

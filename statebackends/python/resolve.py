@@ -48,6 +48,8 @@ class PythonKey:
 
     wrapped: TypeSerializer
     pickled: pa.DataType | None = None
+    #: The protocol in which pickled keys can be written; None if they cannot.
+    protocol: int | None = None
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ def python_key(opened: OpenOperator, request: TableRequest) -> PythonKey | None:
     if inner.snapshot_class != BYTES:
         return PythonKey(serializers[0])
     keys = _pickled_keys(opened, request)
-    return PythonKey(serializers[0], keys.kind if keys.pickled else None)
+    return PythonKey(serializers[0], keys.kind if keys.pickled else None, keys.protocol if keys.exact else None)
 
 
 def listed_states(opened: OpenOperator, request: TableRequest) -> PythonOperator:

@@ -66,7 +66,7 @@ def _keyed(plan: WritePlan, partition: int, batches: Iterable[pa.RecordBatch]) -
     seen = np.zeros(plan.max_parallelism, bool)
     with RowSorter(form.schema, plan.request.sort_memory) as sorter:
         for batch in batches:
-            key_group, key, rows = form.rows(batch)
+            key_group, key, rows = form.rows(batch if plan.python is None else plan.python.batch(batch))
             seen[key_group] = True
             sorter.add(key_group, key, rows)
         if not sorter.rows:

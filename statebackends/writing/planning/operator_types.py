@@ -40,7 +40,13 @@ class OperatorTypes:
 
     @classmethod
     def named_by(cls, request: KeySpec) -> OperatorTypes | None:
-        """Read the operator of option ``typesFrom``: a path, or ``path#uid`` or ``path#hash``; None without it."""
+        """Read the operator of option ``typesFrom``; None without it."""
+        opened = cls.opened_by(request)
+        return None if opened is None else cls.of_operator(opened)
+
+    @staticmethod
+    def opened_by(request: KeySpec) -> OpenOperator | None:
+        """Open the operator of option ``typesFrom``: a path, or ``path#uid`` or ``path#hash``; None without it."""
         if request.types_from is None:
             return None
         path, _, name = request.types_from.partition("#")
@@ -59,7 +65,7 @@ class OperatorTypes:
             operator = savepoint.operator(uid_hash=OperatorID.from_hex(name).hex)
         else:
             operator = savepoint.operator(uid=name)
-        return cls.of_operator(OpenOperator(savepoint, operator))
+        return OpenOperator(savepoint, operator)
 
     @classmethod
     def of_operator(cls, opened: OpenOperator) -> OperatorTypes:

@@ -15,6 +15,7 @@ from pyspark_savepoint.formats.metadata import OperatorState, OperatorSubtaskSta
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, OperatorStateDescriptor
+from pyspark_savepoint.statebackends.python.python_rows import PythonRows
 from pyspark_savepoint.statebackends.writing.planning.write_request import KEYED_STATE, WriteRequest
 
 
@@ -34,6 +35,7 @@ class WritePlan:
     operator keeps besides the written ones, as (name, is a timer), and ``kept_metas`` their registrations.
     ``replaces_raw_timers``: timers in raw keyed state are replaced too. ``clustered``: ``key_by`` laid the rows out for
     exactly this plan. ``rewritten`` are operators whose operator state stays, but in the form of an older release.
+    ``python`` converts the rows of a PyFlink operator before they are written.
     """
 
     request: WriteRequest
@@ -51,6 +53,7 @@ class WritePlan:
     replaces_raw_timers: bool = False
     clustered: bool = False
     rewritten: frozenset[OperatorID] = frozenset()
+    python: PythonRows | None = None
 
     @property
     def keyed(self) -> KeyedDescriptor | None:

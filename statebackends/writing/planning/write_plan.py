@@ -23,11 +23,16 @@ from pyspark_savepoint.formats.snapshot.changes import target_version
 from pyspark_savepoint.formats.snapshot.publication import Staging, fingerprint, read_published
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, OperatorStateDescriptor, StateKind
+from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.model.state_column import has_ttl
 from pyspark_savepoint.statebackends.model.timer_queue import service_of
+from pyspark_savepoint.statebackends.python.python_rows import PythonRows
+from pyspark_savepoint.statebackends.python.python_state import PREFIX
+from pyspark_savepoint.statebackends.python.resolve import is_python_operator
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders, is_key_value, is_namespaced
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.writing.planning.describe import describe_keyed, describe_operator_state
+from pyspark_savepoint.statebackends.writing.planning.describe_key import KEY
 from pyspark_savepoint.statebackends.writing.planning.operator_types import OperatorTypes
 from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution, WritePlan
 from pyspark_savepoint.statebackends.writing.planning.release_fit import fitted
@@ -60,7 +65,11 @@ def plan_write(request: WriteRequest, schema: pa.Schema, layout: Distribution | 
     if base is not None:
         _refuse_checkpoint(base)
     request, existing = _resolve(request, base)
-    found = _Existing.of(None if base is None or existing is None else OpenOperator(base, existing), request)
+    opened = None if base is None or existing is None else OpenOperator(base, existing)
+    written = _python(request, schema, opened)
+    if written is not None:
+        request, schema = _registered(request, written), written.schema(schema)
+    found = _Existing.of(opened, request)
     found.refuse_what_is_there()
     request = found.with_kind_and_ttl_that_are_there()
     max_parallelism, parallelism = _numbers(request, found, layout)
@@ -68,7 +77,7 @@ def plan_write(request: WriteRequest, schema: pa.Schema, layout: Distribution | 
     release = release_of(request.flink_version) if request.flink_version is not None else None
     since = request.flink_version or first_with_metadata(version).version
     request = replace(request, flink_version=since)
-    descriptor = _describe(request, schema, found)
+    descriptor = _describe(request, schema, found, written is not None)
     if isinstance(descriptor, KeyedDescriptor):
         found.refuse_other_names(descriptor)
         found.refuse_loss(descriptor)
@@ -87,6 +96,7 @@ def plan_write(request: WriteRequest, schema: pa.Schema, layout: Distribution | 
         kept_metas=found.kept_metas,
         replaces_raw_timers=found.raw_timers and request.table == TIMERS,
         clustered=layout == Distribution(max_parallelism, parallelism or 0),
+        python=written,
     )
     if request.is_keyed:
         found.refuse_misfits(plan.header())
@@ -95,13 +105,40 @@ def plan_write(request: WriteRequest, schema: pa.Schema, layout: Distribution | 
     return plan if release is None or request.fragment else fitted(plan, base, found.opened, release)
 
 
+def _python(request: WriteRequest, schema: pa.Schema, there: OpenOperator | None) -> PythonRows | None:
+    """Return the conversion of rows for the PyFlink operator at the path or in ``typesFrom``; None for others."""
+    if not request.is_keyed or request.table == ENTRIES or len(request.key) > 1:
+        return None
+    opened = OperatorTypes.opened_by(request) if request.types_from is not None else there
+    if opened is None or not is_python_operator(opened):
+        if request.py_types is not None:
+            raise OptionError(
+                "option 'pyTypes' is for the operator of a PyFlink job, which is at the path or in 'typesFrom'",
+                path=request.path,
+                operator=request.operator,
+            )
+        return None
+    read = TableRequest(str(request.path), py_types=request.py_types)
+    return PythonRows.of(opened, read, schema, (request.key or (KEY,))[0], request.table == WINDOW_STATE)
+
+
+def _registered(request: WriteRequest, written: PythonRows) -> WriteRequest:
+    """Return the request with the names under which PyFlink registers states."""
+    named = request.named_states
+    drop = tuple(PREFIX + name if name in written.others else name for name in request.drop)
+    return replace(request, drop=drop, state=request.state if named is None else ",".join(written.names(named)))
+
+
 def _describe(
-    request: WriteRequest, schema: pa.Schema, found: _Existing
+    request: WriteRequest, schema: pa.Schema, found: _Existing, is_python: bool
 ) -> KeyedDescriptor | OperatorStateDescriptor | None:
     if request.table in (ENTRIES, ELEMENTS):
         return None
     if request.is_keyed:
-        return describe_keyed(schema, request, found.headers, found.types)
+        types = found.types
+        if is_python and types is None and request.types_from is None and found.opened is not None:
+            types = OperatorTypes.of_operator(found.opened)
+        return describe_keyed(schema, request, found.headers, types)
     return describe_operator_state(schema, request)
 
 

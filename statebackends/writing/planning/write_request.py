@@ -74,8 +74,8 @@ class WriteSpec(KeySpec):
     ``states`` has kinds by column: ``value``, ``list``, ``map``, ``reducing``, ``aggregating``; ``kind`` is that of an
     operator state: ``list``, ``union``, ``broadcast``, or None for that of its source or its columns.
     ``max_parallelism`` and ``parallelism`` are None for the values of the existing snapshot, or the defaults. ``ttl``
-    wraps states as Flink does with a time to live (all, or those of the given columns). ``sort_memory`` is the bytes of
-    rows that a task holds.
+    wraps states as Flink does with a time to live (all, or those of the given columns). ``py_types`` are types
+    of PyFlink's states, as the option of reads has them. ``sort_memory`` is the bytes of rows that a task holds.
     """
 
     uid: str | None = None
@@ -89,6 +89,7 @@ class WriteSpec(KeySpec):
     parallelism: int | None = None
     compression: str = "none"
     ttl: bool | tuple[str, ...] = False
+    py_types: str | None = None
     sort_memory: int = DEFAULT_SORT_MEMORY
 
     @property
