@@ -21,7 +21,7 @@ from pyspark_savepoint.statebackends.catalog.rows import (
     schema,
 )
 from pyspark_savepoint.statebackends.model.request import TableRequest
-from pyspark_savepoint.statebackends.model.state_column import has_ttl
+from pyspark_savepoint.statebackends.model.state_column import has_ttl, value_type_of
 from pyspark_savepoint.statebackends.model.timer_queue import service_of
 from pyspark_savepoint.statebackends.model.type_names import spark_type
 from pyspark_savepoint.statebackends.python.python_state import is_python, shown_name, unwrapped
@@ -147,7 +147,7 @@ def _key_value(metas: list[StateMetaInfoSnapshot], request: TableRequest) -> Row
         "table": table,
         "namespace_type": namespace.flink_type,
         "spark_namespace_type": spark_type(namespace.arrow_type(request.decode)),
-        "value_type": meta.value_serializer.flink_type,
+        "value_type": value_type_of(meta),
         "spark_value_type": spark_type(state_type(metas, request.decode, meta.name in request.raw)),
         "ttl": has_ttl(meta),
         "serializer": meta.value_serializer.snapshot_class,

@@ -72,6 +72,13 @@ def unit_serializers(meta: StateMetaInfoSnapshot) -> tuple[TypeSerializer, ...]:
     return (value,)
 
 
+def value_type_of(meta: StateMetaInfoSnapshot) -> str:
+    """Return the type of a state's values; states of Flink's asynchronous API register their parts alone."""
+    if meta.kind is not BackendStateType.KEY_VALUE_V2 or meta.state_type not in ("LIST", "MAP"):
+        return meta.value_serializer.flink_type
+    return f"{meta.state_type}<{', '.join(unit.flink_type for unit in unit_serializers(meta))}>"
+
+
 def has_ttl(meta: StateMetaInfoSnapshot) -> bool:
     """Return whether every unit carries the time of its last access."""
     return unit_serializers(meta)[-1].snapshot_class.endswith(TTL_SNAPSHOT)

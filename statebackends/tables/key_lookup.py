@@ -22,6 +22,8 @@ from pyspark_savepoint.formats.errors import OptionError, UndecodableStateError
 from pyspark_savepoint.formats.keyed.keyed_block import binary_column
 from pyspark_savepoint.formats.metadata.key_groups import key_group_for_hash
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.kryo.objects.keys import kryo_keys
+from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
 from pyspark_savepoint.statebackends.model.json_values import from_json
 
 MAX_KEYS = 100_000
@@ -55,6 +57,10 @@ class KeyLookup:
         """Parse the option's text: keys as the table shows them, but decimals with all their digits."""
         exact = options.decimals if options.decimals in ("auto", "string") else "auto"
         column = keys_of(text, serializer.arrow_type(replace(options, decimals=exact)))
+        if isinstance(serializer, KryoSerializer):
+            encoded = kryo_keys(serializer.type_class, serializer.classes, column, options.kryo)
+            if encoded is not None:
+                return cls(encoded, cls._groups(serializer, column, max_parallelism))
         return cls.of_column(column, serializer, max_parallelism)
 
     @classmethod

@@ -46,7 +46,6 @@ BLOCKS = {
     ),
     f"{BASE}BitmapSerializer$BitmapSerializerSnapshot": "BITMAP",
 }
-VARIANT = pa.struct([("value", pa.binary()), ("metadata", pa.binary())])
 
 
 def read_blocks(at: Cursors, sizes: Longs) -> pa.Array:
@@ -118,7 +117,7 @@ class VariantSerializer(SimpleSerializer):
     flink_type: ClassVar[str] = "VARIANT"
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return VARIANT
+        return variant.VARIANT
 
     def layout(self, layout: Layout) -> int:
         from pyspark_savepoint.formats.kernels import skip
@@ -130,7 +129,7 @@ class VariantSerializer(SimpleSerializer):
         others = read_numbers(at, "read_i32", np.int32, "the bytes of metadata").astype(np.int64)
         wrong = np.flatnonzero((others < 0) | (sizes + others > at.end - at.position))
         at.check(int(wrong[0]) if len(wrong) else -1, "the bytes of value and metadata")
-        return struct_array(VARIANT, [read_blocks(at, sizes), read_blocks(at, others)], len(at))
+        return struct_array(variant.VARIANT, [read_blocks(at, sizes), read_blocks(at, others)], len(at))
 
     def sizes(self, column: pa.Array) -> Longs:
         refuse_nulls(column, self.flink_type)

@@ -7,13 +7,15 @@
 Kryo 2 has no serializers for ``java.time`` and writes the fields of these classes; a field of a final class is an
 object without its class, or a reference to an earlier object (:class:`KryoPart`). If the column has the type of the
 value (``walker.typed``), times of day are nanoseconds and durations microseconds; else both are strings as Java prints
-them. The ZonedDateTime of Kryo 5 has no offset.
+them. The ZonedDateTime of Kryo 5 has no offset: it is that of the zone, where this machine knows the zone.
 """
 
 from __future__ import annotations
 
 import datetime
+import zoneinfo
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from pyspark_savepoint.formats.serializers.basic.calendar import (
@@ -229,7 +231,26 @@ def _zoned_2(walker: KryoWalker) -> str:
 
 
 def _zoned_5(walker: KryoWalker) -> str:
-    return _zoned_text(_date_5(walker), _time_5(walker), walker.text() or "")
+    date, nanos, zone = _date_5(walker), _time_5(walker), walker.text() or ""
+    return _zoned_text(date, nanos, *dict.fromkeys((offset_in(zone, date, nanos), zone)))
+
+
+@lru_cache(maxsize=1)
+def _zones() -> frozenset[str]:
+    return frozenset(zoneinfo.available_timezones())
+
+
+def offset_in(zone: str, date: tuple[int, int, int], nanos: int) -> str:
+    """Return the offset of a time in a zone, which Kryo 5 does not write; of two the earlier, as Java has it.
+
+    >>> offset_in("Europe/Berlin", (2020, 7, 1), 0), offset_in("Nowhere", (2020, 7, 1), 0)
+    ('+02:00', '')
+    """
+    if zone not in _zones() or not 1 < date[0] < 9999:
+        return ""
+    moment = datetime.datetime(*date) + datetime.timedelta(microseconds=nanos // 1000)
+    offset = moment.replace(tzinfo=zoneinfo.ZoneInfo(zone)).utcoffset()
+    return "" if offset is None else offset_text(int(offset.total_seconds()))
 
 
 def _offset_date_time_2(walker: KryoWalker) -> str:

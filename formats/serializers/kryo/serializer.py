@@ -13,15 +13,17 @@ row. They are not written: Kryo's state is copied as bytes. Flink: ``KryoSeriali
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 from typing import Any, ClassVar, NoReturn
 
+import numpy as np
 import pyarrow as pa
 
-from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
+from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Ints
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import CorruptStateError, UndecodableStateError
 from pyspark_savepoint.formats.java_stream import JavaObject
@@ -123,7 +125,7 @@ KINDS: Mapping[str, Kind] = {
 }
 BIG_DECIMALS = {"java.math.BigDecimal", "scala.math.BigDecimal"}
 BIG_NUMBERS = {"java.math.BigInteger", "scala.math.BigInt"} | BIG_DECIMALS
-THROWABLE = "java.lang.Throwable"
+THROWABLE, UUID = "java.lang.Throwable", "java.util.UUID"
 THROWN = pa.struct([("class", pa.string()), ("message", pa.string())])
 #: Classes of Scala's that Chill leaves to Kryo, so that they get the next id as classes of the job do.
 WITHOUT_CHILL = {"scala.math.BigInt", "scala.math.BigDecimal"}
@@ -209,6 +211,14 @@ class KryoSerializer(TypeSerializer):
         if kind is None:
             return VARIANT
         return kind.raw if kind.raw is not None and options.timestamps == "raw" else kind.arrow
+
+    def java_hash(self, column: pa.Array) -> Ints:
+        """Return ``UUID.hashCode``; the hashes of other classes are not known."""
+        if self.type_class != UUID:
+            return super().java_hash(column)
+        numbers = [0 if text is None else uuid.UUID(text).int for text in column.to_pylist()]
+        halves = [(number >> 64) ^ (number & (1 << 64) - 1) for number in numbers]
+        return np.array([(half >> 32) ^ (half & 0xFFFFFFFF) for half in halves], np.uint32).view(np.int32)
 
     def decode(self, at: Cursors, whole: bool = False) -> pa.Array:
         """Read row by row; ``whole``: cursors end with their values, so an unreadable value becomes its bytes."""

@@ -1,1 +1,1 @@
-"""Kryo: the values of generic types."""
+"""Values of which a part is not decoded."""

@@ -103,8 +103,9 @@ class VariantCodec(Wide):
         middle = stops.copy()
         middle[slots.valid] = inner.position + sizes
         starts[slots.valid] = inner.position
-        metadata = copy_spans(pa.binary(), spans.at(starts, middle), slots.valid)
-        value = copy_spans(pa.binary(), spans.at(middle, stops), slots.valid)
+        every = np.ones(len(spans), np.bool_)
+        metadata = copy_spans(pa.binary(), spans.at(starts, middle), every)
+        value = copy_spans(pa.binary(), spans.at(middle, stops), every)
         return struct_array(arrow_type(kind, slots.at.options), [value, metadata], len(spans), slots.valid)
 
     def variable(self, kind: LogicalType, column: pa.Array, target: RowWriter) -> Longs:

@@ -25,6 +25,7 @@ from pyspark_savepoint.formats.java_stream import (
     JavaObject,
     parse_java_object,
 )
+from pyspark_savepoint.formats.variant import VARIANT
 
 PACKAGE = "org.apache.flink.table.types.logical."
 MAX_LENGTH = 2147483647
@@ -98,7 +99,7 @@ ARROW: Mapping[str, pa.DataType] = {
     "RAW": pa.binary(),
     "BITMAP": pa.binary(),
     "NULL": pa.null(),
-    "VARIANT": pa.struct([("value", pa.binary()), ("metadata", pa.binary())]),
+    "VARIANT": VARIANT,
 }
 RAW_TIMESTAMP = pa.struct([("millis", pa.int64()), ("nanos", pa.int32())])
 

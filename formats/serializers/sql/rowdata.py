@@ -14,6 +14,7 @@ Flink: the classes of these names in ``org.apache.flink.table.runtime.typeutils`
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -51,6 +52,12 @@ from pyspark_savepoint.formats.serializers.sql.binary_data import (
 )
 from pyspark_savepoint.formats.serializers.sql.binary_texts import copy_spans
 from pyspark_savepoint.formats.serializers.sql.logical_types import EmbeddedType, LogicalType, arrow_type
+from pyspark_savepoint.formats.serializers.sql.raw_values import (
+    field_bytes,
+    field_type,
+    has_content,
+    read_field,
+)
 
 TYPEUTILS = "org.apache.flink.table.runtime.typeutils."
 ROW_DATA = TYPEUTILS + "RowDataSerializer$RowDataSerializerSnapshot"
@@ -147,6 +154,11 @@ class RowDataSerializer(SizedSerializer):
         """Field names: f0, f1, ... unless the user set others."""
         return self.field_names or tuple(f"f{index}" for index in range(len(self.fields)))
 
+    @cached_property
+    def raw_fields(self) -> dict[int, TypeSerializer]:
+        """The serializers of fields that are, or have inside, RAW values of known content."""
+        return {index: field for index, field in enumerate(self.nested) if has_content(field)}
+
     @property
     def flink_type(self) -> str:
         """ROWDATA<STRING, INT NOT NULL>, or ROWDATA<name STRING, age INT NOT NULL> if the user set names."""
@@ -160,11 +172,13 @@ class RowDataSerializer(SizedSerializer):
         return self.nested
 
     def opaque_parts(self) -> list[TypeSerializer]:
-        """Return the row if a field has an unknown type; a RAW field is always BINARY."""
+        """Return the row if a field has an unknown type; a RAW field of unknown content is BINARY."""
         return [] if all(kind.stored for kind in self.kinds) else [self]
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         types = [arrow_type(kind, options) for kind in self.kinds]
+        for index, serializer in self.raw_fields.items():
+            types[index] = field_type(serializer, types[index], options)
         kind = [(ROW_KIND, pa.string())] if options.row_kind else []
         return pa.struct([*zip(self.names, types, strict=True), *kind])
 
@@ -175,6 +189,8 @@ class RowDataSerializer(SizedSerializer):
         rows = self.spans(at)
         valid = np.ones(len(rows), np.bool_)
         columns = read_fields(self.kinds, self.names, rows, valid)
+        for index, serializer in self.raw_fields.items():
+            columns[index] = read_field(serializer, columns[index], at)
         if at.options.row_kind:
             kinds = row_kinds(rows, valid)
             columns.append(pa.array(ROW_KINDS, pa.string()).take(pa.array(kinds)))
@@ -184,6 +200,8 @@ class RowDataSerializer(SizedSerializer):
         """Return the fields and the kinds of rows to write."""
         refuse_nulls(column, self.flink_type)
         parts = column.flatten()
+        for index, serializer in self.raw_fields.items():
+            parts[index] = field_bytes(serializer, parts[index])
         if len(parts) == len(self.fields):
             return parts, np.zeros(len(column), np.int32)
         kinds = pc.index_in(parts[-1], pa.array(ROW_KINDS)).fill_null(-1).to_numpy()

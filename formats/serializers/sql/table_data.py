@@ -47,6 +47,13 @@ from pyspark_savepoint.formats.serializers.sql.binary_numbers import compact_dec
 from pyspark_savepoint.formats.serializers.sql.binary_texts import check_utf8, copy_spans
 from pyspark_savepoint.formats.serializers.sql.binary_times import timestamp_parts, timestamps
 from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType, arrow_type
+from pyspark_savepoint.formats.serializers.sql.raw_values import (
+    RAW_VALUE,
+    content_bytes,
+    content_of,
+    content_type,
+    read_content,
+)
 from pyspark_savepoint.formats.serializers.sql.rowdata import (
     TYPEUTILS,
     SizedSerializer,
@@ -230,10 +237,10 @@ class TimestampDataSerializer(TypeSerializer):
         return np.where(valid, hashes, 0).astype(np.int32)
 
 
-@register(TYPEUTILS + "RawValueDataSerializer$RawValueDataSerializerSnapshot")
+@register(RAW_VALUE)
 @dataclass(frozen=True)
 class RawValueDataSerializer(SizedSerializer, CompositeSerializer):
-    """Serializer of RAW, which becomes BINARY: the bytes of a nested serializer, which are not decoded."""
+    """Serializer of RAW: the bytes of a nested serializer; BINARY where only the user's code reads them."""
 
     outer_versions: ClassVar[tuple[int, ...]] = (0,)
 
@@ -242,18 +249,25 @@ class RawValueDataSerializer(SizedSerializer, CompositeSerializer):
         return f"RAW<{self.nested[0].flink_type}>"
 
     def opaque_parts(self) -> list[TypeSerializer]:
-        """Return nothing: the column is BINARY for every nested serializer."""
+        """Return nothing: the column is BINARY if the nested serializer is opaque."""
         return []
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return pa.binary()
+        content = content_of(self)
+        return pa.binary() if content is None else content_type(content, options)
 
     def decode(self, at: Cursors) -> pa.Array:
         spans = self.spans(at)
-        return copy_spans(pa.binary(), spans, np.ones(len(spans), np.bool_))
+        column = copy_spans(pa.binary(), spans, np.ones(len(spans), np.bool_))
+        content = content_of(self)
+        return column if content is None else read_content(content, column, at)
 
     def sizes(self, column: pa.Array) -> Longs:
-        return _blob_sizes(column, self.flink_type)
+        return _blob_sizes(self._bytes(column), self.flink_type)
 
     def encode(self, column: pa.Array, at: Cursors) -> None:
-        write_blobs(column, at)
+        write_blobs(self._bytes(column), at)
+
+    def _bytes(self, column: pa.Array) -> pa.Array:
+        content = content_of(self)
+        return column if content is None else content_bytes(content, column)

@@ -23,6 +23,7 @@ from pyspark_savepoint.statebackends.model.state_column import (
     split_ttl,
     split_ttl_type,
     unit_serializers,
+    value_type_of,
 )
 from tests.statebackends.keyed_models import INT, LIST, LONG, MAP, STRING, Model, basic, one, registered, write
 
@@ -191,6 +192,7 @@ def test_units_of_the_asynchronous_state_api() -> None:
 
     assert unit_serializers(elements) == (INT,)
     assert unit_serializers(entries) == (STRING, LONG)
+    assert (value_type_of(elements), value_type_of(entries)) == ("LIST<INT>", "MAP<STRING, LONG>")
     assert StateColumn(elements, CANONICAL, OPTIONS).arrow_type() == pa.list_(pa.field("element", pa.int32()))
     assert decoded(StateColumn(elements, CANONICAL, OPTIONS), [one(INT, 1) + b"," + one(INT, 2)]) == [[1, 2]]
 

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import pyspark_savepoint
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, ValueRangeError
 from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
 from pyspark_savepoint.statebackends.model.json_values import from_json
@@ -157,3 +158,19 @@ def test_json_becomes_values(value: Any, kind: pa.DataType, expected: object) ->
 def test_json_of_another_type_is_refused(value: Any, kind: pa.DataType) -> None:
     with pytest.raises(SavepointError):
         from_json(value, kind, "key")
+
+
+def test_uuids_of_kryo_open_their_key_groups(corpus: Path) -> None:
+    """Keys of the job KryoJob are ``new UUID(i % 30, 9)``, with the last i as the value."""
+    savepoint = pyspark_savepoint.open(str(corpus / "real" / "kryo-120" / "sp" / "savepoint-67b79c-7921d70754bb"))
+    options = {"uidHash": "719a9d5cb220578cc0f9a18518be4890"}
+    wanted = "00000000-0000-0007-0000-000000000009"
+
+    rows = savepoint.table("keyed_state", keys=f'["{wanted}", "00000000-0000-0063-0000-000000000009"]', **options)
+    timers = savepoint.table("timers", keys=f'["{wanted}"]', **options).to_arrow().to_pylist()
+    with pytest.raises(OptionError, match="no UUID"):
+        savepoint.table("keyed_state", keys='["seven"]', **options)
+
+    assert rows.to_arrow().to_pylist() == [{"key": wanted, "plain": 37}]
+    assert {row["key"] for row in timers} == {wanted}
+    assert savepoint.table("keyed_state", **options).to_arrow().num_rows == 30

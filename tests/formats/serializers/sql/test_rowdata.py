@@ -131,7 +131,7 @@ def test_every_type() -> None:
         [("k", 5), ("a long key here", None)],
         [("m", 2)],
         {"x": 9, "y z": "inner"},
-        b"\0\0\0M",
+        77,
         {"a": 1, "b": "p"},
         [{"x": 1, "y z": "one"}, None, {"x": None, "y z": "a long second"}],
         [True, None, False],

@@ -55,7 +55,7 @@ def timestamp(precision: int) -> TypeSerializer:
                 datetime(2004, 11, 3, 19, 53, 47, 776000),
             ],
         ),
-        ("raw", "RAW<INT>", [b"\0\0\0M"]),
+        ("raw", "RAW<INT>", [77]),
         ("window key", "WINDOW_KEY<ROWDATA<STRING>>", [{"window": 1000, "key": {"f0": "key"}}]),
         ("external long", "LONG", [5]),
         ("external array", "ARRAYDATA<STRING>", [["a", None]]),
