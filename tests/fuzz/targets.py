@@ -21,9 +21,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
+from pyspark_savepoint.formats.connectors.frames import CoordinatorFrame, Payload, write_element
+from pyspark_savepoint.formats.connectors.kind import READER_STATE, SOURCE_COORDINATOR
+from pyspark_savepoint.formats.connectors.registry import recognise_coordinator, recognise_elements, states_of
 from pyspark_savepoint.formats.data_view import DataInputView
+from pyspark_savepoint.formats.errors import CorruptStateError
 from pyspark_savepoint.formats.io.byte_source import InlineLocation
 from pyspark_savepoint.formats.java_stream import parse_java_object
 from pyspark_savepoint.formats.keyed.changelog import FileChanges
@@ -39,16 +44,18 @@ from pyspark_savepoint.formats.serializers.sql.logical_streams import logical_st
 from pyspark_savepoint.formats.serializers.sql.logical_types import EmbeddedType, LogicalType
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.formats.variant import encode_variant
+from pyspark_savepoint.statebackends.connectors.connector_states import list_states, state_elements
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
 from pyspark_savepoint.statebackends.sources.changelog_source import ChangelogSource
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from tests.formats.rocksdb.rocksdb_files import FAMILY, locations, writer
 from tests.formats.rocksdb.test_manifest import log
 from tests.formats.serializers.kryo import test_kryo
 from tests.formats.serializers.notation.test_notation import TYPES
 from tests.fuzz.damage import damage_gently, damaged
 from tests.fuzz.restructure import restructured
-from tests.fuzz.seeds import seeds_of, snapshot_paths
+from tests.fuzz.seeds import CORPUS, seeds_of, snapshot_paths
 from tests.statebackends.keyed_models import KEYED, LONG, Written
 from tests.statebackends.sources.changelog_models import (
     ADD,
@@ -378,7 +385,55 @@ def _inner_types(text: str) -> list[tuple[int, int]]:
 _plain_notation = _plain(_notation_seeds)
 
 
+#: Before the bytes of a coordinator, which no operator state has.
+COORDINATOR = "coordinator"
+
+
+def _connector_seeds() -> list[bytes]:
+    """Table, state, and an element of the state; or the state of a coordinator."""
+    found: set[tuple[str, bytes]] = set()
+    for path in sorted((CORPUS / "connectors").rglob("_metadata")):
+        savepoint = Savepoint.open(str(path.parent))
+        for operator in savepoint.operators:
+            if operator.coordinator_state is not None:
+                found.add((f"{SOURCE_COORDINATOR}/{COORDINATOR}", operator.coordinator_state.data))
+            opened = OpenOperator(savepoint, operator)
+            for table in ("splits", "committables", "in_flight"):
+                for state in set(states_of(table)) & list_states(operator):
+                    elements = state_elements(opened, state, TableRequest(savepoint.path))
+                    found |= {(f"{table}/{state}", data) for _, data in elements}
+    for case in json.loads((CORPUS / "connectors" / "bytes" / "kafka.json").read_text()):
+        if "hex" in case and isinstance(case.get("version"), int):
+            payload = Payload(case["version"], bytes.fromhex(case["hex"]))
+            found.add((f"splits/{READER_STATE}", write_element(payload)))
+            found.add((f"{SOURCE_COORDINATOR}/{COORDINATOR}", CoordinatorFrame(payload).bytes()))
+    return [bytes([len(name)]) + name.encode() + data for name, data in sorted(found)]
+
+
+def _read_connector(data: bytes) -> None:
+    """Read an element by whatever kind recognises it, to columns and back."""
+    name = data[1 : 1 + data[0]].decode("latin-1") if data else ""
+    table, _, state = name.partition("/")
+    element = data[1 + len(name) :]
+    if state == COORDINATOR:
+        recognition = recognise_coordinator(element)
+    else:
+        recognition = recognise_elements(table, state, [element])
+    kind = recognition.kind
+    if kind is None:
+        raise CorruptStateError("no kind reads it", found=recognition.reason)
+    (payload,), (value,) = recognition.payloads, recognition.values
+    assert kind.write(payload.version, value) == payload
+    rows = list(kind.rows(value))
+    for field in kind.columns:
+        pa.array([row.get(field.name) for row in rows], field.type).validate(full=True)
+    pa.array([row.get("split_id") for row in rows], pa.string())
+    for place in kind.positions(value) if kind.positions is not None else ():
+        pa.array([place.stream, str(place.partition), str(place.next)], pa.string())
+
+
 TARGETS: Mapping[str, Target] = {
+    "connectors": Target(_plain(_connector_seeds, gently=0.5), _read_connector),
     "metadata": Target(_plain(_metadata_seeds), read_metadata),
     "canonical": Target(_damaged_snapshot("canonical"), _read_tables),
     "heap": Target(_damaged_snapshot("hashmap-native"), _read_tables),

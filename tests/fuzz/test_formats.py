@@ -9,7 +9,7 @@ import pytest
 from tests.fuzz.formats import FOUND, fuzz
 
 #: What is quick, whose worker is quick to start.
-CHEAP = ("metadata", "java", "pickle", "notation", "manifest", "avro")
+CHEAP = ("connectors", "metadata", "java", "pickle", "notation", "manifest", "avro")
 
 
 @pytest.mark.parametrize("target", CHEAP)
