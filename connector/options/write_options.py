@@ -57,7 +57,11 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import (
 )
 
 STATE_KINDS = ("value", "list", "map", "reducing", "aggregating")
-WRITTEN_TABLES = (KEYED_STATE, WINDOW_STATE, TIMERS, OPERATOR_STATE)
+#: The splits of a source, whose rows replace those that are there.
+SPLITS = "splits"
+#: What applies to them.
+OF_SPLITS = frozenset({"path", "uid", "uidHash", "operatorName", "table", "storageOptions", "drop", "retention"})
+WRITTEN_TABLES = (KEYED_STATE, WINDOW_STATE, TIMERS, OPERATOR_STATE, SPLITS)
 OPERATOR_KINDS = (LIST, UNION, BROADCAST)
 #: Options that only tables of keyed state have.
 OF_KEYS = ("key", "states", "sortMemory", "keyGroup")
@@ -336,6 +340,12 @@ def _spec_conflicts(values: Mapping[str, Any]) -> list[str]:
             problems.append(f"table '{table}' is one state: option 'state' is its name")
         if "drop" in given:
             problems.append(f"table '{table}' is one state, so 'drop' cannot apply to it")
+    if table == SPLITS:
+        useless = [name for name in given if name not in OF_SPLITS]
+        if useless:
+            problems.append(f"table '{table}' is what a source keeps, so {listed(useless)} cannot apply to it")
+        if set(values.get("drop", "*")) != {"*"}:
+            problems.append(f"of table '{table}', option 'drop' is '*': splits without a row are never read again")
     if table == TIMERS and "states" in given:
         problems.append("timers are no states of columns, so 'states' cannot apply to them")
     if table not in (KEYED_STATE, WINDOW_STATE) and values.get("ttl"):

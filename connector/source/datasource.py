@@ -124,10 +124,15 @@ class SavepointDataSource(DataSource):
 
         """
         from pyspark_savepoint.formats.errors import SavepointError
-        from pyspark_savepoint.options.write_options import SavepointWriteOptions
+        from pyspark_savepoint.options.write_options import SPLITS, SavepointWriteOptions
         from pyspark_savepoint.source.writer import SavepointDataSourceWriter
 
         try:
-            return SavepointDataSourceWriter(SavepointWriteOptions.parse(self.options), schema, overwrite)
+            options = SavepointWriteOptions.parse(self.options)
+            if options.table == SPLITS:
+                from pyspark_savepoint.source.splits_writer import SplitsDataSourceWriter
+
+                return SplitsDataSourceWriter(options, schema, overwrite)
+            return SavepointDataSourceWriter(options, schema, overwrite)
         except SavepointError as error:
             raise error.with_traceback(None) from None

@@ -112,6 +112,13 @@ def split_rows(source: SourceState) -> dict[Any, Row]:
     return rows
 
 
+def split_keys(source: SourceState) -> tuple[list[Key], set[Key]]:
+    """Return the names of the splits of readers, and of all splits, also those that no reader has."""
+    edits = _edits(source)
+    readers = [edits.key(split.value) for split in source.splits]
+    return readers, {*readers, *edits.pending(source.enumerator)}
+
+
 def key_columns(source: SourceState) -> tuple[str, ...]:
     """Return the columns that name a split of a source."""
     return _edits(source).key_columns

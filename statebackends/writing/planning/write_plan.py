@@ -63,7 +63,7 @@ def plan_write(request: WriteRequest, schema: pa.Schema, layout: Distribution | 
     published = None if request.fragment else read_published(staging.filesystem, staging.directory)
     base = None if published is None else _opened(request, staging, published)
     if base is not None:
-        _refuse_checkpoint(base)
+        refuse_checkpoint(base)
     request, existing = _resolve(request, base)
     opened = None if base is None or existing is None else OpenOperator(base, existing)
     written = _python(request, schema, opened)
@@ -147,7 +147,8 @@ def _opened(request: WriteRequest, staging: Staging, published: bytes) -> Savepo
     return Savepoint.of_bytes(staging.filesystem, staging.directory, published, options)
 
 
-def _refuse_checkpoint(base: Savepoint) -> None:
+def refuse_checkpoint(base: Savepoint) -> None:
+    """Raise OptionError for a checkpoint, which belongs to its job."""
     if base.kind is SnapshotKind.CHECKPOINT:
         raise OptionError(
             "a checkpoint belongs to its job and cannot be written to",

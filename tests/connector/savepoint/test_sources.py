@@ -95,3 +95,18 @@ def test_splits_come_and_go_and_a_coordinator_is_replaced(spark: SparkSession, c
     replaced = savepoint.with_state("source", "SourceReaderState", state)
     with pytest.raises(OptionError, match="cannot be changed in the same write"):
         replaced.with_offsets("source", to="latest")
+
+
+def test_splits_are_overwritten_by_sql(spark: SparkSession, corpus: Path, tmp_path: Path) -> None:
+    path = load(spark, corpus, "2.3.0-kafka-v5.0.0").write(tmp_path / "sp").path
+    options = f"OPTIONS (path '{path}', uid 'source', table 'splits')"
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW orders_splits USING savepoint {options}")
+    columns = spark.table("orders_splits").columns
+    chosen = ", ".join("offset - 5L AS offset" if name == "offset" else name for name in columns)
+    before = {row["split_id"]: row["offset"] for row in spark.table("orders_splits").collect()}
+
+    spark.sql(f"INSERT OVERWRITE orders_splits SELECT {chosen} FROM orders_splits")
+
+    after = {row["split_id"]: row["offset"] for row in spark.table("orders_splits").collect()}
+    assert after == {name: offset - 5 for name, offset in before.items()}
+    spark.catalog.dropTempView("orders_splits")
