@@ -30,6 +30,7 @@ from pyspark_savepoint.formats.connectors.kind import (
 from pyspark_savepoint.formats.connectors.registry import kinds_of
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.catalog.rows import (
     BYTES,
@@ -64,8 +65,7 @@ class ConnectorTable:
     request: TableRequest
     name: str
     schema: pa.Schema
-    digest: bytes
-    handles: tuple[int, ...]
+    handles: tuple[OperatorID, ...]
     state_bytes: int
     warnings: tuple[str, ...] = ()
     max_parallelism: int | None = None
@@ -77,13 +77,13 @@ class ConnectorTable:
         savepoint = opened(request)
         kinds: set[ConnectorKind[Any] | None] = set()
         handles, size = [], 0
-        for index, operator in enumerate(operators(savepoint, request)):
+        for operator in operators(savepoint, request):
             for found in _states(savepoint, operator, name, request):
                 kinds.add(found.recognition.kind)
-                handles.append(index)
+                handles.append(operator.operator_id)
                 size += sum(len(payload.data) for payload in found.recognition.payloads)
         columns = _columns(name, kinds)
-        return cls(request, name, columns, savepoint.digest, tuple(dict.fromkeys(handles)), size)
+        return cls(request, name, columns, tuple(dict.fromkeys(handles)), size)
 
     def select(self, columns: Sequence[str]) -> ConnectorTable:
         """Return this table restricted to some columns."""
@@ -91,18 +91,17 @@ class ConnectorTable:
 
     def partitions(self, _parallelism: int | None) -> list[TablePartition]:
         """Return one partition for each operator, as the elements of one are of one kind together."""
-        return [ConnectorPartition(self.request, self.name, self.schema, self.digest, index) for index in self.handles]
+        return [ConnectorPartition(self.request, self.name, self.schema, operator) for operator in self.handles]
 
 
 @dataclass(frozen=True)
 class ConnectorPartition:
-    """What the connector of one operator keeps."""
+    """What the connector of one operator keeps, in the version that is there: views are planned before changes."""
 
     request: TableRequest
     name: str
     schema: pa.Schema
-    digest: bytes
-    index: int
+    operator: OperatorID
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows in batches."""
@@ -111,10 +110,10 @@ class ConnectorPartition:
     def rows(self) -> Iterator[Row]:
         """Yield a row for each split, partition, committable or record."""
         savepoint = opened(self.request)
-        savepoint.expect_version(self.digest)
-        operator = operators(savepoint, self.request)[self.index]
-        for found in _states(savepoint, operator, self.name, self.request):
-            yield from offsets_of(found) if self.name == OFFSETS else rows_of(found)
+        for operator in operators(savepoint, self.request):
+            if operator.operator_id == self.operator:
+                for found in _states(savepoint, operator, self.name, self.request):
+                    yield from offsets_of(found) if self.name == OFFSETS else rows_of(found)
 
 
 def offsets_of(found: ConnectorState) -> Iterator[Row]:
