@@ -71,6 +71,8 @@ class TableOptions(StorageOptions, total=False):
     decimals: str
     raw: Names
     kryo: Literal["auto", 2, 5]
+    classes: Path | Sequence[Path]
+    kryo_types: str
     connector: str
     pickle: bool
     py_types: str

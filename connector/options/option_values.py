@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from os import PathLike
 from typing import Any
 
 #: Options whose values may contain commas.
-JSON_LISTS = ("keys", "typesFrom")
+JSON_LISTS = ("keys", "typesFrom", "classes")
 
 
 def to_options(values: Mapping[str, Any]) -> dict[str, str]:
     """Return keyword arguments as options of the data source; None is left out.
 
     Names may be in snake case or camel case. Booleans become ``true`` and ``false``, mappings JSON, sequences are
-    joined by commas, except ``keys`` and paths of ``typesFrom``, which become JSON lists since they may contain commas.
+    joined by commas, except ``keys`` and paths of ``typesFrom`` and ``classes``, which become JSON lists since they may
+    contain commas.
 
     >>> to_options({"include_ttl": True, "states": {"a": "list"}, "raw": ("a", "b"), "keys": [1], "ttl": None})
     {'includeTtl': 'true', 'states': '{"a": "list"}', 'raw': 'a,b', 'keys': '[1]'}
@@ -47,6 +49,8 @@ def option_text(name: str, value: Any) -> str:
     """Return the value of an option as text."""
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, PathLike):
+        return str(value)
     if isinstance(value, Mapping) or (name in JSON_LISTS and not isinstance(value, str)):
         return json.dumps(value, default=str)
     if isinstance(value, Iterable) and not isinstance(value, str):

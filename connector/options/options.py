@@ -12,8 +12,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from pyspark_savepoint.formats.columns import DecodeOptions
+from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.io.storage_options import OPTION, StoragePath
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
+from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
+from pyspark_savepoint.formats.serializers.kryo.objects.word_classes import WordClasses
 from pyspark_savepoint.formats.snapshot.savepoint import CHECKSUMS, IGNORE, Savepoint
 from pyspark_savepoint.options.option_fields import (
     STORAGE_OPTIONS_DOC,
@@ -99,6 +102,25 @@ def _decimals(value: str) -> str:
     if folded not in ("auto", "string"):
         raise InvalidOptionValueError("auto, string, or precision and scale, such as 38,18")
     return folded
+
+
+def _classes(value: str) -> tuple[str, ...]:
+    """Parse paths with commas between them, or a JSON list of paths."""
+    try:
+        found = json.loads(value) if value.lstrip().startswith("[") else value.split(",")
+    except (ValueError, RecursionError):
+        found = [None]
+    if not all(isinstance(path, str) and path.strip() for path in found):
+        raise InvalidOptionValueError("paths of jars and folders, with commas between them or as a JSON list")
+    return tuple(absolute_path(path.strip()) for path in found)
+
+
+def _kryo_types(value: str) -> str:
+    try:
+        WordClasses.parse(value)
+    except OptionError as error:
+        raise InvalidOptionValueError(f"{error.facts['expected']} at {error.facts['found']!r}") from None
+    return value.strip()
 
 
 # -- the options --------------------------------------------------------------------------------------------
@@ -187,6 +209,19 @@ class SavepointReadOptions:
     kryo: int | None = option(
         _kryo, "the version of Kryo that wrote: 2 (Flink 1), 5 (Flink 2), or `auto`", shown="auto"
     )
+    classes: tuple[str, ...] = option(
+        _classes,
+        "jars and folders of the job's class files, with commas between them or as a JSON list: Kryo's values of their "
+        "classes are columns; every process reads them",
+        (),
+        "none",
+    )
+    kryo_types: str = option(
+        _kryo_types,
+        "the same in words, for lack of class files: `com.shop.Money(cents LONG, cur STRING)`",
+        "",
+        "none",
+    )
     connector: str | None = option(
         text,
         "what the splits, coordinators or committables are of, such as `kafka`, where their bytes do not say it",
@@ -254,6 +289,7 @@ class SavepointReadOptions:
             key_groups=self.key_groups,
             raw=self.raw,
             kryo=self.kryo,
+            classes=JobClasses(self.classes, self.kryo_types) if self.classes or self.kryo_types else None,
             connector=self.connector,
             py_types=self.py_types,
             decode=decode,

@@ -23,6 +23,8 @@ class ByteSource:
 
     path: str
     size: int
+    #: Descriptions of the user's classes, for those who parse the bytes.
+    classes: Any = None
 
     def read(self, start: int, count: int) -> bytes:
         """Return ``count`` bytes from ``start`` on."""
@@ -64,8 +66,9 @@ class ByteSource:
 
 
 class InlineByteSource(ByteSource):
-    def __init__(self, path: str, data: bytes) -> None:
+    def __init__(self, path: str, data: bytes, classes: Any = None) -> None:
         self.path = path
+        self.classes = classes
         self.size = len(data)
         self._data = memoryview(data)
 
@@ -82,8 +85,9 @@ class InlineByteSource(ByteSource):
 class FileByteSource(ByteSource):
     """A range of an open file."""
 
-    def __init__(self, file: InputFile, start: int, size: int) -> None:
+    def __init__(self, file: InputFile, start: int, size: int, classes: Any = None) -> None:
         self.path = file.path
+        self.classes = classes
         self.size = size
         self._file = file
         self._start = start
@@ -101,6 +105,7 @@ class InlineLocation:
 
     name: str
     data: bytes = field(repr=False)
+    classes: Any = None
 
     @property
     def path(self) -> str:
@@ -114,7 +119,7 @@ class InlineLocation:
 
     def open(self) -> ByteSource:
         """Return a source of the bytes."""
-        return InlineByteSource(self.name, self.data)
+        return InlineByteSource(self.name, self.data, self.classes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +138,7 @@ class FileLocation:
     segment: bool = False
     operator: str | None = None
     checksums: FileChecksums | None = None
+    classes: Any = None
 
     def open(self) -> ByteSource:
         """Open the file and check its size; errors name the operator."""
@@ -144,7 +150,8 @@ class FileLocation:
                 self._truncated(file)
         except SavepointError as error:
             raise error.with_facts(operator=self.operator) from None
-        return FileByteSource(file, self.start, self.size if self.segment else file.size - self.start)
+        size = self.size if self.segment else file.size - self.start
+        return FileByteSource(file, self.start, size, self.classes)
 
     def _truncated(self, file: InputFile) -> NoReturn:
         file.close()

@@ -106,8 +106,7 @@ def _require_delimited(
             f"delimit them",
             expected="a key whose serializer delimits it",
             found=opaque[0].flink_type,
-            remedy="read other states of the operator (option 'state'), or plug in a serializer "
-            "(entry point group 'pyspark_savepoint.serializers')",
+            remedy=f"read other states of the operator (option 'state'), or {opaque[0].remedy}",
             **origin.facts(),
         )
 

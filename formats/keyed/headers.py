@@ -35,15 +35,15 @@ def read_header(kind: type[H], source: ByteSource, end: int) -> H:
     data = source.read(0, size)
     if size == most:
         try:
-            return _parsed(kind, data)  # type: ignore
+            return _parsed(kind, data, source.classes)  # type: ignore
         except SavepointError:
             pass  # parsed once more below, for an error with the path of this stream
     return _read_in_steps(kind, source, data, most)
 
 
 @lru_cache(maxsize=KEPT_HEADERS)
-def _parsed(kind: type[Any], data: bytes) -> Any:
-    return _read_in_steps(kind, InlineByteSource("", data), data, len(data))
+def _parsed(kind: type[Any], data: bytes, classes: Any) -> Any:
+    return _read_in_steps(kind, InlineByteSource("", data, classes), data, len(data))
 
 
 def _read_in_steps(kind: type[H], source: ByteSource, data: bytes, most: int) -> H:
@@ -51,7 +51,7 @@ def _read_in_steps(kind: type[H], source: ByteSource, data: bytes, most: int) ->
     size = len(data)
     while True:
         view = DataInputView(data, source.path)
-        unknown = UnknownPayloads()
+        unknown = UnknownPayloads(classes=source.classes)
         header, problem = None, None
         try:
             header = kind.read(view, unknown)

@@ -17,7 +17,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +33,7 @@ T = TypeVar("T")
 COMPOSITE_MAGIC = 911108
 NESTED_MAGIC = 1333245
 MAX_NESTING = 48
+PLUG_IN = "plug in a serializer (entry point group 'pyspark_savepoint.serializers')"
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,8 @@ class TypeSerializer(ABC):
     opaque: ClassVar[bool] = False
     #: True if :meth:`decode` finds the end of opaque values and returns their bytes.
     delimited: ClassVar[bool] = False
+    #: What makes opaque values readable.
+    remedy: ClassVar[str] = PLUG_IN
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
@@ -241,7 +244,7 @@ class TypeSerializer(ABC):
         return UndecodableStateError(
             f"values of {self.flink_type} cannot be {what}",
             found=self.snapshot_class,
-            remedy="plug in a serializer: entry point group 'pyspark_savepoint.serializers'",
+            remedy=self.remedy,
         )
 
     def opaque_parts(self) -> list[TypeSerializer]:
@@ -276,6 +279,13 @@ class Work:
         return self.done > MAX_WORK + view.end * WORK_PER_BYTE
 
 
+class ClassDescriptions(Protocol):
+    """Descriptions of the user's classes."""
+
+    def described(self, serializer: TypeSerializer) -> TypeSerializer:
+        """Return the serializer that reads values of a generic type, if its class is described; else the same."""
+
+
 @dataclass
 class UnknownPayloads:
     """Payloads of unknown snapshot classes by position: those found so far, and lengths to try.
@@ -290,10 +300,14 @@ class UnknownPayloads:
     parsed: dict[tuple[object, int], tuple[Any, int]] = field(default_factory=dict)
     failed: set[int] = field(default_factory=set)
     work: Work = field(default_factory=Work)
+    #: Classes that the user described, for generic types.
+    classes: ClassDescriptions | None = None
 
     def with_length(self, start: int, length: int) -> UnknownPayloads:
         """Return a copy with a length to try."""
-        return UnknownPayloads({**self.lengths, start: length}, parsed=self.parsed, work=self.work)
+        return UnknownPayloads(
+            {**self.lengths, start: length}, parsed=self.parsed, work=self.work, classes=self.classes
+        )
 
     def once(self, kind: object, view: DataInputView, read: Callable[[], T]) -> T:
         """Return the result of parsing here; a part without unknown payloads is parsed once."""
@@ -379,7 +393,9 @@ class SnapshotReader:
         name = self.view.read_utf("a serializer snapshot class")
         version = self.view.read_i32("the version of a serializer snapshot")
         inner = SnapshotReader(self.view, self.serializer_of, self.depth + 1, self.unknown)
-        return self.serializer_of(name).read_snapshot(name, version, inner)
+        found = self.serializer_of(name).read_snapshot(name, version, inner)
+        classes = self.unknown.classes
+        return found if classes is None else classes.described(found)
 
     def once(self, read: Callable[[DataInputView], T]) -> T:
         """Return the result of a function that parses here; while lengths are tried, it is called once per position.
@@ -403,7 +419,8 @@ class SnapshotReader:
             The reader.
 
         """
-        return SnapshotReader(view, self.serializer_of, self.depth)
+        unknown = UnknownPayloads(classes=self.unknown.classes)
+        return SnapshotReader(view, self.serializer_of, self.depth, unknown)
 
     def nested(self, arity: int | None = None) -> tuple[TypeSerializer, ...]:
         """Read nested serializers (Nested).

@@ -41,6 +41,7 @@ from pyspark_savepoint.formats.metadata import (
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsSavepointStateHandle
 from pyspark_savepoint.formats.metadata.stream_handles import StreamStateHandle
+from pyspark_savepoint.formats.serializers.base import ClassDescriptions
 from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocation, is_checkpoint_directory
 
 METADATA_FILE_NAME = "_metadata"
@@ -75,17 +76,19 @@ class Savepoint:
         allow_outside: bool = False,
         checksums: str = IGNORE,
         found: tuple[SnapshotFileSystem, str] | None = None,
+        classes: ClassDescriptions | None = None,
     ) -> Savepoint:
         """Open the snapshot at a path; ``found`` is what :meth:`find` returned for it.
 
         ``checksums``: ``ignore``, ``verify`` (the files that have checksums, as they are read), or ``require`` (files
-        without checksums are errors). Raises SnapshotNotFoundError, which names the snapshots below the path, if any.
+        without checksums are errors). ``classes`` describe the user's classes in generic types. Raises
+        SnapshotNotFoundError, which names the snapshots below the path, if any.
         """
         filesystem, metadata_path = found or cls.find(path)
         metadata, digest = _load(filesystem, metadata_path)
         directory = _directory(filesystem, metadata_path)
         options = StoragePath.options_of(path)
-        location = SnapshotLocation(filesystem, directory, allow_outside, None, checksums == REQUIRE, options)
+        location = SnapshotLocation(filesystem, directory, allow_outside, None, checksums == REQUIRE, options, classes)
         opened = cls(location, metadata_path, metadata, digest)
         return opened if checksums == IGNORE else opened.verified()
 

@@ -25,6 +25,7 @@ import posixpath
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, UnsafePathError
 from pyspark_savepoint.formats.io.byte_source import ByteSource, FileLocation, InlineLocation, StateLocation
@@ -69,6 +70,8 @@ class SnapshotLocation:
     checksums: Manifest | None = None
     checksums_required: bool = False
     options: StorageOptions = NO_OPTIONS
+    #: Descriptions of the user's classes, which generic types in the snapshot's streams are read by.
+    classes: Any = None
 
     @property
     def uri(self) -> str:
@@ -88,7 +91,8 @@ class SnapshotLocation:
     def resolve(self, handle: StreamStateHandle, operator: str | None = None) -> StateLocation:
         """Return the location of a handle's bytes; ``operator`` is used in errors only."""
         try:
-            return self._resolve(handle, operator)
+            found = self._resolve(handle, operator)
+            return found if self.classes is None else replace(found, classes=self.classes)
         except SavepointError as error:
             raise error.with_facts(operator=operator) from None
 

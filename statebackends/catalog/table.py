@@ -220,4 +220,6 @@ def _batch(rows: list[Row], schema: pa.Schema) -> pa.RecordBatch:
 
 def opened(request: TableRequest) -> Savepoint:
     """Open the snapshot of a request."""
-    return Savepoint.open(request.path, allow_outside=request.allow_outside, checksums=request.checksums)
+    return Savepoint.open(
+        request.path, allow_outside=request.allow_outside, checksums=request.checksums, classes=request.classes
+    )

@@ -207,7 +207,9 @@ class ChangeCounts:
     @cached_property
     def _sides(self) -> list[Sides]:
         opened = [
-            Savepoint.open(request.path, allow_outside=request.allow_outside, checksums=request.checksums)
+            Savepoint.open(
+                request.path, allow_outside=request.allow_outside, checksums=request.checksums, classes=request.classes
+            )
             for request in self.requests
         ]
         requests = [

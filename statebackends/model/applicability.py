@@ -63,6 +63,8 @@ APPLIES_TO: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "decimals": (*DECODED, STATES, HEAVIEST_KEYS, *FUNCTIONS),
         "raw": (*DECODED, *FUNCTIONS),
         "kryo": (*DECODED, STATES, HEAVIEST_KEYS, VERIFICATION, *FUNCTIONS),
+        "classes": (*DECODED, STATES, HEAVIEST_KEYS, VERIFICATION, *FUNCTIONS),
+        "kryoTypes": (*DECODED, STATES, HEAVIEST_KEYS, VERIFICATION, *FUNCTIONS),
         "pickle": (*DECODED, STATES, HEAVIEST_KEYS, *FUNCTIONS),
         "connector": tuple(name for name in CONNECTORS if name != IN_FLIGHT),
         "pyTypes": (KEYED_STATE, WINDOW_STATE, STATES),

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, did_you_mean
+from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
 
 if TYPE_CHECKING:
     from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
@@ -79,6 +80,8 @@ class TableRequest:
     key_groups: tuple[tuple[int, int], ...] | None = None
     raw: tuple[str, ...] = ()
     kryo: int | None = None
+    #: Descriptions of the user's classes in generic types.
+    classes: JobClasses | None = None
     #: The kind of a source or sink, where it is not to be recognised by content.
     connector: str | None = None
     py_types: str | None = None

@@ -68,8 +68,8 @@ def delimited(serializer: TypeSerializer, at: Cursors, meta: StateMetaInfoSnapsh
         raise UndecodableStateError(
             f"state {meta.name!r} has parts that only the job's own serializer can delimit",
             found=opaque[0].flink_type,
-            remedy="read other states of the operator (option 'state'), take a canonical savepoint, or plug in a "
-            "serializer (entry point group 'pyspark_savepoint.serializers')",
+            remedy="read other states of the operator (option 'state'), take a canonical savepoint, or "
+            f"{opaque[0].remedy}",
             **at.origin.facts(),
         )
     return serializer

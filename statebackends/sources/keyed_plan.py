@@ -209,7 +209,7 @@ def check_decodable(metas: Sequence[StateMetaInfoSnapshot], undecodable: str, op
         return None
     name = metas[0].name
     what = f"state {name!r} has values of {opaque[0].flink_type} ({opaque[0].snapshot_class})"
-    remedy = "plug in a serializer (entry point group 'pyspark_savepoint.serializers')"
+    remedy = opaque[0].remedy
     if undecodable == "error":
         raise UndecodableStateError(
             f"{what}, which only the job's own serializer can decode",
@@ -250,8 +250,7 @@ def check_decodable_key(serializers: Iterable[TypeSerializer], undecodable: str,
             f"the {what} are of {opaque[0].flink_type} ({opaque[0].snapshot_class}), which only the user's code can "
             "decode",
             operator=operator,
-            remedy="plug in a serializer (entry point group 'pyspark_savepoint.serializers'), or "
-            "option('undecodable', 'binary')",
+            remedy=f"{opaque[0].remedy}, or option('undecodable', 'binary')",
         )
 
 

@@ -17,6 +17,7 @@ from pyspark_savepoint.formats.io.filesystem import LocalFileSystem
 from pyspark_savepoint.formats.io.snapshot_files import SnapshotFileSystem
 from pyspark_savepoint.formats.io.storage_options import StorageOptions, StoragePath
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
+from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
 from pyspark_savepoint.formats.snapshot.handle_streams import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.model.request import TableRequest
@@ -34,13 +35,14 @@ class _Key:
     storage: StorageOptions
     allow_outside: bool
     checksums: str
+    classes: JobClasses | None
     uid: str | None
     uid_hash: str | None
     name: str | None
 
     @classmethod
     def of(cls, request: TableRequest) -> _Key:
-        opening = request.allow_outside, request.checksums
+        opening = request.allow_outside, request.checksums, request.classes
         naming = request.uid, request.uid_hash, request.operator_name
         return cls(str(request.path), StoragePath.options_of(request.path), *opening, *naming)
 
@@ -80,7 +82,11 @@ class OpenedOperators:
         # Taken before the file is read: if it is replaced meanwhile, it is read again the next time.
         identity = filesystem.identity(path)
         savepoint = Savepoint.open(
-            request.path, allow_outside=request.allow_outside, checksums=request.checksums, found=found
+            request.path,
+            allow_outside=request.allow_outside,
+            checksums=request.checksums,
+            found=found,
+            classes=request.classes,
         )
         operator = savepoint.operator(uid=request.uid, uid_hash=request.uid_hash, name=request.operator_name)
         alone = replace(savepoint, metadata=replace(savepoint.metadata, operators=(operator,), master_states=()))

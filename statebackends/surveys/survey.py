@@ -152,7 +152,9 @@ def parts_of(
 
 def opened(request: TableRequest) -> Savepoint:
     """Open the snapshot of a request."""
-    return Savepoint.open(request.path, allow_outside=request.allow_outside, checksums=request.checksums)
+    return Savepoint.open(
+        request.path, allow_outside=request.allow_outside, checksums=request.checksums, classes=request.classes
+    )
 
 
 def is_named(request: TableRequest) -> bool:

@@ -79,9 +79,10 @@ class OperatorTable:
                     f"{what}, which only the job's own serializer can decode",
                     operator=self.operator.label,
                     state=self.state,
-                    remedy="plug in a serializer (entry point group 'pyspark_savepoint.serializers')",
+                    remedy=opaque[0].remedy,
                 )
-            yield f"{what}, which only the job's own serializer can decode: it is BINARY ({role})."
+            remedy = opaque[0].remedy
+            yield f"{what}, which only the job's own serializer can decode: it is BINARY ({role}). To do: {remedy}."
 
     def _fields(self, metas: Sequence[StateMetaInfoSnapshot]) -> Iterator[pa.Field]:
         if self.mode == "BROADCAST":

@@ -76,6 +76,16 @@ class Kind:
     classes: tuple[str, ...] = ()
 
 
+def type_of(name: str, options: DecodeOptions) -> pa.DataType:
+    """Return the type of a class of the JDK, or VARIANT."""
+    if name in BIG_NUMBERS:
+        return _number_type(name, options)
+    kind = KINDS.get(name)
+    if kind is None:
+        return VARIANT
+    return kind.raw if kind.raw is not None and options.timestamps == "raw" else kind.arrow
+
+
 def _list(kind: pa.DataType) -> pa.DataType:
     return pa.list_(pa.field("element", kind))
 
@@ -204,13 +214,7 @@ class KryoSerializer(TypeSerializer):
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         """Return the type of the class, or VARIANT."""
-        name = WRAPPERS.get(self.type_class, self.type_class)
-        if name in BIG_NUMBERS:
-            return _number_type(name, options)
-        kind = KINDS.get(name)
-        if kind is None:
-            return VARIANT
-        return kind.raw if kind.raw is not None and options.timestamps == "raw" else kind.arrow
+        return type_of(WRAPPERS.get(self.type_class, self.type_class), options)
 
     def java_hash(self, column: pa.Array) -> Ints:
         """Return ``UUID.hashCode``; the hashes of other classes are not known."""
@@ -238,6 +242,10 @@ class OpaqueKryoSerializer(KryoSerializer):
     """Serializer of a user's class, or of a class with a user's serializer."""
 
     opaque: ClassVar[bool] = True
+    remedy: ClassVar[str] = (
+        "name the job's jar in option 'classes', or describe the class in option 'kryoTypes': "
+        "com.shop.Money(cents LONG, cur STRING)"
+    )
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.binary()
@@ -329,7 +337,7 @@ class _Rows:
     def typed(self, row: int, kind: pa.DataType) -> Any:
         """Read the value of a row as Arrow accepts it for the column's type."""
         try:
-            return _plain(self._read(row), kind, self.serializer.type_class)
+            return plain_value(self._read(row), kind, self.serializer.type_class)
         except ForeignError as error:
             self._refuse(row, error)
         except BeyondError as error:
@@ -375,7 +383,8 @@ def _column(values: Sequence[Any], kind: pa.DataType, rows: _Rows) -> pa.Array:
         rows.at.out_of_range(row, "a text with half of a surrogate pair has no UTF-8", RAW)
 
 
-def _plain(value: Any, kind: pa.DataType, name: str) -> Any:
+def plain_value(value: Any, kind: pa.DataType, name: str) -> Any:
+    """Return a value of a class of the JDK as Arrow accepts it for the type of its column."""
     if isinstance(value, Timestamp):
         return value.micros
     if isinstance(value, Date):

@@ -74,7 +74,9 @@ class _Base:
 
     @classmethod
     def of(cls, plan: WritePlan, request: TableRequest) -> _Base:
-        savepoint = Savepoint.open(request.path, allow_outside=request.allow_outside, checksums=request.checksums)
+        savepoint = Savepoint.open(
+            request.path, allow_outside=request.allow_outside, checksums=request.checksums, classes=request.classes
+        )
         request = request.of_version(savepoint.metadata.version)
         wanted = request.entries
         assert wanted is not None

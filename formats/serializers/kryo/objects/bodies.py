@@ -624,11 +624,16 @@ def _read_url_5(reader: ObjectReader, found: KryoObject) -> None:
     }
 
 
-def _write_url_5(writer: ObjectWriter, found: KryoObject) -> None:
+def url_text(found: KryoObject) -> str:
+    """Return ``URL.toExternalForm``."""
     parts = {key[1]: value.content for key, value in found.content.items() if value is not None}
     authority = f"//{parts['authority']}" if parts.get("authority") else ""
     anchor = f"#{parts['ref']}" if "ref" in parts else ""
-    writer.text(f"{parts.get('protocol', '')}:{authority}{parts.get('file', '')}{anchor}")
+    return f"{parts.get('protocol', '')}:{authority}{parts.get('file', '')}{anchor}"
+
+
+def _write_url_5(writer: ObjectWriter, found: KryoObject) -> None:
+    writer.text(url_text(found))
 
 
 def _read_charset_2(reader: ObjectReader) -> str:

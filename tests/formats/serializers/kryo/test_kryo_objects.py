@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from pyspark_savepoint.formats.class_files import ClassPath
 from pyspark_savepoint.formats.data_view import DataInputView
-from pyspark_savepoint.formats.serializers.base import SnapshotReader
 from pyspark_savepoint.formats.serializers.kryo.kryo_walker import BASE_IDS, KryoClasses
 from pyspark_savepoint.formats.serializers.kryo.objects import (
     STRING,
@@ -38,6 +37,7 @@ from pyspark_savepoint.formats.serializers.kryo.objects import (
 from pyspark_savepoint.formats.serializers.kryo.objects.model import UTIL
 from pyspark_savepoint.formats.serializers.kryo.objects.object_format import Version
 from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
+from pyspark_savepoint.formats.serializers.registry import snapshot_reader
 
 #: Written by code of the job, or by fields of the JDK that differ between versions of Java.
 REFUSED = {"miglab.Model$KCustom", "java.nio.HeapByteBuffer"}
@@ -66,7 +66,7 @@ def cases(corpus: Path, classes: DescribedClasses) -> Iterator[tuple[str, Object
             continue
         formats = []
         for version, each in zip(versions, (before, files[1][name]), strict=True):
-            serializer = SnapshotReader(DataInputView(bytes.fromhex(each["snapshot"]))).versioned()
+            serializer = snapshot_reader(DataInputView(bytes.fromhex(each["snapshot"]))).versioned()
             assert isinstance(serializer, KryoSerializer)
             formats.append(object_format(version, serializer.classes, classes))
         for old, new in zip(before["values"], files[1][name]["values"], strict=True):

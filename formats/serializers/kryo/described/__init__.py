@@ -1,0 +1,1 @@
+"""Columns of generic types whose classes are described, by class files or in words."""

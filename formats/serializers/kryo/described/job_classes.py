@@ -1,0 +1,202 @@
+"""Generic types whose classes are described, by class files or in words: values are columns instead of bytes.
+
+:class:`JobClasses` are the options ``classes`` and ``kryoTypes`` of a read. It pickles as paths and text; each process
+parses the classes that it needs once. Values are read row by row; see ``objects`` and ``object_columns.py``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any, NoReturn
+
+import pyarrow as pa
+
+from pyspark_savepoint.formats.class_files import ClassPath
+from pyspark_savepoint.formats.class_files.java_types import OBJECT, ClassType, JavaType, parse_field_type
+from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
+from pyspark_savepoint.formats.data_view import DataInputView
+from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError, UndecodableStateError
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.composite.optional_map import Member
+from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
+from pyspark_savepoint.formats.serializers.kryo.described.object_columns import ObjectColumn, ObjectColumns
+from pyspark_savepoint.formats.serializers.kryo.described.object_values import RAW, ObjectValues
+from pyspark_savepoint.formats.serializers.kryo.kryo_input import BeyondError, DamagedError, ForeignError
+from pyspark_savepoint.formats.serializers.kryo.kryo_walker import Budget
+from pyspark_savepoint.formats.serializers.kryo.objects import DescribedClasses, ObjectFormat, object_format
+from pyspark_savepoint.formats.serializers.kryo.objects.conversion import read_object
+from pyspark_savepoint.formats.serializers.kryo.objects.described_classes import ClassSource
+from pyspark_savepoint.formats.serializers.kryo.objects.generic_types import erased
+from pyspark_savepoint.formats.serializers.kryo.objects.word_classes import WordClasses
+from pyspark_savepoint.formats.serializers.kryo.serializer import (
+    FREE_GROWTH,
+    MAX_GROWTH,
+    KryoSerializer,
+    OpaqueKryoSerializer,
+)
+from pyspark_savepoint.formats.variant import VARIANT
+
+
+@dataclass(frozen=True)
+class JobClasses:
+    """Jars and folders of class files, and classes in words."""
+
+    paths: tuple[str, ...] = ()
+    words: str = ""
+
+    def described(self, serializer: TypeSerializer) -> TypeSerializer:
+        """Return the serializer that reads the values of a generic type, if its class is described; else the same."""
+        if isinstance(serializer, PojoSerializer):
+            return replace(serializer, fields=tuple(map(self._declared, serializer.fields)))
+        if not isinstance(serializer, KryoSerializer):
+            return serializer
+        opaque = isinstance(serializer, OpaqueKryoSerializer)
+        if not (self._is_readable(serializer) if opaque else serializer.arrow_type(DecodeOptions()) == VARIANT):
+            return serializer
+        names = serializer.snapshot_class, serializer.snapshot_version, serializer.type_class
+        parts = serializer.registrations, serializer.defaults, serializer.default_classes
+        # A snapshot has no type arguments, and values of the JDK's classes may be of any class.
+        return DescribedKryoSerializer(*names, *parts, job=self, declared=None if opaque else OBJECT)
+
+    def _declared(self, member: Member) -> Member:
+        """Return a field of a POJO with its declared type, which says of what a collection is."""
+        serializer = member.serializer
+        if not isinstance(serializer, DescribedKryoSerializer) or member.key is None:
+            return member
+        classes, _ = load(self)
+        found = classes.find(DataInputView(member.key).read_utf("the class that declares a field"))
+        for each in found.fields if found is not None else ():
+            if each.name == member.name and erased(each.type) == erased(ClassType(serializer.type_class)):
+                return replace(member, serializer=replace(serializer, declared=each.type))
+        return member
+
+    def _is_readable(self, serializer: KryoSerializer) -> bool:
+        """Return whether the class of the values, or of the elements of arrays, is described."""
+        classes, _ = load(self)
+        name = serializer.type_class.lstrip("[")
+        name = name[1:-1] if name != serializer.type_class else name
+        found = classes.find(name)
+        if found is None:
+            return False
+        try:
+            if not (found.is_interface or found.is_abstract):
+                object_format(5, serializer.classes, classes).body(name)
+        except ForeignError:
+            return False
+        return True
+
+
+@lru_cache(maxsize=16)
+def load(job: JobClasses) -> tuple[DescribedClasses, frozenset[str]]:
+    """Return the classes of a job, and those that words make VARIANT; words come first."""
+    words = WordClasses.parse(job.words)
+    sources: list[ClassSource] = [words, ClassPath(job.paths)] if job.paths else [words]
+    return DescribedClasses(sources), words.variants
+
+
+@lru_cache(maxsize=256)
+def _column(job: JobClasses, kind: JavaType, options: DecodeOptions, others: frozenset[str]) -> ObjectColumn:
+    """Return the column of a type; ``others`` are classes with serializers of their own, whose fields are not read."""
+    classes, variants = load(job)
+    return ObjectColumns(classes, options, variants | others).of(kind)
+
+
+def _declared(name: str) -> JavaType:
+    """Return the type of a name in the form of ``Class.getName``."""
+    return parse_field_type(name.replace(".", "/")) if name[:1] == "[" else ClassType(name)
+
+
+@dataclass(frozen=True)
+class DescribedKryoSerializer(KryoSerializer):
+    """Serializer of a generic class that is described."""
+
+    job: JobClasses = field(default_factory=JobClasses, repr=False)
+    #: The type that the field of a POJO declares: with type arguments, which the snapshot does not have.
+    declared: JavaType | None = field(default=None, repr=False)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        """Return the type of the class's column."""
+        return self._column(options).arrow
+
+    def _column(self, options: DecodeOptions) -> ObjectColumn:
+        try:
+            others = self.classes.custom | self.classes.java_serialized
+            return _column(self.job, self.declared or _declared(self.type_class), options, others)
+        except ForeignError as error:
+            raise self._refusal(error) from None
+
+    def _form(self, kryo: int) -> ObjectFormat:
+        classes, _ = load(self.job)
+        return object_format(2 if kryo == 2 else 5, self.classes, classes)
+
+    def decode(self, at: Cursors, whole: bool = False) -> pa.Array:
+        """Read row by row."""
+        column = self._column(at.options)
+        form = self._form(at.options.kryo)
+        rows = _Rows(self, at, form, column)
+        return rows.array(whole)
+
+    def _refusal(self, error: ForeignError) -> UndecodableStateError:
+        name, *reason = error.args
+        return UndecodableStateError(
+            f"a value of {self.flink_type} has an object of a class that cannot be read",
+            found=f"{name}: {reason[0]}" if reason else name,
+            remedy=f"describe the class in option 'classes' or 'kryoTypes', or {RAW}",
+        )
+
+
+@dataclass
+class _Rows:
+    """Values of one column."""
+
+    serializer: DescribedKryoSerializer
+    at: Cursors
+    form: ObjectFormat
+    column: ObjectColumn
+
+    def array(self, whole: bool) -> pa.Array:
+        """Return the column; ``whole``: values end with their bytes."""
+        at = self.at
+        values = ObjectValues(self.form, at.options, FREE_GROWTH + MAX_GROWTH * len(at.buffer))
+        self.data, self.budget = at.buffer.data.cast("B"), Budget()
+        found = []
+        for row in range(len(at)):
+            try:
+                found.append(self._row(row, values, whole))
+            except DamagedError as error:
+                self._fail(row, *error.args)
+            except BeyondError as error:
+                at.out_of_range(row, *error.args)
+            except ForeignError as error:
+                self._refuse(row, error)
+        try:
+            return pa.array(found, self.column.arrow)
+        except UnicodeEncodeError:
+            at.out_of_range(0, "a text with half of a surrogate pair has no UTF-8", RAW)
+
+    def _row(self, row: int, values: ObjectValues, whole: bool) -> Any:
+        at = self.at
+        start, end = int(at.position[row]), int(at.end[row])
+        found, position = read_object(self.data[:end], self.form, start, self.budget)
+        at.position[row] = position
+        if whole and position < end:
+            raise DamagedError("the end of a value", f"{end - position} more bytes")
+        return self.column.convert(values, found)
+
+    def _fail(self, row: int, expected: str, found: object) -> NoReturn:
+        at, kryo = self.at, self.at.options.kryo
+        try:
+            at.fail(row, f"{expected} in a value of Kryo {kryo}", found)
+        except CorruptStateError as error:
+            error.facts["remedy"] += (
+                f'; or another Kryo wrote it: option("kryo", "{7 - kryo}"); or the classes in option \'classes\' or '
+                "'kryoTypes' are not those of the job that wrote it"
+            )
+            raise
+
+    def _refuse(self, row: int, error: ForeignError) -> NoReturn:
+        facts = self.at.origin.facts(int(self.at.position[row]))
+        facts["state"] = ".".join((facts["state"] or "value", *self.at.path))
+        refusal: SavepointError = self.serializer._refusal(error)
+        raise refusal.with_facts(**facts) from None
