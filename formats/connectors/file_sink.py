@@ -11,6 +11,9 @@
                  | le32 98761432 (S3)  le32 n key  le32 n uploadId  le32 k {le32 part  le32 n etag}[k]
                    le64 bytesInParts  le32 n incompleteObject  le64 incompleteLength
 
+    compactor   := u32 2FC61E19  utf bucketId  list of committables to compact  list of those that are passed on
+    part counter:= i64, of StreamingFileSink
+
 Version 1 of a bucket has recoverables in place of ``InProgress`` and ``Pending``. Recoverables of other file systems
 are kept as bytes. Flink: ``FileWriterBucketStateSerializer``, ``BucketStateSerializer``,
 ``FileSinkCommittableSerializer``, ``OutputStreamBasedPartFileWriter``. Local files were written by Flink 1.20 and 2.3;
@@ -26,7 +29,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyspark_savepoint.formats.connectors.committer import committer_kind
+from pyspark_savepoint.formats.connectors.committer import VersionedList, committer_kind
 from pyspark_savepoint.formats.connectors.kind import (
     BUCKET_STATE,
     COMMITTABLES,
@@ -41,6 +44,7 @@ from pyspark_savepoint.formats.connectors.layouts import (
     LE_I64,
     LE_U32,
     U32,
+    UNVERSIONED,
     UTF,
     VERSIONED_BLOB,
     Optional,
@@ -59,6 +63,8 @@ from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import CorruptStateError
 
 BUCKET_MAGIC, COMMITTABLE_MAGIC, IN_PROGRESS_MAGIC, PENDING_MAGIC = 0x1E764B79, 0x1E765C80, 0xB3A4073D, 0x2C853C89
+MAX_LONG = (1 << 63) - 1
+REMAINING_MAGIC = 0x2FC61E19
 LOCAL, HADOOP, S3 = 0x1E744B57, 0xD7436C5E, 0x98761432
 
 
@@ -212,7 +218,8 @@ def _file(value: Row) -> Row:
     found = {"target": file.get("target"), "temp": file.get("temp"), "size": value.get("size")}
     length = file.get("length")
     if file["magic"] == S3:
-        length = file["bytes_in_parts"] + file["incomplete_length"]
+        # Damaged lengths may have no sum that is a length.
+        length = max(-MAX_LONG, min(file["bytes_in_parts"] + file["incomplete_length"], MAX_LONG))
     return {**found, "length": length}
 
 
@@ -224,6 +231,29 @@ FILE_COLUMNS = columns(
     length=pa.int64(),
     size=pa.int64(),
 )
+#: Of a compactor: committables whose files are to be put together, and those that are passed on.
+REMAINING_STATE, COUNTER_STATE = "remaining_requests_raw_state", "max-part-counter"
+REMAINING: Mapping[int, Part] = MappingProxyType(
+    {
+        1: Record(
+            _magic=U32.only(REMAINING_MAGIC),
+            bucket=UTF,
+            compact=VersionedList(COMMITTABLE),
+            passed=VersionedList(COMMITTABLE),
+        )
+    }
+)
+COUNTER = Record(part_counter=I64)
+
+
+def remaining_rows(value: Row) -> Iterator[Row]:
+    """Yield the files of a compactor's request."""
+    for committables in (value["compact"], value["passed"]):
+        for each in committables["items"]:
+            for row in committable_rows(each):
+                yield {**row, "bucket": value["bucket"], "compacted": committables is value["compact"]}
+
+
 FILE_COMMITTABLES = committer_kind("file", COMMITTABLE, FILE_COLUMNS, committable_rows)
 FILE_WRITERS = ConnectorKind[Row](
     "file",
@@ -233,4 +263,23 @@ FILE_WRITERS = ConnectorKind[Row](
     writer(BUCKET),
     bucket_rows,
     (WRITER_STATE, BUCKET_STATE),
+)
+FILE_COMPACTORS = ConnectorKind[Row](
+    "file",
+    COMMITTABLES,
+    pa.schema([*FILE_COLUMNS, *columns(compacted=pa.bool_())]),
+    reader(REMAINING, "the requests of a compactor"),
+    writer(REMAINING),
+    remaining_rows,
+    (REMAINING_STATE,),
+)
+FILE_COUNTERS = ConnectorKind[Row](
+    "file",
+    COMMITTABLES,
+    columns(part_counter=pa.int64()),
+    reader({UNVERSIONED: COUNTER}, "a part counter"),
+    writer({UNVERSIONED: COUNTER}),
+    lambda value: [value],
+    (COUNTER_STATE,),
+    framed=False,
 )

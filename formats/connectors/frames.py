@@ -84,6 +84,11 @@ class CoordinatorFrame:
         return out.getvalue()
 
 
+def is_text(text: str) -> bool:
+    """Return whether a text has no lone surrogates, which columns of text cannot hold."""
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
+
+
 def read_text(view: DataInputView, what: str) -> str:
     """Read ``writeUTF`` of a text without lone surrogates, which columns of text cannot hold."""
     return without_surrogates(view, view.read_utf(what), what)
@@ -91,7 +96,7 @@ def read_text(view: DataInputView, what: str) -> str:
 
 def without_surrogates(view: DataInputView, text: str, what: str) -> str:
     """Return a text that was read; fail if it has lone surrogates."""
-    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+    if not is_text(text):
         # Java writes a character beyond the BMP as two surrogates, which are one character here: others are lone.
         view.fail(f"{what} without lone surrogates")
     return text

@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from pyspark_savepoint.formats.connectors.frames import is_text
 from pyspark_savepoint.formats.connectors.kind import SPLITS, ConnectorKind, Position, Row, columns
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import OptionError
@@ -22,6 +23,7 @@ from pyspark_savepoint.formats.java import signed32, string_hash, utf16_units
 from pyspark_savepoint.formats.serializers.kryo.kryo_input import DamagedError, KryoInput
 
 STATE = "topic-partition-offset-states"
+MAX_LONG = (1 << 63) - 1
 #: Offsets that stand for a place: the word, and the offset of a KafkaSource split that means the same.
 NOT_SET, EARLIEST, LATEST, COMMITTED = "not set", "earliest", "latest", "committed"
 SENTINELS = MappingProxyType(
@@ -45,10 +47,13 @@ class Element:
             topic = kryo.text()
         except DamagedError as error:
             view.fail(*map(str, error.args))
-        if not topic or partition < 0 or hash_code != topic_partition_hash(topic, partition):
+        if not topic or not is_text(topic) or partition < 0 or hash_code != topic_partition_hash(topic, partition):
             view.fail(f"{what} whose hash code is that of its topic and partition", hash_code)
         view.position = kryo.position
         offset = view.read_i64(f"an offset of {what}")
+        # Reading goes on behind it, from 0 on.
+        if not -1 <= offset < MAX_LONG and offset not in SENTINELS:
+            view.fail("an offset, or a marker of one", offset)
         return {"class_id": class_id, "topic": topic, "partition": partition, "offset": offset}
 
     def write(self, view: DataOutputView, value: Mapping[str, Any]) -> None:

@@ -18,6 +18,7 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
+from pyspark_savepoint.formats.connectors.frames import is_text
 from pyspark_savepoint.formats.connectors.kind import (
     SOURCE_COORDINATOR,
     SPLITS,
@@ -36,6 +37,7 @@ from pyspark_savepoint.formats.connectors.layouts import (
     Record,
     Repeated,
     Sized,
+    StringValue,
     encoded,
     reader,
     writer,
@@ -67,6 +69,7 @@ METADATA = (
     "streamName",
 )
 NO_SUBCLASS = 2
+STRING = StringValue()
 
 _FIRST = Record(
     stream=UTF,
@@ -154,7 +157,7 @@ class ConsumerElement:
             view.fail(f"{what}: a POJO of its own class")
         found: Row = {}
         for name in METADATA:
-            found[name] = None if view.read_bool(f"whether {name} is null") else view.read_string_value(name)
+            found[name] = None if view.read_bool(f"whether {name} is null") else STRING.read(view, name)
         if not found["streamName"] or not found["shardId"]:
             view.fail(f"{what} of a stream")
         start = view.position
@@ -166,7 +169,7 @@ class ConsumerElement:
             second, number, _ = kryo.byte(), kryo.text(), kryo.signed_long()
         except DamagedError as error:
             view.fail(*map(str, error.args))
-        if (first, second) != (1, 1) or not number:
+        if (first, second) != (1, 1) or not number or not is_text(number):
             view.fail(f"a sequence number of {what}")
         found |= {"number": number, "kryo": bytes(view.data[start : kryo.position])}
         view.position = kryo.position

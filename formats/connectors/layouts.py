@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-from pyspark_savepoint.formats.connectors.frames import read_text
+from pyspark_savepoint.formats.connectors.frames import is_text, read_text
 from pyspark_savepoint.formats.connectors.kind import unknown_version
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.java_stream import skip_java_object
@@ -91,7 +91,11 @@ class StringValue:
     """A text or None as ``StringSerializer`` writes it."""
 
     def read(self, view: DataInputView, what: str) -> str | None:
-        return view.read_string_value(what)
+        start, text = view.position, view.read_string_value(what)
+        if text is not None and not is_text(text):
+            view.position = start
+            view.fail(f"{what} without lone surrogates")
+        return text
 
     def write(self, view: DataOutputView, value: str | None) -> None:
         view.write_string_value(value)

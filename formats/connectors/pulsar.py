@@ -104,7 +104,7 @@ def _split_row(value: Row) -> Row:
 def _partition_row(value: Row) -> Row:
     partition = value["partition"]
     name = value["topic"] if partition < 0 else f"{value['topic']}-partition-{partition}"
-    ranges = value.get("ranges") or [value["range"]]
+    ranges = value["ranges"] if "ranges" in value else [value["range"]]
     shown = [f"{each['start']}-{each['end']}" for each in ranges]
     return {"split_id": name, "topic": value["topic"], "partition": partition, "ranges": shown}
 

@@ -13,7 +13,12 @@ from typing import Any
 from pyspark_savepoint.formats.connectors.cdc import CDC, MYSQL_CDC
 from pyspark_savepoint.formats.connectors.committer import SINK_COMMITTABLES
 from pyspark_savepoint.formats.connectors.dynamic_kafka import DYNAMIC_KAFKA_ENUMERATOR, DYNAMIC_KAFKA_SPLITS
-from pyspark_savepoint.formats.connectors.file_sink import FILE_COMMITTABLES, FILE_WRITERS
+from pyspark_savepoint.formats.connectors.file_sink import (
+    FILE_COMMITTABLES,
+    FILE_COMPACTORS,
+    FILE_COUNTERS,
+    FILE_WRITERS,
+)
 from pyspark_savepoint.formats.connectors.files import FILE_ENUMERATOR, FILE_SPLITS
 from pyspark_savepoint.formats.connectors.frames import CoordinatorFrame, Payload, read_element
 from pyspark_savepoint.formats.connectors.hybrid import hybrid_kinds
@@ -67,6 +72,8 @@ KINDS: tuple[ConnectorKind[Any], ...] = (
     KINESIS_CONSUMER,
     FILE_COMMITTABLES,
     FILE_WRITERS,
+    FILE_COMPACTORS,
+    FILE_COUNTERS,
     KAFKA_COMMITTABLES,
     KAFKA_WRITERS,
     ICEBERG_COMMITTABLES,
