@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark_savepoint.formats.errors import OptionError
@@ -19,6 +20,7 @@ from pyspark_savepoint.statebackends.connectors.migrated_sources import (
     enumerator_version,
     kafka_source,
 )
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -31,7 +33,7 @@ def with_committables_removed(
     connector: str | None,
 ) -> OperatorPlan:
     """Return the plan without committables."""
-    opened = base_of(plan).opened
+    opened = _opened(plan)
     return with_operator(plan, without_committables(opened, _rows(rows, plan), lose_data, connector))
 
 
@@ -42,13 +44,13 @@ def with_committables_marked(
     connector: str | None,
 ) -> OperatorPlan:
     """Return the plan with another status of committables."""
-    opened = base_of(plan).opened
+    opened = _opened(plan)
     return with_operator(plan, marked_committables(opened, _rows(rows, plan), status, connector))
 
 
 def with_in_flight_cleared(plan: OperatorPlan, lose_data: bool) -> OperatorPlan:
     """Return the plan with an empty queue of asynchronous calls."""
-    return with_operator(plan, without_in_flight(base_of(plan).opened, lose_data))
+    return with_operator(plan, without_in_flight(_opened(plan), lose_data))
 
 
 def with_migrated_source(
@@ -60,7 +62,20 @@ def with_migrated_source(
     if not_set is not None and not_set not in MARKERS:
         raise OptionError("not_set is no place in a partition", expected=", ".join(MARKERS), found=not_set)
     version = enumerator_version(connector_version)
-    return with_operator(plan, kafka_source(base_of(plan).opened, version, not_set, lose_data))
+    # The states that were planned before are not those of the new source.
+    return replace(with_operator(plan, kafka_source(_opened(plan), version, not_set, lose_data)), states=None)
+
+
+def _opened(plan: OperatorPlan) -> OpenOperator:
+    """Return the operator in the base; raise OptionError if its operator state was changed as a table before."""
+    if plan.base is not None and plan.edits_operator_state:
+        raise OptionError(
+            "the operator state was replaced, renamed or removed: what its connector keeps cannot be changed "
+            "in the same write",
+            operator=plan.label,
+            remedy="write the savepoint, then load and change that; or change this first",
+        )
+    return base_of(plan).opened
 
 
 def _rows(rows: DataFrame | Collection[Mapping[str, Any]] | None, plan: OperatorPlan) -> list[Mapping[str, Any]] | None:

@@ -20,6 +20,9 @@ def test_committables_are_a_table_that_selects_what_is_changed(
     path, expected = case(corpus, "2.3.0-txnsink")
     committer = expected["committer"]["operatorId"]
     sp = Savepoint.load(spark, path)
+    for before in (sp.remove_state, lambda uid, name: sp.rename_state(uid, name, "another")):
+        with pytest.raises(OptionError, match="cannot be changed in the same write"):
+            before(committer, "streaming_committer_raw_states").mark_committables(committer)
     found = sp.table(uid_hash=committer, table="committables").where("checkpoint_id = 1")
     assert sorted(bytes(row["committable"]) for row in found.collect()) == [b"txn-0", b"txn-1", b"txn-2"]
 
