@@ -13,6 +13,7 @@ from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.entries_table import EntriesTable
 from pyspark_savepoint.statebackends.tables.flat_table import FlatTable
 from pyspark_savepoint.statebackends.tables.keyed_table import KeyedTable
+from pyspark_savepoint.statebackends.tables.named_fields import named_fields
 from pyspark_savepoint.statebackends.tables.operator_table import OperatorTable
 from pyspark_savepoint.statebackends.tables.timers_table import TimersTable
 
@@ -35,6 +36,13 @@ def operator_table(opened: OpenOperator, request: TableRequest) -> Table:
         return python_keyed_table(opened, request, table == "window_state")
     if request.py_types is not None and "pyTypes" in request.given:
         raise OptionError("option 'pyTypes' is for operators of PyFlink", operator=opened.operator.label)
+    found = _keyed_table(opened, request, table)
+    if request.field_names is None or table == OPERATOR_STATE:
+        return found
+    return named_fields(found, request.field_names, opened.operator, request.state if request.flatten else None)
+
+
+def _keyed_table(opened: OpenOperator, request: TableRequest, table: str) -> Table:
     if table == "timers":
         return TimersTable(opened, request)
     if request.flatten:

@@ -63,6 +63,7 @@ class TableOptions(StorageOptions, total=False):
     include_key_group: bool
     include_ttl: bool
     include_state_window: bool
+    field_names: str
     include_internal: bool
     include_row_kind: bool
     keys: Sequence[object] | str

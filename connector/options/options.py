@@ -94,6 +94,24 @@ def _keys(value: str) -> str:
     return value
 
 
+def _field_names(value: str) -> str:
+    expected = InvalidOptionValueError("""a compiled plan, or names by column such as {"key": ["user"]}""")
+    try:
+        found = json.loads(value)
+    except (ValueError, RecursionError):
+        raise expected from None
+    if not isinstance(found, dict):
+        raise expected
+    if "nodes" not in found:
+        for names in found.values():
+            distinct = isinstance(names, list) and len({name.casefold() for name in map(str, names)}) == len(names)
+            if not distinct or not all(isinstance(name, str) and name for name in names):
+                raise expected
+    elif not isinstance(found["nodes"], list) or not all(isinstance(node, dict) for node in found["nodes"]):
+        raise expected
+    return value
+
+
 def _decimals(value: str) -> str:
     folded = value.strip().casefold()
     match = re.fullmatch(r"([0-9]{1,2})\s*,\s*([0-9]{1,2})", folded)
@@ -180,6 +198,12 @@ class SavepointReadOptions:
         "of windows with an evictor, elements with all fields of Flink's stream elements, not only value and timestamp",
         False,
         "false",
+    )
+    field_names: str | None = option(
+        _field_names,
+        "names of fields that Flink does not record (`f0`, `_1`): the JSON of a compiled plan (`COMPILE PLAN`), which "
+        "names keys, rows and aggregates of SQL operators, or names by column: "
+        """`{"key": ["user"], "accState": ["count(*)", "sum(amount)"]}`""",
     )
     include_row_kind: bool = option(flag, "rows of SQL jobs have a field `__row_kind`", False, "false")
     keys: str | None = option(_keys, "only these keys: a JSON list; opens only their key groups", shown="all")
@@ -284,6 +308,7 @@ class SavepointReadOptions:
             include_key_group=self.include_key_group,
             include_ttl=self.include_ttl,
             include_state_window=self.include_state_window,
+            field_names=self.field_names,
             include_internal=self.include_internal,
             keys=self.keys,
             key_groups=self.key_groups,

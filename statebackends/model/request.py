@@ -75,6 +75,7 @@ class TableRequest:
     include_key_group: bool = False
     include_ttl: bool = False
     include_state_window: bool = False
+    field_names: str | None = None
     include_internal: bool = False
     keys: str | None = None
     key_groups: tuple[tuple[int, int], ...] | None = None

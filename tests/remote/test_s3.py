@@ -257,7 +257,7 @@ def test_a_file_that_vanishes_while_it_is_read(proxy: FaultyProxy, store: int) -
     assert "newest checkpoints" in raised.value.facts["remedy"]
 
 
-def test_a_file_that_is_replaced_by_a_shorter_one_while_it_is_read(proxy: FaultyProxy, store: int) -> None:
+def test_a_file_that_is_replaced_by_a_truncated_one_while_it_is_read(proxy: FaultyProxy, store: int) -> None:
     put(store, "/bucket/replaced", bytes(1 << 20))
     filesystem, path = locate(of(proxy, "/replaced"))
     opened = filesystem.open_input(path)

@@ -126,20 +126,3 @@ def test_no_secret_is_told(repeater: Repeater, tmp_path: Path, azure: dict[str, 
         assert f"{store} denied open raised" in output
     told = [line[:600] for line in output.splitlines() if "mArKeR" in line or "bUFyS2VS" in line]
     assert not told, "\n".join(told)
-
-
-@pytest.mark.slow
-def test_no_secret_is_in_what_spark_prints(repeater: Repeater, tmp_path: Path) -> None:
-    """Spark's log at DEBUG, its plans and its errors, on the driver and from tasks."""
-    repeater.heard.clear()
-    azure = {"AZURE_STORAGE_SAS_TOKEN": "?sv=2024-11-04&sp=r&sig=mArKeR%2Fsig%3D"}
-    environment = {**os.environ, **planted(tmp_path, repeater.server_port), **azure}
-    command = [sys.executable, "-m", "tests.remote.secrets_in_spark", str(repeater.server_port)]
-    done = subprocess.run(command, cwd=HOME, env=environment, capture_output=True, text=True, timeout=300, check=False)
-    output = done.stdout + done.stderr
-    assert done.returncode == 0, output[-3000:]
-    assert "AKIAmArKeRKEYID" in "".join(repeater.heard)
-    for what in ("read", "write", "fluent"):
-        assert output.count(f"{what} raised") == 2, output[-3000:]
-    told = [line[:600] for line in output.splitlines() if "mArKeR" in line]
-    assert not told, "\n".join(told)

@@ -1,0 +1,161 @@
+"""Names of rows and accumulators of SQL operators, from a compiled plan (``COMPILE PLAN``).
+
+Snapshots of SQL jobs have the types of rows but no names. The JSON of a compiled plan has the rows that flow between
+its nodes, and the operators' uids follow from it: ``4_group-aggregate``, up to Flink 1.18 with the type in the middle.
+
+    key                            fields by which the input is distributed
+    accState, window-aggs          one field per aggregate call, two for AVG; then count(*) for retractions, and views
+                                   of DISTINCT
+    left..., right..., other rows  fields of that input
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.metadata.identifiers import OperatorID
+
+NODE_TYPE = re.compile(r"stream-exec-([a-z0-9-]+)_[0-9]+")
+FIELD = re.compile(r"`((?:[^`]|``)*)` ")
+FUNCTION = re.compile(r"\$+([A-Za-z0-9_ ]+)\$[0-9]+")
+ACCUMULATORS = ("accState", "window-aggs")
+#: States with rows of the first input, or of the second.
+ROWS = (
+    ("deduplicate-state", "inputState", "left", "left-records", "data-state-with-append", "data-state-with-update"),
+    ("right", "right-records"),
+)
+#: States with more fields than the input has: constants behind them.
+WITH_MORE = ("inputState",)
+
+
+@dataclass(frozen=True)
+class PlanNode:
+    """A node: its fields, those of its inputs, and the fields by which they are distributed."""
+
+    uid: str
+    description: str
+    inputs: tuple[tuple[str, ...], ...]
+    key: tuple[str, ...]
+    accumulators: tuple[str, ...]
+    #: Names of a count(*) for retractions and of views, which only some operators have.
+    more: tuple[str, ...]
+
+    def fields_of(self, state: str, count: int) -> tuple[str, ...] | None:
+        """Return the names of the fields of a state's rows; None if the plan does not have as many."""
+        if state == "key":
+            return self.key if len(self.key) == count else None
+        if state in ACCUMULATORS:
+            return self._accumulator(count)
+        for number, states in enumerate(ROWS):
+            if state in states and number < len(self.inputs):
+                names = self.inputs[number]
+                if len(names) < count and state in WITH_MORE:
+                    return names + tuple(f"f{index}" for index in range(len(names), count))
+                return names if len(names) == count else None
+        return None
+
+    def _accumulator(self, count: int) -> tuple[str, ...] | None:
+        for behind in (self.more, self.more[1:], ()):
+            if len(self.accumulators) + len(behind) == count:
+                return self.accumulators + behind
+        return None
+
+
+def node_of(plan: Mapping[str, Any], operator_id: OperatorID) -> PlanNode | None:
+    """Return the node of an operator, found by the uids that Flink gives to its nodes."""
+    try:
+        nodes = {int(node["id"]): node for node in plan["nodes"]}
+        for number, node in nodes.items():
+            for uid in _uids(number, str(node["type"])):
+                if OperatorID.from_uid(uid) == operator_id:
+                    return _node(plan, nodes, node, uid)
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        raise OptionError(
+            "option 'fieldNames' is not a compiled plan",
+            expected="what COMPILE PLAN writes, with 'nodes' and 'edges'",
+            found=f"{type(error).__name__}: {error}"[:200],
+        ) from None
+    return None
+
+
+def _uids(number: int, kind: str) -> Iterator[str]:
+    match = NODE_TYPE.fullmatch(kind)
+    if match is None:
+        return
+    name = match[1]
+    for each in (name, f"global-{name}", name.removeprefix("global-"), name.removesuffix("-table-scan")):
+        yield f"{number}_{each}"
+        yield f"{number}_{kind}_{each}"
+
+
+def _node(plan: Mapping[str, Any], nodes: Mapping[int, Any], node: Mapping[str, Any], uid: str) -> PlanNode:
+    sources = [nodes[int(edge["source"])] for edge in plan["edges"] if int(edge["target"]) == int(node["id"])]
+    inputs = tuple(_fields(source["outputType"]) for source in sources)
+    key: tuple[str, ...] = ()
+    if sources:
+        wanted = (
+            sources[0]["inputProperties"][0]["requiredDistribution"].get("keys")
+            if "exchange" in str(sources[0]["type"])
+            else node.get("grouping")
+        )
+        key = tuple(inputs[0][int(index)] for index in wanted or ())
+    calls = node.get("aggCalls") or ()
+    names = [name for call in calls for name in _call(call, inputs[0])]
+    distinct = dict.fromkeys(_arguments(call, inputs[0]) for call in calls if call.get("distinct"))
+    more = (*(["count(*)"] if node.get("needRetraction") else []), *(f"distinct({each})" for each in distinct))
+    return PlanNode(uid, str(node.get("description", "")), inputs, key, _unique(names), _unique(more))
+
+
+def _fields(kind: object) -> tuple[str, ...]:
+    """Return the names of the fields of a row type, as text or as an object.
+
+    >>> _fields("ROW<`b` BIGINT, `r` ROW<`x` INT> NOT NULL>")
+    ('b', 'r')
+    """
+    if isinstance(kind, Mapping):
+        return tuple(str(field["name"]) for field in kind["fields"])
+    text, depth, found, position = str(kind), 0, [], 0
+    while position < len(text):
+        match = FIELD.match(text, position) if depth == 1 else None
+        if match:
+            found.append(match[1].replace("``", "`"))
+            position = match.end()
+            continue
+        if text[position] == "`" or text[position] == "'":
+            position = text.index(text[position], position + 1)
+        depth += {"<": 1, "(": 1, ">": -1, ")": -1}.get(text[position], 0)
+        position += 1
+    return tuple(found)
+
+
+def _call(call: Mapping[str, Any], fields: Sequence[str]) -> list[str]:
+    """Return the names of the fields of an aggregate call's accumulator."""
+    match = FUNCTION.fullmatch(str(call.get("internalName") or call.get("catalogName") or call["name"]))
+    function = match[1].lower() if match else str(call.get("catalogName") or call["name"])
+    arguments = _arguments(call, fields)
+    text = f"{function}({'distinct ' if call.get('distinct') else ''}{arguments or '*'})"
+    where = int(call.get("filterArg", -1))
+    if where >= 0:
+        text += f" filter {fields[where]}"
+    return [f"{text} sum", f"{text} count"] if function == "avg" else [text]
+
+
+def _arguments(call: Mapping[str, Any], fields: Sequence[str]) -> str:
+    return ", ".join(fields[int(index)] for index in call.get("argList") or ())
+
+
+def _unique(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names, with a number where one is repeated."""
+    found: list[str] = []
+    for name in names:
+        number = 1
+        unique = name
+        while unique in found:
+            number += 1
+            unique = f"{name} {number}"
+        found.append(unique)
+    return tuple(found)
