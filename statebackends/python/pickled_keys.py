@@ -92,6 +92,15 @@ def decode_keys(column: pa.Array, kind: pa.DataType) -> pa.Array:
     return pa.array([_converted(read_pickle(data, row)) for row, data in enumerate(column.to_pylist())], kind)
 
 
+def shown_keys(column: pa.Array) -> pa.Array:
+    """Return some keys as tables show them; a column that is not of pickles, or of several types, is unchanged."""
+    if not pa.types.is_binary(column.type):
+        return column
+    found = PickledKeys()
+    found.add(column)
+    return decode_keys(column, found.kind) if found.pickled and found.kind not in (None, VARIANT) else column
+
+
 def encode_keys(column: pa.Array, protocol: int) -> pa.Array:
     """Convert a column of keys to pickles of a protocol, as CPython writes them."""
     return pa.array([write_pickle(_tuples(value), protocol) for value in column.to_pylist()], pa.binary())

@@ -53,6 +53,16 @@ def shown_name(name: str) -> str:
     return name.removeprefix(PREFIX)
 
 
+def name_of(meta: StateMetaInfoSnapshot) -> str:
+    """Return the name under which tables show a state: of PyFlink's, the one that the job gave."""
+    return shown_name(meta.name) if is_python(meta) else meta.name
+
+
+def names(meta: StateMetaInfoSnapshot) -> set[str]:
+    """Return the names under which a state may be asked for."""
+    return {meta.name, name_of(meta)}
+
+
 def unwrapped(key: TypeSerializer) -> TypeSerializer | None:
     """Return the type of the job's keys, which PyFlink stores as a row of one field; None for other keys."""
     return key.nested[0] if isinstance(key, RowSerializer) and len(key.nested) == 1 else None

@@ -25,6 +25,8 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.model.json_values import to_json
 from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.python.pickled_keys import shown_keys
+from pyspark_savepoint.statebackends.python.python_state import is_python, name_of, unwrapped
 from pyspark_savepoint.statebackends.sources.keyed_plan import KeyedSplit, is_key_value, table_of
 from pyspark_savepoint.statebackends.surveys.sizes import (
     entry_bytes,
@@ -125,13 +127,15 @@ class HeaviestKeys:
     def _rows(
         self, header: KeyedBackendHeader, meta: StateMetaInfoSnapshot, found: list[_Heavy], options: DecodeOptions
     ) -> Iterator[Row]:
-        keys = _texts(header.key_serializer, [heavy.key for heavy in found], options)
+        keys = _texts(
+            header.key_serializer, [heavy.key for heavy in found], options, any(map(is_python, header.states))
+        )
         windows: Sequence[str | None] = [None] * len(found)
         if table_of(meta) == "window_state":
             windows = _texts(meta.namespace_serializer, [heavy.namespace for heavy in found], options)
         for heavy, key, window in zip(found, keys, windows, strict=True):
             place = {"key_group": heavy.key_group, "subtask": self.operator.subtask(heavy.key_group)}
-            what = {"table": table_of(meta), "state": meta.name, "key": key, "window": window}
+            what = {"table": table_of(meta), "state": name_of(meta), "key": key, "window": window}
             yield self.operator.row(**what, **place, entries=heavy.entries, bytes=heavy.size)
 
 
@@ -174,13 +178,17 @@ def _run_starts(block: KeyedBlock, entries: Longs) -> Longs:
     return np.concatenate([[0], 1 + np.flatnonzero(other.to_numpy(zero_copy_only=False))])
 
 
-def _texts(serializer: TypeSerializer, values: list[bytes], options: DecodeOptions) -> list[str]:
+def _texts(
+    serializer: TypeSerializer, values: list[bytes], options: DecodeOptions, is_python: bool = False
+) -> list[str]:
     """Return serialized values as JSON; as hexadecimal digits if they cannot be decoded or Spark has no such value."""
     if not serializer.opaque_parts():
         at = Cursors.over(values, options=options)
         try:
             column = serializer.decode(at)
             at.expect_end()
+            if is_python and unwrapped(serializer) is not None:
+                column = shown_keys(column.field(0))
             return [json.dumps(to_json(value), ensure_ascii=False) for value in column.to_pylist()]
         except ValueRangeError:
             pass  # a time beyond Spark's microseconds, for example

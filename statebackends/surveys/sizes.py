@@ -30,6 +30,7 @@ from pyspark_savepoint.formats.operator.operator_stream import OperatorStream
 from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.python.python_state import name_of, names
 from pyspark_savepoint.statebackends.sources.keyed_plan import KeyedSplit, is_key_value, meets, table_of, vertices
 from pyspark_savepoint.statebackends.sources.keyed_sources import KeyedStream, keyed_sources
 from pyspark_savepoint.statebackends.sources.operator_sources import OperatorSource, operator_sources
@@ -78,7 +79,8 @@ def keyed_parts(
 
 def wanted_states(stream: KeyedStream, request: TableRequest) -> set[int]:
     """Return the states of a file that a request names, or all."""
-    return {i for i, meta in enumerate(stream.header.states) if request.states is None or meta.name in request.states}
+    wanted = request.states
+    return {i for i, meta in enumerate(stream.header.states) if wanted is None or names(meta) & set(wanted)}
 
 
 def entry_counts(block: KeyedBlock, entries: Longs) -> Longs:
@@ -169,7 +171,7 @@ class KeyedSizes:
                 entries = block.entries_of(state)
                 if len(entries):
                     meta = block.states[state]
-                    what = (table_of(meta), meta.name, meta.state_type)
+                    what = (table_of(meta), name_of(meta), meta.state_type)
                     counts, sizes = entry_counts(block, entries), entry_bytes(block, entries)
                     sums.add(what, block.key_group[entries].astype(np.int64), counts, sizes)
 

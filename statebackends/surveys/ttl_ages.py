@@ -19,6 +19,7 @@ from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest
 from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS, has_ttl, unit_serializers
+from pyspark_savepoint.statebackends.python.python_state import name_of, names
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders, is_key_value, is_namespaced
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.surveys.survey import STATE_FIELDS, Row, Surveyed, SurveyPart
@@ -59,8 +60,9 @@ def plan_ttl_ages(
             request, state=",".join(states), include_ttl=True, include_key_group=True, undecodable="binary", raw=()
         )
         keyed = KeyedTable(opened, wanted, table == "window_state")
-        names = column_names(keyed.spec.states, table == "window_state")
-        columns = {names[state] + LAST_ACCESS: state for state in states}
+        titles = column_names(keyed.spec.states, table == "window_state")
+        metas = opened.keyed.metas()
+        columns = {titles[state] + LAST_ACCESS: name_of(metas[state, False][0]) for state in states}
         chosen = keyed.select([*columns, KEY_GROUP])
         for part in chosen.partitions(count):
             found.append((surveyed, TtlAges(surveyed, table, tuple(columns.items()), part, now)))
@@ -71,7 +73,11 @@ def _states_with_ttl(headers: OperatorHeaders, request: TableRequest) -> Iterato
     """Yield the states with readable access times by table; windows of different kinds separately."""
     groups: dict[str, list[str]] = {}
     for (name, timer), metas in headers.metas().items():
-        if timer or not is_key_value(metas[0]) or (request.states is not None and name not in request.states):
+        if (
+            timer
+            or not is_key_value(metas[0])
+            or (request.states is not None and not names(metas[0]) & set(request.states))
+        ):
             continue
         if all(has_ttl(meta) for meta in metas) and not any(p.opaque_parts() for p in unit_serializers(metas[0])):
             groups.setdefault(metas[0].namespace_serializer.flink_type if is_namespaced(metas[0]) else "", []).append(

@@ -47,6 +47,7 @@ from pyspark_savepoint.formats.snapshot.handle_streams import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocation
 from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.python.python_state import name_of
 from pyspark_savepoint.statebackends.sources.keyed_plan import meets, table_of, vertices
 from pyspark_savepoint.statebackends.sources.keyed_sources import AnyKeyedSource, KeyedStream, keyed_sources
 from pyspark_savepoint.statebackends.sources.operator_sources import OperatorSource, operator_sources
@@ -182,7 +183,7 @@ class KeyedVerification:
             for state, tally in found.items():
                 meta = metas[state]
                 place = {"subtask": subtask, "first_key_group": mine[0], "last_key_group": mine[-1]}
-                what = {"table": table_of(meta), "state": meta.name, "kind": meta.state_type}
+                what = {"table": table_of(meta), "state": name_of(meta), "kind": meta.state_type}
                 yield self.operator.row(**what, **place, **tallied(tally))
 
 

@@ -241,3 +241,15 @@ def test_raw_shows_what_flink_stores(table: Callable[..., Any]) -> None:
 def test_wrong_types_are_refused(table: Callable[..., Any], types: str, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=re.escape(message)):
         rows_of(table(uidHash=STRING_KEYS, pyTypes=types))
+
+
+@pytest.mark.parametrize("survey", ["sizes", "verification", "heaviest_keys", "ttl_ages"])
+def test_surveys_have_the_names_of_the_job(table: Callable[..., Any], survey: str) -> None:
+    every = rows_of(table(uidHash=PICKLED_KEYS, table=survey)).to_pylist()
+    named = rows_of(table(uidHash=PICKLED_KEYS, table=survey, state="v_ttl")).to_pylist()
+    assert not any("python-state" in (row["state"] or "") for row in every)
+    assert {row["state"] for row in named if row["state"]} == {"v_ttl"}
+    if survey == "heaviest_keys":
+        keys = ",".join(row["key"] for row in named)
+        found = rows_of(table(uidHash=PICKLED_KEYS, state="v_ttl", keys=f"[{keys}]"))
+        assert len(found) == len(named) == 10

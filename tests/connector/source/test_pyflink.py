@@ -1,0 +1,35 @@
+"""PyFlink's state in Spark: SQL over it, and rows written back."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
+from tests.statebackends.python.test_pyflink_job import PICKLED_KEYS
+
+TYPES = "v_long LONG; map MAP<STRING, LONG>"
+
+
+def test_pyflink_in_sql_and_back(spark: Any, corpus: Path, tmp_path: Path) -> None:
+    job = find_snapshots(str(corpus / "real/pyf-120/sp"))[0].path
+    path = Path(shutil.copytree(job, tmp_path / "sp"))
+    for file in (path, *path.iterdir()):
+        file.chmod(0o755)
+
+    def read(**options: str) -> Any:
+        return spark.read.format("savepoint").options(uidHash=PICKLED_KEYS, pyTypes=TYPES, **options).load(str(path))
+
+    rows = read(state="v_long,map,v_pickled")
+    rows.createOrReplaceTempView("py")
+    query = "SELECT key.f1, sum(v_long) AS total, max(v_pickled:i::int) AS i, max(map['m3']) AS m FROM py GROUP BY 1"
+    assert [row.asDict() for row in spark.sql(query).collect()] == [
+        {"f1": "z", "total": sum(range(300)), "i": 299, "m": 298}
+    ]
+    changed = read(state="v_long").selectExpr("key", "v_long + 1 AS v_long")
+    changed.write.format("savepoint").options(uidHash=PICKLED_KEYS, pyTypes=TYPES, state="v_long").mode(
+        "overwrite"
+    ).save(str(path))
+    assert read(state="v_long").selectExpr("sum(v_long)").first()[0] == sum(range(300)) + 10
+    assert read(keys='[[7, "z"]]', state="map").count() == 1
