@@ -12,7 +12,7 @@ from pyspark_savepoint.formats.errors import OptionError, SavepointWarning
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
 from pyspark_savepoint.plan.operator_plan import Base, OperatorPlan
-from pyspark_savepoint.statebackends.connectors.source_edits import key_columns, split_rows
+from pyspark_savepoint.statebackends.connectors.source_edits import key_columns, positioned, split_rows
 from pyspark_savepoint.statebackends.connectors.source_state import SourceState
 from pyspark_savepoint.statebackends.connectors.split_edits import Edited, Row
 
@@ -90,7 +90,8 @@ def offsets_of_rows(source: SourceState, rows: Sequence[Mapping[str, Any]]) -> d
     """Return what rows say of each split; raise OptionError if one is there twice, or is not named."""
     columns = key_columns(source)
     found: dict[Any, Row] = {}
-    for row in rows:
+    for given in rows:
+        row = positioned(source, given)
         missing = [name for name in columns if row.get(name) is None]
         if missing:
             raise OptionError(

@@ -34,6 +34,8 @@ from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 
 MAGIC = 0xDEADBEEF
 NO_OFFSET, NO_PORT = -1, -1
+#: Before the byte behind which records are counted, in a position as text.
+BYTE = "from byte "
 ID_DIGITS = 10
 SPLIT_VERSION = 1
 URI = re.compile(r"(?:([A-Za-z][A-Za-z0-9+.-]*):(?://(?:([^@/]*)@)?([^:/@]+)(?::([0-9]{1,5}))?)?)?(/.*)", re.DOTALL)
@@ -164,7 +166,7 @@ class FileSplit:
     def go_on(self) -> Position:
         """Return where the split goes on: a number of records, and behind which byte if it is not the start's."""
         offset, records = self.position or (NO_OFFSET, 0)
-        return Position(str(self.path), self.split_id, records, None if offset == NO_OFFSET else f"from byte {offset}")
+        return Position(str(self.path), self.split_id, records, None if offset == NO_OFFSET else f"{BYTE}{offset}")
 
 
 @dataclass(frozen=True, slots=True)

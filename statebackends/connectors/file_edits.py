@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from pyspark_savepoint.formats.connectors.files import ID_DIGITS, NO_OFFSET, FilePath, FileSplit, PendingSplits
+from pyspark_savepoint.formats.connectors.files import BYTE, ID_DIGITS, NO_OFFSET, FilePath, FileSplit, PendingSplits
 from pyspark_savepoint.statebackends.connectors.source_state import SourceState
 from pyspark_savepoint.statebackends.connectors.split_edits import Edited, Key, Row, Target, named_in_source, whole
 
@@ -28,6 +28,12 @@ class FileEdits:
                 raise ValueError(f"a position in a file is a number of records, or earliest, not {target!r}")
             return {"position_offset": None, "position_records": None}
         return {"position_offset": None, "position_records": target}
+
+    def positioned(self, row: Row) -> Row:
+        """Return the columns that a row of table offsets sets."""
+        _, _, byte = str(row.get("position")).partition(BYTE)
+        position = {"position_offset": int(byte) if byte else None, "position_records": row.get("offset")}
+        return {"split_id": row["partition"], **position}
 
     def moved(self, value: FileSplit, by: int) -> FileSplit:
         """Return the split with another number of records, if it counts them from its start."""

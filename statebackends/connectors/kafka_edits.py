@@ -41,11 +41,11 @@ class KafkaEdits:
 
     def target(self, target: Target) -> Row:
         """Return offset and marker."""
-        if isinstance(target, Mapping):
-            return target
-        if isinstance(target, str):
-            return {"offset": None, "marker": target}
-        return {"offset": target, "marker": None}
+        return position_row(target)
+
+    def positioned(self, row: Row) -> Row:
+        """Return the columns that a row of table offsets sets."""
+        return kafka_position(row)
 
     def moved(self, value: KafkaSplit, by: int) -> KafkaSplit:
         """Return the split with its offset moved, at least to 0."""
@@ -55,8 +55,8 @@ class KafkaEdits:
 
     def changed(self, value: KafkaSplit, row: Row) -> KafkaSplit:
         """Return the split with another offset or stopping offset."""
-        offset = _marked(row, "offset", "marker", STARTS, value.offset)
-        stop = _marked(row, "stop_offset", "stop_marker", STOPS, value.stop)
+        offset = marked(row, "offset", "marker", STARTS, value.offset)
+        stop = marked(row, "stop_offset", "stop_marker", STOPS, value.stop)
         if offset == NONE:
             raise ValueError(f"{value.split_id} needs an offset, or one of {', '.join(STARTS)}")
         return replace(value, offset=offset, stop=stop)
@@ -176,7 +176,23 @@ class KafkaEdits:
         return replace(source, enumerator=found)
 
 
-def _marked(row: Row, number: str, word: str, markers: Mapping[str, int], before: int) -> int:
+def position_row(target: Target) -> Row:
+    """Return the columns that a position of a Kafka partition sets."""
+    if isinstance(target, Mapping):
+        return target
+    if isinstance(target, str):
+        return {"offset": None, "marker": target}
+    return {"offset": target, "marker": None}
+
+
+def kafka_position(row: Row) -> Row:
+    """Return the columns of a Kafka partition from a row of table offsets."""
+    offset = row.get("offset")
+    position = {"offset": offset, "marker": None if offset is not None else row.get("position")}
+    return {"topic": row["stream"], "partition": int(row["partition"]), **position}
+
+
+def marked(row: Row, number: str, word: str, markers: Mapping[str, int], before: int) -> int:
     """Return an offset or a marker from two columns; none of them: as before."""
     offset, marker = row.get(number), row.get(word)
     if offset is not None and marker is not None:

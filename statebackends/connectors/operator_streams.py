@@ -54,6 +54,8 @@ def with_elements(opened: OpenOperator, state: str, elements: Mapping[int, Seque
     subtasks = dict(opened.operator.subtasks)
     for index in sorted(sources.keys() | elements.keys()):
         wanted = elements.get(index, ())
+        if not wanted and index in sources and all(known.name != state for known in sources[index].states):
+            continue
         stream = _Stream.of(sources[index], state) if index in sources else _Stream.new(state)
         if stream.elements == list(wanted):
             continue

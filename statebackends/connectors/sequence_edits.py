@@ -27,6 +27,10 @@ class SequenceEdits:
             raise ValueError(f"the next number of a split is a number, not {target!r}")
         return {"next": target}
 
+    def positioned(self, row: Row) -> Row:
+        """Return the columns that a row of table offsets sets."""
+        return {"split_id": row["partition"], "next": row.get("offset")}
+
     def moved(self, value: SequenceSplit, by: int) -> SequenceSplit:
         """Return the split with its next number moved."""
         return replace(value, next=value.next + by)

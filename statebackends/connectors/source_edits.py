@@ -12,9 +12,12 @@ from dataclasses import replace
 from typing import Any
 
 from pyspark_savepoint.formats.connectors.kafka import KafkaEnumerator
+from pyspark_savepoint.formats.connectors.kafka_consumer import STATE as CONSUMER_STATE
 from pyspark_savepoint.formats.connectors.kind import READER_STATE
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, UnsupportedStateError
 from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.statebackends.connectors.connector_states import list_states
+from pyspark_savepoint.statebackends.connectors.consumer_edits import ConsumerEdits
 from pyspark_savepoint.statebackends.connectors.file_edits import FileEdits
 from pyspark_savepoint.statebackends.connectors.kafka_edits import KafkaEdits
 from pyspark_savepoint.statebackends.connectors.operator_streams import with_elements
@@ -34,6 +37,7 @@ from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 
 EDITS: Mapping[str, SplitEdits] = {
     "kafka": KafkaEdits(),
+    "kafka_consumer": ConsumerEdits(),
     "number_sequence": SequenceEdits(),
     "datagen": SequenceEdits(),
     "file": FileEdits(),
@@ -92,6 +96,12 @@ def remove_splits(source: SourceState, keys: Iterable[Any], forget: bool | None)
 def start_over(opened: OpenOperator, connector: str | None = None) -> OperatorState:
     """Return the operator's source as on a first start: where that is, the job's settings decide."""
     operator = opened.operator
+    if CONSUMER_STATE in list_states(operator):
+        raise UnsupportedStateError(
+            "FlinkKafkaConsumer starts as its settings say only if its operator is not restored at all",
+            operator=operator.label,
+            remedy="remove_operator(uid), which leaves the source without state; or with_offsets(uid, to='earliest')",
+        )
     if operator.coordinator_state is not None:
         try:
             source = SourceState.read(opened, connector)
@@ -100,6 +110,13 @@ def start_over(opened: OpenOperator, connector: str | None = None) -> OperatorSt
         if source is not None and isinstance(source.enumerator, KafkaEnumerator) and source.enumerator_version >= 2:
             return replace(source, splits=(), enumerator=KafkaEnumerator((), False)).written()
     return replace(with_elements(opened, READER_STATE, {}), coordinator_state=None)
+
+
+def positioned(source: SourceState, row: Row) -> Row:
+    """Return a row of table offsets with the columns of the source's own table; other rows as they are."""
+    if "stream" not in row or "position" not in row or row.get("partition") is None:
+        return row
+    return _edits(source).positioned(row)
 
 
 def split_rows(source: SourceState) -> dict[Any, Row]:

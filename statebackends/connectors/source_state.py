@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark_savepoint.formats.connectors.frames import CoordinatorFrame, Payload, write_element
+from pyspark_savepoint.formats.connectors.kafka_consumer import KAFKA_CONSUMER
+from pyspark_savepoint.formats.connectors.kafka_consumer import STATE as CONSUMER_STATE
 from pyspark_savepoint.formats.connectors.kind import READER_STATE, SOURCE_COORDINATOR, SPLITS, ConnectorKind
 from pyspark_savepoint.formats.connectors.registry import (
     Recognition,
@@ -27,7 +29,7 @@ class ReaderSplit:
     """A split of a reader: its subtask, the version of its serializer, and what it says."""
 
     subtask: int
-    version: int
+    version: int | None
     value: Any
 
 
@@ -38,14 +40,17 @@ class SourceState:
     opened: OpenOperator
     kind: ConnectorKind[Any]
     splits: tuple[ReaderSplit, ...]
-    enumerator_kind: ConnectorKind[Any]
+    enumerator_kind: ConnectorKind[Any] | None
     coordinator: CoordinatorFrame | None
     enumerator: Any
+    state: str = READER_STATE
 
     @classmethod
     def read(cls, opened: OpenOperator, connector: str | None = None) -> SourceState:
         """Return the state of an operator's source; raise an error if it has none, or none of a known kind."""
         operator = opened.operator
+        if CONSUMER_STATE in list_states(operator):
+            return cls._consumer(opened)
         elements = []
         if READER_STATE in list_states(operator):
             elements = state_elements(opened, READER_STATE, TableRequest(opened.savepoint.path))
@@ -77,6 +82,16 @@ class SourceState:
         frame = CoordinatorFrame.read(coordinator.data)
         return cls(opened, kind, splits, enumerator.kind, frame, enumerator.values[0])
 
+    @classmethod
+    def _consumer(cls, opened: OpenOperator) -> SourceState:
+        """Return the state of a FlinkKafkaConsumer, which has partitions in union state and no coordinator."""
+        elements = state_elements(opened, CONSUMER_STATE, TableRequest(opened.savepoint.path))
+        found = recognise_elements(SPLITS, CONSUMER_STATE, [data for _, data in elements], KAFKA_CONSUMER.name)
+        if found.kind is None:
+            raise _unknown(opened.operator, "partitions", found)
+        splits = (ReaderSplit(subtask, None, value) for (subtask, _), value in zip(elements, found.values, strict=True))
+        return cls(opened, found.kind, tuple(splits), None, None, None, CONSUMER_STATE)
+
     @property
     def label(self) -> str:
         """The operator's name for messages."""
@@ -102,18 +117,20 @@ class SourceState:
             for split in self.splits:
                 payload = self.kind.write(split.version, split.value)
                 self.kind.read(payload)
-                elements.setdefault(split.subtask, []).append(write_element(payload))
+                elements.setdefault(split.subtask, []).append(
+                    write_element(payload) if self.kind.framed else payload.data
+                )
             coordinator = self._coordinator()
         except (CorruptStateError, ValueError) as error:
             why = f"expected {error.facts['expected']}" if isinstance(error, CorruptStateError) else str(error)
             raise OptionError(f"the {self.kind.name} source cannot have this: {why}", operator=self.label) from None
-        operator = with_elements(self.opened, READER_STATE, elements)
+        operator = with_elements(self.opened, self.state, elements)
         return replace(operator, coordinator_state=coordinator)
 
     def _coordinator(self) -> ByteStreamStateHandle | None:
         before = self.opened.operator.coordinator_state
-        if self.coordinator is None:
-            return None
+        if self.coordinator is None or self.enumerator_kind is None:
+            return before if self.enumerator_kind is None else None
         payload = self.enumerator_kind.write(self.enumerator_version, self.enumerator)
         self.enumerator_kind.read_all([payload])
         data = replace(self.coordinator, payload=Payload(self.coordinator.payload.version, payload.data)).bytes()

@@ -37,6 +37,9 @@ class SplitEdits(Protocol):
     def target(self, target: Target) -> Row:
         """Return the columns that a position sets; raise ValueError if it cannot be one."""
 
+    def positioned(self, row: Row) -> Row:
+        """Return the columns of the kind's own table that a row of table offsets sets."""
+
     def moved(self, value: Any, by: int) -> Any:
         """Return the split with its position moved by a number; raise ValueError if it has none."""
 

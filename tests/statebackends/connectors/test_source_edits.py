@@ -19,11 +19,14 @@ from pyspark_savepoint.formats.connectors.kafka import (
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, UnsupportedStateError
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint, find_snapshots
-from pyspark_savepoint.statebackends.connectors.connector_states import state_elements
+from pyspark_savepoint.statebackends.connectors.connector_states import connector_states, state_elements
+from pyspark_savepoint.statebackends.connectors.connector_table import offsets_of
 from pyspark_savepoint.statebackends.connectors.operator_streams import with_elements
 from pyspark_savepoint.statebackends.connectors.source_edits import (
     REWOUND,
     add_splits,
+    key_columns,
+    positioned,
     remove_splits,
     split_rows,
     start_over,
@@ -356,3 +359,13 @@ def test_other_states_of_a_compressed_stream_stay(corpus: Path) -> None:
     assert state_elements(changed, names[0], TableRequest(path)) == [(0, b"other")]
     for name in names[1:]:
         assert state_elements(changed, name, TableRequest(path)) == before[name]
+
+
+@pytest.mark.parametrize("case", [V3, "2.3.0-seq", "2.3.0-files-continuous"])
+def test_rows_of_table_offsets_say_where_to_go_on(corpus: Path, case: str) -> None:
+    source = source_of(corpus, case)
+    elsewhere = with_offsets(source, None, by=3).source
+    found = connector_states(source.opened.savepoint, elsewhere.written(), "splits", TableRequest(""))
+    rows = [positioned(source, row) for state in found for row in offsets_of(state)]
+    keys = {tuple(row[name] for name in key_columns(source)): row for row in rows}
+    assert with_offsets(source, keys).source.splits == elsewhere.splits
