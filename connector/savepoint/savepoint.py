@@ -1440,7 +1440,7 @@ class Savepoint:
         """Check what the state needs so that another release of Flink restores it with equal values.
 
         Flink 2 reads some of what Kryo wrote in Flink 1 with other values, without an error, and has serializers of its
-        own for lists, maps and sets. Values are looked at, 100,000 of each state.
+        own for lists, maps and sets. Values are looked at, 20,000 of each state.
 
         Args:
             flink: The release to migrate to, such as ``2.3``.

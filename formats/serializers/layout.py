@@ -76,6 +76,14 @@ class Layout:
         first, count = self.nodes[node][3:]
         self.children[first : first + count] = parts
 
+    def tables(self) -> tuple[Any, Any, Any]:
+        """Return the nodes, their parts and the names, as the kernels take them."""
+        return (
+            np.array(self.nodes, np.int64).reshape(-1, 5),
+            np.array(self.children, np.int64),
+            np.frombuffer(bytearray(self.names), np.uint8),
+        )
+
     def name(self, text: str) -> tuple[int, int]:
         """Add a class name; return its start and length, the arguments of a NAME node."""
         data = encode_modified_utf8(text)
@@ -91,11 +99,7 @@ class Program:
         parts = [serializer.layout(layout) for serializer in serializers]
         self.known = UNKNOWN not in parts
         self.parts = np.array(parts, np.int64)
-        self.tables = (
-            np.array(layout.nodes, np.int64).reshape(-1, 5),
-            np.array(layout.children, np.int64),
-            np.frombuffer(bytearray(layout.names), np.uint8),
-        )
+        self.tables = layout.tables()
         self.widths = [fixed_width(layout, part) for part in parts]
 
 

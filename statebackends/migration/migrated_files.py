@@ -264,7 +264,9 @@ class ChunkRewriter:
         if not len(chunk):
             return chunk
         values, value_start, value_end = chunk.values, chunk.value_start, chunk.value_end
-        if not program.value.changes_nothing:
+        if program.compiled is not None:
+            values, value_start, value_end = program.compiled.run(values, value_start, value_end)
+        elif not program.value.changes_nothing:
             held = chunk.values.tobytes()
             spans = zip(chunk.value_start.tolist(), chunk.value_end.tolist(), strict=True)
             values, value_start, value_end = _joined([program.new_value(held[low:high]) for low, high in spans])

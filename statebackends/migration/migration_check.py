@@ -42,7 +42,7 @@ from pyspark_savepoint.statebackends.model.request import TableRequest
 
 T = TypeVar("T")
 #: Values of a state that are looked at, unless the caller wants all.
-DEFAULT_VALUES = 100_000
+DEFAULT_VALUES = 20_000
 LEAVE_OUT = "leave the state out (drop), or as it is (as_is)"
 CLASS_FILES = "name the job's jar or class files (classes), or leave the state out (drop)"
 

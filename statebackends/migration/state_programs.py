@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pyspark_savepoint.formats.errors import CorruptStateError
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.statebackends.migration.compiled_programs import CompiledProgram
 from pyspark_savepoint.statebackends.migration.kryo_values import KryoChange, KryoPart
 from pyspark_savepoint.statebackends.migration.serializer_parts import Path
 from pyspark_savepoint.statebackends.migration.target_types import Target
@@ -50,6 +51,11 @@ class RoleProgram:
                 rewrites[place] = part.misread() if misread and part.keeps_kryo else part.rewrite()
         return ValueProgram(old, rewrites, misread, self._subclasses(misread))
 
+    def compiled(self, program: ValueProgram, inside: str | None = None) -> CompiledProgram | None:
+        """Return the compiled form of what :meth:`program` returned, if it has one."""
+        parts = {path if inside is None else path[1:]: part for path, part in self.parts.items()}
+        return CompiledProgram.of(program, parts)
+
     def _subclasses(self, misread: bool) -> SubclassOf:
         """Return the function that makes programs of subclasses which snapshots do not list, from class files."""
         made: dict[str, ValueProgram | None] = {}
@@ -75,6 +81,7 @@ class EntryProgram:
         roles: Mapping[str, RoleProgram],
         misread: bool = False,
     ) -> None:
+        self.compiled: CompiledProgram | None = None
         self.meta = meta
         self.key_role = key
         self.roles = roles
@@ -96,6 +103,7 @@ class EntryProgram:
             self.user = value.program(units[0], "key", misread=misread)
         else:
             self.value = value.program(units[0], misread=misread)
+            self.compiled = None if misread else value.compiled(self.value)
         namespace = roles[NAMESPACE]
         self.key_parts = (
             key.program(key_serializer, misread=misread),

@@ -7,7 +7,7 @@ between them. So the bytes of parts that need no change are not decoded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -64,6 +64,17 @@ class _Marked(TypeSerializer):
 
     def layout(self, layout: Layout) -> int:
         return layout.add(REWRITTEN, self.number)
+
+
+def marked_layout(serializer: TypeSerializer, paths: Sequence[Path]) -> tuple[Layout, int, dict[int, int]]:
+    """Return a layout in which the parts at some paths are nodes of their own: node, and place of its path by node."""
+
+    def mark(part: TypeSerializer, path: Path) -> TypeSerializer:
+        return _Marked("", 0, paths.index(path)) if path in paths else with_parts(part, mark, path)
+
+    layout = Layout()
+    node = mark(serializer, ()).layout(layout)
+    return layout, node, {place: one[1] for place, one in enumerate(layout.nodes) if one[0] == REWRITTEN}
 
 
 @dataclass
