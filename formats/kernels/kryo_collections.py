@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from pyspark_savepoint.formats.kernels._jit import kernel
-from pyspark_savepoint.formats.kernels.load import be_i32
+from pyspark_savepoint.formats.kernels.load import be_i32, be_u64, put_u64
 from pyspark_savepoint.formats.kernels.skip import FLAGGED, MAX_DEPTH, POJO, REPEAT, SEQUENCE, TOP, skip
-from pyspark_savepoint.formats.kernels.strings import varint
+from pyspark_savepoint.formats.kernels.strings import HIGH_BITS, varint
 
 #: Operation of a marked node: a, b = what the items are; b is -1 in a list or set.
 COLLECTION = 1000
@@ -61,9 +61,14 @@ def _copy(buf: Any, out: Any, state: Any, upto: int) -> bool:
     size = upto - state[COPIED]
     if state[Q] + size > out.shape[0]:
         return False
-    q = state[Q]
-    for p in range(state[COPIED], upto):
+    p, q = state[COPIED], state[Q]
+    while p + 8 <= upto:
+        put_u64(out, q, be_u64(buf, p))
+        p += 8
+        q += 8
+    while p < upto:
         out[q] = buf[p]
+        p += 1
         q += 1
     state[Q] = q
     state[COPIED] = upto
@@ -148,7 +153,9 @@ def _collection(classes: Any, key: int, value: int, buf: Any, end: int, out: Any
             j = 0
             while j < size and classes[k, j] == buf[p + j]:
                 j += 1
-            known = known or j == size
+            if j == size:
+                known = True
+                break
     p += size + 1
     if not known or p >= end or buf[p] != 1:
         return -1
@@ -235,11 +242,14 @@ def _number(kind: int, buf: Any, end: int, out: Any, state: Any) -> int:
     number = bits >> np.uint64(1)
     if low == np.uint64(1):
         number = ~number
-    width = 4 if kind == INT else 8
-    for k in range(width):
-        out[q + k] = (number >> np.uint64(8 * (width - 1 - k))) & np.uint64(0xFF)
     state[P] = p
-    state[Q] = q + width
+    if kind == LONG:
+        put_u64(out, q, number)
+        state[Q] = q + 8
+        return 0
+    for k in range(4):
+        out[q + k] = (number >> np.uint64(24 - 8 * k)) & np.uint64(0xFF)
+    state[Q] = q + 4
     return 0
 
 
@@ -253,6 +263,8 @@ def _string(buf: Any, end: int, out: Any, state: Any) -> int:
     q = state[Q]
     if buf[p] < 128:
         last = p
+        while last + 8 <= end and not be_u64(buf, last) & HIGH_BITS:
+            last += 8
         while last < end and buf[last] < 128:
             last += 1
         if last >= end:
@@ -261,8 +273,13 @@ def _string(buf: Any, end: int, out: Any, state: Any) -> int:
         if q + size + 10 > out.shape[0]:
             return -1
         q = _put_varint(out, q, size + 1)
-        for k in range(size):
+        k = 0
+        while k + 8 <= size:
+            put_u64(out, q + k, be_u64(buf, p + k))
+            k += 8
+        while k < size:
             out[q + k] = buf[p + k]
+            k += 1
         out[q + size - 1] = buf[last] & 0x7F
         state[P] = last + 1
         state[Q] = q + size
