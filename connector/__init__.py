@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark_savepoint.source.datasource import SavepointDataSource
     from pyspark_savepoint.source.datasource import SavepointDataSource as DefaultSource
     from pyspark_savepoint.source.distribution import key_by
+    from pyspark_savepoint.statebackends.jobs.graph.id_table import operator_ids
     from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph
     from pyspark_savepoint.statebackends.jobs.graph.stream_nodes import ChainingStrategy
     from pyspark_savepoint.statebackends.jobs.graph.stream_plan import from_execution_plan
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
         StateBootstrapFunction,
         WindowReaderFunction,
     )
+    from pyspark_savepoint.statebackends.processing.api.object_reuse import ObjectReuseMode
     from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
         AggregateFunction,
         AggregatingStateDescriptor,
@@ -94,6 +96,7 @@ __all__ = [
     "EventTimeSessionWindows",
     "EventTimeTrigger",
     "Evictor",
+    "EvictorContext",
     "GlobalWindow",
     "GlobalWindows",
     "KeyedBroadcastProcessFunction",
@@ -106,6 +109,7 @@ __all__ = [
     "LocalSavepoint",
     "LocalTable",
     "MapStateDescriptor",
+    "ObjectReuseMode",
     "OperatorIdentifier",
     "OperatorTransformation",
     "ProcessWindowFunction",
@@ -141,6 +145,7 @@ __all__ = [
     "history",
     "key_by",
     "open",
+    "operator_ids",
     "register",
     "show_progress",
 ]
@@ -148,7 +153,8 @@ __all__ = [
 _FUNCTIONS = "pyspark_savepoint.statebackends.processing.api"
 #: Exported names by module, so that importing this package imports none of these modules.
 _OF_FUNCTIONS = {
-    "evictors": ("CountEvictor", "DeltaEvictor", "Evictor", "TimeEvictor"),
+    "object_reuse": ("ObjectReuseMode",),
+    "evictors": ("CountEvictor", "DeltaEvictor", "Evictor", "EvictorContext", "TimeEvictor"),
     "functions": (
         "BroadcastStateBootstrapFunction",
         "KeyedBroadcastProcessFunction",
@@ -211,6 +217,7 @@ _LAZY = {
     "show_progress": ("pyspark_savepoint.savepoint.progress", "show_progress"),
     "Savepoint": ("pyspark_savepoint.savepoint.savepoint", "Savepoint"),
     "ChainingStrategy": ("pyspark_savepoint.statebackends.jobs.graph.stream_nodes", "ChainingStrategy"),
+    "operator_ids": ("pyspark_savepoint.statebackends.jobs.graph.id_table", "operator_ids"),
     "StreamGraph": ("pyspark_savepoint.statebackends.jobs.graph.stream_graph", "StreamGraph"),
     "from_execution_plan": ("pyspark_savepoint.statebackends.jobs.graph.stream_plan", "from_execution_plan"),
     "SavepointDataSource": ("pyspark_savepoint.source.datasource", "SavepointDataSource"),

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from pyspark_savepoint.options.option_values import to_options
+from pyspark_savepoint.statebackends.processing.api.object_reuse import ObjectReuseMode
 
 if TYPE_CHECKING:
     from pyspark_savepoint.options.keywords import BootstrapOptions
@@ -71,3 +72,39 @@ class StateTransformation(ABC):
 
         """
         return self.option("max_parallelism", max_parallelism)
+
+    def set_object_reuse_mode(self, mode: ObjectReuseMode) -> Self:
+        """Set whether functions and state share objects (FLIP-21).
+
+        Flink: ``ExecutionConfig#setObjectReuseMode`` of FLIP-21.
+
+        Args:
+            mode: DEFAULT, COPY_PER_OPERATOR or FULL_REUSE.
+
+        Returns:
+            The transformation with this mode.
+
+        """
+        return self.option("object_reuse", str(mode))
+
+    def enable_object_reuse(self) -> Self:
+        """Share objects instead of copying them: mode DEFAULT, as it is without this call.
+
+        Flink: ``ExecutionConfig#enableObjectReuse`` of the DataStream API.
+
+        Returns:
+            The transformation with mode DEFAULT.
+
+        """
+        return self.set_object_reuse_mode(ObjectReuseMode.DEFAULT)
+
+    def disable_object_reuse(self) -> Self:
+        """Copy values when they are stored in state and when they are read: mode COPY_PER_OPERATOR.
+
+        Flink: ``ExecutionConfig#disableObjectReuse`` of the DataStream API.
+
+        Returns:
+            The transformation with mode COPY_PER_OPERATOR.
+
+        """
+        return self.set_object_reuse_mode(ObjectReuseMode.COPY_PER_OPERATOR)

@@ -4,24 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark_savepoint.formats.errors import OptionError, did_you_mean
 from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamStateHandle
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
-from pyspark_savepoint.statebackends.jobs.graph.hashers import StreamGraphHasher
-from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph
+from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph, hasher_of
 from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job, describe_job, is_execution_plan, with_settings
 from pyspark_savepoint.statebackends.jobs.restore.restore_check import check_restore
 from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import RestoreCheck, Verdict
 
 SOURCE_READER_STATE = "SourceReaderState"
-
-
-def hasher_of(name: str) -> StreamGraphHasher:
-    """Return the stream graph hasher ``v2`` or ``v3``; raise OptionError for another name."""
-    known = [hasher.value for hasher in StreamGraphHasher]
-    if name.casefold() not in known:
-        raise OptionError("unknown version of the stream graph hasher", found=name, remedy=did_you_mean(name, known))
-    return StreamGraphHasher(name.casefold())
 
 
 def check_snapshot(

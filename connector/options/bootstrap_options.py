@@ -9,8 +9,8 @@ from typing import Any, Self
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
 from pyspark_savepoint.options.option_fields import choice, collect, flag, option, size, table_of, whole_number
+from pyspark_savepoint.statebackends.processing.api.object_reuse import ObjectReuseMode
 from pyspark_savepoint.statebackends.processing.backends.backends import BACKENDS
-from pyspark_savepoint.statebackends.processing.operators.state_registry import ObjectReuse
 from pyspark_savepoint.statebackends.writing.planning.write_request import DEFAULT_SORT_MEMORY
 
 
@@ -30,8 +30,8 @@ class ProcessingOptions:
         choice(*BACKENDS), ", ".join(f"`{name}`" for name in BACKENDS), shown="`single_key`, unsorted `heap`"
     )
     object_reuse: str = option(
-        choice(*(mode.value.casefold() for mode in ObjectReuse)),
-        ", ".join(f"`{mode.value}`" for mode in ObjectReuse),
+        choice(*(mode.value.casefold() for mode in ObjectReuseMode)),
+        ", ".join(f"`{mode.value}`" for mode in ObjectReuseMode),
         "default",
         "`DEFAULT`",
     )
@@ -60,8 +60,8 @@ class ProcessingOptions:
         return self.state_backend or ("single_key" if self.sorted else "heap")
 
     @property
-    def reuse(self) -> ObjectReuse:
-        return ObjectReuse(self.object_reuse.upper())
+    def reuse(self) -> ObjectReuseMode:
+        return ObjectReuseMode(self.object_reuse.upper())
 
 
 def processing_options_table() -> str:

@@ -40,7 +40,7 @@ from pyspark_savepoint.options.option_fields import (
 )
 from pyspark_savepoint.options.plan_option import ReadPlan, parse_read_plan
 from pyspark_savepoint.statebackends.jobs.graph.graph_position import operator_at_plan
-from pyspark_savepoint.statebackends.jobs.graph.hashers import StreamGraphHasher
+from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraphHasher
 from pyspark_savepoint.statebackends.model.applicability import TABLES
 from pyspark_savepoint.statebackends.model.request import (
     DEFAULT_BATCH_ROWS,

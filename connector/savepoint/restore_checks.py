@@ -10,11 +10,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
-from pyspark_savepoint.local.restore import hasher_of
 from pyspark_savepoint.options.operators import identifier_of
 from pyspark_savepoint.savepoint.context import SavepointContext
 from pyspark_savepoint.statebackends.jobs.graph.graph_position import identifiers_to_change, operator_at
-from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph
+from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph, StreamGraphHasher, hasher_of
 from pyspark_savepoint.statebackends.jobs.restore.job_description import JobDescription
 from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job, describe_job
 from pyspark_savepoint.statebackends.jobs.restore.restore_check import check_restore
@@ -29,7 +28,7 @@ def restore_table(
     job: Job,
     *,
     allow_non_restored_state: bool,
-    stream_graph_hasher: str,
+    stream_graph_hasher: str | None,
     **settings: Any,
 ) -> DataFrame:
     """Return the verdicts of the restore check as a DataFrame, the worst first."""
@@ -38,25 +37,25 @@ def restore_table(
     return savepoint.spark.createDataFrame(check.to_arrow())
 
 
-def plan_table(savepoint: SavepointContext, job: Job, stream_graph_hasher: str) -> DataFrame:
+def plan_table(savepoint: SavepointContext, job: Job, stream_graph_hasher: str | None) -> DataFrame:
     """Return the assignment of state to subtasks as a DataFrame."""
     table = restore_plan_table(savepoint.snapshot(), _described(job, stream_graph_hasher))
     return savepoint.spark.createDataFrame(table)
 
 
-def _described(job: Job, stream_graph_hasher: str, **settings: Any) -> JobDescription:
+def _described(job: Job, stream_graph_hasher: str | None, **settings: Any) -> JobDescription:
     """Return the description of a job, and warn of each of its assumptions."""
-    described = describe_job(job, hasher_of(stream_graph_hasher), **settings)
+    described = describe_job(job, _hasher(stream_graph_hasher), **settings)
     for note in described.notes:
         warnings.warn(f"taken for granted of the job: {note}", stacklevel=4)
     return described
 
 
 def identifier_at(
-    savepoint: SavepointContext, graph: StreamGraph, name: str, stream_graph_hasher: str
+    savepoint: SavepointContext, graph: StreamGraph, name: str, stream_graph_hasher: str | None
 ) -> OperatorIdentifier:
     """Return the identifier of the operator with a name in the graph."""
-    return OperatorIdentifier(operator_at(savepoint.snapshot(), graph, name, hasher_of(stream_graph_hasher)))
+    return OperatorIdentifier(operator_at(savepoint.snapshot(), graph, name, _hasher(stream_graph_hasher)))
 
 
 def changed_uids(
@@ -67,3 +66,8 @@ def changed_uids(
         changes = identifiers_to_change(savepoint.snapshot(), uids)
         return {OperatorIdentifier(operator_id): new for operator_id, new in changes.items()}
     return {identifier_of(old): OperatorIdentifier.for_uid(uid) for old, uid in uids.items()}
+
+
+def _hasher(name: str | None) -> StreamGraphHasher | None:
+    """Return the hasher with a name; None for that of the graph."""
+    return None if name is None else hasher_of(name)

@@ -330,6 +330,9 @@ class Savepoint:
         """
         return self._table("operator_state", uid, options, state=name)
 
+    #: The name in Flink: ``SavepointReader#readListState``.
+    read_list_state = list_state
+
     def union_state(self, uid: OperatorRef, name: str, **options: Unpack[TableOptions]) -> DataFrame:
         """Return the elements of a union list state of an operator, which a job gives to every subtask.
 
@@ -347,6 +350,9 @@ class Savepoint:
 
         """
         return self._table("operator_state", uid, options, state=name)
+
+    #: The name in Flink: ``SavepointReader#readUnionState``.
+    read_union_state = union_state
 
     def broadcast_state(self, uid: OperatorRef, name: str, **options: Unpack[TableOptions]) -> DataFrame:
         """Return the entries of a broadcast state of an operator.
@@ -371,6 +377,9 @@ class Savepoint:
         return self._table("operator_state", uid, options, state=name)
 
     # -- functions -------------------------------------------------------------------------------------------
+
+    #: The name in Flink: ``SavepointReader#readBroadcastState``.
+    read_broadcast_state = broadcast_state
 
     def read_keyed_state(
         self,
@@ -1383,7 +1392,7 @@ class Savepoint:
         inferred_by: str | None = None,
         types_from: str | Sequence[str] | None = None,
         allow_non_restored_state: bool = False,
-        stream_graph_hasher: str = "v2",
+        stream_graph_hasher: str | None = None,
     ) -> DataFrame:
         """Check whether a job can restore the savepoint: one row per operator of either, the worst verdict first.
 
@@ -1401,7 +1410,8 @@ class Savepoint:
             types_from: Jars and folders of class files.
             allow_non_restored_state: Accept state that no operator of the job restores, as ``--allowNonRestoredState``
                 does.
-            stream_graph_hasher: How operators without uid get their ids: ``v2``, or the proposed ``v3``.
+            stream_graph_hasher: How operators without uid get their ids: ``v2``, or the proposed ``v3``; by
+                default that of the graph, ``v2`` for others.
 
         Returns:
             The verdicts.
@@ -1555,12 +1565,13 @@ class Savepoint:
             changed = changed.change_operator_identifier(old, new)
         return changed
 
-    def restore_plan(self, job: Job | Savepoint, *, stream_graph_hasher: str = "v2") -> DataFrame:
+    def restore_plan(self, job: Job | Savepoint, *, stream_graph_hasher: str | None = None) -> DataFrame:
         """Return the assignment of state to the subtasks of a job: one row per operator and subtask.
 
         Args:
             job: The job, as in :meth:`check_restore`.
-            stream_graph_hasher: How operators without uid get their ids: ``v2``, or the proposed ``v3``.
+            stream_graph_hasher: How operators without uid get their ids: ``v2``, or the proposed ``v3``; by
+                default that of the graph, ``v2`` for others.
 
         Returns:
             The assignment.
@@ -1573,13 +1584,16 @@ class Savepoint:
 
         return plan_table(self._context, _job(job), stream_graph_hasher)
 
-    def operator_at(self, graph: StreamGraph, name: str, *, stream_graph_hasher: str = "v2") -> OperatorIdentifier:
+    def operator_at(
+        self, graph: StreamGraph, name: str, *, stream_graph_hasher: str | None = None
+    ) -> OperatorIdentifier:
         """Return the identifier of an operator without uid, by its name in the job's graph.
 
         Args:
             graph: The graph of the job as it was when it took the snapshot.
             name: The operator's name in the graph.
-            stream_graph_hasher: How operators without uid get their ids: ``v2``, or the proposed ``v3``.
+            stream_graph_hasher: How operators without uid get their ids: ``v2``, or the proposed ``v3``; by
+                default that of the graph, ``v2`` for others.
 
         Returns:
             The identifier, which all methods take in place of a uid.

@@ -29,8 +29,8 @@ from cloudpickle import register_pickle_by_value
 
 from pyspark_savepoint import KeyedStateBootstrapFunction, OperatorTransformation, Savepoint, ValueStateDescriptor
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
+from pyspark_savepoint.statebackends.processing.api.object_reuse import ObjectReuseMode
 from pyspark_savepoint.statebackends.processing.operators.bootstrap import BootstrapPlan, BootstrapTask
-from pyspark_savepoint.statebackends.processing.operators.state_registry import ObjectReuse
 from pyspark_savepoint.statebackends.processing.runtime.garbage_collection import relaxed_gc
 from pyspark_savepoint.statebackends.writing.planning.flink_types import default_serializer
 
@@ -173,14 +173,14 @@ def profile(kind: str, records: int) -> dict[str, float]:
     batches = pa.table({"word": column}).to_batches(max_chunksize=10_000)
     descriptor = KeyedDescriptor(("word",), default_serializer(column.type), ())
 
-    def task(function: KeyedStateBootstrapFunction, reuse: ObjectReuse = ObjectReuse.DEFAULT) -> BootstrapTask:
+    def task(function: KeyedStateBootstrapFunction, reuse: ObjectReuseMode = ObjectReuseMode.DEFAULT) -> BootstrapTask:
         return BootstrapTask(BootstrapPlan(function, descriptor, ("word",), 128, reuse=reuse).describe(), 0)
 
     def objects() -> None:
         found = task(Nothing())
         with relaxed_gc():
             for batch in found.records.sorted(batches):
-                for chunk in found.records.chunks(batch, ObjectReuse.DEFAULT, found.registry.unshared):
+                for chunk in found.records.chunks(batch, ObjectReuseMode.DEFAULT, found.registry.unshared):
                     deque(chunk.values, maxlen=0)
 
     steps: dict[str, Callable[[], Any]] = {
@@ -193,7 +193,7 @@ def profile(kind: str, records: int) -> dict[str, float]:
     for name, step in steps.items():
         took = quickest(step) * 1e9 / records
         found[name], before = took - before, took
-    for reuse in list(ObjectReuse)[1:]:
+    for reuse in list(ObjectReuseMode)[1:]:
         took = quickest(lambda way=reuse: deque(task(WordCount(), way).run(batches), maxlen=0))  # type: ignore[misc]
         found[reuse.name] = took * 1e9 / records - before
     return found
@@ -213,7 +213,7 @@ def quickest(step: Callable[[], Any]) -> float:
 @pytest.mark.parametrize("kind", ["int", "string"])
 def test_cost_of_a_record(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     found = profile(kind, min(2_000_000, RECORDS))
-    other = {reuse.name: found.pop(reuse.name) for reuse in list(ObjectReuse)[1:]}
+    other = {reuse.name: found.pop(reuse.name) for reuse in list(ObjectReuseMode)[1:]}
     with capsys.disabled():
         steps = ", ".join(f"{name} {cost:.0f}" for name, cost in found.items())
         more = ", ".join(f"{name} {cost:+.0f}" for name, cost in other.items())

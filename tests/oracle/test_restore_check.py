@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 
 from pyspark_savepoint import Savepoint as FluentSavepoint
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
-from pyspark_savepoint.statebackends.jobs.graph.hashers import StreamGraphHasher, operator_ids
-from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph
+from pyspark_savepoint.statebackends.jobs.graph.hashers import operator_ids
+from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph, StreamGraphHasher
 from pyspark_savepoint.statebackends.jobs.graph.stream_nodes import ChainingStrategy
 from pyspark_savepoint.statebackends.jobs.restore.job_reader import describe_job, from_graph
 from pyspark_savepoint.statebackends.jobs.restore.restore_check import check_restore

@@ -10,14 +10,14 @@ from typing import Any
 from pyspark_savepoint.formats.errors import OperatorNotFoundError, OptionError
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID, OperatorIdentifier
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
-from pyspark_savepoint.statebackends.jobs.graph.hashers import StreamGraphHasher, operator_id_pairs, operator_ids
-from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph
+from pyspark_savepoint.statebackends.jobs.graph.hashers import operator_id_pairs, operator_ids
+from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph, StreamGraphHasher
 from pyspark_savepoint.statebackends.jobs.graph.stream_nodes import StreamNode
 from pyspark_savepoint.statebackends.jobs.graph.stream_plan import from_execution_plan
 
 
 def operator_at(
-    snapshot: Savepoint, graph: StreamGraph, name: str, hasher: StreamGraphHasher = StreamGraphHasher.V2
+    snapshot: Savepoint, graph: StreamGraph, name: str, hasher: StreamGraphHasher | None = None
 ) -> OperatorID:
     """Return the operator id for a name, uid or number in the graph; OperatorNotFoundError lists the ids tried."""
     node = _node(graph, name)

@@ -18,22 +18,14 @@ import struct
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 
 import mmh3
 
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.statebackends.jobs.graph.chaining import is_chainable
-from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph
+from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph, StreamGraphHasher
 from pyspark_savepoint.statebackends.jobs.graph.stream_nodes import StreamNode
-
-
-class StreamGraphHasher(StrEnum):
-    """Version of the id generation; values of the option ``streamGraphHasher``."""
-
-    V2 = "v2"
-    V3 = "v3"
 
 
 @dataclass(frozen=True)
@@ -57,8 +49,12 @@ class OperatorIDPair:
         return tuple((name, operator_id) for operator_id, name in first.items())
 
 
-def operator_ids(graph: StreamGraph, hasher: StreamGraphHasher = StreamGraphHasher.V2) -> dict[int, OperatorID]:
-    """Return the id of every node, in order of generation; raise OptionError if two operators have the same uid."""
+def operator_ids(graph: StreamGraph, hasher: StreamGraphHasher | None = None) -> dict[int, OperatorID]:
+    """Return the id of every node, in order of generation; raise OptionError if two operators have the same uid.
+
+    Without ``hasher``, the graph's applies.
+    """
+    hasher = hasher or graph.hasher
     ids: dict[int, OperatorID] = {}
     waiting = deque(graph.sources)
     visited = {node.id for node in waiting}
@@ -78,10 +74,9 @@ def operator_ids(graph: StreamGraph, hasher: StreamGraphHasher = StreamGraphHash
     return ids
 
 
-def operator_id_pairs(
-    graph: StreamGraph, hasher: StreamGraphHasher = StreamGraphHasher.V2
-) -> dict[int, OperatorIDPair]:
+def operator_id_pairs(graph: StreamGraph, hasher: StreamGraphHasher | None = None) -> dict[int, OperatorIDPair]:
     """Return the ids of every node with their alternatives: its uid hash, and for version 3 the id of version 2."""
+    hasher = hasher or graph.hasher
     generated = operator_ids(graph, hasher)
     older = operator_ids(graph, StreamGraphHasher.V2) if hasher is StreamGraphHasher.V3 else {}
     pairs = {}

@@ -15,6 +15,7 @@ partitioning are edges, not nodes. Nodes are numbered as they are added. Flink: 
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Any
 
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean
@@ -31,6 +32,13 @@ from pyspark_savepoint.statebackends.jobs.graph.stream_nodes import (
 )
 
 
+class StreamGraphHasher(StrEnum):
+    """Version of the id generation; values of the option ``streamGraphHasher``."""
+
+    V2 = "v2"
+    V3 = "v3"
+
+
 class StreamGraph:
     """Nodes and edges of a job, in the order in which the job adds them.
 
@@ -42,6 +50,8 @@ class StreamGraph:
         chaining: Setting ``pipeline.operator-chaining.enabled``.
         chain_different_max_parallelism: Setting
             ``pipeline.operator-chaining.chain-operators-with-different-max-parallelism``.
+        hasher: Setting ``execution.stream-graph-hasher.version``: how operators without uid get their ids, ``v2``, or
+            the proposed ``v3``.
 
     Example::
 
@@ -58,13 +68,24 @@ class StreamGraph:
         *,
         chaining: bool = True,
         chain_different_max_parallelism: bool = True,
+        hasher: str = "v2",
     ) -> None:
         self.parallelism = parallelism
         self.max_parallelism = max_parallelism
         self.chaining = chaining
         self.chain_different_max_parallelism = chain_different_max_parallelism
+        self.hasher = hasher
         self.nodes: dict[int, StreamNode] = {}
         self.assumptions: tuple[str, ...] = ()
+
+    @property
+    def hasher(self) -> StreamGraphHasher:
+        """How operators without uid get their ids; set to ``v2`` or ``v3``."""
+        return self._hasher
+
+    @hasher.setter
+    def hasher(self, name: str) -> None:
+        self._hasher = hasher_of(name)
 
     @property
     def sources(self) -> list[StreamNode]:
@@ -334,3 +355,11 @@ def _check_forward(upstream: StreamNode, node: StreamNode, partitioner: Partitio
             expected=f"parallelism {upstream.parallelism}, that of {upstream.label}",
             found=f"parallelism {node.parallelism}",
         )
+
+
+def hasher_of(name: str) -> StreamGraphHasher:
+    """Return the stream graph hasher ``v2`` or ``v3``; raise OptionError for another name."""
+    known = [hasher.value for hasher in StreamGraphHasher]
+    if name.casefold() not in known:
+        raise OptionError("unknown version of the stream graph hasher", found=name, remedy=did_you_mean(name, known))
+    return StreamGraphHasher(name.casefold())

@@ -16,8 +16,8 @@ from pyspark_savepoint.formats.serializers.runtime.ttl import TtlSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.jobs.compatibility.compatibility import NEWEST_FLINK, Flink
 from pyspark_savepoint.statebackends.jobs.graph.chaining import tasks
-from pyspark_savepoint.statebackends.jobs.graph.hashers import OperatorIDPair, StreamGraphHasher, operator_id_pairs
-from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph
+from pyspark_savepoint.statebackends.jobs.graph.hashers import OperatorIDPair, operator_id_pairs
+from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph, StreamGraphHasher
 from pyspark_savepoint.statebackends.jobs.graph.stream_plan import PlannedVertex, from_execution_plan, read_job_plan
 from pyspark_savepoint.statebackends.jobs.restore.job_description import (
     KEYED_KINDS,
@@ -42,7 +42,7 @@ BACKEND_NAMES = ("hashmap", "rocksdb", "forst")
 Job = JobDescription | StreamGraph | Savepoint | Mapping[str, Any] | str
 
 
-def describe_job(job: Job, hasher: StreamGraphHasher = StreamGraphHasher.V2, **settings: Any) -> JobDescription:
+def describe_job(job: Job, hasher: StreamGraphHasher | None = None, **settings: Any) -> JobDescription:
     """Describe a job given in any supported form.
 
     A text is JSON; a mapping is a job, an execution plan, or a plan of the REST interface. ``settings`` are those of
@@ -96,7 +96,7 @@ def from_graph(
     graph: StreamGraph,
     types: Mapping[str, Mapping[str, Any]] | None = None,
     *,
-    hasher: StreamGraphHasher = StreamGraphHasher.V2,
+    hasher: StreamGraphHasher | None = None,
     flink_version: str | None = None,
     state_backend: str | None = None,
     classes: Iterable[str] | None = None,

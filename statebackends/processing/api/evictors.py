@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pyspark_savepoint.statebackends.processing.api.durations import Duration, millis
+from pyspark_savepoint.statebackends.processing.api.timers import MIN_WATERMARK, now_millis
 
 
 class Record(NamedTuple):
@@ -23,6 +24,21 @@ class Record(NamedTuple):
     timestamp: int | None
 
 
+class EvictorContext:
+    """Times of an evictor's call.
+
+    Flink: ``Evictor.EvictorContext``.
+    """
+
+    def current_processing_time(self) -> int:
+        """Return the wall-clock time in milliseconds since 1970."""
+        return now_millis()
+
+    def current_watermark(self) -> int:
+        """Return the watermark, always -2^63: event time does not advance during a bootstrap."""
+        return MIN_WATERMARK
+
+
 class Evictor(ABC):
     """Base class of evictors, which choose the elements that a window keeps when it fires.
 
@@ -32,20 +48,21 @@ class Evictor(ABC):
     Example::
 
         class KeepLarge(Evictor):
-            def evict_before(self, elements, window):
+            def evict_before(self, elements, window, ctx):
                 return [record for record in elements if record.value.amount >= 10]
 
-            def evict_after(self, elements, window):
+            def evict_after(self, elements, window, ctx):
                 return elements
     """
 
     @abstractmethod
-    def evict_before(self, elements: list[Record], window: Any) -> list[Record]:
+    def evict_before(self, elements: list[Record], window: Any, ctx: EvictorContext) -> list[Record]:
         """Return the elements to keep, before the window's function is called with them.
 
         Args:
             elements: The elements of the window with their timestamps, in the order of their arrival.
             window: The :class:`TimeWindow` or :class:`GlobalWindow` that fires.
+            ctx: The current times.
 
         Returns:
             The elements to keep, in the same order.
@@ -53,12 +70,13 @@ class Evictor(ABC):
         """
 
     @abstractmethod
-    def evict_after(self, elements: list[Record], window: Any) -> list[Record]:
+    def evict_after(self, elements: list[Record], window: Any, ctx: EvictorContext) -> list[Record]:
         """Return the elements to keep, after the window's function was called with them.
 
         Args:
             elements: The elements that :meth:`evict_before` kept.
             window: The :class:`TimeWindow` or :class:`GlobalWindow` that fired.
+            ctx: The current times.
 
         Returns:
             The elements to keep, in the same order.
@@ -75,11 +93,11 @@ class _Either(Evictor):
     def _keep(self, elements: list[Record]) -> list[Record]:
         raise NotImplementedError
 
-    def evict_before(self, elements: list[Record], window: Any) -> list[Record]:
+    def evict_before(self, elements: list[Record], window: Any, ctx: EvictorContext) -> list[Record]:
         """Return the elements to keep; all of them if this evictor evicts after the function."""
         return elements if self.do_evict_after or not elements else self._keep(elements)
 
-    def evict_after(self, elements: list[Record], window: Any) -> list[Record]:
+    def evict_after(self, elements: list[Record], window: Any, ctx: EvictorContext) -> list[Record]:
         """Return the elements to keep; all of them if this evictor evicts before the function."""
         return self._keep(elements) if self.do_evict_after and elements else elements
 

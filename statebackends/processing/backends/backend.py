@@ -26,6 +26,7 @@ from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
     Descriptor,
     ReducingStateDescriptor,
 )
+from pyspark_savepoint.statebackends.processing.runtime.row import rows_of_tuples
 
 
 class StateOutput(Protocol):
@@ -65,7 +66,36 @@ class RegisteredState:
                 state=descriptor.name,
                 remedy=f"give its descriptor {what}",
             )
+        if pa.types.is_struct(units[-1]):
+            row_of = rows_of_tuples(tuple(field.name for field in units[-1]))
+            reduce = reducing_to(row_of, reduce) if reduce is not None else None
+            aggregate = RowAggregate(aggregate, row_of) if aggregate is not None else None
         return cls(descriptor.name, descriptor.kind, units, namespaced, reduce, aggregate)
+
+
+def reducing_to(row_of: Callable[[Any], Any], reduce: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Return a reduce function whose results are rows of the declared type where the user's returns tuples."""
+    return lambda a, b: row_of(reduce(a, b))
+
+
+class RowAggregate(AggregateFunction[Any, Any, Any]):
+    """Aggregate function whose accumulators are rows of the declared type where the user's are tuples."""
+
+    def __init__(self, function: AggregateFunction[Any, Any, Any], row_of: Callable[[Any], Any]) -> None:
+        self._row_of = row_of
+        self._function = function
+
+    def create_accumulator(self) -> Any:
+        return self._row_of(self._function.create_accumulator())
+
+    def add(self, value: Any, accumulator: Any) -> Any:
+        return self._row_of(self._function.add(value, accumulator))
+
+    def get_result(self, accumulator: Any) -> Any:
+        return self._function.get_result(accumulator)
+
+    def merge(self, a: Any, b: Any) -> Any:
+        return self._row_of(self._function.merge(a, b))
 
 
 class KeyedStateBackend(ABC):

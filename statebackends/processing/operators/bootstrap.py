@@ -20,6 +20,7 @@ from pyspark_savepoint.formats.serializers.notation.notation import DEFAULT_VERS
 from pyspark_savepoint.statebackends.model.descriptors import USER_TIMERS, KeyedDescriptor, StateDescriptor
 from pyspark_savepoint.statebackends.model.key_codec import KeyCodec
 from pyspark_savepoint.statebackends.processing.api.functions import KeyedStateBootstrapFunction
+from pyspark_savepoint.statebackends.processing.api.object_reuse import ObjectReuseMode
 from pyspark_savepoint.statebackends.processing.backends.backend import KeyedStateBackend
 from pyspark_savepoint.statebackends.processing.backends.backends import create_backend
 from pyspark_savepoint.statebackends.processing.operators.connected_inputs import (
@@ -31,7 +32,7 @@ from pyspark_savepoint.statebackends.processing.operators.connected_records impo
 from pyspark_savepoint.statebackends.processing.operators.contexts import KeyedElementContext
 from pyspark_savepoint.statebackends.processing.operators.entry_output import PLAIN, drain
 from pyspark_savepoint.statebackends.processing.operators.records import Chunk, RecordOrder
-from pyspark_savepoint.statebackends.processing.operators.state_registry import ObjectReuse, StateRegistry
+from pyspark_savepoint.statebackends.processing.operators.state_registry import StateRegistry
 from pyspark_savepoint.statebackends.processing.operators.window_operator import WindowOperator, WindowSpec
 from pyspark_savepoint.statebackends.processing.runtime.garbage_collection import relaxed_gc
 from pyspark_savepoint.statebackends.processing.runtime.user_code import (
@@ -53,7 +54,7 @@ class BootstrapPlan:
     max_parallelism: int
     order: RecordOrder = field(default_factory=RecordOrder)
     backend: str = "single_key"
-    reuse: ObjectReuse = ObjectReuse.DEFAULT
+    reuse: ObjectReuseMode = ObjectReuseMode.DEFAULT
     flink_version: tuple[int, int] = DEFAULT_VERSION
     parallelism: int = 1
     states: tuple[StateDescriptor, ...] | None = None

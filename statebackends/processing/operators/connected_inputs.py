@@ -16,6 +16,7 @@ from pyspark_savepoint.statebackends.processing.api.functions import (
     KeyedCoProcessFunction,
     KeyedMultipleInputFunction,
 )
+from pyspark_savepoint.statebackends.processing.api.object_reuse import ObjectReuseMode
 from pyspark_savepoint.statebackends.processing.api.timers import Timers
 from pyspark_savepoint.statebackends.processing.backends.backend import KeyedStateBackend
 from pyspark_savepoint.statebackends.processing.operators.connected_records import ConnectedRecords, Inputs
@@ -27,7 +28,7 @@ from pyspark_savepoint.statebackends.processing.operators.operator_states import
     OperatorStates,
 )
 from pyspark_savepoint.statebackends.processing.operators.records import RecordOrder, Records
-from pyspark_savepoint.statebackends.processing.operators.state_registry import ObjectReuse, Unshared
+from pyspark_savepoint.statebackends.processing.operators.state_registry import Unshared
 from pyspark_savepoint.statebackends.processing.runtime.user_code import UserCode
 
 ConnectedFunction = KeyedCoProcessFunction | KeyedMultipleInputFunction | KeyedBroadcastProcessFunction
@@ -70,7 +71,7 @@ class ConnectedInputs:
         batch: SortedBatch,
         records: Records,
         backend: KeyedStateBackend,
-        reuse: ObjectReuse,
+        reuse: ObjectReuseMode,
         unshared: Unshared,
         take: Callable[[Any], None],
     ) -> None:

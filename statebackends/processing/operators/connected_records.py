@@ -23,6 +23,7 @@ from pyspark_savepoint.formats.columns import Bytes, Longs
 from pyspark_savepoint.statebackends.model.key_codec import KeyCodec
 from pyspark_savepoint.statebackends.model.sort import RowSorter
 from pyspark_savepoint.statebackends.model.sort_runs import SortedBatch
+from pyspark_savepoint.statebackends.processing.api.object_reuse import ObjectReuseMode
 from pyspark_savepoint.statebackends.processing.api.state_descriptors import MapStateDescriptor
 from pyspark_savepoint.statebackends.processing.api.timers import MIN_WATERMARK
 from pyspark_savepoint.statebackends.processing.operators.records import (
@@ -36,7 +37,7 @@ from pyspark_savepoint.statebackends.processing.operators.records import (
     values_of,
     without_suffix,
 )
-from pyspark_savepoint.statebackends.processing.operators.state_registry import ObjectReuse, Unshared
+from pyspark_savepoint.statebackends.processing.operators.state_registry import Unshared
 
 INPUT, ORDER = "__savepoint_input", "__savepoint_order"
 BROADCAST = 0
@@ -50,7 +51,7 @@ class RecordInput:
     fields: tuple[str, ...]
     timestamp: str | None
 
-    def values(self, rows: pa.RecordBatch, reuse: ObjectReuse, unshared: Unshared) -> Iterable[Any]:
+    def values(self, rows: pa.RecordBatch, reuse: ObjectReuseMode, unshared: Unshared) -> Iterable[Any]:
         """Return rows of this input alone as functions get them."""
         structs = rows.column(self.column)
         whole = pa.RecordBatch.from_arrays(structs.flatten(), names=list(self.fields))
@@ -107,7 +108,7 @@ class ConnectedRecords(Records):
         return self.inputs.broadcast is not None and bool(_numbers(batch.rows)[0] == BROADCAST)
 
     def broadcast_values(
-        self, batch: SortedBatch, reuse: ObjectReuse, unshared: Unshared
+        self, batch: SortedBatch, reuse: ObjectReuseMode, unshared: Unshared
     ) -> Iterator[tuple[Any, int | None]]:
         """Yield broadcast records with their timestamps."""
         given = self.inputs.broadcast
@@ -127,7 +128,7 @@ class ConnectedRecords(Records):
                 times[own] = timestamps_of(batch.filter(pa.array(own)), given.timestamp)
         return np.concatenate([sortable(times), numbers.astype(np.uint8)[:, None]], axis=1)
 
-    def _filled(self, chunk: Chunk, rows: pa.RecordBatch, reuse: ObjectReuse, unshared: Unshared) -> Chunk:
+    def _filled(self, chunk: Chunk, rows: pa.RecordBatch, reuse: ObjectReuseMode, unshared: Unshared) -> Chunk:
         numbers = _numbers(rows)
         times: list[int | None] = [None] * rows.num_rows
         parts: list[Iterator[Any]] = []

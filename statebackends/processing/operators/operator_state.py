@@ -26,6 +26,7 @@ from pyspark_savepoint.statebackends.processing.api.functions import (
     KeyedBroadcastProcessFunction,
     StateBootstrapFunction,
 )
+from pyspark_savepoint.statebackends.processing.api.object_reuse import ObjectReuseMode
 from pyspark_savepoint.statebackends.processing.api.state_descriptors import MapStateDescriptor
 from pyspark_savepoint.statebackends.processing.backends.single_key import SingleKeyStateBackend
 from pyspark_savepoint.statebackends.processing.backends.single_key_states import SingleKeyListState, SingleKeyMapState
@@ -37,7 +38,7 @@ from pyspark_savepoint.statebackends.processing.operators.operator_states import
     OperatorStates,
 )
 from pyspark_savepoint.statebackends.processing.operators.records import plain_values
-from pyspark_savepoint.statebackends.processing.operators.state_registry import ObjectReuse, StateRegistry, Unshared
+from pyspark_savepoint.statebackends.processing.operators.state_registry import StateRegistry, Unshared
 from pyspark_savepoint.statebackends.processing.runtime.adaptive_batches import AdaptiveBatches
 from pyspark_savepoint.statebackends.processing.runtime.user_code import (
     Closing,
@@ -67,7 +68,7 @@ class OperatorStatePlan:
     function: StateBootstrapFunction | BroadcastStateBootstrapFunction | KeyedBroadcastProcessFunction
     columns: tuple[str, ...]
     timestamp: str | None = None
-    reuse: ObjectReuse = ObjectReuse.DEFAULT
+    reuse: ObjectReuseMode = ObjectReuseMode.DEFAULT
     flink_version: tuple[int, int] = DEFAULT_VERSION
     parallelism: int = 1
     states: tuple[OperatorStateDescriptor, ...] | None = None

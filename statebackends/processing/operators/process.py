@@ -18,6 +18,7 @@ from pyspark_savepoint.formats.serializers.notation.notation import DEFAULT_VERS
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
 from pyspark_savepoint.statebackends.model.key_codec import KeyCodec
 from pyspark_savepoint.statebackends.processing.api.functions import KeyedProcessFunction
+from pyspark_savepoint.statebackends.processing.api.object_reuse import ObjectReuseMode
 from pyspark_savepoint.statebackends.processing.api.timers import FiringTimers
 from pyspark_savepoint.statebackends.processing.backends.backend import KeyedStateBackend
 from pyspark_savepoint.statebackends.processing.backends.backends import create_backend
@@ -29,7 +30,7 @@ from pyspark_savepoint.statebackends.processing.operators.connected_inputs impor
 from pyspark_savepoint.statebackends.processing.operators.connected_records import Inputs
 from pyspark_savepoint.statebackends.processing.operators.contexts import KeyedElementContext
 from pyspark_savepoint.statebackends.processing.operators.records import Chunk, RecordOrder
-from pyspark_savepoint.statebackends.processing.operators.state_registry import ObjectReuse, StateRegistry
+from pyspark_savepoint.statebackends.processing.operators.state_registry import StateRegistry
 from pyspark_savepoint.statebackends.processing.runtime.collector import Collector
 from pyspark_savepoint.statebackends.processing.runtime.garbage_collection import relaxed_gc
 from pyspark_savepoint.statebackends.processing.runtime.user_code import Closing, UserCode, open_function
@@ -45,7 +46,7 @@ class ProcessPlan:
     schema: pa.Schema
     max_parallelism: int
     order: RecordOrder = field(default_factory=RecordOrder)
-    reuse: ObjectReuse = ObjectReuse.DEFAULT
+    reuse: ObjectReuseMode = ObjectReuseMode.DEFAULT
     flink_version: tuple[int, int] = DEFAULT_VERSION
     parallelism: int = 1
     backend: str = "single_key"

@@ -28,8 +28,9 @@ from pyspark_savepoint.formats.serializers.basic.calendar import millis_of
 from pyspark_savepoint.statebackends.model.key_codec import KeyCodec
 from pyspark_savepoint.statebackends.model.sort import RowSorter
 from pyspark_savepoint.statebackends.model.sort_runs import SortedBatch
+from pyspark_savepoint.statebackends.processing.api.object_reuse import ObjectReuseMode
 from pyspark_savepoint.statebackends.processing.backends.adapters import copied
-from pyspark_savepoint.statebackends.processing.operators.state_registry import ObjectReuse, Unshared
+from pyspark_savepoint.statebackends.processing.operators.state_registry import Unshared
 from pyspark_savepoint.statebackends.processing.runtime.row import refilled, rows_of_columns
 from pyspark_savepoint.statebackends.processing.runtime.values import binary_values, to_python
 from pyspark_savepoint.statebackends.writing.rows.entry_encoder import serialized
@@ -180,12 +181,12 @@ class Records:
                 order.check(self.codec.key_column(self._keys(batch)), times)
                 yield self._keyed(batch)
 
-    def chunks(self, batch: SortedBatch, reuse: ObjectReuse, unshared: Unshared) -> Iterator[Chunk]:
+    def chunks(self, batch: SortedBatch, reuse: ObjectReuseMode, unshared: Unshared) -> Iterator[Chunk]:
         """Yield a batch as Python objects, some at a time."""
         for low in range(0, len(batch), CHUNK):
             yield self._chunk(batch.slice(low, min(low + CHUNK, len(batch))), reuse, unshared)
 
-    def _chunk(self, batch: SortedBatch, reuse: ObjectReuse, unshared: Unshared) -> Chunk:
+    def _chunk(self, batch: SortedBatch, reuse: ObjectReuseMode, unshared: Unshared) -> Chunk:
         starts = run_starts(batch)
         counts = np.diff(np.append(starts, len(batch))).tolist()
         first = pa.array(starts)
@@ -196,29 +197,31 @@ class Records:
         ]
         return self._filled(Chunk(keys, places, counts, (), None), batch.rows, reuse, unshared)
 
-    def _filled(self, chunk: Chunk, rows: pa.RecordBatch, reuse: ObjectReuse, unshared: Unshared) -> Chunk:
+    def _filled(self, chunk: Chunk, rows: pa.RecordBatch, reuse: ObjectReuseMode, unshared: Unshared) -> Chunk:
         """Return the runs of a chunk with their records."""
         times = self._times(rows).tolist() if self.order.timestamp is not None else None
         return replace(chunk, values=self._values(rows, reuse, unshared), timestamps=times)
 
-    def _values(self, rows: pa.RecordBatch, reuse: ObjectReuse, unshared: Unshared) -> Iterable[Any]:
+    def _values(self, rows: pa.RecordBatch, reuse: ObjectReuseMode, unshared: Unshared) -> Iterable[Any]:
         if not self.plain:
             return values_of(rows, self.columns, reuse, unshared)
         values = to_python(rows.column(self.columns[0]))
-        return map(copied, values) if reuse is ObjectReuse.COPY_PER_OPERATOR else values
+        return map(copied, values) if reuse is ObjectReuseMode.COPY_PER_OPERATOR else values
 
 
-def values_of(rows: pa.RecordBatch, names: tuple[str, ...], reuse: ObjectReuse, unshared: Unshared) -> Iterable[Any]:
+def values_of(
+    rows: pa.RecordBatch, names: tuple[str, ...], reuse: ObjectReuseMode, unshared: Unshared
+) -> Iterable[Any]:
     """Return rows as functions get them."""
     columns = [to_python(rows.column(name)) for name in names]
-    if reuse is ObjectReuse.FULL_REUSE:
+    if reuse is ObjectReuseMode.FULL_REUSE:
         return refilled(unshared.row_of(names), columns, rows.num_rows)
     values = rows_of_columns(names, columns, rows.num_rows)
-    return map(copied, values) if reuse is ObjectReuse.COPY_PER_OPERATOR else values
+    return map(copied, values) if reuse is ObjectReuseMode.COPY_PER_OPERATOR else values
 
 
 def plain_values(
-    batch: pa.RecordBatch, names: tuple[str, ...], timestamp: str | None, reuse: ObjectReuse, unshared: Unshared
+    batch: pa.RecordBatch, names: tuple[str, ...], timestamp: str | None, reuse: ObjectReuseMode, unshared: Unshared
 ) -> Iterator[tuple[Any, int | None]]:
     """Yield rows with their timestamps, for functions without keys."""
     for low in range(0, batch.num_rows, CHUNK):

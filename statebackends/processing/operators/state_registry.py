@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +21,7 @@ from pyspark_savepoint.formats.serializers.runtime.ttl import TtlSerializer
 from pyspark_savepoint.statebackends.model.descriptors import NO_NAMESPACE, StateDescriptor, StateKind, timer_states
 from pyspark_savepoint.statebackends.processing.api.contexts import HasTaskInfo
 from pyspark_savepoint.statebackends.processing.api.defaults import with_default
+from pyspark_savepoint.statebackends.processing.api.object_reuse import ObjectReuseMode
 from pyspark_savepoint.statebackends.processing.api.state import INTERFACES, State
 from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
     AggregatingStateDescriptor,
@@ -48,19 +48,6 @@ from pyspark_savepoint.statebackends.processing.operators.entry_output import (
 )
 from pyspark_savepoint.statebackends.processing.operators.saved_timers import SavedTimers
 from pyspark_savepoint.statebackends.processing.runtime.row import Row, make_row
-
-
-class ObjectReuse(StrEnum):
-    """FLIP-21: reuse of the objects that functions get.
-
-    DEFAULT             every record is a new object, which is never copied
-    COPY_PER_OPERATOR   every record and every state value is copied before it is handed over
-    FULL_REUSE          one row object is refilled for every record; state copies it when it is stored
-    """
-
-    DEFAULT = "DEFAULT"
-    COPY_PER_OPERATOR = "COPY_PER_OPERATOR"
-    FULL_REUSE = "FULL_REUSE"
 
 
 class Unshared:
@@ -98,7 +85,7 @@ class StateRegistry(HasTaskInfo):
     backend: KeyedStateBackend
     key_serializer: TypeSerializer
     flink_version: tuple[int, int] = DEFAULT_VERSION
-    reuse: ObjectReuse = ObjectReuse.DEFAULT
+    reuse: ObjectReuseMode = ObjectReuseMode.DEFAULT
     known: tuple[StateDescriptor, ...] | None = None
     index_of_this_subtask: int = 0
     number_of_parallel_subtasks: int = 1
@@ -182,9 +169,9 @@ class StateRegistry(HasTaskInfo):
             units = (*units[:-1], value.value.arrow_type(options))
         # Immutable values are shared in every mode, as in Flink.
         if any(pa.types.is_nested(unit) for unit in units):
-            if self.reuse is ObjectReuse.COPY_PER_OPERATOR:
+            if self.reuse is ObjectReuseMode.COPY_PER_OPERATOR:
                 adapters.append(Copies())
-            elif self.reuse is ObjectReuse.FULL_REUSE:
+            elif self.reuse is ObjectReuseMode.FULL_REUSE:
                 adapters.append(self.unshared)
         registered = RegisteredState.of(descriptor, units, namespace is not None)
         adapted, own = create_adapted(self.backend, registered, output, adapters)

@@ -15,13 +15,15 @@ from __future__ import annotations
 import functools
 from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
-from pyspark_savepoint.statebackends.processing.api.evictors import Evictor, Record
+from pyspark_savepoint.statebackends.processing.api.evictors import Evictor, EvictorContext, Record
 from pyspark_savepoint.statebackends.processing.api.functions import ProcessWindowFunction
 from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
     AggregateFunction,
@@ -33,8 +35,11 @@ from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
 from pyspark_savepoint.statebackends.processing.api.timers import MAX_WATERMARK, MIN_WATERMARK, now_millis
 from pyspark_savepoint.statebackends.processing.api.triggers import Trigger, TriggerResult
 from pyspark_savepoint.statebackends.processing.api.windows import TimeWindow, WindowAssigner
+from pyspark_savepoint.statebackends.processing.backends.backend import reducing_to
+from pyspark_savepoint.statebackends.processing.operators.entry_output import PLAIN
 from pyspark_savepoint.statebackends.processing.operators.state_registry import StateRegistry
 from pyspark_savepoint.statebackends.processing.operators.window_context import FunctionContext, WindowTriggerContext
+from pyspark_savepoint.statebackends.processing.runtime.row import rows_of_tuples
 
 #: Called with the merged window, its parts, the state window that keeps the contents, and the other state windows.
 OnMerge = Callable[[TimeWindow, list[TimeWindow], TimeWindow, list[TimeWindow]], None]
@@ -93,6 +98,7 @@ class MergingWindowSet:
             self._changed = False
 
 
+EVICTING = EvictorContext()
 CONTENTS, MERGING, TIMERS = "window-contents", "merging-window-set", "window-timers"
 
 
@@ -168,7 +174,7 @@ class WindowOperator:
     """Operator that adds elements of the current key to windows."""
 
     def __init__(self, spec: WindowSpec, registry: StateRegistry) -> None:
-        self.spec = spec
+        self.spec = spec = self._typed(spec, registry)
         self.backend = registry.backend
         self._unshared = registry.unshared
         namespace = parse_type(spec.assigner.window_type, registry.flink_version)
@@ -182,6 +188,16 @@ class WindowOperator:
             self._merging = MergingWindowSet(state)
         self._trigger = WindowTriggerContext(registry, namespace, self.timers, spec.trigger.state_descriptors())
         self._function = FunctionContext(registry, namespace, spec.function)
+
+    def _typed(self, spec: WindowSpec, registry: StateRegistry) -> WindowSpec:
+        """Return the settings with a reduce function for evicted elements whose tuples become elements."""
+        if spec.evictor is None or spec.reduce is None:
+            return spec
+        kind = parse_type(spec.element_type, registry.flink_version).arrow_type(PLAIN)
+        if not pa.types.is_struct(kind):
+            return spec
+        row_of = rows_of_tuples(tuple(field.name for field in kind))
+        return replace(spec, reduce=reducing_to(row_of, spec.reduce))
 
     def begin(self) -> None:
         """Start a run of elements of the current key."""
@@ -234,9 +250,9 @@ class WindowOperator:
             self._function.call(self.backend.key, window, list(found) if self.spec.keeps_elements else [found])
             return
         records = [Record(each["value"], each["timestamp"]) for each in found]
-        kept = self.spec.evictor.evict_before(records, window)
+        kept = self.spec.evictor.evict_before(records, window, EVICTING)
         self._function.call(self.backend.key, window, self.spec.combined([record.value for record in kept]))
-        kept = self.spec.evictor.evict_after(kept, window)
+        kept = self.spec.evictor.evict_after(kept, window, EVICTING)
         self.backend.set_current_namespace(self._own, state_window)
         contents.update([_stored(record) for record in kept])
 

@@ -125,3 +125,22 @@ def refilled(row: Row, columns: Sequence[Sequence[Any]], count: int) -> Iterator
         return repeat(row, count)
     setting = [map(put, repeat(row), column) for put, column in zip(row._set, columns, strict=True)]
     return map(itemgetter(0), zip(repeat(row), *setting, strict=False))
+
+
+def rows_of_tuples(fields: tuple[str, ...]) -> Callable[[Any], Any]:
+    """Return a function that makes a row of a tuple with as many values as fields; other values stay as they are.
+
+    >>> rows_of_tuples(("sum", "count"))((3, 2))
+    Row(sum=3, count=2)
+    """
+    kind, count = row_class(fields), len(fields)
+
+    def row_of(value: Any) -> Any:
+        if type(value) is not tuple or len(value) != count:
+            return value
+        row = _new(kind)
+        for put, part in zip(kind._set, value, strict=True):
+            put(row, part)
+        return row
+
+    return row_of

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
-from pyspark_savepoint.statebackends.jobs.graph.hashers import StreamGraphHasher, operator_id_pairs, operator_ids
-from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph
+from pyspark_savepoint.statebackends.jobs.graph.hashers import operator_id_pairs, operator_ids
+from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph, StreamGraphHasher
 from pyspark_savepoint.statebackends.jobs.graph.stream_nodes import ChainingStrategy
 from tests.oracle.topologies import described, random_job
 

@@ -17,8 +17,8 @@ from pyspark_savepoint.statebackends.jobs.graph.graph_position import (
     operator_at,
     operator_at_plan,
 )
-from pyspark_savepoint.statebackends.jobs.graph.hashers import StreamGraphHasher, operator_ids
-from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph
+from pyspark_savepoint.statebackends.jobs.graph.hashers import operator_ids
+from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph, StreamGraphHasher
 from pyspark_savepoint.statebackends.jobs.graph.stream_nodes import ChainingStrategy
 from pyspark_savepoint.statebackends.jobs.restore.job_reader import describe_job, from_graph
 from pyspark_savepoint.statebackends.jobs.restore.restore_check import check_restore

@@ -15,9 +15,9 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, StateDescriptor, StateKind
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES
+from pyspark_savepoint.statebackends.processing.api.object_reuse import ObjectReuseMode
 from pyspark_savepoint.statebackends.processing.operators.bootstrap import BootstrapPlan, BootstrapTask
 from pyspark_savepoint.statebackends.processing.operators.records import RecordOrder
-from pyspark_savepoint.statebackends.processing.operators.state_registry import ObjectReuse
 from pyspark_savepoint.statebackends.writing.commit.committer import commit
 from pyspark_savepoint.statebackends.writing.commit.write_task import write_rows
 from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write
@@ -110,7 +110,7 @@ def _elements(state: StateDescriptor, value: bytes) -> list[Any]:
         at.position += 1
 
 
-MODES = list(ObjectReuse)
+MODES = list(ObjectReuseMode)
 
 
 def written(path: Path, plan: BootstrapPlan, records: Sequence[tuple[Any, int, int]]) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from pyspark_savepoint.formats.errors import OptionError, UserFunctionError, ValueRangeError
 from pyspark_savepoint.statebackends.processing.api.functions import KeyedProcessFunction, KeyedStateBootstrapFunction
+from pyspark_savepoint.statebackends.processing.api.object_reuse import ObjectReuseMode
 from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
     AggregateFunction,
     AggregatingStateDescriptor,
@@ -27,7 +28,6 @@ from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
 from pyspark_savepoint.statebackends.processing.operators.bootstrap import BootstrapTask
 from pyspark_savepoint.statebackends.processing.operators.process import ProcessPlan, ProcessTask
 from pyspark_savepoint.statebackends.processing.operators.records import RecordOrder
-from pyspark_savepoint.statebackends.processing.operators.state_registry import ObjectReuse
 from pyspark_savepoint.statebackends.processing.runtime import adaptive_batches
 from tests.statebackends.processing.tasks import ARRIVED, MODES, SORTED, batches_of, plan_of, run_plan, states_after
 
@@ -356,7 +356,7 @@ def test_timers_fire_key_by_key_in_the_order_of_time(found: list[Any]) -> None:
 
 
 def test_modes_have_their_names() -> None:
-    assert [mode.value for mode in ObjectReuse] == ["DEFAULT", "COPY_PER_OPERATOR", "FULL_REUSE"]
+    assert [mode.value for mode in ObjectReuseMode] == ["DEFAULT", "COPY_PER_OPERATOR", "FULL_REUSE"]
 
 
 class Keeping(KeyedStateBootstrapFunction):
@@ -375,13 +375,13 @@ class Keeping(KeyedStateBootstrapFunction):
 @pytest.mark.parametrize(
     ("reuse", "keep", "amounts"),
     [
-        (ObjectReuse.DEFAULT, lambda row: row, [1, 2, 3]),
-        (ObjectReuse.COPY_PER_OPERATOR, lambda row: row, [1, 2, 3]),
-        (ObjectReuse.FULL_REUSE, lambda row: row, [3, 3, 3]),
-        (ObjectReuse.FULL_REUSE, copy.copy, [1, 2, 3]),
+        (ObjectReuseMode.DEFAULT, lambda row: row, [1, 2, 3]),
+        (ObjectReuseMode.COPY_PER_OPERATOR, lambda row: row, [1, 2, 3]),
+        (ObjectReuseMode.FULL_REUSE, lambda row: row, [3, 3, 3]),
+        (ObjectReuseMode.FULL_REUSE, copy.copy, [1, 2, 3]),
     ],
 )
-def test_rows_inside_of_what_is_kept_are_copied_by_users(reuse: ObjectReuse, keep: Any, amounts: list[int]) -> None:
+def test_rows_inside_of_what_is_kept_are_copied_by_users(reuse: ObjectReuseMode, keep: Any, amounts: list[int]) -> None:
     """FLIP-21, and the README: FULL_REUSE copies its one row where it is put as it is, and nowhere else."""
     found = states_after(plan_of(Keeping(keep), reuse=reuse), [("a", amount, amount) for amount in (1, 2, 3)])
     assert [row["f1"] if "f1" in row else row["amount"] for row in found["rows"]["a"]] == amounts

@@ -21,12 +21,12 @@ from pyspark_savepoint import (
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
+from pyspark_savepoint.statebackends.processing.api.object_reuse import ObjectReuseMode
 from pyspark_savepoint.statebackends.processing.api.timers import MAX_WATERMARK, MIN_WATERMARK
 from pyspark_savepoint.statebackends.processing.operators.bootstrap import BootstrapPlan, BootstrapTask
 from pyspark_savepoint.statebackends.processing.operators.connected_records import INPUT, ORDER, Inputs, RecordInput
 from pyspark_savepoint.statebackends.processing.operators.process import ProcessPlan, ProcessTask
 from pyspark_savepoint.statebackends.processing.operators.records import RecordOrder
-from pyspark_savepoint.statebackends.processing.operators.state_registry import ObjectReuse
 
 RATES = MapStateDescriptor("rates", "STRING", "LONG")
 FIELDS = ("key", "value", "ts")
@@ -92,8 +92,8 @@ def test_simple_fixed_length_key_sorting() -> None:
     assert keys in ([1] * 4 + [2] * 3, [2] * 3 + [1] * 4)
 
 
-@pytest.mark.parametrize("reuse", list(ObjectReuse))
-def test_simple_variable_length_key_sorting(reuse: ObjectReuse) -> None:
+@pytest.mark.parametrize("reuse", list(ObjectReuseMode))
+def test_simple_variable_length_key_sorting(reuse: ObjectReuseMode) -> None:
     """Keys of any length, three inputs; records without timestamps come first, in the order of their arrival."""
     rng = np.random.default_rng(7)
     records = [

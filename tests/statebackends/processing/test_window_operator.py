@@ -17,10 +17,12 @@ from pyspark_savepoint.statebackends.processing.api.evictors import (
     CountEvictor,
     DeltaEvictor,
     Evictor,
+    EvictorContext,
     Record,
     TimeEvictor,
 )
 from pyspark_savepoint.statebackends.processing.api.functions import ProcessWindowFunction
+from pyspark_savepoint.statebackends.processing.api.object_reuse import ObjectReuseMode
 from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
     AggregateFunction,
     ListStateDescriptor,
@@ -49,7 +51,6 @@ from pyspark_savepoint.statebackends.processing.api.windows import (
 )
 from pyspark_savepoint.statebackends.processing.operators import window_context
 from pyspark_savepoint.statebackends.processing.operators.records import RecordOrder
-from pyspark_savepoint.statebackends.processing.operators.state_registry import ObjectReuse
 from pyspark_savepoint.statebackends.processing.operators.window_operator import MergingWindowSet, WindowSpec
 from tests.statebackends.processing.tasks import ARRIVED, MODES, plan_of, run_plan, states_after
 
@@ -196,11 +197,11 @@ def test_a_function_that_changes_its_argument_harms_others_unless_they_have_copi
         windows = spec(SlidingEventTimeWindows.of(20, 10), reduce=add_in_place)
         states = states_after(plan_of(windows, reuse=mode), found)
         sums[mode] = {place[1]: amount_of(row) for place, row in states[CONTENTS].items()}
-    assert sums[ObjectReuse.COPY_PER_OPERATOR] == {0: 11, 10: 111, 20: 100}
+    assert sums[ObjectReuseMode.COPY_PER_OPERATOR] == {0: 11, 10: 111, 20: 100}
     # One object is in both windows of the first record: what is added in one is added in the other.
-    assert sums[ObjectReuse.DEFAULT] == {0: 121, 10: 121, 20: 100}
+    assert sums[ObjectReuseMode.DEFAULT] == {0: 121, 10: 121, 20: 100}
     # The runtime copies the one row wherever it keeps it.
-    assert sums[ObjectReuse.FULL_REUSE] == {0: 11, 10: 111, 20: 100}
+    assert sums[ObjectReuseMode.FULL_REUSE] == {0: 11, 10: 111, 20: 100}
 
 
 def test_count_triggers_purge_and_count() -> None:
@@ -387,8 +388,8 @@ def test_records_without_timestamps_have_none_in_an_evictors_list() -> None:
 
 def test_a_difference_that_is_no_number_evicts_nothing() -> None:
     records = [Record(value, value) for value in (1, 2, 3)]
-    assert DeltaEvictor.of(1.0, lambda a, b: float("nan")).evict_before(records, None) == records
-    assert DeltaEvictor.of(1.0, lambda a, b: float(b - a)).evict_before(records, None) == records[2:]
+    assert DeltaEvictor.of(1.0, lambda a, b: float("nan")).evict_before(records, None, EvictorContext()) == records
+    assert DeltaEvictor.of(1.0, lambda a, b: float(b - a)).evict_before(records, None, EvictorContext()) == records[2:]
 
 
 class Undeclared(ProcessWindowFunction):
@@ -481,3 +482,54 @@ def test_a_window_that_covers_a_new_one_is_left_as_it_is() -> None:
     assert windows.add(TimeWindow(3, 13), lambda *call: calls.append(call)) == TimeWindow(0, 20)
     assert windows.state_window(TimeWindow(0, 20)) == TimeWindow(0, 10)
     assert calls == []
+
+
+class ByTheClock(Evictor):
+    """Flink's evictors are given the times and the watermark."""
+
+    def evict_before(self, elements: list[Record], window: Any, ctx: Any) -> list[Record]:
+        assert ctx.current_processing_time() > 1_600_000_000_000
+        assert ctx.current_watermark() == -(2**63)
+        return elements[-1:]
+
+    def evict_after(self, elements: list[Record], window: Any, ctx: Any) -> list[Record]:
+        return elements
+
+
+def named(a: Any, b: Any) -> tuple[str, int, int]:
+    """Fields by name of both, though the first is what was returned before."""
+    return a.key, a.amount + b.amount, max(a.ts, b.ts)
+
+
+class Counted(AggregateFunction[Any, Any, Any]):
+    def create_accumulator(self) -> tuple[int, int]:
+        return 0, 0
+
+    def add(self, value: Any, accumulator: Any) -> tuple[int, int]:
+        return accumulator.total + value.amount, accumulator.number + 1
+
+    def get_result(self, accumulator: Any) -> Any:
+        return accumulator.total / accumulator.number
+
+    def merge(self, a: Any, b: Any) -> tuple[int, int]:
+        return a.total + b.total, a.number + b.number
+
+
+@pytest.mark.parametrize("backend", ["single_key", "heap", "rocksdb"])
+def test_tuples_become_what_the_type_is(backend: str) -> None:
+    """What ``reduce`` and an aggregate return is of the declared type when they get it again."""
+    element = "ROW<key STRING, amount LONG, ts LONG>"
+    assigner = EventTimeSessionWindows.with_gap(10)
+    records = [("a", 1, 1), ("a", 2, 30), ("a", 4, 2), ("a", 8, 16), ("a", 16, 9), ("a", 32, 24)]
+    reduced = WindowSpec(assigner, element, assigner.default_trigger(), reduce=named)
+    found = states_after(plan_of(reduced, backend), records)["window-contents"]
+    assert [tuple(value.values()) for value in found.values()] == [("a", 63, 30)]
+    aggregate = WindowSpec(
+        assigner, element, assigner.default_trigger(), aggregate=Counted(),
+        accumulator_type="ROW<total LONG, number LONG>",
+    )  # fmt: skip
+    found = states_after(plan_of(aggregate, backend), records)["window-contents"]
+    assert list(found.values()) == [{"total": 63, "number": 6}]
+    evicting = WindowSpec(assigner, element, CountTrigger.of(2), reduce=named, evictor=ByTheClock())
+    found = states_after(plan_of(evicting, backend), records)["window-contents"]
+    assert all(len(elements) <= 2 for elements in found.values())
