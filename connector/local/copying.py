@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from pyspark_savepoint.formats.errors import StateExistsError
-from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, write_metadata
+from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, uids_beside, write_metadata
 from pyspark_savepoint.formats.metadata.manifest import with_manifest
 from pyspark_savepoint.formats.snapshot.changes import assemble, target_version
 from pyspark_savepoint.formats.snapshot.publication import (
@@ -80,7 +80,8 @@ def publish(staging: Staging, assembled: Callable[[], CheckpointMetadata], reloc
         copy_files(list(relocation.copies.values()), staging)
         names = sorted(relative_files(metadata))
         staging.adopt(names)
-        publish_metadata(staging, with_manifest(write_metadata(metadata), staging.checksums(names)), None)
+        data = with_manifest(write_metadata(metadata), staging.checksums(names), uids_beside(metadata))
+        publish_metadata(staging, data, None)
         published = True
     finally:
         if not published:

@@ -78,6 +78,7 @@ class TableOptions(StorageOptions, total=False):
     pickle: bool
     py_types: str
     allow_outside: bool
+    uids: Names
     top: int
     checksums: Literal["ignore", "verify", "require"]
     batch_size: int

@@ -8,7 +8,7 @@ from os import PathLike
 from typing import Any
 
 #: Options whose values may contain commas.
-JSON_LISTS = ("keys", "typesFrom", "classes")
+JSON_LISTS = ("keys", "typesFrom", "classes", "uids")
 
 
 def to_options(values: Mapping[str, Any]) -> dict[str, str]:

@@ -112,6 +112,19 @@ def _field_names(value: str) -> str:
     return value
 
 
+def _uids(value: str) -> tuple[str, ...]:
+    """Parse uids: a JSON list, or texts with commas between them."""
+    if not value.lstrip().startswith("["):
+        return names(value)
+    try:
+        found = json.loads(value)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, list) or not all(isinstance(uid, str) and uid for uid in found):
+        raise InvalidOptionValueError("""uids, such as accounts,orders or ["accounts", "orders"]""")
+    return tuple(found)
+
+
 def _decimals(value: str) -> str:
     folded = value.strip().casefold()
     match = re.fullmatch(r"([0-9]{1,2})\s*,\s*([0-9]{1,2})", folded)
@@ -270,6 +283,12 @@ class SavepointReadOptions:
         "false",
     )
     storage_options: str | None = option(storage, STORAGE_OPTIONS_DOC, shown="the environment")
+    uids: tuple[str, ...] = option(
+        _uids,
+        "uids of the job, with commas between them: listings show them, where metadata of Flink 1 has hashes alone",
+        (),
+        "none",
+    )
     top: int = option(
         whole_number(1, MAX_TOP), "of table `heaviest_keys`: how many of each state", DEFAULT_TOP, str(DEFAULT_TOP)
     )
@@ -323,6 +342,7 @@ class SavepointReadOptions:
             batch_rows=self.batch_size,
             memory=self.memory,
             top=self.top,
+            uids=self.uids,
             entries=None if self.plan is None else self.plan.entries,
             compared=None if self.plan is None or self.plan.compared is None else self._comparison(self.plan.compared),
             given=frozenset(self._given()),

@@ -190,8 +190,8 @@ class Savepoint:
     def create(cls, spark: SparkSession, *, max_parallelism: int = DEFAULT_MAX_PARALLELISM) -> Savepoint:
         """Return a new savepoint without operators, which is not written yet.
 
-        :meth:`write` gives it metadata of version 4, which records the hashes of uids, but not the uids;
-        ``flink_version="2.0"`` or later records both.
+        :meth:`write` gives it metadata of version 4, in which Flink finds the hashes of uids alone; the uids stand
+        behind it for this package. With ``flink_version="2.0"`` or later Flink has both.
 
         Args:
             spark: The session, classic or Connect.
@@ -1641,8 +1641,8 @@ class Savepoint:
                 metadata: 4 for Flink 1, 5 for 2.0, 6 from 2.1 on. Untouched state in a newer form is rewritten; state
                 for which that release has no class is refused. By default the version of the base stays, and 4, which
                 all releases from 1.16 on read, is used for :meth:`create`. Only version 5 and later record uids and
-                names of operators: with 4, jobs and this package find an operator by the hash of its uid, but listings
-                cannot show the uid.
+                names of operators for Flink: with 4, jobs find an operator by the hash of its uid, and uids stand
+                behind what Flink reads, so that listings of this package show them.
             files: ``copy`` copies untouched files, so that the savepoint can be moved; ``reference`` refers to them
                 where they are.
             portable: Write untouched keyed state in the canonical format too, which every state backend restores. By

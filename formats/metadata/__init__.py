@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark_savepoint.formats.metadata.codec import VERSIONS, read_metadata, write_metadata
+from pyspark_savepoint.formats.metadata.codec import VERSIONS, read_metadata, uids_beside, with_uids, write_metadata
 from pyspark_savepoint.formats.metadata.model import (
     FINISHED_SUBTASK,
     CheckpointMetadata,
@@ -23,5 +23,7 @@ __all__ = [
     "SnapshotKind",
     "read_metadata",
     "snapshot_kind",
+    "uids_beside",
+    "with_uids",
     "write_metadata",
 ]

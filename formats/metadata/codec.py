@@ -29,7 +29,7 @@ Version 1 is older than every supported release; 7 is on Flink's development bra
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -96,7 +96,7 @@ VERSIONS: Mapping[int, MetadataVersion] = MappingProxyType(
 
 def read_metadata(data: bytes | memoryview, path: str | None = None) -> CheckpointMetadata:
     """Parse the content of a ``_metadata`` file; ``path`` only locates errors."""
-    content, checksums = split_manifest(memoryview(data), path)
+    content, checksums, uids = split_manifest(memoryview(data), path)
     view = DataInputView(content, path)
     if view.remaining < 4 or view.read_i32() != HEADER_MAGIC_NUMBER:
         raise CorruptStateError(
@@ -110,9 +110,30 @@ def read_metadata(data: bytes | memoryview, path: str | None = None) -> Checkpoi
     number = view.read_i32("the metadata's version")
     version = _version(number, path)
     try:
-        return replace(_read_body(view, number, version), checksums=checksums)
+        return with_uids(replace(_read_body(view, number, version), checksums=checksums), uids)
     except SavepointError as error:
         raise error.with_facts(path=path) from None
+
+
+def with_uids(metadata: CheckpointMetadata, uids: Iterable[str]) -> CheckpointMetadata:
+    """Return the metadata with the uids of operators that have none and whose ids are the hashes of these uids."""
+    by_id = {OperatorID.from_uid(uid): uid for uid in uids if uid}
+    if not by_id:
+        return metadata
+    operators = tuple(
+        replace(operator, uid=by_id[operator.operator_id])
+        if operator.uid is None and operator.operator_id in by_id
+        else operator
+        for operator in metadata.operators
+    )
+    return replace(metadata, operators=operators)
+
+
+def uids_beside(metadata: CheckpointMetadata) -> list[str]:
+    """Return the uids for which the metadata's version has no place."""
+    if _version(metadata.version, None).has_names:
+        return []
+    return [operator.uid for operator in metadata.operators if operator.uid is not None]
 
 
 def write_metadata(metadata: CheckpointMetadata) -> bytes:

@@ -2,7 +2,8 @@
 
     _metadata := part for Flink      JSON  u32 length of the JSON  u64 XXH3-64 of the JSON  u64 MAGIC      big-endian
     JSON      := {"version": 1, "metadata": XXH3-128 of the part for Flink,
-                  "files": {name: {"size": bytes, "xxh3_128": of the whole file, "blocks": XXH3-64 of each 4 MiB}}}
+                  "files": {name: {"size": bytes, "xxh3_128": of the whole file, "blocks": XXH3-64 of each 4 MiB}},
+                  "uids": [uid of each operator that has one, where the part for Flink has no place for it]}
 
 Flink stops reading at the end of the metadata. When it disposes of a savepoint, it deletes this one file and then the
 folder: a separate file would remain, and Flink would report that it could not dispose of the savepoint. As part of
@@ -14,7 +15,7 @@ has another magic number.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,21 +60,22 @@ class FileChecksums:
 Manifest = Mapping[str, FileChecksums]
 
 
-def with_manifest(metadata: bytes, files: Manifest) -> bytes:
-    """Return the bytes of ``_metadata``, followed by the checksums of files and of the metadata itself."""
+def with_manifest(metadata: bytes, files: Manifest, uids: Iterable[str] = ()) -> bytes:
+    """Return the bytes of ``_metadata``, followed by the checksums of files and of the metadata itself, and uids."""
     described = {
         name: {"size": one.size, "xxh3_128": one.digest.hex(), "blocks": one.blocks.hex()}
         for name, one in sorted(files.items())
     }
     content = {"version": 1, "metadata": xxhash.xxh3_128_hexdigest(metadata), "files": described}
+    content |= {"uids": named} if (named := list(uids)) else {}
     text = json.dumps(content, separators=(",", ":")).encode()
     return b"".join([metadata, text, len(text).to_bytes(4, "big"), xxhash.xxh3_64_digest(text), MAGIC])
 
 
-def split_manifest(data: memoryview, path: str | None) -> tuple[memoryview, Manifest | None]:
-    """Split ``_metadata`` into the verified part for Flink and the checksums of files; None if there are none."""
+def split_manifest(data: memoryview, path: str | None) -> tuple[memoryview, Manifest | None, tuple[str, ...]]:
+    """Split ``_metadata`` into the verified part for Flink, the checksums of files (None without), and uids."""
     if len(data) < TAIL or bytes(data[-len(MAGIC) :]) != MAGIC:
-        return data, None
+        return data, None, ()
     end = len(data) - TAIL
     length = int.from_bytes(data[end : end + 4], "big")
     text = data[max(0, end - length) : end]
@@ -85,14 +87,15 @@ def split_manifest(data: memoryview, path: str | None) -> tuple[memoryview, Mani
             path=path,
             remedy="copy the file from its origin again: it is damaged",
         )
-    return metadata, found[1]
+    return metadata, *found[1:]
 
 
-def _parsed(text: bytes) -> tuple[str, Manifest] | None:
-    """Parse the checksum of the metadata and those of files; None if this module did not write the text."""
+def _parsed(text: bytes) -> tuple[str, Manifest, tuple[str, ...]] | None:
+    """Parse the checksum of the metadata, those of files, and uids; None if this module did not write the text."""
     try:
         content = json.loads(text)
-        return str(content["metadata"]), {str(name): _file(one) for name, one in content["files"].items()}
+        files = {str(name): _file(one) for name, one in content["files"].items()}
+        return str(content["metadata"]), files, tuple(str(uid) for uid in content.get("uids", ()))
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
 

@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
+from pyspark_savepoint.formats.metadata import with_uids
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint, find_snapshots
 from pyspark_savepoint.statebackends.catalog import raw
 from pyspark_savepoint.statebackends.catalog.rows import INT, LONG, TEXT, Row, channels, identity, operators, schema
@@ -219,7 +220,8 @@ def _batch(rows: list[Row], schema: pa.Schema) -> pa.RecordBatch:
 
 
 def opened(request: TableRequest) -> Savepoint:
-    """Open the snapshot of a request."""
-    return Savepoint.open(
+    """Open the snapshot of a request; operators get the uids that the request tells."""
+    found = Savepoint.open(
         request.path, allow_outside=request.allow_outside, checksums=request.checksums, classes=request.classes
     )
+    return replace(found, metadata=with_uids(found.metadata, request.uids)) if request.uids else found

@@ -69,6 +69,7 @@ APPLIES_TO: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "pickle": (*DECODED, STATES, HEAVIEST_KEYS, *FUNCTIONS),
         "connector": tuple(name for name in CONNECTORS if name != IN_FLIGHT),
         "pyTypes": (KEYED_STATE, WINDOW_STATE, STATES),
+        "uids": (STATES, "metadata"),
         "top": (HEAVIEST_KEYS,),
         "memory": (*DECODED, *SURVEYED, *FUNCTIONS),
     }

@@ -94,6 +94,7 @@ class TableRequest:
     entries: EntriesRequest | None = None
     compared: ComparisonRequest | None = None
     top: int = DEFAULT_TOP
+    uids: tuple[str, ...] = ()
     #: Names of options that the user set for this table to a value other than the default.
     given: frozenset[str] = field(default=frozenset(), compare=False)
 

@@ -28,7 +28,7 @@ def operator_ids(graph: StreamGraph, hasher: str | None = None) -> pa.Table:
 
     Returns:
         Number, name, uid and id of each operator, ``by`` what the id is made (``uid``, ``v2`` or ``v3``), and the
-        alternatives that a restore tries after it, by what they are made.
+        alternatives that a restore tries before it, by what they are made.
 
     Raises:
         OptionError: If two operators have one uid, or an operator is not reached from a source.
@@ -41,7 +41,6 @@ def operator_ids(graph: StreamGraph, hasher: str | None = None) -> pa.Table:
     rows = []
     for number, pair in operator_id_pairs(graph, None if hasher is None else hasher_of(hasher)).items():
         node = graph.nodes[number]
-        (by, generated), *others = pair.candidates
-        alternatives = [(how, other.hex) for how, other in others]
-        rows.append((number, node.name, node.uid, generated.hex, by, alternatives))
+        alternatives = [(how, other.hex) for how, other in pair.alternatives]
+        rows.append((number, node.name, node.uid, pair.generated.hex, pair.generated_by, alternatives))
     return pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in rows], schema=SCHEMA)

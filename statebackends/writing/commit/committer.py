@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from pyspark_savepoint.formats.errors import ConcurrentWriteError, SavepointError
 from pyspark_savepoint.formats.io.storage_options import StoragePath
-from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, write_metadata
+from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, uids_beside, write_metadata
 from pyspark_savepoint.formats.metadata.manifest import with_manifest
 from pyspark_savepoint.formats.snapshot import changes
 from pyspark_savepoint.formats.snapshot.publication import (
@@ -141,4 +141,5 @@ def _publish(plan: WritePlan, base: CheckpointMetadata | None, metadata: Checkpo
         staging.filesystem.publish(posixpath.join(staging.pending, staging.part), data)
         return
     kept = base.checksums if base is not None else None
-    publish_metadata(staging, with_manifest(data, staging.checksums(relative_files(metadata), kept)), plan.seen)
+    checksums = staging.checksums(relative_files(metadata), kept)
+    publish_metadata(staging, with_manifest(data, checksums, uids_beside(metadata)), plan.seen)

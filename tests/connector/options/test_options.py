@@ -44,6 +44,7 @@ NAMES = [
     "pyTypes",
     "allowOutside",
     "storageOptions",
+    "uids",
     "top",
     "checksums",
     "batchSize",

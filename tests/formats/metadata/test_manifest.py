@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError
-from pyspark_savepoint.formats.metadata import read_metadata, write_metadata
+from pyspark_savepoint.formats.metadata import read_metadata, uids_beside, write_metadata
 from pyspark_savepoint.formats.metadata.manifest import BLOCK, MAGIC, FileChecksums, split_manifest, with_manifest
 
 METADATA = (Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint" / "_metadata").read_bytes()
@@ -26,6 +27,17 @@ def test_the_metadata_and_the_checksums_come_back() -> None:
     assert read_metadata(METADATA) == metadata
     assert read_metadata(METADATA).checksums is None
     assert {FileChecksums.from_bytes(one.to_bytes()) for one in FILES.values()} == set(FILES.values())
+
+
+def test_uids_that_the_metadata_has_no_place_for_come_back() -> None:
+    shop = read_metadata(METADATA)
+    older = replace(shop, version=4, operators=tuple(replace(each, name=None) for each in shop.operators))
+    assert uids_beside(shop) == []
+    told = [*uids_beside(older), "no operator's", ""]
+    assert uids_beside(older) == [each.uid for each in shop.operators]
+    found = read_metadata(with_manifest(write_metadata(older), {}, told))
+    assert [each.uid for each in found.operators] == [each.uid for each in shop.operators]
+    assert [each.uid for each in read_metadata(write_metadata(older)).operators] == [None] * len(shop.operators)
 
 
 def test_no_flipped_bit_passes() -> None:

@@ -63,6 +63,7 @@ VALUES = {
     "pickle": "true",
     "connector": "kafka",
     "pyTypes": "v_long LONG",
+    "uids": "kv-string",
     "top": "1",
     "batchSize": "1",
 }
@@ -135,6 +136,8 @@ SHOWN: dict[tuple[str, str], Case] = {
     ("window_state", "pyTypes"): (PYTHON, PYFLINK_WINDOWS, "window-contents TUPLE<LONG, LONG>"),
     ("states", "pyTypes"): (PYTHON, PYFLINK),
     ("heaviest_keys", "top"): (SHOP, ACCOUNTS),
+    ("states", "uids"): ("lab/1.20.5-hashmap-native/savepoint", {}),
+    ("metadata", "uids"): ("lab/1.20.5-hashmap-native/savepoint", {}),
     ("states", "batchSize"): (SHOP, {}),
     ("metadata", "batchSize"): (SHOP, {}),
     ("statements", "batchSize"): (SHOP, {}),
