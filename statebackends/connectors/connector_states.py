@@ -15,13 +15,15 @@ from pyspark_savepoint.formats.connectors.registry import (
 )
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.operator_handles import Mode
+from pyspark_savepoint.formats.serializers.runtime.timers_and_sinks import TwoPhaseCommitSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.operator_table import SUBTASK, VALUE, OperatorTable
 
-#: Names of connectors' states that other functions may have too: shown only if a kind reads them.
-ANYONES = frozenset({KAFKA_PRODUCER_STATE})
+#: Names of connectors' states that other functions may have too, with the serializer that a connector's has: without it
+#: the elements, which may be many, are not even read.
+ANYONES = {KAFKA_PRODUCER_STATE: TwoPhaseCommitSerializer}
 
 
 @dataclass(frozen=True)
@@ -43,13 +45,20 @@ def connector_states(
         return
     opened = OpenOperator(savepoint, operator)
     for state in states_of(table):
-        if state not in list_states(operator):
+        if state not in list_states(operator) or not _may_be_a_connectors(opened, state):
             continue
         elements = state_elements(opened, state, request)
         recognition = recognise_elements(table, state, [data for _, data in elements], request.connector)
         if recognition.kind is None and state in ANYONES:
             continue
         yield ConnectorState(operator, state, tuple(subtask for subtask, _ in elements), recognition)
+
+
+def _may_be_a_connectors(opened: OpenOperator, state: str) -> bool:
+    expected = ANYONES.get(state)
+    return expected is None or any(
+        isinstance(meta.value_serializer, expected) for meta in opened.operator_states if meta.name == state
+    )
 
 
 def state_elements(opened: OpenOperator, state: str, request: TableRequest) -> list[tuple[int, bytes]]:

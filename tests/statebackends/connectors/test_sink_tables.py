@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from posixpath import basename
 from typing import Any
@@ -13,10 +14,13 @@ import pytest
 from pyspark_savepoint.formats.connectors.kind import COMMITTABLES
 from pyspark_savepoint.formats.connectors.registry import KINDS, recognise_coordinator, recognise_elements
 from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.metadata import OperatorState, OperatorSubtaskState
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint, find_snapshots
-from pyspark_savepoint.statebackends.connectors.connector_states import state_elements
+from pyspark_savepoint.statebackends.connectors.connector_states import connector_states, state_elements
+from pyspark_savepoint.statebackends.connectors.operator_streams import with_elements
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
+from tests.formats.connectors.test_sinks import i32, i64, utf
 from tests.statebackends.connectors.test_connector_tables import case, rows
 
 COMMITTER = "streaming_committer_raw_states"
@@ -120,3 +124,23 @@ def operator_states(path: str) -> Iterator[tuple[str, tuple[bytes, ...]]]:
         for meta in {meta.name: meta for meta in opened.operator_states}.values():
             if meta.state_type != "BROADCAST":
                 yield meta.name, tuple(data for _, data in state_elements(opened, meta.name, TableRequest(path)))
+
+
+def test_a_state_named_as_any_may_be_is_read_only_with_the_serializer_of_a_sink(corpus: Path) -> None:
+    path = str(corpus / "migration" / "flows" / "two-phase-sink" / "1.20.5-hashmap")
+    savepoint = Savepoint.open(path)
+    opened = [OpenOperator(savepoint, operator) for operator in savepoint.operators]
+    (sink,) = [each for each in opened if "state" in each.operator_state_names]
+
+    def shown(operator: OperatorState) -> list[Any]:
+        found = connector_states(savepoint, operator, COMMITTABLES, TableRequest(path))
+        return [state.recognition.kind and state.recognition.kind.name for state in found]
+
+    # Transactions of a sink of the user's own; then those of FlinkKafkaProducer.
+    assert shown(sink.operator) == []
+    pending = b"\0" + i32(1) + b"\1" + utf("p-1") + i64(11) + b"\0\3" + i64(1700) + b"\0"
+    assert shown(with_elements(sink, "state", {0: [pending]})) == ["kafka_producer"]
+    # The same bytes in a list that is of another type.
+    subtasks = dict.fromkeys(sink.operator.subtasks, OperatorSubtaskState())
+    empty = OpenOperator(savepoint, replace(sink.operator, subtasks=subtasks))
+    assert shown(with_elements(empty, "state", {0: [pending]})) == []
