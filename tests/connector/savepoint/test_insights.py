@@ -317,7 +317,7 @@ def test_what_cannot_be_told_apart_is_noted_and_hides_no_other(spark: Any, corpu
     assert {row["operator_uid_hash"] for row in rows} == wanted
     (noted,) = [row for row in rows if row["note"]]
     assert noted["operator_uid_hash"] == OperatorIdentifier.for_uid("kv-kryo").operator_id.hex
-    assert "only the user's code can delimit" in noted["note"]
+    assert "only the job's own serializer can delimit" in noted["note"]
     assert (noted["table"], noted["state"], noted["before"]) == ("keyed_state", None, None)
     others = [row for row in rows if not row["note"]]
     assert len(others) > 3

@@ -455,7 +455,7 @@ def test_what_cannot_be_told_apart_is_refused_and_leaves_nothing(
     spark: SparkSession, corpus: Path, tmp_path: Path
 ) -> None:
     savepoint = Savepoint.load(spark, str(lab_case(corpus, "1.20.5-hashmap-native")))
-    with pytest.raises(PySparkException, match="only the user's code can delimit"):
+    with pytest.raises(PySparkException, match="only the job's own serializer can delimit"):
         savepoint.remove_state("kv-kryo", "bitset").write(str(tmp_path / "new"))
     assert os.listdir(tmp_path) == []
 
