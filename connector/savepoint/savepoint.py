@@ -27,6 +27,7 @@ from pyspark_savepoint.formats.snapshot.savepoint import Savepoint as Snapshot
 from pyspark_savepoint.options.operators import OperatorRef, identifier_of
 from pyspark_savepoint.options.option_values import inheriting, to_options
 from pyspark_savepoint.options.paths import located, path_text, reached
+from pyspark_savepoint.options.worker_python import check_worker_python
 from pyspark_savepoint.plan.keyed_edits import with_keys_deleted, with_states
 from pyspark_savepoint.plan.merged_operators import merged_operator
 from pyspark_savepoint.plan.operator_plan import OperatorPlan, OperatorRows
@@ -142,6 +143,7 @@ class Savepoint:
             sp = Savepoint.load(spark, "s3://bucket/sp", storage_options={"region": "eu-west-1"})
 
         """
+        check_worker_python(spark)
         return cls._loaded(spark, located(spark, path), to_options(options))
 
     @classmethod

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -20,6 +22,7 @@ from pyspark_savepoint.statebackends.catalog.rows import (
     operators,
     schema,
 )
+from pyspark_savepoint.statebackends.model.compiled_plan import node_of
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.model.state_column import has_ttl, value_type_of
 from pyspark_savepoint.statebackends.model.timer_queue import service_of
@@ -64,16 +67,26 @@ def states(savepoint: Savepoint, request: TableRequest) -> Iterator[Row]:
 
 def operator_states(savepoint: Savepoint, listed: Sequence[OperatorState], request: TableRequest) -> Iterator[Row]:
     """Yield the states of some operators."""
+    plan = json.loads(request.field_names or "{}")
     for operator in listed:
         reads = {"uid": operator.uid} if operator.uid else {"uidHash": str(operator.operator_id)}
+        names = {**identity(operator), **_names_of_plan(plan, operator)}
         for part in (_keyed, _timers_on_the_heap, _operator_states, _bytes_only):
             try:
                 for row in part(savepoint, operator, request):
                     row["options"] = {**reads, **row.get("options", {})}
-                    yield {**identity(operator), **row}
+                    yield {**names, **row}
             except SavepointError as error:
                 # An operator that cannot be read does not hide the others.
-                yield {**identity(operator), "note": str(error)}
+                yield {**names, "note": str(error)}
+
+
+def _names_of_plan(plan: Mapping[str, Any], operator: OperatorState) -> Row:
+    """Return the uid and the description that a compiled plan has for an operator that is known by its hash."""
+    node = node_of(plan, operator.operator_id) if "nodes" in plan and not (operator.uid and operator.name) else None
+    if node is None:
+        return {}
+    return {"operator_uid": operator.uid or node.uid, "operator_name": operator.name or node.description or None}
 
 
 def master_states(savepoint: Savepoint) -> Iterator[Row]:

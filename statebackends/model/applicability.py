@@ -55,7 +55,7 @@ APPLIES_TO: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "includeKeyGroup": DECODED,
         "includeTtl": ROWS_OF_KEYS,
         "includeStateWindow": (WINDOW_STATE,),
-        "fieldNames": (*ROWS_OF_KEYS, TIMERS),
+        "fieldNames": (*ROWS_OF_KEYS, TIMERS, STATES),
         "includeInternal": (WINDOW_STATE,),
         "includeRowKind": (*DECODED, STATES, HEAVIEST_KEYS, *FUNCTIONS),
         "keys": (*ROWS_OF_KEYS, TIMERS, *FUNCTIONS),

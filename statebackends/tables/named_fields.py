@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean
 from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.statebackends.model.compiled_plan import PlanNode, node_of
 from pyspark_savepoint.statebackends.model.request import Table, TablePartition, choose_columns
-from pyspark_savepoint.statebackends.tables.compiled_plan import PlanNode, node_of
 
 #: Columns of a flattened state, which have the names of its rows.
 ELEMENTS = ("list_value", "map_value")

@@ -99,6 +99,15 @@ SHOWN: dict[tuple[str, str], Case] = {
     ("window_state", "includeStateWindow"): (LAB, {"uid": "window-session"}),
     ("keyed_state", "fieldNames"): (SQL, ROWS),
     ("timers", "fieldNames"): (SQL, ROWS),
+    ("states", "fieldNames"): (
+        "sql/stream-exec-group-aggregate_1__group-aggregate-simple",
+        {},
+        '{"nodes": [{"id": 4, "type": "stream-exec-group-aggregate_1"}], "edges": []}',
+    ),
+    ("window_state", "fieldNames"): (
+        "sql/stream-exec-window-aggregate_1__window-aggregate-tumble-event-time",
+        {"uidHash": "3d17b56e44d4b31007e2ac302fac7b04"},
+    ),
     ("window_state", "includeInternal"): (OPS, {"uidHash": "f7b43fa0d92e9ecc5f5dea00de143f0a"}),
     ("keyed_state", "includeRowKind"): (SQL, ROWS),
     ("timers", "includeRowKind"): (SQL, ROWS),

@@ -53,6 +53,7 @@ GROUP_PLAN = plan(
     "ROW<`b` BIGINT, `a` INT, `$f2` BOOLEAN NOT NULL, `c` VARCHAR(2147483647)>",
     [0],
     aggCalls=[call("COUNT"), call("AVG", 1, where=2), call("MIN", 3)],
+    description="GroupAggregate(groupBy=[b])",
 )
 FIELDS = [{"name": name, "fieldType": "INT"} for name in ("name", "a_int", "comment", "rowtime")]
 TUMBLE_PLAN = plan(
@@ -78,6 +79,15 @@ def test_a_plan_names_keys_and_aggregates(corpus: Path) -> None:
     plain = table(corpus, GROUP, '{"key": ["b"]}').to_pylist()
     assert {row["key"]["b"]: list(row["accState"].values()) for row in plain} == {
         key: list(row.values()) for key, row in rows.items()
+    }
+
+
+def test_a_plan_names_operators_that_are_known_by_hash(corpus: Path) -> None:
+    savepoint = pyspark_savepoint.open(find_snapshots(str(corpus / GROUP[0]))[0].path)
+    rows = savepoint.table("states", fieldNames=GROUP_PLAN).to_arrow().to_pylist()
+
+    assert {(row["operator_uid"], row["operator_name"]) for row in rows if row["operator_uid_hash"] == GROUP[1]} == {
+        ("4_group-aggregate", "GroupAggregate(groupBy=[b])")
     }
 
 
