@@ -244,7 +244,7 @@ COMMANDS = (
     ),
     Command(
         "check-migration",
-        "tell what a snapshot of Flink 1 needs so that Flink 2 restores it with equal values",
+        "tell what a snapshot needs so that Flink 2 (or again Flink 1) restores it with equal values",
         (PATH, *MIGRATION, argument("--all", action="store_true", help="also show what is as is")),
         (
             "check-migration /savepoints/of-1.20 --flink 2.3 --classes job.jar",
@@ -254,9 +254,9 @@ COMMANDS = (
     ),
     Command(
         "migrate",
-        "write a savepoint that Flink 2 restores with the values of one of Flink 1",
+        "write a savepoint that Flink 2 (or again Flink 1) restores with equal values",
         (
-            argument("path", metavar="old", help="the snapshot of Flink 1"),
+            argument("path", metavar="old", help="the snapshot"),
             argument("target", metavar="new", help="the folder of the new savepoint; there must be none yet"),
             *MIGRATION,
             argument(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
 from pyspark_savepoint.formats.serializers.kryo.kryo_input import BeyondError, DamagedError, ForeignError
 from pyspark_savepoint.formats.serializers.kryo.objects import (
     DescribedClasses,
@@ -24,12 +25,11 @@ from pyspark_savepoint.formats.serializers.kryo.objects import (
 )
 from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
 from pyspark_savepoint.statebackends.migration.java_times import expect_plausible, loses_offset
+from pyspark_savepoint.statebackends.migration.object_reader import FlinkReader, ReadObject
 from pyspark_savepoint.statebackends.migration.object_writer import ObjectWriter, PojoOf, WriteObject
 from pyspark_savepoint.statebackends.migration.target_types import ChangedPart, Target
 from pyspark_savepoint.statebackends.migration.value_program import Rewrite
 
-#: Returns the object at a position, and the position behind it.
-ReadObject = Callable[[bytes, int], tuple[KryoObject | None, int]]
 #: Errors of bytes that a version of Kryo does not read.
 KryoErrors = (DamagedError, BeyondError, ForeignError, SavepointError, IndexError, ValueError, OverflowError)
 #: Classes that Flink 2 makes an ArrayList, a HashMap or a HashSet of without losing anything.
@@ -132,6 +132,15 @@ class KryoChange:
             and all(each.erased.arguments for each in found.constructors)
         )
 
+    def flink_reader(self) -> FlinkReader:
+        """Return a reader of objects by Flink's serializers."""
+
+        def pojo_of(name: str) -> PojoSerializer | None:
+            found = self.subclass_of(name)
+            return found[0] if found is not None and isinstance(found[0], PojoSerializer) else None
+
+        return FlinkReader(lambda kryo: self.reader(kryo, self.before), self.classes, pojo_of)
+
     def writer(self) -> ObjectWriter:
         """Return a writer of objects by Flink's serializers."""
         return ObjectWriter(self.kryo_writer, self.pojo_of)
@@ -157,14 +166,13 @@ class KryoPart:
 
     @property
     def keeps_kryo(self) -> bool:
-        """Whether the new release leaves the part to Kryo too."""
-        return isinstance(self.part.new, KryoSerializer)
+        """Whether both releases leave the part to Kryo."""
+        return isinstance(self.part.new, KryoSerializer) and isinstance(self.part.old, KryoSerializer)
 
     def rewrite(self) -> Rewrite:
         """Return the function that rewrites a value."""
         old, new, change = self.part.old, self.part.new, self.change
-        assert isinstance(old, KryoSerializer)
-        read, put = change.reader(old, change.before), change.writer().of(new)
+        read, put = change.flink_reader().of(old), change.writer().of(new)
         by_kryo = self.keeps_kryo
 
         def rewrite(data: bytes, at: int, out: bytearray) -> int:
@@ -186,7 +194,8 @@ class KryoPart:
         return rewrite
 
     def _inspect(self, value: KryoObject) -> None:
-        if not self.keeps_kryo and value.class_name not in PLAIN_COLLECTIONS:
+        becomes_plain = not isinstance(self.part.new, KryoSerializer)
+        if becomes_plain and value.class_name not in PLAIN_COLLECTIONS:
             self.collections.add(value.class_name)
         names = class_names(value)
         if ZONED in names and self.change.after == 5:

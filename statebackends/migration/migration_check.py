@@ -15,7 +15,6 @@ import numpy as np
 
 from pyspark_savepoint.formats.errors import SavepointError, UnsupportedStateError
 from pyspark_savepoint.formats.serializers.kryo.kryo_input import ForeignError
-from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.merging.keyed_input import KeyedInput, OpenInput, StateNumbers
 from pyspark_savepoint.statebackends.migration.kryo_values import KryoPart, NullReadError, PartError, UnreadableError
@@ -126,7 +125,10 @@ def _scan_entries(
     key_scan: _Scan,
     values: int | None,
 ) -> None:
-    program, misread = operator.entry_program(plan), operator.entry_program(plan, misread=True)
+    made = scan.rewritten(lambda: (operator.entry_program(plan), operator.entry_program(plan, misread=True)))
+    if made is None:
+        return
+    program, misread = made
     scan.collect(program.roles)
     key_scan.collect({KEY: program.key_role})
     for key, value in entries_of(operator, state):
@@ -162,7 +164,11 @@ def entries_of(operator: OperatorPlan, state: tuple[str, bool]) -> Iterator[tupl
 def _of_operator_state(operator: OperatorPlan, plan: StatePlan, values: int | None) -> Iterator[PartVerdict]:
     scan = _Scan(plan.ref)
     if plan.has_values and not plan.is_hindered:
-        program, misread = operator.element_program(plan), operator.element_program(plan, misread=True)
+        made = scan.rewritten(lambda: (operator.element_program(plan), operator.element_program(plan, misread=True)))
+        if made is None:
+            yield from _verdicts(plan.ref, plan.roles.items(), scan)
+            return
+        program, misread = made
         scan.collect(program.roles)
         for data, count in elements_of(operator.opened, plan.meta):
             if values is not None and scan.values >= values:
@@ -206,7 +212,7 @@ def _verdict(ref: StateRef, role: str, part: ChangedPart, scan: _Scan) -> PartVe
         stands = part.obstacle
         return PartVerdict(ref, name, stands.verdict, outcome, old, None, stands.reason, stands.remedy)
     if not part.is_kryo:
-        reason = f"{MISSING_CLASS}{part.old.snapshot_class} in Flink 2: it was moved"
+        reason = f"{MISSING_CLASS}{part.old.snapshot_class} in that release: it was moved"
         return PartVerdict(ref, name, Verdict.REWRITTEN, Outcome.FAILS, old, new, reason)
     found = scan.parts.get((role, part.name))
     counts = (found.values, found.changed) if found is not None else (None, None)
@@ -219,9 +225,9 @@ def _verdict(ref: StateRef, role: str, part: ChangedPart, scan: _Scan) -> PartVe
         reason = ": ".join(filter(None, (scan.failure.message, str(scan.failure.facts.get("found") or ""))))
         verdict = Verdict.NEEDS if isinstance(scan.failure, UnsupportedStateError) else Verdict.IMPOSSIBLE
         return PartVerdict(ref, name, verdict, Outcome.UNKNOWN, old, new, reason, remedy, *counts)
-    if not isinstance(part.new, KryoSerializer):
+    if found is None or not found.keeps_kryo:
         lost = sorted(found.collections) if found is not None else []
-        reason = f"Flink infers {new} in place of Kryo"
+        reason = f"Flink infers {new} in place of {old}"
         if lost:
             reason += f"; the classes are not kept, nor what they add, such as an order: {', '.join(lost)[:300]}"
         return PartVerdict(
@@ -230,7 +236,8 @@ def _verdict(ref: StateRef, role: str, part: ChangedPart, scan: _Scan) -> PartVe
     if found is None or not found.changed:
         outcome = Outcome.RESTORES if scan.error is None else Outcome.UNKNOWN
         return PartVerdict(ref, name, Verdict.AS_IS, outcome, old, new, None, None, *counts)
-    reason = "the bytes of Kryo 2 are not those of Kryo 5"
+    before, after = found.change.before, found.change.after
+    reason = f"the bytes of Kryo {before} are not those of Kryo {after}"
     if found.offsets:
         reason += ", which keeps no offset: the second hour of an overlap becomes the first"
         return PartVerdict(ref, name, Verdict.IS_LOST, scan.outcome, old, new, reason, None, *counts)
@@ -251,4 +258,4 @@ def _hindrance(found: PartError) -> tuple[Verdict, str, str]:
         return Verdict.IMPOSSIBLE, str(error), LEAVE_OUT
     if isinstance(error, SavepointError):
         return Verdict.NEEDS, error.message, str(error.facts.get("remedy") or CLASS_FILES)
-    return Verdict.IMPOSSIBLE, f"a value is not what Kryo 2 writes: {': '.join(map(str, error.args))[:200]}", LEAVE_OUT
+    return Verdict.IMPOSSIBLE, f"a value is not what Kryo writes: {': '.join(map(str, error.args))[:200]}", LEAVE_OUT

@@ -33,11 +33,13 @@ from pyspark_savepoint.statebackends.model.entry_bytes import is_timer
 from pyspark_savepoint.statebackends.model.request import FIRST_METADATA_OF_FLINK_2
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.type_extraction import Release
+from pyspark_savepoint.statebackends.type_extraction.releases import RELEASES
 from pyspark_savepoint.statebackends.type_extraction.words import TypeInference
 from pyspark_savepoint.statebackends.writing.planning.edited_header import KeyedStates, StateId
 
 #: The release whose inference POJOs of Flink 1 have: from 1.19 on the same for all that Flink 1 could write.
 BEFORE = Release.parse("1.20")
+NEWEST = Release(RELEASES[-1])
 #: The key of an operator, as a state of its own in the table.
 KEY_STATE = "key"
 IN_FLIGHT = "records in flight"
@@ -67,7 +69,7 @@ class Knowledge:
 
     def subclass(self, name: str) -> tuple[TypeSerializer, Target] | None:
         """Return what Flink 1 and the release infer for a subclass of a POJO, None if class files do not say it."""
-        old = TargetTypes(BEFORE, self.class_path).extracted(name)
+        old = TargetTypes(BEFORE if self.release.has_collections else NEWEST, self.class_path).extracted(name)
         return None if isinstance(old, SavepointError) else (old, self.targets.of(old))
 
     @cached_property
@@ -251,13 +253,6 @@ def plan_migration(savepoint: Savepoint, knowledge: Knowledge) -> list[OperatorP
     before, after = kryo_of(savepoint), 5 if knowledge.release.version >= (2, 0) else 2
     change = None
     if before != after:
-        if after == 2:
-            raise OptionError(
-                "a snapshot of Flink 2 is not migrated to Flink 1",
-                found=f"Flink {knowledge.release}",
-                expected="2.0 or later",
-                remedy="restore the savepoint that Flink 1 took",
-            )
         change = KryoChange(before, after, knowledge.described, knowledge.targets.pojo, knowledge.subclass)
     return [OperatorPlan(OpenOperator(savepoint, operator), knowledge, change) for operator in savepoint.operators]
 

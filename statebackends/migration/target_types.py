@@ -13,10 +13,12 @@ from dataclasses import dataclass, field, replace
 
 from pyspark_savepoint.formats.class_files import ClassPath, ClassType
 from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.flink_releases import why_unknown
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer, MapSerializer, SetSerializer
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
 from pyspark_savepoint.formats.serializers.composite.tuples import FieldsSerializer
-from pyspark_savepoint.formats.serializers.composite.wrappers import RUNTIME, SCALA
+from pyspark_savepoint.formats.serializers.composite.wrappers import RUNTIME, SCALA, NullableSerializer
 from pyspark_savepoint.formats.serializers.kryo.serializer import Frame, KryoSerializer
 from pyspark_savepoint.statebackends.migration.serializer_parts import Path, by_path, with_parts
 from pyspark_savepoint.statebackends.migration.verdicts import MISSING_CLASS, Verdict
@@ -32,6 +34,8 @@ RENAMED = {
         f"{SINK}legacy.TwoPhaseCommitSinkFunction$StateSerializerSnapshot"
     ),
 }
+FORMER = {new: old for old, new in RENAMED.items()}
+LEAVE_OUT = "leave the state out (drop)"
 #: Snapshot classes that Flink 2 has not: of the Scala API, and those that only old releases wrote.
 SCALA_API = SCALA[0]
 GONE = {
@@ -70,8 +74,8 @@ class ChangedPart:
 
     @property
     def is_kryo(self) -> bool:
-        """Whether values of the part were written by Kryo."""
-        return isinstance(self.old, KryoSerializer)
+        """Whether values of the part are Kryo's, before or after."""
+        return isinstance(self.old, KryoSerializer) or isinstance(self.new, KryoSerializer)
 
 
 @dataclass(frozen=True)
@@ -125,6 +129,10 @@ class _Search:
     errors: dict[Path, SavepointError] = field(default_factory=dict)
 
     def target(self, old: TypeSerializer, path: Path) -> TypeSerializer:
+        if not self.types.release.has_collections and _is_collection(old):
+            part = self._of_flink_2(old, path)
+            self.parts.append(part)
+            return part.new
         if isinstance(old, KryoSerializer):
             part = self._kryo(old, path)
             self.parts.append(part)
@@ -133,9 +141,13 @@ class _Search:
             self._learn(old.class_name, path)
         new = with_parts(old, self.target, path)
         name = old.snapshot_class
-        if name in RENAMED:
-            new = replace(new, snapshot_class=RENAMED[name])
+        renamed = RENAMED if self.types.release.has_collections else FORMER
+        unknown = why_unknown(name, self.types.release.version)
+        if name in renamed:
+            new = replace(new, snapshot_class=renamed[name])
             self.parts.append(ChangedPart(path, old, new))
+        elif unknown is not None and not self.types.release.has_collections:
+            self.parts.append(ChangedPart(path, old, old, Obstacle(Verdict.IMPOSSIBLE, unknown, LEAVE_OUT)))
         elif name.startswith(SCALA_API) or name in GONE:
             self.parts.append(ChangedPart(path, old, old, _gone(name)))
         return new
@@ -150,6 +162,24 @@ class _Search:
             return
         for place, part in by_path(found).items():
             self.known.setdefault((*path, *place), part)
+
+    def _of_flink_2(self, old: TypeSerializer, path: Path) -> ChangedPart:
+        """Return the part for a list, map or set that Flink 2 inferred, and Flink 1 leaves to Kryo."""
+        known = self.known.get(path)
+        if isinstance(known, KryoSerializer):
+            return ChangedPart(path, old, known)
+        release = self.types.release
+        return ChangedPart(
+            path,
+            old,
+            old,
+            Obstacle(
+                Verdict.NEEDS,
+                f"Flink {release} leaves lists, maps and sets to Kryo, by the class of the field, which is not known",
+                "name the job's jar or class files (classes), a savepoint of that job (types_from), or the type in "
+                "words (types): KRYO<java.util.List>",
+            ),
+        )
 
     def _kryo(self, old: KryoSerializer, path: Path) -> ChangedPart:
         known = self.known.get(path)
@@ -195,7 +225,16 @@ def _gone(name: str) -> Obstacle:
 def _has_collections(serializer: TypeSerializer) -> bool:
     if isinstance(serializer, KryoSerializer):
         return serializer.type_class in COLLECTIONS
+    if _is_collection(serializer):
+        return True
     return any(_has_collections(part) for part in serializer.children)
+
+
+def _is_collection(serializer: TypeSerializer) -> bool:
+    """Return whether Flink 2 inferred a serializer for a list, map or set: it is nullable, explicit ones are not."""
+    return isinstance(serializer, NullableSerializer) and isinstance(
+        serializer.nested[0], ListSerializer | MapSerializer | SetSerializer
+    )
 
 
 def _with_registrations(new: TypeSerializer, old: KryoSerializer) -> TypeSerializer:
