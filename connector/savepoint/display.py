@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.local.texts import readable_size
 from pyspark_savepoint.options.paths import reached
+from pyspark_savepoint.statebackends.connectors.connector_table import positions_of
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 MAX_OPERATORS, MAX_STATES = 50, 40
 MAX_TEXT = 90
+MAX_POSITIONS, MAX_POSITIONS_TEXT = 20, 600
 HEADINGS = ("table", "state", "kind", "key", "Flink type", "Spark type")
 STYLE = """
 .savepoint-tree{font-size:13px;line-height:1.5;max-width:72em}
@@ -106,9 +108,26 @@ def _operator(operator: OperatorPlan, rows: Sequence[Row], is_open: bool) -> Ite
         for row in rows[:MAX_STATES]:
             yield _state(row)
         yield "</table>"
+    positions = _positions(operator)
+    if positions:
+        yield f"<div class='dim'>goes on at {_text(', '.join(positions[:MAX_POSITIONS]), MAX_POSITIONS_TEXT)}</div>"
+    for line in _more(len(positions) - MAX_POSITIONS, "positions"):
+        yield f"<div class='dim'>{_text(line)}</div>"
     for line in _more(len(rows) - MAX_STATES, "states"):
         yield f"<div class='dim'>{_text(line)}</div>"
     yield "</details>"
+
+
+def _positions(operator: OperatorPlan) -> list[str]:
+    """Return where a source goes on reading, also if that is changed; nothing if it is none, or cannot be read."""
+    if operator.base is None:
+        return []
+    snapshot = operator.base.snapshot
+    try:
+        rows = list(positions_of(snapshot, operator.base.operator, TableRequest(snapshot.path)))
+    except (SavepointError, OSError):
+        return []
+    return [f"{row['stream']} {row['partition']}: {row['position']}" for row in rows]
 
 
 def _state(row: Row) -> str:

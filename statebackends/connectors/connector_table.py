@@ -112,8 +112,17 @@ class ConnectorPartition:
         savepoint = opened(self.request)
         for operator in operators(savepoint, self.request):
             if operator.operator_id == self.operator:
+                if self.name == OFFSETS:
+                    yield from positions_of(savepoint, operator, self.request)
+                    continue
                 for found in _states(savepoint, operator, self.name, self.request):
-                    yield from offsets_of(found) if self.name == OFFSETS else rows_of(found)
+                    yield from rows_of(found)
+
+
+def positions_of(savepoint: Savepoint, operator: OperatorState, request: TableRequest) -> Iterator[Row]:
+    """Yield the rows of table ``offsets`` of one operator, also of one that is changed and not written yet."""
+    for found in _states(savepoint, operator, OFFSETS, request):
+        yield from offsets_of(found)
 
 
 def offsets_of(found: ConnectorState) -> Iterator[Row]:

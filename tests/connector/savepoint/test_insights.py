@@ -21,6 +21,7 @@ from pyspark_savepoint.formats.errors import (
     StateExistsError,
     StateNotFoundError,
 )
+from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
 from pyspark_savepoint.savepoint.display import MAX_OPERATORS, html_tree, text_tree
 from pyspark_savepoint.statebackends.catalog.statements import literal, name_tables
 
@@ -282,6 +283,14 @@ def test_a_savepoint_shows_itself(savepoint: Savepoint) -> None:
     text = parsed(shown).text
     assert {"accounts", "coupon", "VALUE, TTL", "MAP<STRING, LONG>", "map<string,bigint>"} <= set(text)
     assert len(shown) < 20_000
+
+
+def test_sources_show_where_they_go_on(spark: Any, corpus: Path) -> None:
+    found = find_snapshots(str(corpus / "connectors" / "2.3.0-kafka-v5.0.0"))[0].path
+    kafka = Savepoint.load(spark, found)
+    assert "orders 1: 120" in "".join(parsed(kafka._repr_html_()).text)
+    changed = kafka.with_offsets("source", {("orders", 1): 130})
+    assert "orders 1: 130" in "".join(parsed(changed._repr_html_()).text)
 
 
 def test_hostile_names_are_escaped_and_bounded(spark: Any, savepoint: Savepoint) -> None:

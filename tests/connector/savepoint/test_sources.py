@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pyspark_savepoint import Savepoint
+from pyspark_savepoint import Savepoint, history
 from pyspark_savepoint.formats.errors import OptionError, SavepointWarning
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
@@ -60,6 +60,9 @@ def test_kafka_is_rewound_by_a_mapping_a_table_and_another_savepoint(
         ("orders", 2): before["orders", 2] + 1,
         ("clicks", 0): None,
     }
+    progress = history(spark, str(tmp_path), table="offsets").where("stream = 'orders' AND partition = '1'")
+    found = {(row["checkpoint_id"], row["offset"]) for row in progress.collect()}
+    assert found == {(41, 10), (moved.metadata().first()["checkpoint_id"], 11)}  # type: ignore[index]
     with pytest.raises(OptionError, match="two rows are of one split"):
         savepoint.with_offsets("source", earlier.union(earlier))
     with pytest.raises(OptionError, match="column 'topic'"):
