@@ -36,6 +36,8 @@ from pyspark_savepoint.statebackends.model.descriptors import (
     StateKind,
 )
 from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS, has_ttl
+from pyspark_savepoint.statebackends.python.python_state import PREFIX, shown_name
+from pyspark_savepoint.statebackends.python.resolve import python_states
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders, is_namespaced
 from pyspark_savepoint.statebackends.writing.planning.describe import describe_keyed, describe_operator_state
 from pyspark_savepoint.statebackends.writing.planning.operator_types import OperatorTypes
@@ -123,6 +125,7 @@ def put_state(plan: OperatorPlan, name: str, frame: DataFrame, options: Mapping[
         kind = None if "kind" in texts else there[0].meta.state_type.lower()
         return _put(plan, frame, _spec(plan, frame, OPERATOR_STATE, texts, state=name, kind=kind), there[0])
     old = there[0] if there else None
+    _refuse_python(plan, old.name if old is not None else name)
     table = WINDOW_STATE if old is not None and is_namespaced(old.meta) else KEYED_STATE
     spec = _spec(plan, frame, table, texts)
     if old is not None and old.put < 0 and name in WINDOW_CONTENTS:
@@ -137,6 +140,19 @@ def put_state(plan: OperatorPlan, name: str, frame: DataFrame, options: Mapping[
     spec = _by_known_name(spec, {name, column}, known)
     exact = old.put < 0 and not SAID & set(texts)
     return _put(plan, renamed, spec if exact else _kept(plan, old, spec, texts), old, name, exact)
+
+
+def _refuse_python(plan: OperatorPlan, name: str) -> None:
+    """Raise an error for state of PyFlink, which edits would take for state of Java; df.write encodes it."""
+    opened = plan.base.opened if plan.base is not None else None
+    names = python_states(opened) if opened is not None else []
+    if name in names or PREFIX + name in names:
+        raise UnsupportedStateError(
+            f"state {shown_name(name)!r} is of PyFlink, which with_state does not encode",
+            operator=plan.label,
+            remedy=f"df.write.format('savepoint') with option('state', '{shown_name(name)}') and mode('overwrite') "
+            "replaces this state of a savepoint, such as of one that write(...) made",
+        )
 
 
 def _spec(

@@ -6,6 +6,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from pyspark_savepoint import OperatorIdentifier, Savepoint
+from pyspark_savepoint.formats.errors import UnsupportedStateError
 from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
 from tests.statebackends.python.test_pyflink_job import PICKLED_KEYS
 
@@ -33,3 +37,6 @@ def test_pyflink_in_sql_and_back(spark: Any, corpus: Path, tmp_path: Path) -> No
     ).save(str(path))
     assert read(state="v_long").selectExpr("sum(v_long)").first()[0] == sum(range(300)) + 10
     assert read(keys='[[7, "z"]]', state="map").count() == 1
+    sp = Savepoint.load(spark, str(path))
+    with pytest.raises(UnsupportedStateError, match="of PyFlink, which with_state does not encode"):
+        sp.with_state(OperatorIdentifier.for_uid_hash(PICKLED_KEYS), "v_long", changed)
