@@ -44,7 +44,11 @@ ATTRIBUTES_BY_NAME = {
     "statebackends/processing/runtime/user_code.py": 1,  # methods of a user's function that its base declares
 }
 #: Where plug-ins are loaded: entry points of installed packages, by the names that those packages registered.
-ENTRY_POINTS = {"formats/connectors/plug_ins.py", "formats/serializers/registry.py"}
+ENTRY_POINTS = {
+    "formats/connectors/plug_ins.py",
+    "formats/serializers/kryo/objects/plugged_classes.py",
+    "formats/serializers/registry.py",
+}
 
 
 def modules() -> list[str]:

@@ -333,7 +333,7 @@ class SavepointReadOptions:
             key_groups=self.key_groups,
             raw=self.raw,
             kryo=self.kryo,
-            classes=JobClasses(self.classes, self.kryo_types) if self.classes or self.kryo_types else None,
+            classes=JobClasses.of(self.classes, self.kryo_types),
             connector=self.connector,
             py_types=self.py_types,
             decode=decode,

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pyspark_savepoint.formats.class_files import ClassPath
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.connectors.frames import CoordinatorFrame, Payload, write_element
 from pyspark_savepoint.formats.connectors.kind import READER_STATE, SOURCE_COORDINATOR
@@ -39,6 +40,17 @@ from pyspark_savepoint.formats.rocksdb.block import Protection
 from pyspark_savepoint.formats.rocksdb.checksum import CHECKSUMS
 from pyspark_savepoint.formats.rocksdb.database import Database
 from pyspark_savepoint.formats.rocksdb.manifest import _records, read_manifest
+from pyspark_savepoint.formats.serializers.kryo.kryo_walker import BASE_IDS, KryoClasses
+from pyspark_savepoint.formats.serializers.kryo.objects import (
+    DamagedError,
+    DescribedClasses,
+    ForeignError,
+    ObjectFormat,
+    object_format,
+    read_object,
+    write_object,
+)
+from pyspark_savepoint.formats.serializers.kryo.objects.object_format import Version
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.serializers.sql.logical_streams import logical_stream
 from pyspark_savepoint.formats.serializers.sql.logical_types import EmbeddedType, LogicalType
@@ -305,6 +317,33 @@ def _read_kryo(data: bytes) -> None:
     _kryo(known).decode(at).validate(full=True)
 
 
+def _object_seeds() -> list[bytes]:
+    """Values of the classes of the migration corpus: the version of Kryo, and the bytes."""
+    found = []
+    for version, release in ((2, "1.20.5"), (5, "2.3.0")):
+        cases = json.loads((CORPUS / "migration" / f"bytes-{release}.json").read_text())
+        values = [value for name, case in cases.items() if name.startswith("kryo-") for value in case["values"]]
+        found += [bytes([version]) + bytes.fromhex(value) for value in values if value[0] != "!"]
+    return [seed for seed in found if len(seed) < MAX_TYPE]
+
+
+@cache
+def _object_format(version: Version) -> ObjectFormat:
+    classes = DescribedClasses([ClassPath([str(CORPUS / "migration" / "classes")])])
+    ids = {**BASE_IDS, 85: "miglab.Model$KObjects", 86: "miglab.Model$KLeaf"}
+    return object_format(version, KryoClasses(ids), classes)
+
+
+def _read_objects(data: bytes) -> None:
+    """Read an object of classes that class files describe, and write it in both versions."""
+    try:
+        found, _ = read_object(data[1:], _object_format(2 if data[:1] == b"\2" else 5))
+        for version in (2, 5):
+            write_object(found, _object_format(2 if version == 2 else 5))
+    except (DamagedError, ForeignError):
+        return
+
+
 @cache
 def _kryo_classes() -> frozenset[str]:
     return frozenset(row[1] for row in test_kryo.ROWS)
@@ -443,6 +482,7 @@ TARGETS: Mapping[str, Target] = {
     "java": Target(_plain(_java_seeds), _read_java),
     "pickle": Target(_plain(_pickle_seeds), lambda data: encode_variant(read_pickle(data))),
     "kryo": Target(_plain(_kryo_seeds), _read_kryo),
+    "kryo objects": Target(_plain(_object_seeds), _read_objects),
     "avro": Target(_plain(_avro_seeds), _read_avro),
     "notation": Target(_types, _read_notation),
 }

@@ -244,7 +244,8 @@ class OpaqueKryoSerializer(KryoSerializer):
     opaque: ClassVar[bool] = True
     remedy: ClassVar[str] = (
         "name the job's jar in option 'classes', or describe the class in option 'kryoTypes': "
-        "com.shop.Money(cents LONG, cur STRING)"
+        "com.shop.Money(cents LONG, cur STRING); if a serializer of the job's own writes it, plug in a reader of it "
+        "(entry point group 'pyspark_savepoint.kryo_classes')"
     )
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:

@@ -39,6 +39,7 @@ PYFLINK, PYFLINK_WINDOWS = (
 )
 BLOBS = {"uidHash": "6cdc5bb954874d922eaee11a8e7b5dd5"}
 OPS = "real/ops-120/sp/savepoint-aa7dbf-00f6b2bc5fbb"
+MONEY = "real/kryo-120/sp/savepoint-67b79c-7921d70754bb"
 #: A value of each option that is refused, or accepted, by any table.
 VALUES = {
     "uid": "accounts",
@@ -61,6 +62,8 @@ VALUES = {
     "raw": "total",
     "kryo": "2",
     "pickle": "true",
+    "classes": "/no/such.jar",
+    "kryoTypes": "rd.KryoJob$Money(cents LONG, cur STRING)",
     "connector": "kafka",
     "pyTypes": "v_long LONG",
     "uids": "kv-string",
@@ -139,6 +142,9 @@ SHOWN: dict[tuple[str, str], Case] = {
     ("timers", "raw"): (SHOP, ACCOUNTS, "key"),
     ("operator_state", "raw"): (SHOP, UNION, "exported_until"),
     ("keyed_state", "kryo"): (LAB, KRYO),
+    ("keyed_state", "kryoTypes"): (MONEY, {"uid": "kryo", "state": "money"}),
+    ("states", "kryoTypes"): (MONEY, {"uid": "kryo"}),
+    ("keyed_state", "classes"): (MONEY, {"uid": "kryo", "state": "money"}),
     ("operator_state", "pickle"): (PYTHON, BLOBS),
     ("states", "pickle"): (PYTHON, BLOBS),
     ("keyed_state", "pyTypes"): (PYTHON, PYFLINK),
@@ -222,7 +228,7 @@ def test_pairs_that_are_not_shown_are_few() -> None:
     unshown = {option for _, option in accepted - set(SHOWN)}
     assert unshown <= {
         "uid", "uidHash", "operatorName", "undecodable", "includeRowKind", "timestamps", "decimals", "kryo", "pickle",
-        "batchSize", "includeTtl",
+        "batchSize", "includeTtl", "classes", "kryoTypes",
     }  # fmt: skip
 
 

@@ -28,6 +28,7 @@ from pyspark_savepoint.formats.serializers.kryo.objects import DescribedClasses,
 from pyspark_savepoint.formats.serializers.kryo.objects.conversion import read_object
 from pyspark_savepoint.formats.serializers.kryo.objects.described_classes import ClassSource
 from pyspark_savepoint.formats.serializers.kryo.objects.generic_types import erased
+from pyspark_savepoint.formats.serializers.kryo.objects.plugged_classes import plugged_classes
 from pyspark_savepoint.formats.serializers.kryo.objects.word_classes import WordClasses
 from pyspark_savepoint.formats.serializers.kryo.serializer import (
     FREE_GROWTH,
@@ -44,6 +45,11 @@ class JobClasses:
 
     paths: tuple[str, ...] = ()
     words: str = ""
+
+    @classmethod
+    def of(cls, paths: tuple[str, ...], words: str) -> JobClasses | None:
+        """Return what options or plug-ins describe; None if nothing does."""
+        return cls(paths, words) if paths or words or plugged_classes() else None
 
     def described(self, serializer: TypeSerializer) -> TypeSerializer:
         """Return the serializer that reads the values of a generic type, if its class is described; else the same."""
@@ -76,6 +82,8 @@ class JobClasses:
         classes, _ = load(self)
         name = serializer.type_class.lstrip("[")
         name = name[1:-1] if name != serializer.type_class else name
+        if name in plugged_classes():
+            return True
         found = classes.find(name)
         if found is None:
             return False
@@ -121,7 +129,7 @@ class DescribedKryoSerializer(KryoSerializer):
 
     def _column(self, options: DecodeOptions) -> ObjectColumn:
         try:
-            others = self.classes.custom | self.classes.java_serialized
+            others = (self.classes.custom | self.classes.java_serialized).difference(plugged_classes())
             return _column(self.job, self.declared or _declared(self.type_class), options, others)
         except ForeignError as error:
             raise self._refusal(error) from None

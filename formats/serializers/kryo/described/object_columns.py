@@ -31,6 +31,7 @@ from pyspark_savepoint.formats.serializers.kryo.kryo_input import BeyondError, F
 from pyspark_savepoint.formats.serializers.kryo.objects import DescribedClasses, KryoObject
 from pyspark_savepoint.formats.serializers.kryo.objects.described_classes import COLLECTIONS, ENUM, FIELDS, MAPS, RECORD
 from pyspark_savepoint.formats.serializers.kryo.objects.generic_types import erased, substituted
+from pyspark_savepoint.formats.serializers.kryo.objects.plugged_classes import plugged_classes
 from pyspark_savepoint.formats.serializers.kryo.serializer import BIG_NUMBERS, KINDS, plain_value, type_of
 from pyspark_savepoint.formats.variant import VARIANT, VariantError, encode_variant
 
@@ -117,6 +118,9 @@ class ObjectColumns:
     def _described(self, kind: ClassType, around: tuple[str, ...]) -> ObjectColumn:
         """Return the column of a class of the user's."""
         name = kind.name
+        plugged = plugged_classes().get(name)
+        if plugged is not None:
+            return ObjectColumn(plugged.arrow_type, lambda _, each: None if each is None else each.content)
         found = self.classes.find(name)
         if found is None or name.startswith("java.") or name in around or len(around) >= MAX_DEPTH:
             return _VARIANT

@@ -19,8 +19,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from pyspark_savepoint.formats.data_view import DataInputView
+from pyspark_savepoint.formats.data_view import MAX_UTF_BYTES, DataInputView
 from pyspark_savepoint.formats.errors import CorruptStateError
+from pyspark_savepoint.formats.java import encode_modified_utf8
 from pyspark_savepoint.formats.java_stream import JavaObject, JavaValue, parse_java_object, skip_java_object
 from pyspark_savepoint.formats.serializers.kryo.kryo_input import DamagedError, ForeignError
 from pyspark_savepoint.formats.serializers.kryo.kryo_walker import PRIMITIVES, component
@@ -568,7 +569,9 @@ def _locale_stream(language: str, country: str, variant: str, script: str, exten
             stream += b"q" + handles[text].to_bytes(4, "big")
             continue
         handles[text] = FIRST_TEXT_HANDLE + len(handles)
-        data = text.encode()
+        data = encode_modified_utf8(text)
+        if len(data) > MAX_UTF_BYTES:
+            raise ForeignError(UTIL + "Locale", f"Java writes at most {MAX_UTF_BYTES} bytes of a part of it")
         stream += b"t" + len(data).to_bytes(2, "big") + data
     return bytes(stream + b"x")
 

@@ -17,6 +17,7 @@ from pyspark_savepoint.formats.serializers.kryo.objects.object_format import (
 )
 from pyspark_savepoint.formats.serializers.kryo.objects.object_reader import ObjectReader
 from pyspark_savepoint.formats.serializers.kryo.objects.object_writer import ObjectWriter
+from pyspark_savepoint.formats.serializers.kryo.objects.plugged_classes import plugged_bodies
 
 BODIES: Mapping[Version, Mapping[str, Body]] = {2: BODIES_2, 5: BODIES_5}
 
@@ -28,7 +29,7 @@ def object_format(
 
     It remembers what it finds about classes: use one for all values of a state.
     """
-    return ObjectFormat(version, BODIES[version], registered, classes or DescribedClasses())
+    return ObjectFormat(version, BODIES[version], registered, classes or DescribedClasses(), plugged_bodies())
 
 
 def read_object(

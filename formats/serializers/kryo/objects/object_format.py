@@ -46,6 +46,8 @@ class ObjectFormat:
     bodies: Mapping[str, Body]
     registered: KryoClasses = NO_REGISTRATIONS
     classes: DescribedClasses = field(default_factory=DescribedClasses)
+    #: Classes that plug-ins read.
+    plugged: Mapping[str, Body] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.numbers = {name: number for number, name in self.registered.ids.items()}
@@ -63,6 +65,8 @@ class ObjectFormat:
             return self.bodies[name]
         if name[:1] == "[":
             return self.bodies.get(name, self.bodies[ARRAY])
+        if name in self.plugged:
+            return self.plugged[name]
         if self._is_java_serialized(name):
             return self.bodies[JAVA_STREAM]
         if name in self.bodies:

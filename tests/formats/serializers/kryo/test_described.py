@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -168,3 +170,40 @@ def test_words_that_are_not_understood(text: str, expected: str) -> None:
     with pytest.raises(OptionError) as refused:
         WordClasses.parse(text)
     assert expected in refused.value.facts["expected"]
+
+
+PLUG_IN = """
+import pyarrow as pa
+from pyspark_savepoint.formats.serializers.kryo.objects.plugged_classes import KryoClass
+
+class Custom(KryoClass):
+    arrow_type = pa.struct([("s", pa.string()), ("n", pa.int64())])
+
+    @classmethod
+    def read(cls, reader):
+        return {"s": reader.text(), "n": reader.fixed("q")}
+"""
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_plug_in_reads_what_a_serializer_of_the_job_wrote(corpus: Path, tmp_path: Path, fails: bool) -> None:
+    source = PLUG_IN.replace("reader.text()", "1 // 0") if fails else PLUG_IN
+    (tmp_path / "shop.py").write_text(source)
+    info = tmp_path / "shop-1.2.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: shop\nVersion: 1.2\n")
+    (info / "entry_points.txt").write_text(f"[pyspark_savepoint.kryo_classes]\n{MODEL}KCustom = shop:Custom\n")
+    path = corpus / "migration" / "cases" / "kryo-registered-serializer" / "1.20.5-hashmap"
+    code = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+        "import pyspark_savepoint\n"
+        "from pyspark_savepoint.formats.errors import SavepointError\n"
+        f"table = pyspark_savepoint.open({str(path)!r}).table(uid='state')\n"
+        "try:\n    print(table.to_arrow().to_pylist())\nexcept SavepointError as error:\n    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100, check=True)
+    if fails:
+        assert "ZeroDivisionError" in done.stdout
+        assert "shop.Custom" in done.stdout
+    else:
+        assert done.stdout == "[{'key': 0, 'v': {'s': 'a', 'n': 5}}]\n"

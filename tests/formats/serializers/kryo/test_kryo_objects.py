@@ -221,3 +221,15 @@ def test_damaged_values_are_errors_or_objects(seeds: list[tuple[ObjectFormat, by
     except (DamagedError, ForeignError):
         pass
     assert sys.getrecursionlimit() == limit
+
+
+def test_a_locale_that_java_cannot_write_is_refused() -> None:
+    """Found by fuzzing: Kryo 5 has no limit on the parts of a Locale."""
+    name = UTIL + "Locale"
+    form = object_format(2)
+    fine = KryoObject(name, ("de", "\ud800", "", "", ""))
+    found = read_whole(write_object(fine, form), form)
+    assert found is not None
+    assert found.content == fine.content
+    with pytest.raises(ForeignError, match="65535"):
+        write_object(KryoObject(name, ("x" * 65536, "", "", "", "")), form)

@@ -1,0 +1,98 @@
+"""Readers of classes whose values only a serializer of the job's own writes, from packages of users.
+
+A package declares them in the entry point group ``pyspark_savepoint.kryo_classes``: the name of an entry is the class,
+its value a :class:`KryoClass`. Exceptions in them become errors that name them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from pyspark_savepoint.formats.serializers.kryo.kryo_input import DamagedError, ForeignError
+from pyspark_savepoint.formats.serializers.kryo.objects.model import KryoObject
+from pyspark_savepoint.formats.serializers.kryo.objects.object_format import Body
+from pyspark_savepoint.formats.serializers.kryo.objects.object_reader import ObjectReader
+from pyspark_savepoint.formats.serializers.kryo.objects.object_writer import ObjectWriter
+from pyspark_savepoint.formats.serializers.plug_ins import PlugIn
+
+ENTRY_POINT_GROUP = "pyspark_savepoint.kryo_classes"
+
+
+class KryoClass(ABC):
+    """What a serializer of the job's own writes of the objects of a class."""
+
+    #: The type of the column.
+    arrow_type: ClassVar[pa.DataType]
+
+    @classmethod
+    @abstractmethod
+    def read(cls, reader: ObjectReader) -> Any:
+        """Read what the serializer wrote, with the methods of the reader that match those of Kryo's ``Input``.
+
+        Args:
+            reader: The bytes: ``signed()`` is ``readInt(false)``, ``text()`` ``readString()``, ``fixed("q")``
+                ``readLong()``, ``value()`` ``readClassAndObject()``.
+
+        Returns:
+            A value that Arrow accepts for ``arrow_type``.
+
+        """
+
+    @classmethod
+    def write(cls, writer: ObjectWriter, value: Any) -> None:
+        """Write a value that :meth:`read` returned; without this method, values are read only.
+
+        Args:
+            writer: What is written to, with methods named like those of the reader.
+            value: The value.
+
+        """
+        raise ForeignError(cls.__name__, "its plug-in only reads")
+
+
+@cache
+def plugged_classes() -> dict[str, type[KryoClass]]:
+    """Return the plug-ins by class; a failure to import one is an error that names it."""
+    found = {}
+    for entry in entry_points(group=ENTRY_POINT_GROUP):
+        with PlugIn(f"entry point {entry.name!r} = {entry.value!r}", "its import"):
+            known = entry.load()
+            if not (isinstance(known, type) and issubclass(known, KryoClass)):
+                raise TypeError(f"{known!r:.200} is not a KryoClass")
+        found[entry.name] = known
+    return found
+
+
+def plugged_bodies() -> dict[str, Body]:
+    """Return the bodies of the classes that have plug-ins."""
+    return {name: _body(name, known) for name, known in plugged_classes().items()}
+
+
+def _body(name: str, known: type[KryoClass]) -> Body:
+    def read(reader: ObjectReader, found: KryoObject) -> None:
+        found.content = _guarded(f"{known.__module__}.{known.__qualname__}", name, "read", lambda: known.read(reader))
+
+    def write(writer: ObjectWriter, found: KryoObject) -> None:
+        plug_in = f"{known.__module__}.{known.__qualname__}"
+        _guarded(plug_in, name, "write", lambda: known.write(writer, found.content))
+
+    return Body(read, write)
+
+
+def _guarded(plug_in: str, name: str, doing: str, call: Any) -> Any:
+    """Call a plug-in; errors of the bytes stay as they are."""
+    problem: DamagedError | ForeignError | None = None
+    found = None
+    with PlugIn(plug_in, f"{doing} of {name}"):
+        try:
+            found = call()
+        except (DamagedError, ForeignError) as error:
+            problem = error
+    if problem is not None:
+        raise problem
+    return found
