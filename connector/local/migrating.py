@@ -134,7 +134,8 @@ def _hindered(parts: Sequence[PartVerdict], source: Savepoint) -> UnsupportedSta
     remedies = dict.fromkeys(part.remedy for part in parts if part.remedy)
     more = f"; and {len(parts) - LISTED} more, which check_migration lists" if len(parts) > LISTED else ""
     return UnsupportedStateError(
-        f"{len(parts)} parts of the state cannot be migrated with what is known; nothing was written",
+        f"{len(parts)} part{'' if len(parts) == 1 else 's'} of the state cannot be migrated with the given types "
+        "and classes; nothing was written",
         path=source.path,
         found="; ".join(line[:240] for line in lines) + more,
         remedy="; or: ".join(list(remedies)[:3]) + "; or leave the states out (drop), or as they are (as_is)",

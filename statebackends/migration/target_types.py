@@ -47,6 +47,8 @@ GONE = {
     "SharedBufferNodeSerializerSnapshot": "an old release wrote it",
 }
 RESAVE = "restore the job with Flink 1.20 and take a savepoint of it, then migrate that one"
+#: Types in words of collections, as examples.
+EXAMPLES = {"Map": "MAP<STRING, LONG>", "Set": "SET<STRING>"}
 
 
 @dataclass(frozen=True)
@@ -198,7 +200,8 @@ class _Search:
                 Verdict.NEEDS,
                 f"Flink {release} has a serializer for {name}<...> if its type arguments are plain classes; no class "
                 "file says them",
-                f"name a savepoint of the new job (types_from), or the type in words (types): LIST<STRING>, or "
+                f"name a savepoint of the new job (types_from), or the type in words (types), such as "
+                f"{EXAMPLES.get(name, 'LIST<STRING>')}, or "
                 f"KRYO<{old.type_class}> if it is Kryo's in the new job too",
             )
         if "StackOverflowError" in error.message:

@@ -31,6 +31,6 @@ def test_a_savepoint_is_checked_migrated_and_checked_again(run: Run, tmp_path: P
 def test_what_is_missing_is_listed_before_anything_is_written(run: Run, tmp_path: Path) -> None:
     done = run("migrate", OLD, tmp_path / "new", "--flink", "2.3")
     assert done.code == 2
-    assert "5 parts of the state cannot be migrated with what is known; nothing was written" in done.err
+    assert "5 parts of the state cannot be migrated with the given types and classes; nothing was written" in done.err
     assert not (tmp_path / "new").exists()
     assert run("migrate", OLD, tmp_path / "new", "--flink", "2.3", "--type", "v").code == 2
