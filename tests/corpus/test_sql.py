@@ -72,12 +72,12 @@ CONTENTS: dict[tuple[str, str], list[dict[str, Any]]] = {
         {
             "key": {"f0": "b"},
             "window": 1602288035000,
-            "window-aggs": {"f0": 1, "f1": 1, "f2": 1, "f3": b"\0"},
+            "window-aggs": {"f0": 1, "f1": 1, "f2": 1, "f3": None},
         },
         {
             "key": {"f0": None},
             "window": 1602288035000,
-            "window-aggs": {"f0": 1, "f1": 7, "f2": 0, "f3": b"\0"},
+            "window-aggs": {"f0": 1, "f1": 7, "f2": 0, "f3": None},
         },
     ],
     ("window-aggregate_1__window-aggregate-tumble-event-time", "distinctAcc_0"): [
