@@ -32,6 +32,7 @@ NAMES = [
     "includeTtl",
     "includeStateWindow",
     "includeInternal",
+    "fieldNames",
     "includeRowKind",
     "keys",
     "keyGroups",
