@@ -21,6 +21,7 @@ from pyspark_savepoint.options.bootstrap_options import ProcessingOptions, merge
 from pyspark_savepoint.options.schema import arrow_schema, spark_schema
 from pyspark_savepoint.plan.operator_plan import StateInput
 from pyspark_savepoint.source.distribution import LAYOUT, by_key, layout_of
+from pyspark_savepoint.source.key_hashes import HashCode, with_hashed_key_groups
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES
 from pyspark_savepoint.statebackends.processing.api.functions import (
@@ -51,7 +52,8 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import ENTRI
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-MAX_PARALLELISM = "maxParallelism"
+#: The column of key groups that a function of the user computes.
+HASHED = "__savepoint_key_group_of_hash"
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,7 @@ class KeyedInput:
     keys: tuple[str, ...]
     key_type: str | None
     key_group: str | None
+    hash_code: HashCode | None = None
     inputs: None = None
     broadcast: None = None
 
@@ -121,6 +124,13 @@ class KeyedInput:
     def processing(self) -> ProcessingOptions:
         """The options of the processing."""
         return ProcessingOptions.parse(self.texts)
+
+    def hashed(self, max_parallelism: int) -> KeyedInput:
+        """Return the input with a column of the key groups that its function computes, if it has one."""
+        if self.hash_code is None:
+            return self
+        frame = with_hashed_key_groups(self.frame, self.keys, self.hash_code, max_parallelism, HASHED)
+        return replace(self, frame=frame, key_group=HASHED, hash_code=None)
 
     def with_texts(self, more: Mapping[str, str]) -> KeyedInput:
         """Return the input with more options."""
@@ -130,6 +140,8 @@ class KeyedInput:
 
     def distributed(self, max_parallelism: int) -> tuple[DataFrame, int]:
         """Return the records distributed by subtask, and the number of tasks."""
+        if self.hash_code is not None:
+            return self.hashed(max_parallelism).distributed(max_parallelism)
         wanted = self.processing.parallelism
         if self.processing.presorted:
             there = layout_of(self.frame.schema)
@@ -148,7 +160,8 @@ class KeyedInput:
 
     def _key(self, flink_version: tuple[int, int] | None) -> KeySpec:
         types = {"key": self.key_type} if self.key_type is not None else {}
-        return KeySpec(key=self.keys, types=types, key_group=self.key_group, flink_version=flink_version)
+        group = self.key_group if self.hash_code is None else HASHED
+        return KeySpec(key=self.keys, types=types, key_group=group, flink_version=flink_version)
 
     def descriptor(self, flink_version: tuple[int, int] | None) -> tuple[KeyedDescriptor, tuple[int, int]]:
         """Return the descriptor of the key, and the oldest Flink that must restore the state."""
@@ -157,7 +170,7 @@ class KeyedInput:
             key = describe_key(arrow_schema(self.frame.schema), spec, None, None)
         except SavepointError as error:
             raise self._said_of_key_by(error) from None
-        found = KeyedDescriptor(key.columns, key.serializer, (), key_group=self.key_group, composite=key.composite)
+        found = KeyedDescriptor(key.columns, key.serializer, (), key_group=spec.key_group, composite=key.composite)
         return found, spec.restoring_flink
 
     def _said_of_key_by(self, error: SavepointError) -> SavepointError:
@@ -165,7 +178,8 @@ class KeyedInput:
         if isinstance(error, UndecodableStateError):
             error.facts["remedy"] = (
                 "add a column with the key group of every row, KeyGroupRangeAssignment.assignToKeyGroup(key, "
-                "maxParallelism), and name it: key_by(..., key_group='column')"
+                "maxParallelism), and name it: key_by(..., key_group='column'); or give key_by a function: "
+                "hash_code=lambda key: ..."
             )
         elif self.key_type is not None:
             error.facts["remedy"] = "cast the column, or give key_by another key_type"

@@ -90,13 +90,14 @@ class ConnectedSource:
         """Return the table distributed by subtask, and the number of tasks."""
         descriptor, _ = self.descriptor(None)
         parallelism = self.processing.parallelism or min(max_parallelism, cores(self.given[0].frame))
-        keyed = [self._table(number, each) for number, each in enumerate(self.given, 1)]
+        hashed = replace(self, given=tuple(each.hashed(max_parallelism) for each in self.given))
+        keyed = [hashed._table(number, each) for number, each in enumerate(hashed.given, 1)]
         table = with_key_groups(reduce(lambda a, b: a.unionByName(b), keyed), descriptor, max_parallelism)
         if self.broadcast is not None:
             # The first key group of every subtask stands for it.
             firsts = [(task * max_parallelism + parallelism - 1) // parallelism for task in range(parallelism)]
             groups = F.explode(F.array(*(F.lit(group).cast("int") for group in firsts)))
-            ordered = self._table(BROADCAST, self.broadcast).withColumn(ORDER, F.monotonically_increasing_id())
+            ordered = hashed._table(BROADCAST, self.broadcast).withColumn(ORDER, F.monotonically_increasing_id())
             every = ordered.withColumn(KEY_GROUP, groups)
             table = table.withColumn(ORDER, F.lit(None).cast("long")).unionByName(every)
         key = descriptor.key_columns[0]

@@ -31,6 +31,7 @@ from pyspark_savepoint.functions.bootstrap_plans import (
 from pyspark_savepoint.functions.connected_transformation import ConnectedTransformation
 from pyspark_savepoint.functions.state_transformation import StateTransformation
 from pyspark_savepoint.options.bootstrap_options import ProcessingOptions, merged
+from pyspark_savepoint.source.key_hashes import HashCode
 from pyspark_savepoint.statebackends.processing.api.durations import Duration, millis
 from pyspark_savepoint.statebackends.processing.api.evictors import Evictor
 from pyspark_savepoint.statebackends.processing.api.functions import (
@@ -159,6 +160,7 @@ class OneInputTransformation(StateTransformation):
         *keys: Selector,
         key_type: str | None = None,
         key_group: str | None = None,
+        hash_code: HashCode | None = None,
     ) -> KeyedTransformation:
         """Group the records by key: one column, or several, which form a tuple.
 
@@ -169,6 +171,8 @@ class OneInputTransformation(StateTransformation):
             key_type: The key's type in Flink's notation, such as ``LONG`` or ``POJO<...>``; by default that of the
                 columns.
             key_group: The column with the key group of each row, for keys whose hash only the job's code can compute.
+            hash_code: For such keys instead of a column: a function of a key (a Row of several columns) that returns
+                its ``hashCode()`` in Java; :meth:`Savepoint.check_hash_code` tests it on keys of a savepoint.
 
         Returns:
             The transformation with a key.
@@ -188,7 +192,7 @@ class OneInputTransformation(StateTransformation):
             step, name = replace(self, frame=frame)._selected(key, f"{KEY}_{i}" if len(keys) > 1 else KEY)
             frame = step
             names.append(name)
-        return KeyedTransformation(replace(self, frame=frame), tuple(names), key_type, key_group)
+        return KeyedTransformation(replace(self, frame=frame), tuple(names), key_type, key_group, hash_code)
 
     def transform(self, function: StateBootstrapFunction | BroadcastStateBootstrapFunction) -> OperatorStateRows:
         """Create operator state from all records.
@@ -277,6 +281,7 @@ class KeyedTransformation(StateTransformation):
     keys: tuple[str, ...]
     key_type: str | None = None
     key_group: str | None = None
+    hash_code: HashCode | None = None
 
     def _with_texts(self, more: Mapping[str, str]) -> Self:
         return replace(self, source=self.source._with_texts(more))
@@ -372,7 +377,14 @@ class KeyedTransformation(StateTransformation):
     def _keyed(self) -> KeyedInput:
         source = self.source
         return KeyedInput(
-            source.frame, source.columns, source.timestamp, source.texts, self.keys, self.key_type, self.key_group
+            source.frame,
+            source.columns,
+            source.timestamp,
+            source.texts,
+            self.keys,
+            self.key_type,
+            self.key_group,
+            self.hash_code,
         )
 
 

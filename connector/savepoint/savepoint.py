@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Unpack
 
 from pyspark_savepoint.catalog.namespaces import create_tables, drop_tables
-from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.errors import OptionError, ValueRangeError
 from pyspark_savepoint.formats.io.filesystem import absolute
 from pyspark_savepoint.formats.io.storage_options import OPTION
 from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
@@ -541,6 +541,40 @@ class Savepoint:
         order = ["operator_uid", "operator_uid_hash", "table", "state", "from_seconds"]
         columns = [*NAMES, "from_seconds", "to_seconds", "units", "oldest", "newest", "snapshot_time", "note"]
         return grouped.select(*columns).orderBy(*order)
+
+    def check_hash_code(self, uid: OperatorRef, hash_code: Callable[[Any], int]) -> None:
+        """Test a function that computes the Java hash of keys on the keyed state of an operator.
+
+        Flink has put every key into the key group of its hash, so a function that is right leads to these.
+
+        Args:
+            uid: The operator.
+            hash_code: A function of a key as it is read that returns its ``hashCode()`` in Java.
+
+        Raises:
+            OperatorNotFoundError: If the snapshot has no such operator.
+            ValueRangeError: If the function leads to another key group for a key; the error names the key.
+
+        Example::
+
+            sp.check_hash_code("accounts", lambda key: key.region * 31 + key.number)
+
+        """
+        from pyspark_savepoint.source.key_hashes import wrong_key_groups
+
+        limit = self.plan.operator(uid).max_parallelism
+        wrong = wrong_key_groups(self.keyed_state(uid, include_key_group=True), hash_code, limit).limit(1).collect()
+        if wrong:
+            key, there, computed = wrong[0]
+            raise ValueRangeError(
+                "the function does not compute the hash that the job computed",
+                path=self.path,
+                operator=str(uid),
+                key=key,
+                expected=f"key group {there}, where Flink has the key, at max parallelism {limit}",
+                found=f"key group {computed}",
+                remedy="compute hashCode() as the class of the key does in Java, in 32 bits",
+            )
 
     # -- tables in the catalog ---------------------------------------------------------------------------------
 

@@ -22,6 +22,8 @@ from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.paths import located_types
 from pyspark_savepoint.options.schema import arrow_schema
 from pyspark_savepoint.options.write_options import parse_spec
+from pyspark_savepoint.source.key_hashes import KEY_GROUP as HASHED_KEY_GROUP
+from pyspark_savepoint.source.key_hashes import HashCode, with_hashed_key_groups
 from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution
 from pyspark_savepoint.statebackends.writing.planning.write_request import DEFAULT_MAX_PARALLELISM, KeySpec
 
@@ -45,6 +47,7 @@ def key_by(
     *keys: str,
     max_parallelism: int = DEFAULT_MAX_PARALLELISM,
     parallelism: int | None = None,
+    hash_code: HashCode | None = None,
     **options: Unpack[KeyOptions],
 ) -> DataFrame:
     """Return the rows with partition i containing those whose keys belong to subtask i of ``parallelism``.
@@ -58,6 +61,9 @@ def key_by(
         max_parallelism: The job's max parallelism, the number of key groups: 1 to 32768.
         parallelism: The number of partitions, so of subtasks; by default the number of tasks that the session runs at a
             time.
+        hash_code: For keys whose hash only the job's code can compute: a function of a key (a Row of several columns)
+            that returns its ``hashCode()`` in Java. The result then has column ``key_group``, for option ``keyGroup``
+            of the write; :meth:`Savepoint.check_hash_code` tests the function on keys of a savepoint.
         **options: Options of the write that determine the key's type: ``types``, ``types_from``, ``inferred_by``,
             ``key_group``.
 
@@ -75,7 +81,11 @@ def key_by(
         large.write.format("savepoint").option("uid", "accounts").option("key", "account_id").mode("append").save(path)
 
     """
-    spec = replace(parse_spec(located_types(df.sparkSession, to_options(options))), key=keys)
+    texts = to_options(options)
+    if hash_code is not None:
+        df = with_hashed_key_groups(df, keys, hash_code, max_parallelism)
+        texts["keyGroup"] = HASHED_KEY_GROUP
+    spec = replace(parse_spec(located_types(df.sparkSession, texts)), key=keys)
     return by_key(df, spec, max_parallelism, parallelism)
 
 

@@ -197,6 +197,18 @@ class Inputs(KeyedMultipleInputFunction):
         self.counts.put(input_id, (self.counts.get(input_id) or 0) + 1)
 
 
+class Pairs(KeyedCoProcessFunction):
+    """How many records both inputs have."""
+
+    def open(self, ctx: Any) -> None:
+        self.count = ctx.get_state(ValueStateDescriptor("count", "LONG", default=0))
+
+    def process_element1(self, value: Any, ctx: Any) -> None:
+        self.count.update(self.count.value() + 1)
+
+    process_element2 = process_element1
+
+
 RATES = MapStateDescriptor("rates", "STRING", "LONG")
 
 

@@ -26,7 +26,9 @@ from pyspark_savepoint.formats.errors import (
     SnapshotNotFoundError,
     StateNotFoundError,
     UndecodableStateError,
+    ValueRangeError,
 )
+from pyspark_savepoint.formats.metadata.key_groups import key_group_for_hash
 from pyspark_savepoint.functions.processing_tasks import RecordTask
 from pyspark_savepoint.source.distribution import key_by
 from tests.connector.comparing import assert_same_rows
@@ -48,6 +50,7 @@ from tests.connector.functions.functions_of_tests import (
     KeyedContents,
     KeyedStateReader,
     LockedWindows,
+    Pairs,
     PriceList,
     PriceReader,
     Prices,
@@ -513,8 +516,39 @@ def test_keys_that_cannot_be_are_said_in_the_words_of_key_by(spark: SparkSession
     with pytest.raises(UndecodableStateError, match="defined by the job's own code") as caught:
         savepoint.with_operator("uid", pojo)
     assert "key_by(..., key_group='column')" in caught.value.facts["remedy"]
+    assert "hash_code=" in caught.value.facts["remedy"]
     text = source.key_by("id", key_type="STRING").transform(StatefulFunctionWithTime())
     with pytest.raises(OptionError, match="column 'id' cannot be written as STRING") as refused:
         savepoint.with_operator("uid", text)
     assert refused.value.facts["remedy"] == "cast the column, or give key_by another key_type"
     assert "operator" not in refused.value.facts
+
+
+def test_a_function_computes_the_hash_that_only_the_job_knows(
+    spark: SparkSession, records: DataFrame, tmp_path: Path
+) -> None:
+    pairs = records.selectExpr("struct(id, value) as pair", "value", "id")
+    kind = "POJO<com.shop.Pair>(id INT, value INT)"
+
+    def hash_code(key: Any) -> int:
+        return (key.id * 31 + key.value + 2**31) % 2**32 - 2**31  # type: ignore[no-any-return]
+
+    keyed = OperatorTransformation.bootstrap_with(pairs).key_by("pair", key_type=kind, hash_code=hash_code)
+    savepoint = Savepoint.create(spark, max_parallelism=16)
+    savepoint = savepoint.with_operator("bootstrapped", keyed.transform(StatefulFunctionWithTime()))
+    written = savepoint.with_operator("connected", keyed.connect(keyed).transform(Pairs())).write(f"{tmp_path}/sp")
+    for uid in ("bootstrapped", "connected"):
+        found = written.keyed_state(uid, include_key_group=True).collect()
+        assert {row.key_group for row in found} == {key_group_for_hash(hash_code(row.key), 16) for row in found}
+        assert all(row.key_group == key_group_for_hash(hash_code(row.key), 16) for row in found)
+        written.check_hash_code(uid, hash_code)
+    with pytest.raises(ValueRangeError, match="does not compute the hash that the job computed") as caught:
+        written.check_hash_code("bootstrapped", lambda key: key.value)
+    assert caught.value.facts["key"].startswith("Row(id=")
+    laid_out = key_by(
+        pairs.select("pair", "value"), "pair", max_parallelism=16, hash_code=hash_code, types={"key": kind}
+    )
+    rows = {(row.pair.id, row.pair.value): row.key_group for row in laid_out.collect()}
+    assert rows == {(i, v): key_group_for_hash(i * 31 + v, 16) for i, v in rows}
+    with pytest.raises(OptionError, match="not both"):
+        OperatorTransformation.bootstrap_with(pairs).key_by("pair", key_group="id", hash_code=hash_code)
