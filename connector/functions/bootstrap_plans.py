@@ -167,7 +167,10 @@ class KeyedInput:
         """Return the descriptor of the key, and the oldest Flink that must restore the state."""
         spec = self._key(flink_version)
         try:
-            key = describe_key(arrow_schema(self.frame.schema), spec, None, None)
+            schema = arrow_schema(self.frame.schema)
+            if self.hash_code is not None:
+                schema = schema.append(pa.field(HASHED, pa.int32()))
+            key = describe_key(schema, spec, None, None)
         except SavepointError as error:
             raise self._said_of_key_by(error) from None
         found = KeyedDescriptor(key.columns, key.serializer, (), key_group=spec.key_group, composite=key.composite)

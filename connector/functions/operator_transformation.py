@@ -187,6 +187,10 @@ class OneInputTransformation(StateTransformation):
         """
         if not keys:
             raise OptionError("key_by needs the columns of the key", remedy="key_by('id')")
+        if hash_code is not None:
+            expect_hash_code(hash_code)
+            if key_group is not None:
+                raise OptionError("key_by takes a column of key groups or a function, not both")
         frame, names = self.frame, []
         for i, key in enumerate(keys):
             step, name = replace(self, frame=frame)._selected(key, f"{KEY}_{i}" if len(keys) > 1 else KEY)
