@@ -7,6 +7,7 @@ or rightly, by what the value holds. :class:`KryoPart` rewrites one part of a st
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -31,7 +32,10 @@ from pyspark_savepoint.statebackends.migration.target_types import ChangedPart, 
 from pyspark_savepoint.statebackends.migration.value_program import Rewrite
 
 #: Errors of bytes that a version of Kryo does not read.
-KryoErrors = (DamagedError, BeyondError, ForeignError, SavepointError, IndexError, ValueError, OverflowError)
+KryoErrors = (
+    *(DamagedError, BeyondError, ForeignError, SavepointError, IndexError, ValueError, OverflowError),
+    *(AttributeError, KeyError, TypeError, struct.error),  # objects of other classes than the type that was told
+)
 #: Classes that Flink 2 makes an ArrayList, a HashMap or a HashSet of without losing anything.
 PLAIN_COLLECTIONS = frozenset(
     {

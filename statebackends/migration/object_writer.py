@@ -38,6 +38,15 @@ PojoOf = Callable[[str], PojoSerializer | None]
 NUMBERS = {
     "BOOLEAN": ">?", "BYTE": ">b", "SHORT": ">h", "INT": ">i", "LONG": ">q", "FLOAT": ">f", "DOUBLE": ">d",
 }  # fmt: skip
+#: Classes of objects by types, boxes by their primitive types.
+CLASSES = {
+    **{kind: kind.lower() for kind in (*NUMBERS, "CHAR")},
+    "STRING": "java.lang.String",
+    "BIG_INTEGER": "java.math.BigInteger",
+    "BIG_DECIMAL": "java.math.BigDecimal",
+    "INSTANT": "java.time.Instant",
+    "BASIC_ARRAY<STRING>": "[Ljava.lang.String;",
+}
 MILLIS = ("DATE", "SQL_DATE", "SQL_TIME")
 ABSENT_MILLIS = -(1 << 63)
 ABSENT_NANOS = -(1 << 31)
@@ -55,7 +64,11 @@ class ObjectWriter:
     def of(self, serializer: TypeSerializer) -> WriteObject:
         """Return the function that writes by a serializer; raise UnsupportedStateError if there is none."""
         if serializer not in self._made:
-            self._made[serializer] = self._make(serializer)
+            write = self._make(serializer)
+            name = (
+                serializer.enum_class if isinstance(serializer, EnumSerializer) else CLASSES.get(serializer.flink_type)
+            )
+            self._made[serializer] = write if name is None else _of_class(name, write)
         return self._made[serializer]
 
     def _make(self, serializer: TypeSerializer) -> WriteObject:
@@ -134,6 +147,32 @@ class ObjectWriter:
         self.of(pojo)(value, out)
 
 
+def _of_class(name: str, write: WriteObject) -> WriteObject:
+    """Return a function that writes objects of a class, and refuses others: the type that was told is another one."""
+
+    def checked(value: Any, out: bytearray) -> None:
+        if isinstance(value, KryoObject) and not value.class_name.startswith(name):
+            raise _another(name, value)
+        write(value, out)
+
+    return checked
+
+
+def _another(name: str, value: KryoObject) -> UnsupportedStateError:
+    return UnsupportedStateError(
+        f"an object of {value.class_name} stands where the type that was told has {name}",
+        remedy="name the type that the new job has (types), or a savepoint of it (types_from)",
+    )
+
+
+def _items(value: Any, pairs: bool) -> list[Any]:
+    """Return the elements of a collection, or the entries of a map."""
+    items = content(value)
+    if not isinstance(items, list) or any(isinstance(item, tuple) is not pairs for item in items[:1]):
+        raise _another("a map" if pairs else "a collection", there(value))
+    return items
+
+
 def _nullable(write: WriteObject, padding: int) -> WriteObject:
     def nullable(value: Any, out: bytearray) -> None:
         if value is None:
@@ -158,7 +197,7 @@ def _flagged(write: WriteObject, null: int) -> WriteObject:
 
 def _list(write: WriteObject) -> WriteObject:
     def list_(value: Any, out: bytearray) -> None:
-        items = content(value)
+        items = _items(value, pairs=False)
         out += len(items).to_bytes(4, "big")
         for item in items:
             write(item, out)
@@ -168,7 +207,7 @@ def _list(write: WriteObject) -> WriteObject:
 
 def _map(key: WriteObject, value: WriteObject) -> WriteObject:
     def map_(whole: Any, out: bytearray) -> None:
-        pairs = content(whole)
+        pairs = _items(whole, pairs=True)
         out += len(pairs).to_bytes(4, "big")
         for one, other in pairs:
             key(one, out)

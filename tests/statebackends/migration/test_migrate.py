@@ -79,8 +79,16 @@ def test_a_savepoint_of_the_new_job_tells_types(case: str, tmp_path: Path) -> No
 
 def test_words_tell_types(tmp_path: Path) -> None:
     target = str(tmp_path / "new")
-    migration_of(source("hint-list-string"), "2.3", types={"v": "NULLABLE<LIST<NULLABLE<STRING>>>"}).write(target)
+    migration_of(source("hint-list-string"), "2.3", types={"v": "LIST<STRING>"}).write(target)
     assert content(Savepoint.open(target)) == content(source("hint-list-string", "2.3.0-hashmap"))
+
+
+def test_words_that_do_not_fit_the_values_are_refused(tmp_path: Path) -> None:
+    for words in ("LIST<LONG>", "MAP<STRING, STRING>", "STRING", "LIST<BIG_INTEGER>"):
+        with pytest.raises(UnsupportedStateError, match="nothing was written"):
+            migration_of(source("hint-list-string"), "2.3", types={"v": words}).write(str(tmp_path / "new"))
+    migration_of(source("class-list"), "2.3", types={"v": "KRYO<java.util.List>"}).write(str(tmp_path / "kryo"))
+    assert content(Savepoint.open(str(tmp_path / "kryo"))) == content(source("class-list", "2.3.0-hashmap"))
 
 
 def test_a_moved_class_is_renamed_and_values_stay(tmp_path: Path) -> None:
