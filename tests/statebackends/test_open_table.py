@@ -163,7 +163,7 @@ def test_opaque_values_are_binary_with_a_warning_or_an_error(lab: str) -> None:
     (warning,) = table.warnings
     assert "'no-default'" in warning
     assert "KRYO<flinklab.Model$NoDefault>" in warning
-    assert "pyspark_savepoint.serializers" in warning
+    assert "pyspark_savepoint.kryo_classes" in warning
 
     text = text_of(UndecodableStateError, lab, uid="kv-kryo", undecodable="error")
     assert "option('undecodable', 'binary')" in text

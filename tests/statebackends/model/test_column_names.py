@@ -31,7 +31,7 @@ def test_every_state_has_a_column_of_its_own(states: list[str], expected: list[s
 
 def test_window_is_taken_only_where_there_are_windows() -> None:
     assert column_names(["window"], namespaced=False) == {"window": "window"}
-    assert column_names(["window"], namespaced=True) == {"window": "state_window_"}
+    assert column_names(["window"], namespaced=True) == {"window": "state_window"}
 
 
 def rows(table: Table) -> list[dict[str, object]]:
