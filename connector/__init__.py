@@ -30,7 +30,13 @@ if TYPE_CHECKING:
     from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph
     from pyspark_savepoint.statebackends.jobs.graph.stream_nodes import ChainingStrategy
     from pyspark_savepoint.statebackends.jobs.graph.stream_plan import from_execution_plan
-    from pyspark_savepoint.statebackends.processing.api.evictors import CountEvictor, DeltaEvictor, Evictor, TimeEvictor
+    from pyspark_savepoint.statebackends.processing.api.evictors import (
+        CountEvictor,
+        DeltaEvictor,
+        Evictor,
+        EvictorContext,
+        TimeEvictor,
+    )
     from pyspark_savepoint.statebackends.processing.api.functions import (
         BroadcastStateBootstrapFunction,
         KeyedBroadcastProcessFunction,
