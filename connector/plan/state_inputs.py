@@ -165,6 +165,12 @@ def _spec(
 ) -> WriteSpec:
     """Parse the options of a table that is added to an operator."""
     refuse_own(texts, OWN_OPTIONS)
+    if "pyTypes" in texts:
+        raise OptionError(
+            "option 'pyTypes' applies to the data source only",
+            operator=plan.label,
+            remedy="df.write.format('savepoint').option('pyTypes', ...).mode('overwrite') writes state of PyFlink",
+        )
     located = located_types(frame.sparkSession, texts)
     spec = parse_spec(located, table=table, state=state, kind=kind)
     return replace(spec, uid=plan.identifier.uid, uid_hash=plan.identifier.operator_id.hex)

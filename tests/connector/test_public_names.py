@@ -109,8 +109,8 @@ def test_keyword_types_have_the_options_that_are_parsed() -> None:
     read, write = names_of(SavepointReadOptions), names_of(SavepointWriteOptions)
     assert set(keywords.ReadOptions.__annotations__) == read - {"path"}
     of_the_call = {"path", "uid", "uid_hash", "operator_name", "table"}
-    of_overwriting = {"drop", "retention"}
-    assert set(keywords.ReplacedStateOptions.__annotations__) == write - of_the_call - of_overwriting
+    of_data_source = {"drop", "retention", "py_types"}
+    assert set(keywords.ReplacedStateOptions.__annotations__) == write - of_the_call - of_data_source
     assert set(keywords.BootstrapOptions.__annotations__) == names_of(ProcessingOptions)
 
 
