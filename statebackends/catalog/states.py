@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from pyspark_savepoint.formats.connectors.kind import ASYNC_STATE, IN_FLIGHT, SOURCE_COORDINATOR, STATES_OF_TABLES
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
@@ -57,6 +58,12 @@ STATES = schema(
     options=pa.map_(TEXT, TEXT),
     note=TEXT,
 )
+
+
+#: The tables that show what sources, sinks and asynchronous functions keep.
+_TABLES_OF_STATES = {state: table for table, names in STATES_OF_TABLES.items() for state in names} | {
+    ASYNC_STATE: IN_FLIGHT
+}
 
 
 def states(savepoint: Savepoint, request: TableRequest) -> Iterator[Row]:
@@ -234,13 +241,21 @@ def _operator_states(savepoint: Savepoint, operator: OperatorState, request: Tab
                 "ttl": False,
                 "serializer": value.snapshot_class,
                 "options": {"state": meta.name},
+                "note": _shown_by(_TABLES_OF_STATES.get(meta.name)),
             }
+
+
+def _shown_by(table: str | None) -> str | None:
+    """Return where the content of a connector's state is shown as rows."""
+    return None if table is None else f"option('table', '{table}') shows its content as rows"
 
 
 def _bytes_only(_savepoint: Savepoint, operator: OperatorState, _request: TableRequest) -> Iterator[Row]:
     binary = {"value_type": "BYTES", "spark_value_type": "binary"}
     if operator.coordinator_state is not None:
-        yield {"table": "coordinator_state", "kind": "COORDINATOR", "options": {"table": "coordinator_state"}, **binary}
+        note = f"option('table', '{SOURCE_COORDINATOR}') shows its content as rows, if it is that of a source"
+        own = {"table": "coordinator_state"}
+        yield {**own, "kind": "COORDINATOR", "options": own, "note": note, **binary}
     if any(subtask.raw_operator_state for subtask in operator.subtasks.values()):
         yield {"table": "raw_operator_state", "kind": "RAW", "options": {"table": "raw_operator_state"}, **binary}
     if any(subtask.raw_keyed_state for subtask in operator.subtasks.values()):

@@ -62,6 +62,9 @@ def _crossing(serializer: TypeSerializer, version: Flink) -> Iterator[Resolution
     if problem is not None:
         yield incompatible(f"{problem}, and cannot read the snapshot at all")
     if isinstance(serializer, KryoSerializer):
-        yield unknown(f"{serializer.flink_type} was written by Kryo 2, and Flink 2 reads with Kryo 5")
+        yield unknown(
+            f"{serializer.flink_type} was written by Kryo 2, and Flink 2 reads with Kryo 5: check_migration says what "
+            "becomes of the values"
+        )
     for child in serializer.children:
         yield from _crossing(child, version)
