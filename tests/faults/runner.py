@@ -38,7 +38,9 @@ from tests.faults.session import ROWS, STEP
 ROOT = Path(__file__).parents[2]
 #: Seconds after which a write that was attacked must have ended.
 PATIENCE = 90.0
-WRITES = ("append", "overwrite", "fluent")
+WRITES = ("append", "overwrite", "fluent", "migrate")
+#: Those that write to another path.
+COPIES = ("fluent", "migrate")
 DISK = "disk"
 #: Bytes of the disk that becomes full.
 DISK_SIZE = 32 << 20
@@ -243,11 +245,11 @@ class Attack:
     def _judge(
         self, what: str, kind: str, victim: str, hit: bool, ended: str | None, path: Path, target: Path, old: Any
     ) -> None:
-        published = target if kind == "fluent" else path
-        before = None if kind == "fluent" else old
+        published = target if kind in COPIES else path
+        before = None if kind in COPIES else old
         try:
             found = content_of(published)
-            untouched = kind != "fluent" or content_of(path) == old
+            untouched = kind not in COPIES or content_of(path) == old
         except Exception as error:  # a savepoint that cannot be read is what is looked for
             self.problems.append(f"{what}: {type(error).__name__}: {error}")
             return
@@ -271,6 +273,8 @@ class Attack:
         if found is None:
             return False
         expected = Counter(old.values())
+        if kind == "migrate":
+            return Counter(found.values()) == expected
         if kind != "append":
             expected[sum_of(0)] -= 1
         expected[sum_of(self.version)] += 1

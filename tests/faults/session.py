@@ -5,6 +5,7 @@ Run as a process of its own, for it is killed. ``write`` is what a user would ca
 ``append``     one more operator in the savepoint at the path
 ``overwrite``  the operator ``changed`` of the savepoint at the path
 ``fluent``     a changed copy of the savepoint at the path, at another path
+``migrate``    the savepoint at the path for Flink 2.3, at another path
 """
 
 from __future__ import annotations
@@ -49,6 +50,9 @@ def write(spark: SparkSession, kind: str, path: str, target: str, version: int) 
     rows = rows_of(spark, version)
     if kind == "fluent":
         Savepoint.load(spark, path).with_state("changed", "n", rows).write(target)
+        return
+    if kind == "migrate":
+        Savepoint.load(spark, path).migrate("2.3").write(target)
         return
     uid = "changed" if kind == "overwrite" else f"added-{version}"
     rows.write.format("savepoint").option("uid", uid).mode(kind).save(path)
