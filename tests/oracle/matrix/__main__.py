@@ -19,9 +19,7 @@ from pyspark.sql import SparkSession
 from tests.oracle.flink import compile_harness, newest_version
 from tests.oracle.matrix.bases import BASES
 from tests.oracle.matrix.cells import NAMES, Cell, Newest, Results, run
-from tests.oracle.matrix.table import BEGIN, END, README, by_number, printed
-
-RELEASES = ("1.16.3", "1.17.2", "1.18.1", "1.19.3", "1.20.5", "2.0.2", "2.1.1", "2.2.1", "2.3.0")
+from tests.oracle.matrix.table import BEGIN, END, README, RELEASES, by_number, printed
 
 
 def session() -> SparkSession:

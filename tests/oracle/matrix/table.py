@@ -11,6 +11,7 @@ from tests.oracle.matrix.cells import NAMES, REFERENCED, Cell, Results
 
 BEGIN, END = "<!-- matrix: printed by python -m tests.oracle.matrix -->", "<!-- end of matrix -->"
 README = Path(__file__).parents[2] / "README.md"
+RELEASES = ("1.16.3", "1.17.2", "1.18.1", "1.19.3", "1.20.5", "2.0.2", "2.1.1", "2.2.1", "2.3.0")
 
 
 def columns() -> list[tuple[str, str]]:
@@ -19,7 +20,7 @@ def columns() -> list[tuple[str, str]]:
 
 
 def short(releases: Iterable[str], known: list[str]) -> str:
-    """Releases as ranges among those that were run: ``1.16-1.18, 2.0``."""
+    """Releases as ranges, of which none was left out: ``1.16-1.18, 2.0``."""
     chosen = sorted({known.index(release) for release in releases})
     runs: list[list[int]] = []
     for index in chosen:
@@ -50,6 +51,7 @@ def printed(results: Results) -> str:
         cell = Cell(*name.split(" | "))
         found[cell.base, cell.backend, cell.change][cell.release] = result
     known = sorted({release for cells in found.values() for release in cells}, key=by_number)
+    every = sorted({*RELEASES, *known}, key=by_number)
     restored = [int(result["values"]) for result in results.values() if "values" in result]
     lines = [
         f"{len(restored):,} cells were restored by real Flink ({', '.join(known)}), {sum(restored):,} values compared;"
@@ -65,9 +67,9 @@ def printed(results: Results) -> str:
             cells = found[base, backend, change]
             good = [release for release, result in cells.items() if "values" in result]
             bad = {release: result for release, result in cells.items() if "error" in result}
-            text = short(good, known)
+            text = short(good, every)
             if bad:
-                text = f"{text}; not {short(bad, known)}" if text else f"not {short(bad, known)}"
+                text = f"{text}; not {short(bad, every)}" if text else f"not {short(bad, every)}"
                 for result in bad.values():
                     errors[reason(str(result["error"]))].append(f"{change}, {base} on {backend}")
             only = change == REFERENCED and BASES[base].only_own and backend != BASES[base].own
