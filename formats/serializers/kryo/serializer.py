@@ -380,8 +380,17 @@ def _column(values: Sequence[Any], kind: pa.DataType, rows: _Rows) -> pa.Array:
     try:
         return pa.array(values, kind)
     except UnicodeEncodeError:
-        row = next(row for row, value in enumerate(values) if "\ud800" <= max(str(value), default="") <= "\udfff")
+        row = next(row for row, value in enumerate(values) if not _has_utf_8(value, kind))
         rows.at.out_of_range(row, "a text with half of a surrogate pair has no UTF-8", RAW)
+
+
+def _has_utf_8(value: Any, kind: pa.DataType) -> bool:
+    """Return whether all texts of a value can be encoded."""
+    try:
+        pa.array([value], kind)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def plain_value(value: Any, kind: pa.DataType, name: str) -> Any:
