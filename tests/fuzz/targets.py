@@ -340,8 +340,8 @@ def _read_objects(data: bytes) -> None:
         found, _ = read_object(data[1:], _object_format(2 if data[:1] == b"\2" else 5))
         for version in (2, 5):
             write_object(found, _object_format(2 if version == 2 else 5))
-    except (DamagedError, ForeignError):
-        return
+    except (DamagedError, ForeignError) as error:
+        raise CorruptStateError("the object is refused", found=str(error)) from None
 
 
 @cache
