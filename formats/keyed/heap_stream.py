@@ -220,7 +220,7 @@ class HeapKeyedStream:
             f"states that follow cannot be read either, here {wanted}",
             state=name,
             expected="values whose serializer delimits them",
-            remedy="take a canonical savepoint (its entries have lengths), read only states that stand before it "
+            remedy="take a canonical savepoint (it records lengths), read only states that precede this one "
             "(option 'state'), or plug in a serializer (entry point group 'pyspark_savepoint.serializers')",
             **facts,
         )

@@ -183,7 +183,7 @@ def test_an_operator_that_is_not_there(read: Any) -> None:
 
 def test_options_that_are_wrong(read: Any) -> None:
     text = error_of(lambda: read(udi="accounts", parallelism="0"))
-    assert "there is no option 'udi', did you mean 'uid'?" in text
+    assert "there is no option 'udi', did you mean 'uid' or 'uids'?" in text
     assert "option 'parallelism' is '0', expected a whole number from 1 to 32768" in text
     assert our_frames(text) == ["source/datasource.py"]
 

@@ -28,7 +28,7 @@ def test_types_as_a_job_infers_them(spark: SparkSession, tmp_path: Path, corpus:
 
     write("op", WORDS, inferredBy="2.2")
     write("b", "miglab.Model$PListString", inferredBy="2.2", typesFrom=classes)
-    with pytest.raises(PySparkException, match=r"Flink 1\.20 leaves v to Kryo"):
+    with pytest.raises(PySparkException, match=r"Flink 1\.20 uses Kryo for v"):
         write("c", WORDS, inferredBy="1.20")
     more = frame.withColumnRenamed("order", "more")
     changed = Savepoint.load(spark, path).with_state(
