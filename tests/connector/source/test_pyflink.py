@@ -27,7 +27,8 @@ def test_pyflink_in_sql_and_back(spark: Any, corpus: Path, tmp_path: Path) -> No
 
     rows = read(state="v_long,map,v_pickled")
     rows.createOrReplaceTempView("py")
-    query = "SELECT key.f1, sum(v_long) AS total, max(variant_get(v_pickled, '$.i', 'int')) AS i, max(map['m3']) AS m FROM py GROUP BY 1"
+    pickled = "max(variant_get(v_pickled, '$.i', 'int'))"
+    query = f"SELECT key.f1, sum(v_long) AS total, {pickled} AS i, max(map['m3']) AS m FROM py GROUP BY 1"
     assert [row.asDict() for row in spark.sql(query).collect()] == [
         {"f1": "z", "total": sum(range(300)), "i": 299, "m": 298}
     ]
