@@ -165,7 +165,7 @@ def refuse_raw_state(plan: OperatorPlan, what: str) -> None:
         if isinstance(raw, KeyGroupsStateHandle) and any(offset >= 0 for offset in raw.offsets.offsets):
             raise UnsupportedStateError(
                 f"the operator has raw keyed state, in which keys cannot be {what}: only the operator's own code can "
-                f"read it",
+                "read it",
                 path=plan.base.snapshot.path,
                 operator=plan.label,
                 remedy="table raw_keyed_state shows it; remove_operator leaves the operator out",

@@ -378,10 +378,10 @@ class Savepoint:
         """
         return self._table("operator_state", uid, options, state=name)
 
-    # -- functions -------------------------------------------------------------------------------------------
-
     #: The name in Flink: ``SavepointReader#readBroadcastState``.
     read_broadcast_state = broadcast_state
+
+    # -- functions -------------------------------------------------------------------------------------------
 
     def read_keyed_state(
         self,
@@ -458,9 +458,8 @@ class Savepoint:
         return read_window(self.spark, *self._named_options(uid, options), function, schema, aggregate, reduce)
 
     def _named_options(self, uid: OperatorRef, options: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
-        return self._context.read_path(), inheriting(
-            self.options, {**to_options(options), **self._context.of_operator(uid)}
-        )
+        own = self._context.of_operator(uid)
+        return self._context.read_path(), inheriting(self.options, {**to_options(options), **own})
 
     # -- sizes, skew, checks -----------------------------------------------------------------------------------
 
@@ -651,11 +650,9 @@ class Savepoint:
 
     def _beside(self, other: Savepoint | str | PathLike[str]) -> Savepoint:
         """Return another savepoint; one that is given by its path is loaded with the options of this one."""
-        return (
-            other
-            if isinstance(other, Savepoint)
-            else self._loaded(self.spark, located(self.spark, other), self.options)
-        )
+        if isinstance(other, Savepoint):
+            return other
+        return self._loaded(self.spark, located(self.spark, other), self.options)
 
     # -- display -----------------------------------------------------------------------------------------------
 
@@ -1544,15 +1541,12 @@ class Savepoint:
         from pyspark_savepoint.local.migrating import migration_of
         from pyspark_savepoint.savepoint.migrations import SavepointMigration
 
-        given = types_from
-        if given is not None and not isinstance(given, Savepoint):
-            given = Savepoint._loaded(self.spark, located(self.spark, given), self.options)
         migration = migration_of(
             self._context.snapshot(),
             flink,
             classes=classes,
             types=types,
-            types_from=None if given is None else given._context.snapshot(),
+            types_from=None if types_from is None else self._beside(types_from)._context.snapshot(),
             drop=drop,
             as_is=as_is,
         )
