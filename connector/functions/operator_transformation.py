@@ -251,6 +251,7 @@ class OneInputTransformation(StateTransformation):
                 found=", ".join(type(each).__name__ for each in descriptors) or "nothing",
                 remedy="broadcast(MapStateDescriptor('rates', 'STRING', 'DOUBLE'))",
             )
+        _refuse_options(self.texts)
         return BroadcastInput(self.frame, self.columns, self.timestamp, descriptors)
 
     def _parsed(self) -> ProcessingOptions:
@@ -309,8 +310,8 @@ class KeyedTransformation(StateTransformation):
     def connect(self, *others: KeyedTransformation | BroadcastInput) -> ConnectedTransformation:
         """Connect the records with other inputs of the same key, or with one that every task gets as a whole.
 
-        The records of a key come in the order of their timestamps, whichever input they are of. The options of the
-        first input apply. Flink: ``KeyedStream#connect``, ``KeyedMultipleInputTransformation``.
+        The records of a key come in the order of their timestamps, whichever input they are of. Options of the
+        processing are given to the first input, or to the result. Flink: ``KeyedStream#connect``, ``KeyedMultipleInputTransformation``.
 
         Args:
             *others: Records with a key of the same type, of one or more inputs; or one input of :meth:`broadcast`.
@@ -319,7 +320,8 @@ class KeyedTransformation(StateTransformation):
             The transformation; it ends with ``transform`` or ``process``.
 
         Raises:
-            OptionError: If there is no other input, keys differ in their types, or an input is of another class.
+            OptionError: If there is no other input, keys differ in their types, an input is of another class, or another
+                input than the first has options.
 
         Example::
 
@@ -335,6 +337,8 @@ class KeyedTransformation(StateTransformation):
                 expected="key_by(...) of other records, or broadcast(descriptor) of one",
                 found=", ".join(type(other).__name__ for other in others) or "nothing",
             )
+        for other in keyed:
+            _refuse_options(other.texts)
         return ConnectedTransformation((self._keyed(), *keyed), broadcast[0] if broadcast else None)
 
     def window(self, assigner: WindowAssigner) -> WindowedTransformation:
@@ -553,3 +557,13 @@ class WindowedTransformation(StateTransformation):
         )
         spec.check()
         return KeyedRows(self.keyed._keyed(), spec)
+
+
+def _refuse_options(texts: Mapping[str, str]) -> None:
+    """Raise OptionError if an input other than the first has options, which would have no effect."""
+    if texts:
+        raise OptionError(
+            "options of the processing apply to all inputs, and cannot be given to one of the others",
+            found=", ".join(texts),
+            remedy="give them to the first input, or to what connect(...) returns",
+        )
