@@ -311,7 +311,8 @@ class KeyedTransformation(StateTransformation):
         """Connect the records with other inputs of the same key, or with one that every task gets as a whole.
 
         The records of a key come in the order of their timestamps, whichever input they are of. Options of the
-        processing are given to the first input, or to the result. Flink: ``KeyedStream#connect``, ``KeyedMultipleInputTransformation``.
+        processing are given to the first input, or to the result. Flink: ``KeyedStream#connect``,
+        ``KeyedMultipleInputTransformation``.
 
         Args:
             *others: Records with a key of the same type, of one or more inputs; or one input of :meth:`broadcast`.
@@ -320,8 +321,8 @@ class KeyedTransformation(StateTransformation):
             The transformation; it ends with ``transform`` or ``process``.
 
         Raises:
-            OptionError: If there is no other input, keys differ in their types, an input is of another class, or another
-                input than the first has options.
+            OptionError: If there is no other input, keys differ in their types, an input is of another class, or one of
+                the others has options.
 
         Example::
 
@@ -338,7 +339,8 @@ class KeyedTransformation(StateTransformation):
                 found=", ".join(type(other).__name__ for other in others) or "nothing",
             )
         for other in keyed:
-            _refuse_options(other.texts)
+            if other.texts != self.source.texts:
+                _refuse_options(other.texts)
         return ConnectedTransformation((self._keyed(), *keyed), broadcast[0] if broadcast else None)
 
     def window(self, assigner: WindowAssigner) -> WindowedTransformation:

@@ -64,7 +64,7 @@ def key_groups(keys: Sequence[Any], hash_code: HashCode, max_parallelism: int) -
             code = hash_code(key)
             if type(code) is not int or not -(2**31) <= code < 2**31:
                 raise ValueRangeError(
-                    "hash_code returns what hashCode() does in Java, an int",
+                    "hash_code must return a 32-bit int, as hashCode() does in Java",
                     key=f"{key!r:.200}",
                     expected="-2147483648 to 2147483647",
                     found=f"{code!r:.100}",
@@ -75,9 +75,9 @@ def key_groups(keys: Sequence[Any], hash_code: HashCode, max_parallelism: int) -
 
 
 def expect_hash_code(hash_code: object) -> None:
-    """Raise OptionError for what cannot be called."""
+    """Raise OptionError if this is not a function."""
     if not callable(hash_code):
-        raise OptionError("hash_code is a function of a key", found=type(hash_code).__name__)
+        raise OptionError("hash_code must be a function of a key", found=type(hash_code).__name__)
 
 
 def _keys(batch: pa.RecordBatch, names: Sequence[str]) -> list[Any]:

@@ -274,6 +274,10 @@ def test_inputs_that_do_not_fit_are_refused(spark: SparkSession, records: DataFr
     for wrong in ((), (records,), (rates, first)):
         with pytest.raises(OptionError, match="inputs of one key are connected"):
             first.connect(*wrong)
+    unsorted = OperatorTransformation.bootstrap_with(records).options(sorted=False)
+    for with_options in (lambda: first.connect(unsorted.key_by("id")), lambda: unsorted.broadcast(RATES)):
+        with pytest.raises(OptionError, match="cannot be given to one of the others"):
+            with_options()
     with pytest.raises(OptionError, match="a KeyedBroadcastProcessFunction is needed"):
         first.connect(rates).transform(Balance())
     with pytest.raises(OptionError, match="a KeyedMultipleInputFunction is needed"):
