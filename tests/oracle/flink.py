@@ -1,10 +1,11 @@
 """Real Flink, for the tests: fetches its jars, compiles the harness under `java/`, runs it.
 
-Flink's jars are taken out of the PyPI package `apache-flink-libraries` and kept, a folder per version, in
-`~/.cache/pyspark-savepoint/flink` (or the folder that `PYSPARK_SAVEPOINT_FLINK_CACHE` names), beside the
+Flink's jars are taken out of the PyPI package `apache-flink-libraries` and kept, a folder per version and set of
+jars, in `~/.cache/pyspark-savepoint/flink` (or the folder that `PYSPARK_SAVEPOINT_FLINK_CACHE` names), beside the
 harness's classes, a folder per Flink version and content of the sources. Needs Java 17 or newer, `javac` too.
 
     python -m tests.oracle.flink fetch 2.2.1
+    python -m tests.oracle.flink fetch 2.2.1 --sql
     python -m tests.oracle.flink generate 2.2.1 shop OUT --backend hashmap --format canonical
     python -m tests.oracle.flink run 2.2.1 oracle.Ask < questions.jsonl
 """
@@ -23,7 +24,7 @@ import tarfile
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -32,9 +33,15 @@ from typing import IO, Any
 PACKAGE = "apache-flink-libraries"
 JAVA = Path(__file__).parent / "java"
 
-# flink-dist holds what a DataStream job needs, but for a class of 1.16 in flink-shaded; most of `lib` is for SQL.
-# Names of releases before 1.15 have the version of Scala too.
-WANTED_JARS = re.compile(r"/lib/(flink-dist(_2\.1\d)?|flink-shaded|log4j-(api|core|slf4j-impl))-[^/]*\.jar$")
+#: The jars that are kept, by set. flink-dist holds what a DataStream job needs, but for a class of 1.16 in flink-shaded.
+#: A job of SQL, CEP or files needs ``sql`` beside it (1.15 and newer). Names of releases before 1.15 have the version of
+#: Scala too.
+JAR_SETS = {
+    "base": re.compile(r"/lib/(flink-dist(_2\.1\d)?|flink-shaded|log4j-(api|core|slf4j-impl))-[^/]*\.jar$"),
+    "sql": re.compile(
+        r"/lib/flink-(table-(planner-loader|runtime|api-java-uber)|cep|connector-files|json|csv)-[^/]*\.jar$"
+    ),
+}
 
 # Flink's state backends and Kryo reach into these packages by reflection.
 OPENED_PACKAGES = (
@@ -130,33 +137,52 @@ def newest_version() -> str:
     return listed.group(1)
 
 
-def _archived_jars(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
-    """The wanted jars of a wheel, or of the source archive that older versions have."""
+def _archived_files(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
+    """The files of a wheel, or of the source archive that older versions have, in the archive's order."""
     if archive.suffix == ".whl":
         with zipfile.ZipFile(archive) as wheel:
-            for name in filter(WANTED_JARS.search, wheel.namelist()):
-                yield Path(name).name, wheel.open(name)
+            for name in wheel.namelist():
+                with wheel.open(name) as content:
+                    yield name, content
     else:
         with tarfile.open(archive) as tar:
             for member in tar:
-                content = tar.extractfile(member) if WANTED_JARS.search(member.name) else None
-                if content is not None:
-                    yield Path(member.name).name, content
+                if (content := tar.extractfile(member)) is not None:
+                    with content:
+                        yield member.name, content
 
 
-def fetch(version: str) -> list[Path]:
-    """The jars of one Flink version, downloaded the first time."""
-    folder = cache_folder() / version
-    if not folder.exists():
-        with _filled_at_once(folder) as scratch, tempfile.TemporaryDirectory(dir=folder.parent) as downloads:
-            _pip("download", "--quiet", "--no-deps", "--dest", downloads, f"{PACKAGE}=={version}")
-            (archive,) = Path(downloads).iterdir()
-            for name, content in _archived_jars(archive):
-                with content, (scratch / name).open("wb") as jar:
+def _download(version: str, folders: Mapping[str, Path]) -> None:
+    """Fill the folders of jar sets from one download."""
+    with ExitStack() as stack:
+        downloads = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=_made(cache_folder()))))
+        _pip("download", "--quiet", "--no-deps", "--dest", str(downloads), f"{PACKAGE}=={version}")
+        scratch = {name: stack.enter_context(_filled_at_once(folder)) for name, folder in folders.items()}
+        (archive,) = downloads.iterdir()
+        for path, content in _archived_files(archive):
+            for name in (name for name in folders if JAR_SETS[name].search(path)):
+                with (scratch[name] / Path(path).name).open("wb") as jar:
                     shutil.copyfileobj(content, jar)
-    jars = sorted(folder.glob("*.jar"))
-    if not any(jar.name.startswith("flink-dist") for jar in jars):
-        raise FlinkError(f"no flink-dist jar in {folder}: remove the folder and fetch again")
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def fetch(version: str, *, sql: bool = False) -> list[Path]:
+    """The jars of one Flink version, downloaded the first time; with ``sql`` those of SQL, CEP and files too.
+
+    A download keeps all sets that are not there yet.
+    """
+    folders = {"base": cache_folder() / version, "sql": cache_folder() / f"{version}-sql"}
+    wanted = ["base", *["sql"] * sql]
+    if not all(folders[name].exists() for name in wanted):
+        _download(version, {name: folder for name, folder in folders.items() if not folder.exists()})
+    jars = [jar for name in wanted for jar in sorted(folders[name].glob("*.jar"))]
+    for name, needed in (("base", "flink-dist"), ("sql", "flink-table-runtime")):
+        if name in wanted and not any(jar.name.startswith(needed) for jar in jars):
+            raise FlinkError(f"no {needed} jar in {folders[name]}: remove the folder and fetch again")
     return jars
 
 
@@ -171,38 +197,41 @@ def _tool(name: str) -> str:
     return found
 
 
-def _sources(version: str) -> list[Path]:
-    """Sources for all versions, and those for this major version, where Flink's interfaces differ."""
-    roots = (JAVA / "common", JAVA / f"flink{version.split('.')[0]}")
+def _sources(version: str, *, sql: bool = False) -> list[Path]:
+    """Sources for all versions, and those for this major version, where Flink's interfaces differ; those of `sql`."""
+    roots = [JAVA / "common", JAVA / f"flink{version.split('.')[0]}", *[JAVA / "sql"] * sql]
     return sorted(path for root in roots for path in root.rglob("*.java"))
 
 
-def compile_harness(version: str) -> Path:
-    """The folder with the harness's classes for one Flink version."""
-    sources = _sources(version)
+def compile_harness(version: str, *, sql: bool = False) -> Path:
+    """The folder with the harness's classes for one Flink version; with ``sql`` those that use SQL and CEP too."""
+    sources = _sources(version, sql=sql)
     mark = hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()[:12]
     folder = cache_folder() / "classes" / f"{version}-{mark}"
     if not folder.exists():
         with _filled_at_once(folder) as scratch:
             command = [_tool("javac"), "-nowarn", "-Xlint:none", "-proc:none", "--release", "17"]
-            command += ["-d", str(scratch), "-cp", _class_path(fetch(version)), *map(str, sources)]
+            command += ["-d", str(scratch), "-cp", class_path(fetch(version, sql=sql)), *map(str, sources)]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode:
                 raise FlinkError(f"the harness does not compile for Flink {version}:\n{done.stderr}")
     return folder
 
 
-def _class_path(entries: Iterable[Path]) -> str:
+def class_path(entries: Iterable[Path]) -> str:
+    """A class path as `java` takes it."""
     return os.pathsep.join(map(str, entries))
 
 
-def command_line(version: str, main: str, arguments: Sequence[str] = (), heap: str = "1g") -> list[str]:
-    """The `java` command for a main class of the harness."""
+def command_line(
+    version: str, main: str, arguments: Sequence[str] = (), heap: str = "1g", *, sql: bool = False
+) -> list[str]:
+    """The `java` command for a main class of the harness; with ``sql`` with the jars of SQL, CEP and files."""
     opened = [f"--add-opens={package}=ALL-UNNAMED" for package in OPENED_PACKAGES]
     limits = [f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
     logging = f"-Dlog4j.configurationFile={JAVA / 'log4j2.properties'}"
-    class_path = _class_path([compile_harness(version), *fetch(version)])
-    return [_tool("java"), *opened, *limits, logging, "-cp", class_path, main, *arguments]
+    entries = class_path([compile_harness(version, sql=sql), *fetch(version, sql=sql)])
+    return [_tool("java"), *opened, *limits, logging, "-cp", entries, main, *arguments]
 
 
 def _why_it_failed(output: str) -> str:
@@ -220,9 +249,10 @@ def run(
     given: str | None = None,
     heap: str = "1g",
     timeout: float = 180,
+    sql: bool = False,
 ) -> str:
     """Runs a main class of the harness to its end; returns what it printed."""
-    command = command_line(version, main, arguments, heap)
+    command = command_line(version, main, arguments, heap, sql=sql)
     try:
         done = subprocess.run(command, input=given, capture_output=True, encoding="utf-8", timeout=timeout, check=False)
     except subprocess.TimeoutExpired as expired:
@@ -393,7 +423,9 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.oracle.flink", description="Real Flink, for the tests.")
     commands = parser.add_subparsers(dest="command", required=True)
     for name in ("fetch", "compile"):
-        commands.add_parser(name).add_argument("version", nargs="+")
+        command = commands.add_parser(name)
+        command.add_argument("version", nargs="+")
+        command.add_argument("--sql", action="store_true", help="with the jars of SQL, CEP and files")
     runner = commands.add_parser("run", help="a main class of the harness")
     runner.add_argument("version")
     runner.add_argument("main")
@@ -424,7 +456,10 @@ def main() -> None:
             print(generate(case, told.out, told.staging).path)
         else:
             for version in told.version:
-                print(compile_harness(version) if told.command == "compile" else fetch(version)[0].parent)
+                if told.command == "compile":
+                    print(compile_harness(version, sql=told.sql))
+                else:
+                    print(*dict.fromkeys(str(jar.parent) for jar in fetch(version, sql=told.sql)), sep="\n")
     except FlinkError as error:
         sys.exit(f"error: {error}")
 

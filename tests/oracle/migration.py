@@ -25,7 +25,7 @@ from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.local.migrating import Migration, migration_of
 from pyspark_savepoint.statebackends.migration.verdicts import Verdict
 from tests.conftest import CORPUS
-from tests.oracle.flink import FlinkError, _class_path, _filled_at_once, _tool, cache_folder, command_line, fetch
+from tests.oracle.flink import FlinkError, _filled_at_once, _tool, cache_folder, class_path, command_line, fetch
 
 MIGRATION = CORPUS / "migration"
 LAB = CORPUS.parent / "lab"
@@ -56,7 +56,7 @@ def compiled(version: str) -> Path:
     if not folder.exists():
         with _filled_at_once(folder) as scratch:
             command = [_tool("javac"), "-nowarn", "-Xlint:none", "-d", str(scratch)]
-            command += ["-cp", _class_path(fetch(version)), *map(str, SOURCES)]
+            command += ["-cp", class_path(fetch(version)), *map(str, SOURCES)]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode:
                 raise FlinkError(f"the jobs do not compile for Flink {version}:\n{done.stderr}")
@@ -91,7 +91,7 @@ def restored(version: str, backend: str, folder: Path, out: Path, only: str = ".
     """What Flink made of the savepoints in a folder: outcome and message by case."""
     java, *options = command_line(version, "miglab.MigLab")
     place = options.index("-cp")
-    options[place + 1] = _class_path([compiled(version), *fetch(version)])
+    options[place + 1] = class_path([compiled(version), *fetch(version)])
     opened = [f"--add-opens={package}=ALL-UNNAMED" for package in OPENED]
     command = [
         java,
