@@ -33,9 +33,9 @@ from typing import IO, Any
 PACKAGE = "apache-flink-libraries"
 JAVA = Path(__file__).parent / "java"
 
-#: The jars that are kept, by set. flink-dist holds what a DataStream job needs, but for a class of 1.16 in flink-shaded.
-#: A job of SQL, CEP or files needs ``sql`` beside it (1.15 and newer). Names of releases before 1.15 have the version of
-#: Scala too.
+#: The jars that are kept, by set. flink-dist holds what a DataStream job needs, but for a class of 1.16 in
+#: flink-shaded; a job of SQL, CEP or files needs ``sql`` beside it (1.15 and newer). Names of releases before 1.15
+#: have the version of Scala too.
 JAR_SETS = {
     "base": re.compile(r"/lib/(flink-dist(_2\.1\d)?|flink-shaded|log4j-(api|core|slf4j-impl))-[^/]*\.jar$"),
     "sql": re.compile(
