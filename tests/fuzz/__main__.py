@@ -19,7 +19,7 @@ from tests.fuzz.targets import TARGETS
 #: Whole snapshots, all tables, all options: what every format is read by in the end.
 SNAPSHOT = "snapshot"
 BATCHES = {SNAPSHOT: 500, "canonical": 2000, "heap": 2000, "changelog": 2000, "rocksdb": 2000}
-BATCH = 10_000
+BATCH = 50_000
 
 
 def main() -> int:

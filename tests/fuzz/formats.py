@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.fuzz.format_worker import REPORT
+from tests.fuzz.format_worker import REPORT, Current
 from tests.fuzz.seeds import ROOT
 
 FOUND = Path(__file__).parent / "found"
@@ -82,7 +82,7 @@ def _run(target: str, seed: int, first: int, count: int, keep: Path, replay: Seq
             name = f"{target}-{seed}-died-{first + inputs}"
             said = {"name": name, "problem": f"Died: {process.returncode}", "trace": errors.read_text()[-6000:]}
             report.problems.append(said)
-            _keep(keep, name, current.read_bytes() if current.exists() else b"", said)
+            _keep(keep, name, Current.of(current) if current.exists() else b"", said)
             inputs = min(inputs + REPORT, count)
         report.inputs += inputs
         report.read += read
