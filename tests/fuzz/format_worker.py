@@ -1,9 +1,9 @@
 """The process that reads damaged inputs of one target, bounded in memory by the system and in time by a watchdog.
 
 An input is a problem where it raises anything but an error of this package, or takes more processor time or memory than
-its bytes pay for. The input that is being read is always in a file, for the parent to find if this process dies. The file is mapped into
-memory, and the watchdog is wound up once a second: most inputs take a tenth of a millisecond, and a file and a thread for
-each of them took ten times that.
+its bytes pay for. The input that is being read is always in a file, for the parent to find if this process dies. That
+file is mapped into memory, and the watchdog is wound up once a second: most inputs take a tenth of a millisecond, and
+a file and a thread for each of them took ten times that.
 """
 
 from __future__ import annotations
