@@ -15,8 +15,8 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from pyspark_savepoint.formats import arrow_compute as pc
 from pyspark_savepoint.formats.errors import UNREADABLE, CorruptStateError, UnsupportedStateError, ValueRangeError
 
 Bytes = npt.NDArray[np.uint8]

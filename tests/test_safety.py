@@ -32,6 +32,7 @@ FORBIDDEN_ATTRIBUTES = {
 IMPORTS_BY_NAME = {"connector/__init__.py": 1, "formats/serializers/families.py": 1}
 #: Where an attribute's name is a variable: each takes it from literals of its own callers.
 ATTRIBUTES_BY_NAME = {
+    "formats/arrow_compute.py": 1,  # functions that our modules name
     "connector/__init__.py": 1,  # the lazy public names
     "formats/keyed/keyed_block.py": 2,  # the parts of an entry
     "formats/keyed/heap_stream.py": 1,  # starts or stops
@@ -44,11 +45,14 @@ ATTRIBUTES_BY_NAME = {
     "statebackends/processing/runtime/user_code.py": 1,  # methods of a user's function that its base declares
 }
 #: Where plug-ins are loaded: entry points of installed packages, by the names that those packages registered.
-ENTRY_POINTS = {
+PLUG_INS = {
     "formats/connectors/plug_ins.py",
     "formats/serializers/kryo/objects/plugged_classes.py",
     "formats/serializers/registry.py",
 }
+#: Where it is only asked for whether there are any.
+ASKED_FOR = {"connector/options/options.py"}
+ENTRY_POINTS = "formats/plug_in_packages.py"
 
 
 def modules() -> list[str]:
@@ -124,9 +128,10 @@ def test_attributes_have_names_that_stand_in_the_source() -> None:
 
 
 def test_plug_ins_come_from_installed_packages_only() -> None:
-    assert {module for module in modules() if calls(module, "entry_points")} == ENTRY_POINTS
+    assert {module for module in modules() if calls(module, "entry_points")} == {ENTRY_POINTS}
+    assert {module for module in modules() if calls(module, "plugged_in")} == PLUG_INS | ASKED_FOR
     assert {module for module in modules() if any("importlib.metadata" in name for name in imported(module))} <= {
-        *ENTRY_POINTS,
+        *(ENTRY_POINTS, *PLUG_INS),
         "connector/__init__.py",
     }
 

@@ -9,14 +9,13 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.io.storage_options import OPTION, StoragePath
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
-from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
-from pyspark_savepoint.formats.serializers.kryo.objects.word_classes import WordClasses
+from pyspark_savepoint.formats.plug_in_packages import KRYO_CLASSES, plugged_in
 from pyspark_savepoint.formats.snapshot.savepoint import CHECKSUMS, IGNORE, Savepoint
 from pyspark_savepoint.options.option_fields import (
     STORAGE_OPTIONS_DOC,
@@ -49,6 +48,9 @@ from pyspark_savepoint.statebackends.model.request import (
     ComparisonRequest,
     TableRequest,
 )
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
 
 MEMORY = (
     "largest key group that a task joins in memory, in about three times its size; state is read in windows of a "
@@ -147,6 +149,8 @@ def _classes(value: str) -> tuple[str, ...]:
 
 
 def _kryo_types(value: str) -> str:
+    from pyspark_savepoint.formats.serializers.kryo.objects.word_classes import WordClasses
+
     try:
         WordClasses.parse(value)
     except OptionError as error:
@@ -333,7 +337,7 @@ class SavepointReadOptions:
             key_groups=self.key_groups,
             raw=self.raw,
             kryo=self.kryo,
-            classes=JobClasses.of(self.classes, self.kryo_types),
+            classes=self._job_classes(),
             connector=self.connector,
             py_types=self.py_types,
             decode=decode,
@@ -347,6 +351,14 @@ class SavepointReadOptions:
             compared=None if self.plan is None or self.plan.compared is None else self._comparison(self.plan.compared),
             given=frozenset(self._given()),
         )
+
+    def _job_classes(self) -> JobClasses | None:
+        """Return what options or plug-ins describe of the job's classes; what reads them is imported for these only."""
+        if not (self.classes or self.kryo_types or plugged_in(KRYO_CLASSES)):
+            return None
+        from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
+
+        return JobClasses.of(self.classes, self.kryo_types)
 
     def _comparison(self, wanted: Mapping[str, Any]) -> ComparisonRequest:
         """Return the request for a comparison; its sides are options of reads, with this one's storage options."""

@@ -13,23 +13,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Any
 
 import pyarrow as pa
 
 from pyspark_savepoint.formats.connectors.kind import ConnectorKind, Position, Row
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
+from pyspark_savepoint.formats.plug_in_packages import CONNECTORS, plugged_in
 from pyspark_savepoint.formats.serializers.plug_ins import PlugIn
 
-ENTRY_POINT_GROUP = "pyspark_savepoint.connectors"
 Kind = ConnectorKind[Any]
 
 
 @cache
 def plugged_kinds() -> tuple[Kind, ...]:
     """Return the kinds of installed packages."""
-    return tuple(kind for entry in entry_points(group=ENTRY_POINT_GROUP) for kind in _kinds_of(entry))
+    return tuple(kind for entry in plugged_in(CONNECTORS) for kind in _kinds_of(entry))
 
 
 def _kinds_of(entry: EntryPoint) -> list[Kind]:

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from pyspark_savepoint.formats import arrow_compute as pc
 from pyspark_savepoint.formats.columns import Bytes, Ints, Longs, Origin, binary_array, binary_parts
 from pyspark_savepoint.formats.errors import ValueRangeError
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot

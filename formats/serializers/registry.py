@@ -15,7 +15,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import ClassVar, TypeVar
 
 import pyarrow as pa
@@ -23,10 +23,9 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import SavepointError, UndecodableStateError
+from pyspark_savepoint.formats.plug_in_packages import SERIALIZERS, plugged_in
 from pyspark_savepoint.formats.serializers.base import COMPOSITE_MAGIC, SnapshotReader, TypeSerializer, UnknownPayloads
 from pyspark_savepoint.formats.serializers.plug_ins import PlugIn
-
-ENTRY_POINT_GROUP = "pyspark_savepoint.serializers"
 
 #: Magic number and version of nested serializers.
 NESTED_START = re.compile(re.escape(b"\x00\x14\x57\xfd\x00\x00\x00\x01"))
@@ -70,8 +69,25 @@ def known_serializers() -> dict[str, type[TypeSerializer]]:
     """Return all serializers by snapshot class, built-in and plugged in; a plug-in replaces a built-in of its name."""
     from pyspark_savepoint.formats.serializers import families
 
-    families.load()
-    return {**_REGISTRY, **{entry.name: _plugged(entry) for entry in entry_points(group=ENTRY_POINT_GROUP)}}
+    for _ in families.loaded():
+        pass
+    return {**_REGISTRY, **_plugged_in()}
+
+
+@cache
+def _plugged_in() -> dict[str, type[TypeSerializer]]:
+    return {entry.name: _plugged(entry) for entry in plugged_in(SERIALIZERS)}
+
+
+def _built_in(snapshot_class: str) -> type[TypeSerializer] | None:
+    """Return a serializer of this package; modules are imported until one has registered it."""
+    if snapshot_class not in _REGISTRY:
+        from pyspark_savepoint.formats.serializers import families
+
+        for _ in families.loaded():
+            if snapshot_class in _REGISTRY:
+                break
+    return _REGISTRY.get(snapshot_class)
 
 
 def _plugged(entry: EntryPoint) -> type[TypeSerializer]:
@@ -90,7 +106,7 @@ def snapshot_reader(view: DataInputView, unknown: UnknownPayloads | None = None)
 
 
 def _serializer_of(snapshot_class: str) -> type[TypeSerializer]:
-    return known_serializers().get(snapshot_class, OpaqueSerializer)
+    return _plugged_in().get(snapshot_class) or _built_in(snapshot_class) or OpaqueSerializer
 
 
 def read_serializer(data: bytes, path: str | None = None) -> TypeSerializer:

@@ -29,7 +29,6 @@ from pyspark_savepoint.statebackends.model.state_column import has_ttl, value_ty
 from pyspark_savepoint.statebackends.model.timer_queue import service_of
 from pyspark_savepoint.statebackends.model.type_names import spark_type
 from pyspark_savepoint.statebackends.python.python_state import is_python, shown_name, unwrapped
-from pyspark_savepoint.statebackends.python.resolve import is_python_operator, listed_states
 from pyspark_savepoint.statebackends.sources.keyed_plan import (
     check_decodable,
     distinct,
@@ -105,7 +104,7 @@ def master_states(savepoint: Savepoint) -> Iterator[Row]:
 def _keyed(savepoint: Savepoint, operator: OperatorState, request: TableRequest) -> Iterator[Row]:
     opened = OpenOperator(savepoint, operator)
     found = opened.keyed
-    if found.headers and is_python_operator(opened):
+    if any(is_python(meta) for header in found.headers for meta in header.states if is_key_value(meta)):
         yield from _python(opened, request)
         return
     headers = distinct(found.headers)
@@ -130,6 +129,9 @@ def _keyed(savepoint: Savepoint, operator: OperatorState, request: TableRequest)
 
 def _python(opened: OpenOperator, request: TableRequest) -> Iterator[Row]:
     """Yield the states of a PyFlink operator by the names that the job gave them; types where they are known."""
+    # What reads values of PyFlink is imported for its operators only: a listing takes a second, imports most of it.
+    from pyspark_savepoint.statebackends.python.resolve import listed_states
+
     operator = listed_states(opened, request)
     found = opened.keyed
     wrapped = found.headers[0].key_serializer

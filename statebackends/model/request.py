@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, did_you_mean
-from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
 
 if TYPE_CHECKING:
+    from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
     from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 
 DEFAULT_BATCH_ROWS = 32_768

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.ipc as ipc
 
+from pyspark_savepoint.formats import arrow_compute as pc
 from pyspark_savepoint.formats.columns import Bytes, Longs, Origin, binary_array, binary_parts
 from pyspark_savepoint.formats.errors import UnsupportedStateError
 from pyspark_savepoint.formats.io.local_disk import discard, spilling, temporary_file

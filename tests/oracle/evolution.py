@@ -41,7 +41,7 @@ def evolve(
 ) -> list[dict[str, Any]]:
     """Flink's answers, in one cluster: `{"ok": true}` and what it found, or the `error` of the restore."""
     folder.mkdir(parents=True, exist_ok=True)
-    lines = [json.dumps({**job, "sources": dict(sources(job))}) for job in jobs]
+    lines = [json.dumps({**job, "sources": {**dict(sources(job)), **job.get("sources", {})}}) for job in jobs]
     arguments = [f"--out={folder.resolve()}", "--parallelism=8", "--conf=restart-strategy=none"]
     arguments += [f"--conf={name}={value}" for name, value in (configuration or {}).items()]
     given = "".join(line + "\n" for line in lines)

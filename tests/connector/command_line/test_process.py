@@ -13,12 +13,17 @@ IMPORTS = """
 import sys
 from pyspark_savepoint.command_line.main import main
 code = main(sys.argv[1:])
-heavy = {"numba", "pyspark", "pandas", "py4j"} & set(sys.modules)
+heavy = {"numba", "pyspark", "pandas", "py4j", "pyarrow.compute"} & set(sys.modules)
+needless = ("class_files", "kryo.objects", "kryo.described", "notation", "sql", "avro", "python", "runtime.cep")
+names = tuple(f"pyspark_savepoint.formats.{part}" for part in needless)
+names += tuple(f"pyspark_savepoint.formats.serializers.{part}" for part in needless)
+heavy |= {module for module in sys.modules if module.startswith(names)}
+print(*sorted(heavy), file=sys.stderr)
 sys.exit(code or len(heavy))
 """
 
 
-def test_ls_imports_no_compiler_and_no_spark(shop: Path) -> None:
+def test_ls_imports_neither_spark_nor_what_its_states_do_not_need(shop: Path) -> None:
     done = subprocess.run([sys.executable, "-c", IMPORTS, "ls", str(shop)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "accounts" in done.stdout

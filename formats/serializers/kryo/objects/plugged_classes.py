@@ -8,19 +8,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import cache
-from importlib.metadata import entry_points
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from pyspark_savepoint.formats.plug_in_packages import KRYO_CLASSES, plugged_in
 from pyspark_savepoint.formats.serializers.kryo.kryo_input import DamagedError, ForeignError
 from pyspark_savepoint.formats.serializers.kryo.objects.model import KryoObject
 from pyspark_savepoint.formats.serializers.kryo.objects.object_format import Body
 from pyspark_savepoint.formats.serializers.kryo.objects.object_reader import ObjectReader
 from pyspark_savepoint.formats.serializers.kryo.objects.object_writer import ObjectWriter
 from pyspark_savepoint.formats.serializers.plug_ins import PlugIn
-
-ENTRY_POINT_GROUP = "pyspark_savepoint.kryo_classes"
 
 
 class KryoClass(ABC):
@@ -59,7 +57,7 @@ class KryoClass(ABC):
 def plugged_classes() -> dict[str, type[KryoClass]]:
     """Return the plug-ins by class; a failure to import one is an error that names it."""
     found = {}
-    for entry in entry_points(group=ENTRY_POINT_GROUP):
+    for entry in plugged_in(KRYO_CLASSES):
         with PlugIn(f"entry point {entry.name!r} = {entry.value!r}", "its import"):
             known = entry.load()
             if not (isinstance(known, type) and issubclass(known, KryoClass)):

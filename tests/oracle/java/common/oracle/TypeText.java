@@ -143,18 +143,18 @@ final class TypeText {
     /** A value of a type; of types that can be keys another one for another number. */
     static Object sample(TypeInformation<?> type, int number) {
         Class<?> raw = type.getTypeClass();
+        if (type instanceof ListTypeInfo<?> list) {
+            return new ArrayList<>(List.of(sample(list.getElementTypeInfo(), number)));
+        }
+        if (type instanceof MapTypeInfo<?, ?> map) {
+            return new HashMap<>(Map.of(sample(map.getKeyTypeInfo(), number), sample(map.getValueTypeInfo(), number)));
+        }
         Optional<Object> simple = simple(raw, number);
         if (simple.isPresent()) {
             return simple.get();
         }
         if (type instanceof EnumTypeInfo<?>) {
             return raw.getEnumConstants()[number % raw.getEnumConstants().length];
-        }
-        if (type instanceof ListTypeInfo<?> list) {
-            return new ArrayList<>(List.of(sample(list.getElementTypeInfo(), number)));
-        }
-        if (type instanceof MapTypeInfo<?, ?> map) {
-            return new HashMap<>(Map.of(sample(map.getKeyTypeInfo(), number), sample(map.getValueTypeInfo(), number)));
         }
         if (type instanceof RowTypeInfo row) {
             Row made = new Row(row.getArity());
@@ -200,6 +200,10 @@ final class TypeText {
         values.put(java.math.BigDecimal.class, java.math.BigDecimal.valueOf(number));
         values.put(long[].class, new long[] {number});
         values.put(int[].class, new int[] {number});
+        values.put(String[].class, new String[] {"text " + number});
+        // Types that Flink 1 gives to Kryo, and Flink 2 to serializers of its own.
+        values.put(List.class, new ArrayList<>(List.of("text " + number)));
+        values.put(Map.class, new HashMap<>(Map.of("text " + number, "text")));
         return Optional.ofNullable(values.get(raw));
     }
 }

@@ -1,0 +1,16 @@
+"""Functions of ``pyarrow.compute``, which is imported with the first of them.
+
+Its import takes longer than that of most of this package, and listings call none of its functions.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+
+@cache
+def __getattr__(name: str) -> Any:
+    import pyarrow.compute as pc
+
+    return getattr(pc, name)
