@@ -9,8 +9,12 @@ from functools import cache
 from typing import Any
 
 
-@cache
 def __getattr__(name: str) -> Any:
+    return _function(name)
+
+
+@cache
+def _function(name: str) -> Any:
     import pyarrow.compute as pc
 
     return getattr(pc, name)
