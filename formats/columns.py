@@ -256,3 +256,20 @@ def binary_parts(array: pa.Array) -> tuple[Longs, Bytes]:
     wide = np.int64 if pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type) else np.int32
     places = np.frombuffer(offsets, wide)[array.offset : array.offset + len(array) + 1]
     return places.astype(np.int64), np.frombuffer(data or b"", np.uint8)
+
+
+def with_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return a batch with another schema of the same layout, at every depth, without copying."""
+    return pa.record_batch(_Relabelled(batch, schema))
+
+
+@dataclass(frozen=True)
+class _Relabelled:
+    """A batch that exports another schema of the same layout through Arrow's C data interface."""
+
+    batch: pa.RecordBatch
+    schema: pa.Schema
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        _, array = self.batch.__arrow_c_array__()
+        return self.schema.__arrow_c_schema__(), array

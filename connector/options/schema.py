@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
+from pyspark_savepoint.formats.columns import with_schema
 from pyspark_savepoint.formats.errors import OptionError, ValueRangeError, did_you_mean
 
 COMMENT = b"comment"
@@ -42,18 +42,6 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 # -- batches with Spark's schema ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Relabelled:
-    """A batch that exports another schema through Arrow's C data interface."""
-
-    batch: pa.RecordBatch
-    schema: pa.Schema
-
-    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
-        _, array = self.batch.__arrow_c_array__()
-        return self.schema.__arrow_c_schema__(), array
-
-
 def relabel(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return the batch with Spark's schema, without copying; raise ValueRangeError for NULL in a NOT NULL column."""
     if batch.schema.equals(schema, check_metadata=True):
@@ -64,7 +52,7 @@ def relabel(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
                 f"column {field.name!r} has NULLs, but the given schema says NOT NULL",
                 remedy="leave NOT NULL out of the schema",
             )
-    return pa.record_batch(_Relabelled(batch, schema))
+    return with_schema(batch, schema)
 
 
 # -- schemas of users ---------------------------------------------------------------------------------------

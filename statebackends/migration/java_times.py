@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pyspark_savepoint.formats.serializers.kryo.objects import KryoObject
+from pyspark_savepoint.formats.serializers.kryo.objects.conversion import objects_in
 
 #: Smallest and largest value of the fields of ``java.time``.
 RANGES: Mapping[str, tuple[int, int]] = {
@@ -25,27 +26,9 @@ ZONE = re.compile(r"[A-Za-z][A-Za-z0-9~/._+-]+")
 
 def expect_plausible(value: KryoObject | None) -> None:
     """Raise ValueError if an object, or one in it, is a date, time, offset or zone that Java refuses."""
-    for each in _objects(value):
+    for each in objects_in(value):
         if each.class_name.startswith(TIME) and isinstance(each.content, dict):
             _expect_time(each)
-
-
-def _objects(value: KryoObject | None) -> Iterator[KryoObject]:
-    """Yield an object and all objects in it, each once."""
-    seen: set[int] = set()
-    waiting: list[object] = [value]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, KryoObject):
-            if id(each) in seen:
-                continue
-            seen.add(id(each))
-            yield each
-            waiting += [each.content, each.header]
-        elif isinstance(each, dict):
-            waiting += each.values()
-        elif isinstance(each, Iterable) and not isinstance(each, str | bytes):
-            waiting += each
 
 
 def _expect_time(value: KryoObject) -> None:
@@ -63,7 +46,7 @@ def _expect_time(value: KryoObject) -> None:
 
 def loses_offset(value: KryoObject | None) -> bool:
     """Return whether a ZonedDateTime in a value is of the second hour of an overlap, which Kryo 5 does not keep."""
-    return any(_is_later(each) for each in _objects(value) if each.class_name == f"{TIME}ZonedDateTime")
+    return any(_is_later(each) for each in objects_in(value) if each.class_name == f"{TIME}ZonedDateTime")
 
 
 def _is_later(moment: KryoObject) -> bool:

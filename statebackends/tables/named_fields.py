@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from pyspark_savepoint.formats.columns import with_schema
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.statebackends.model.compiled_plan import PlanNode, node_of
@@ -19,18 +20,6 @@ from pyspark_savepoint.statebackends.model.request import Table, TablePartition,
 
 #: Columns of a flattened state, which have the names of its rows.
 ELEMENTS = ("list_value", "map_value")
-
-
-@dataclass(frozen=True)
-class _Relabelled:
-    """A batch that exports another schema of the same layout through Arrow's C data interface."""
-
-    batch: pa.RecordBatch
-    schema: pa.Schema
-
-    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
-        _, array = self.batch.__arrow_c_array__()
-        return self.schema.__arrow_c_schema__(), array
 
 
 @dataclass(frozen=True)
@@ -43,7 +32,7 @@ class NamedPartition:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the batches of the partition."""
         for batch in self.inner.batches():
-            yield pa.record_batch(_Relabelled(batch, self.schema))
+            yield with_schema(batch, self.schema)
 
 
 class NamedFields:

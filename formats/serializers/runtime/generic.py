@@ -23,6 +23,7 @@ from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSeria
 from pyspark_savepoint.formats.serializers.basic.blobs import BYTES, BytesSerializer, block_sizes, write_blocks
 from pyspark_savepoint.formats.serializers.basic.constants import NULL_VALUE, ConstantSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import BASE, NumberSerializer, SimpleSerializer
+from pyspark_savepoint.formats.serializers.basic.shapes import Shaped
 from pyspark_savepoint.formats.serializers.basic.strings import (
     CHAR_VALUE,
     STRING_VALUE,
@@ -30,7 +31,7 @@ from pyspark_savepoint.formats.serializers.basic.strings import (
     StringSerializer,
 )
 from pyspark_savepoint.formats.serializers.checks import refuse_nulls
-from pyspark_savepoint.formats.serializers.layout import Layout
+from pyspark_savepoint.formats.serializers.layout import Part
 from pyspark_savepoint.formats.serializers.registry import register
 from pyspark_savepoint.formats.serializers.runtime.hadoop import HADOOP, TextSerializer
 
@@ -91,7 +92,7 @@ class GenericSerializer(TypeSerializer):
 
 
 @dataclass(frozen=True)
-class DelegatingSerializer(GenericSerializer):
+class DelegatingSerializer(Shaped, GenericSerializer):
     """Serializer of a class whose bytes are those of another serializer."""
 
     opaque: ClassVar[bool] = False
@@ -105,20 +106,9 @@ class DelegatingSerializer(GenericSerializer):
         """``CopyableValue#getBinaryLength``; -1 for all other classes."""
         return self.inner.length if self.snapshot_class == COPYABLE else -1
 
-    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return self.inner.arrow_type(options)
-
-    def layout(self, layout: Layout) -> int:
-        return self.inner.layout(layout)
-
-    def decode(self, at: Cursors) -> pa.Array:
-        return self.inner.decode(at)
-
-    def sizes(self, column: pa.Array) -> Longs:
-        return self.inner.sizes(column)
-
-    def encode(self, column: pa.Array, at: Cursors) -> None:
-        self.inner.encode(column, at)
+    @property
+    def shape(self) -> Part:
+        return self.inner
 
     def java_hash(self, column: pa.Array) -> Ints:
         """Return the hash of the other serializer, for Flink's classes; that of Hadoop's classes is unknown."""

@@ -13,8 +13,7 @@ offsets count from its own start. All rows of a batch are decoded together, fiel
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +29,7 @@ from pyspark_savepoint.formats.columns import (
     valid_rows,
 )
 from pyspark_savepoint.formats.errors import ValueRangeError
+from pyspark_savepoint.formats.serializers.basic.elements import naming
 from pyspark_savepoint.formats.serializers.sql.binary_numbers import BooleanCodec, DecimalCodec, NullCodec, NumberCodec
 from pyspark_savepoint.formats.serializers.sql.binary_texts import BytesCodec, VariantCodec
 from pyspark_savepoint.formats.serializers.sql.binary_times import DayTimeIntervalCodec, TimestampCodec
@@ -87,7 +87,7 @@ def row_sizes(
     """Return the bytes of the rows that :func:`write_fields` writes."""
     total = np.full(len(present), row_header(len(kinds)) + 8 * len(kinds), np.int64)
     for kind, name, column in zip(kinds, names, columns, strict=True):
-        with _naming(name):
+        with naming(name):
             total += variable_sizes(kind, column, present, generated)
     return np.where(present, total, 0)
 
@@ -159,7 +159,7 @@ def array_header(counts: Longs) -> Longs:
 
 def array_sizes(kind: LogicalType, counts: Longs, items: pa.Array) -> Longs:
     """Return the bytes of the arrays that :func:`write_elements` writes."""
-    with _naming("element"):
+    with naming("element"):
         extra = variable_sizes(kind, items, np.ones(len(items), np.bool_))
     return padded(array_header(counts) + CODECS[kind.root].width(kind) * counts) + _sums(extra, counts)
 
@@ -200,17 +200,6 @@ def _sums(values: Longs, counts: Longs) -> Longs:
 
 def _check(at: Cursors, bad: Flags, expected: str) -> None:
     at.check(first_row(bad), expected)
-
-
-@contextmanager
-def _naming(name: str) -> Iterator[None]:
-    """Add the name of a field to errors about values that cannot be written."""
-    try:
-        yield
-    except ValueRangeError as error:
-        inner = error.facts.get("state")
-        error.facts["state"] = f"{name}.{inner}" if inner else name
-        raise
 
 
 class Container(Wide, ABC):

@@ -15,9 +15,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import pyarrow as pa
-
-from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Longs
 from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.java_stream import skip_java_object
 from pyspark_savepoint.formats.serializers.base import (
@@ -28,8 +25,8 @@ from pyspark_savepoint.formats.serializers.base import (
     write_versioned,
 )
 from pyspark_savepoint.formats.serializers.basic.primitives import BASE, NumberSerializer
-from pyspark_savepoint.formats.serializers.basic.shapes import Fields, ShapedSerializer
-from pyspark_savepoint.formats.serializers.layout import Layout, Part
+from pyspark_savepoint.formats.serializers.basic.shapes import Fields, Shaped, ShapedSerializer
+from pyspark_savepoint.formats.serializers.layout import Part
 from pyspark_savepoint.formats.serializers.registry import register
 from pyspark_savepoint.formats.serializers.sql.rowdata import TYPEUTILS
 
@@ -98,7 +95,7 @@ class LinkedPartSerializer(ShapedSerializer):
 
 
 @dataclass(frozen=True)
-class WrappingSerializer(TypeSerializer):
+class WrappingSerializer(Shaped):
     """Serializer with the same values as the serializer that it wraps."""
 
     @property
@@ -113,20 +110,9 @@ class WrappingSerializer(TypeSerializer):
     def length(self) -> int:
         return self.inner.length
 
-    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return self.inner.arrow_type(options)
-
-    def layout(self, layout: Layout) -> int:
-        return self.inner.layout(layout)
-
-    def decode(self, at: Cursors) -> pa.Array:
-        return self.inner.decode(at)
-
-    def sizes(self, column: pa.Array) -> Longs:
-        return self.inner.sizes(column)
-
-    def encode(self, column: pa.Array, at: Cursors) -> None:
-        self.inner.encode(column, at)
+    @property
+    def shape(self) -> Part:
+        return self.inner
 
 
 @register(TYPEUTILS + "ExternalSerializer$ExternalSerializerSnapshot")

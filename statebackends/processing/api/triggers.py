@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from pyspark_savepoint.statebackends.processing.api.durations import Duration, millis
 from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
@@ -391,6 +391,32 @@ class _Continuous(Trigger):
 
     interval: int
 
+    @classmethod
+    def of(cls, interval: Duration) -> Self:
+        """Return a trigger that fires at every full interval.
+
+        Args:
+            interval: Milliseconds, or a timedelta of whole milliseconds.
+
+        Returns:
+            The trigger.
+
+        Raises:
+            OptionError: If ``interval`` is not a duration of whole milliseconds.
+
+        """
+        return cls(millis(interval))
+
+    @staticmethod
+    @abstractmethod
+    def _register(ctx: TriggerContext, time: int) -> None:
+        """Register a timer in the trigger's domain of time."""
+
+    @staticmethod
+    @abstractmethod
+    def _delete(ctx: TriggerContext, time: int) -> None:
+        """Delete a timer in the trigger's domain of time."""
+
     def _descriptor(self) -> ReducingStateDescriptor:
         return ReducingStateDescriptor("fire-time", "LONG", reduce=min)
 
@@ -401,6 +427,21 @@ class _Continuous(Trigger):
     def can_merge(self) -> bool:
         """Return True."""
         return True
+
+    def on_merge(self, window: Any, ctx: TriggerContext) -> None:
+        """Keep the earliest of the next firing times, and register its timer."""
+        ctx.merge_partitioned_state(self._descriptor())
+        following = ctx.get_partitioned_state(self._descriptor()).get()
+        if following is not None:
+            self._register(ctx, following)
+
+    def clear(self, window: Any, ctx: TriggerContext) -> None:
+        """Delete the firing time and its timer."""
+        fire_time = ctx.get_partitioned_state(self._descriptor())
+        following = fire_time.get()
+        if following is not None:
+            self._delete(ctx, following)
+            fire_time.clear()
 
     def _next(self, now: int, window: Any) -> int:
         end: int = window.max_timestamp()
@@ -420,22 +461,6 @@ class ContinuousEventTimeTrigger(_Continuous):
         keyed.window(TumblingEventTimeWindows.of(timedelta(hours=1))).trigger(ContinuousEventTimeTrigger.of(60_000))
     """
 
-    @classmethod
-    def of(cls, interval: Duration) -> ContinuousEventTimeTrigger:
-        """Return a trigger that fires at every full interval of event time.
-
-        Args:
-            interval: Milliseconds, or a timedelta of whole milliseconds.
-
-        Returns:
-            The trigger.
-
-        Raises:
-            OptionError: If ``interval`` is not a duration of whole milliseconds.
-
-        """
-        return cls(millis(interval))
-
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
         """Register timers at the end of the window and at the next full interval."""
         if window.max_timestamp() <= ctx.current_watermark():
@@ -448,20 +473,13 @@ class ContinuousEventTimeTrigger(_Continuous):
             ctx.register_event_time_timer(following)
         return TriggerResult.CONTINUE
 
-    def on_merge(self, window: Any, ctx: TriggerContext) -> None:
-        """Keep the earliest of the next firing times, and register its timer."""
-        ctx.merge_partitioned_state(self._descriptor())
-        following = ctx.get_partitioned_state(self._descriptor()).get()
-        if following is not None:
-            ctx.register_event_time_timer(following)
+    @staticmethod
+    def _register(ctx: TriggerContext, time: int) -> None:
+        ctx.register_event_time_timer(time)
 
-    def clear(self, window: Any, ctx: TriggerContext) -> None:
-        """Delete the firing time and its timer."""
-        fire_time = ctx.get_partitioned_state(self._descriptor())
-        following = fire_time.get()
-        if following is not None:
-            ctx.delete_event_time_timer(following)
-            fire_time.clear()
+    @staticmethod
+    def _delete(ctx: TriggerContext, time: int) -> None:
+        ctx.delete_event_time_timer(time)
 
 
 @dataclass(frozen=True)
@@ -475,22 +493,6 @@ class ContinuousProcessingTimeTrigger(_Continuous):
         keyed.window(GlobalWindows.create()).trigger(ContinuousProcessingTimeTrigger.of(timedelta(minutes=1)))
     """
 
-    @classmethod
-    def of(cls, interval: Duration) -> ContinuousProcessingTimeTrigger:
-        """Return a trigger that fires at every full interval of the wall clock.
-
-        Args:
-            interval: Milliseconds, or a timedelta of whole milliseconds.
-
-        Returns:
-            The trigger.
-
-        Raises:
-            OptionError: If ``interval`` is not a duration of whole milliseconds.
-
-        """
-        return cls(millis(interval))
-
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
         """Register a timer at the next full interval."""
         fire_time = ctx.get_partitioned_state(self._descriptor())
@@ -500,20 +502,13 @@ class ContinuousProcessingTimeTrigger(_Continuous):
             ctx.register_processing_time_timer(following)
         return TriggerResult.CONTINUE
 
-    def on_merge(self, window: Any, ctx: TriggerContext) -> None:
-        """Keep the earliest of the next firing times, and register its timer."""
-        ctx.merge_partitioned_state(self._descriptor())
-        following = ctx.get_partitioned_state(self._descriptor()).get()
-        if following is not None:
-            ctx.register_processing_time_timer(following)
+    @staticmethod
+    def _register(ctx: TriggerContext, time: int) -> None:
+        ctx.register_processing_time_timer(time)
 
-    def clear(self, window: Any, ctx: TriggerContext) -> None:
-        """Delete the firing time and its timer."""
-        fire_time = ctx.get_partitioned_state(self._descriptor())
-        following = fire_time.get()
-        if following is not None:
-            ctx.delete_processing_time_timer(following)
-            fire_time.clear()
+    @staticmethod
+    def _delete(ctx: TriggerContext, time: int) -> None:
+        ctx.delete_processing_time_timer(time)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from pyspark_savepoint.formats.errors import OptionError, ValueRangeError
 from pyspark_savepoint.statebackends.processing.api.durations import Duration, millis
@@ -253,20 +253,11 @@ def _stagger(given: WindowStagger) -> WindowStagger:
     return given
 
 
-class TumblingEventTimeWindows(_TimeWindows):
-    """Window assigner of adjacent windows of one size, in event time.
-
-    Flink: ``TumblingEventTimeWindows``.
-
-    Example::
-
-        keyed.window(TumblingEventTimeWindows.of(timedelta(minutes=1)))
-    """
+class _TumblingWindows(_TimeWindows):
+    """Adjacent windows of one size."""
 
     @classmethod
-    def of(
-        cls, size: Duration, offset: Duration = 0, stagger: WindowStagger = WindowStagger.ALIGNED
-    ) -> TumblingEventTimeWindows:
+    def of(cls, size: Duration, offset: Duration = 0, stagger: WindowStagger = WindowStagger.ALIGNED) -> Self:
         """Return an assigner of windows of one size.
 
         Args:
@@ -284,12 +275,23 @@ class TumblingEventTimeWindows(_TimeWindows):
         _check(millis(size), millis(size), millis(offset))
         return cls(millis(size), millis(size), millis(offset), _stagger(stagger))
 
+
+class TumblingEventTimeWindows(_TumblingWindows):
+    """Window assigner of adjacent windows of one size, in event time.
+
+    Flink: ``TumblingEventTimeWindows``.
+
+    Example::
+
+        keyed.window(TumblingEventTimeWindows.of(timedelta(minutes=1)))
+    """
+
     def assign_windows(self, element: Any, timestamp: int, processing_time: int) -> list[TimeWindow]:
         """Return the window of the element's timestamp; raise OptionError if it has none."""
         return self._at(_with_timestamp(timestamp), processing_time)
 
 
-class TumblingProcessingTimeWindows(_TimeWindows):
+class TumblingProcessingTimeWindows(_TumblingWindows):
     """Window assigner of adjacent windows of one size, in processing time.
 
     Flink: ``TumblingProcessingTimeWindows``.
@@ -301,44 +303,16 @@ class TumblingProcessingTimeWindows(_TimeWindows):
 
     is_event_time = False
 
-    @classmethod
-    def of(
-        cls, size: Duration, offset: Duration = 0, stagger: WindowStagger = WindowStagger.ALIGNED
-    ) -> TumblingProcessingTimeWindows:
-        """Return an assigner of windows of one size.
-
-        Args:
-            size: The size of a window: milliseconds, or a timedelta of whole milliseconds.
-            offset: The start of a window relative to 1970-01-01T00:00 UTC, smaller than the size.
-            stagger: The shift of the windows of a task against those of others.
-
-        Returns:
-            The assigner.
-
-        Raises:
-            OptionError: If a duration is not one of whole milliseconds, or the size or offset is out of range.
-
-        """
-        _check(millis(size), millis(size), millis(offset))
-        return cls(millis(size), millis(size), millis(offset), _stagger(stagger))
-
     def assign_windows(self, element: Any, timestamp: int, processing_time: int) -> list[TimeWindow]:
         """Return the window of the wall-clock time."""
         return self._at(processing_time, processing_time)
 
 
-class SlidingEventTimeWindows(_TimeWindows):
-    """Window assigner of overlapping windows of one size, in event time.
-
-    Flink: ``SlidingEventTimeWindows``.
-
-    Example::
-
-        keyed.window(SlidingEventTimeWindows.of(timedelta(minutes=10), timedelta(minutes=1)))
-    """
+class _SlidingWindows(_TimeWindows):
+    """Overlapping windows of one size."""
 
     @classmethod
-    def of(cls, size: Duration, slide: Duration, offset: Duration = 0) -> SlidingEventTimeWindows:
+    def of(cls, size: Duration, slide: Duration, offset: Duration = 0) -> Self:
         """Return an assigner of windows of one size that start every ``slide``.
 
         Args:
@@ -356,12 +330,23 @@ class SlidingEventTimeWindows(_TimeWindows):
         _check(millis(size), millis(slide), millis(offset))
         return cls(millis(size), millis(slide), millis(offset))
 
+
+class SlidingEventTimeWindows(_SlidingWindows):
+    """Window assigner of overlapping windows of one size, in event time.
+
+    Flink: ``SlidingEventTimeWindows``.
+
+    Example::
+
+        keyed.window(SlidingEventTimeWindows.of(timedelta(minutes=10), timedelta(minutes=1)))
+    """
+
     def assign_windows(self, element: Any, timestamp: int, processing_time: int) -> list[TimeWindow]:
         """Return all windows that contain the element's timestamp; raise OptionError if it has none."""
         return self._at(_with_timestamp(timestamp), processing_time)
 
 
-class SlidingProcessingTimeWindows(_TimeWindows):
+class SlidingProcessingTimeWindows(_SlidingWindows):
     """Window assigner of overlapping windows of one size, in processing time.
 
     Flink: ``SlidingProcessingTimeWindows``.
@@ -372,25 +357,6 @@ class SlidingProcessingTimeWindows(_TimeWindows):
     """
 
     is_event_time = False
-
-    @classmethod
-    def of(cls, size: Duration, slide: Duration, offset: Duration = 0) -> SlidingProcessingTimeWindows:
-        """Return an assigner of windows of one size that start every ``slide``.
-
-        Args:
-            size: The size of a window: milliseconds, or a timedelta of whole milliseconds.
-            slide: The time from the start of one window to the next.
-            offset: The start of a window relative to 1970-01-01T00:00 UTC, smaller than the slide.
-
-        Returns:
-            The assigner.
-
-        Raises:
-            OptionError: If a duration is not one of whole milliseconds, or is out of range.
-
-        """
-        _check(millis(size), millis(slide), millis(offset))
-        return cls(millis(size), millis(slide), millis(offset))
 
     def assign_windows(self, element: Any, timestamp: int, processing_time: int) -> list[TimeWindow]:
         """Return all windows that contain the wall-clock time."""
@@ -411,23 +377,8 @@ class _SessionWindows(WindowAssigner):
     gap: int | Callable[[Any], Duration]
     merges = True
 
-    def _at(self, element: Any, time: int) -> list[TimeWindow]:
-        gap = millis(self.gap(element)) if callable(self.gap) else self.gap
-        return _in_time([TimeWindow(time, time + _positive(gap))])
-
-
-class EventTimeSessionWindows(_SessionWindows):
-    """Window assigner of sessions, which end when no element arrives for a gap, in event time.
-
-    Flink: ``EventTimeSessionWindows`` and ``DynamicEventTimeSessionWindows``.
-
-    Example::
-
-        keyed.window(EventTimeSessionWindows.with_gap(timedelta(minutes=30)))
-    """
-
     @classmethod
-    def with_gap(cls, gap: Duration) -> EventTimeSessionWindows:
+    def with_gap(cls, gap: Duration) -> Self:
         """Return an assigner with one gap for all elements.
 
         Args:
@@ -443,7 +394,7 @@ class EventTimeSessionWindows(_SessionWindows):
         return cls(_positive(millis(gap)))
 
     @classmethod
-    def with_dynamic_gap(cls, gap: Callable[[Any], Duration]) -> EventTimeSessionWindows:
+    def with_dynamic_gap(cls, gap: Callable[[Any], Duration]) -> Self:
         """Return an assigner with a gap for each element.
 
         Args:
@@ -454,6 +405,21 @@ class EventTimeSessionWindows(_SessionWindows):
 
         """
         return cls(gap)
+
+    def _at(self, element: Any, time: int) -> list[TimeWindow]:
+        gap = millis(self.gap(element)) if callable(self.gap) else self.gap
+        return _in_time([TimeWindow(time, time + _positive(gap))])
+
+
+class EventTimeSessionWindows(_SessionWindows):
+    """Window assigner of sessions, which end when no element arrives for a gap, in event time.
+
+    Flink: ``EventTimeSessionWindows`` and ``DynamicEventTimeSessionWindows``.
+
+    Example::
+
+        keyed.window(EventTimeSessionWindows.with_gap(timedelta(minutes=30)))
+    """
 
     def assign_windows(self, element: Any, timestamp: int, processing_time: int) -> list[TimeWindow]:
         """Return the window from the element's timestamp to the end of its gap, which may be merged with others."""
@@ -471,35 +437,6 @@ class ProcessingTimeSessionWindows(_SessionWindows):
     """
 
     is_event_time = False
-
-    @classmethod
-    def with_gap(cls, gap: Duration) -> ProcessingTimeSessionWindows:
-        """Return an assigner with one gap for all elements.
-
-        Args:
-            gap: Milliseconds, or a timedelta of whole milliseconds; above 0.
-
-        Returns:
-            The assigner.
-
-        Raises:
-            OptionError: If ``gap`` is not such a duration.
-
-        """
-        return cls(_positive(millis(gap)))
-
-    @classmethod
-    def with_dynamic_gap(cls, gap: Callable[[Any], Duration]) -> ProcessingTimeSessionWindows:
-        """Return an assigner with a gap for each element.
-
-        Args:
-            gap: A function of an element that returns milliseconds or a timedelta, above 0.
-
-        Returns:
-            The assigner.
-
-        """
-        return cls(gap)
 
     def assign_windows(self, element: Any, timestamp: int, processing_time: int) -> list[TimeWindow]:
         """Return the window from now to the end of the element's gap, which may be merged with others."""

@@ -31,8 +31,9 @@ from pyspark_savepoint.statebackends.python.python_state import PREFIX
 from pyspark_savepoint.statebackends.python.resolve import is_python_operator
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders, is_key_value, is_namespaced
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
-from pyspark_savepoint.statebackends.writing.planning.describe import describe_keyed, describe_operator_state
 from pyspark_savepoint.statebackends.writing.planning.describe_key import KEY
+from pyspark_savepoint.statebackends.writing.planning.describe_keyed import describe_keyed
+from pyspark_savepoint.statebackends.writing.planning.describe_operator import describe_operator_state
 from pyspark_savepoint.statebackends.writing.planning.operator_types import OperatorTypes
 from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution, WritePlan
 from pyspark_savepoint.statebackends.writing.planning.release_fit import fitted

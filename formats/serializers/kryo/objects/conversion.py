@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from pyspark_savepoint.formats.serializers.kryo.kryo_input import DamagedError, ForeignError
 from pyspark_savepoint.formats.serializers.kryo.kryo_walker import Budget, KryoClasses
@@ -68,9 +68,8 @@ def convert_kryo(data: bytes | memoryview, read: ObjectFormat, write: ObjectForm
     return write_object(read_whole(data, read), write)
 
 
-def class_names(found: KryoObject | None) -> frozenset[str]:
-    """Return the classes of an object and of all objects in it."""
-    names: set[str] = set()
+def objects_in(found: KryoObject | None) -> Iterator[KryoObject]:
+    """Yield an object and all objects in it, each once."""
     seen: set[int] = set()
     waiting: list[object] = [found]
     while waiting:
@@ -79,13 +78,17 @@ def class_names(found: KryoObject | None) -> frozenset[str]:
             if id(each) in seen:
                 continue
             seen.add(id(each))
-            names.add(each.class_name)
+            yield each
             waiting += [each.content, each.header]
         elif isinstance(each, dict):
             waiting += each.values()
         elif isinstance(each, Iterable) and not isinstance(each, str | bytes):
             waiting += each
-    return frozenset(names)
+
+
+def class_names(found: KryoObject | None) -> frozenset[str]:
+    """Return the classes of an object and of all objects in it."""
+    return frozenset(each.class_name for each in objects_in(found))
 
 
 __all__ = [
@@ -94,6 +97,7 @@ __all__ = [
     "class_names",
     "convert_kryo",
     "object_format",
+    "objects_in",
     "read_object",
     "read_whole",
     "write_object",

@@ -1,4 +1,4 @@
-"""Descriptors from a DataFrame's schema and options: every check of a write that needs no data.
+"""Descriptors of keyed state, windows and timers from a DataFrame's schema and options: all checks without data.
 
     key            one column, or several: a TUPLE of them unless ``types`` has a type for ``key``
     states         every other column: an array is a LIST state, a map a MAP state, anything else a VALUE state,
@@ -38,19 +38,15 @@ from pyspark_savepoint.statebackends.model.timer_queue import TIMER_DOMAINS
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
 from pyspark_savepoint.statebackends.tables.session_windows import merging_state
 from pyspark_savepoint.statebackends.writing.planning.describe_key import KEY, describe_key, key_columns
-from pyspark_savepoint.statebackends.writing.planning.describe_operator import (
-    describe_operator_state as describe_operator_state,
-)
 from pyspark_savepoint.statebackends.writing.planning.describe_types import (
     MOMENT,
+    access_serializer,
     check_writable,
     expect_column,
     expect_names,
     fits,
     with_ttl,
 )
-from pyspark_savepoint.statebackends.writing.planning.describe_types import access_serializer as access_serializer
-from pyspark_savepoint.statebackends.writing.planning.describe_types import timer_millis as timer_millis
 from pyspark_savepoint.statebackends.writing.planning.exact_casts import form_of
 from pyspark_savepoint.statebackends.writing.planning.flink_types import default_serializer, parts_of, type_of
 from pyspark_savepoint.statebackends.writing.planning.operator_types import OperatorTypes, inference_of
