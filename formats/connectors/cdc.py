@@ -3,20 +3,22 @@
     split    := i32 1  [base 4 on: bool catalogFirst]  utf table  utf splitId  utf keyType  utf start  utf end
                        Offset high  schemas                                                                 a snapshot
               | i32 2  utf splitId  utf ""  Offset start  Offset end
-                       i32 n {utf table  utf splitId  utf start  utf end  Offset high  [base 4 on: bool]}[n]
-                       schemas  i32 totalFinished  [MySQL 4, base 5 on: bool suspended]
+                       i32 n {utf table  utf splitId  utf start  utf end  [base: utf offsetFactory]  Offset high
+                              [base 4 on: bool catalogFirst]}[n]
+                       schemas  i32 totalFinished  [MySQL 4, base 5 on: bool suspended]   MySQL 4 of 2.2.0 has no flag
                        [base 6: bool snapshotCompleted]                                                     a stream
-    schemas  := i32 n {utf table  blob JSON}[n]
+    schemas  := i32 n {[base 4 on: bool catalogFirst]  utf table  blob JSON (MySQL 1: utf)}[n]
     Offset   := bool [blob JSON]     MySQL 1: bool [utf file  i64 position]
 
 MySQL has versions of its own (1, 3, 4), the others share a base (3 to 6). MySQL 1 lacks ``totalFinished``. ``start``
-and ``end`` of a snapshot are hex digits of a Java object stream, which is kept. Enumerators are shown as bytes.
-Connector: ``MySqlSplitSerializer``, ``SourceSplitSerializer``.
+and ``end`` of a snapshot, and ``offsetFactory``, are hex digits of a Java object stream, which is kept. Enumerators are
+shown as bytes. Connector: ``MySqlSplitSerializer``, ``SourceSplitSerializer``, ``FinishedSnapshotSplitInfo``.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -47,6 +49,8 @@ WORDS = {SNAPSHOT: "snapshot", STREAM: "stream"}
 MYSQL_STREAM, BASE_STREAM = "binlog-split", "stream-split"
 #: Fields of an offset, one of which each offset of MySQL has.
 MYSQL_FIELDS = frozenset({"file", "gtids", "kind"})
+#: Texts in JSON, such as a resume token of MongoDB, which is JSON itself.
+STRINGS = re.compile(r'"(?:[^"\\]|\\.)*+"')
 
 
 class JsonText:
@@ -64,7 +68,8 @@ class JsonText:
 
 def _object(text: str) -> dict[str, Any] | None:
     """Return a flat JSON object, or None."""
-    if not text.startswith("{") or text.count("{") > 1 or "[" in text:
+    bare = STRINGS.sub("", text)
+    if not bare.startswith("{") or bare.count("{") > 1 or "[" in bare:
         return None
     try:
         found: dict[str, Any] = json.loads(text)
@@ -74,24 +79,41 @@ def _object(text: str) -> dict[str, Any] | None:
 
 
 OFFSET: Part = Optional(Sized(JsonText()))
-SCHEMAS = Repeated(Record(table=UTF, schema=Sized(Text())))
+
+
+class LastFlag:
+    """A flag at the end, which the oldest release of the version does not write: None."""
+
+    def read(self, view: DataInputView, what: str) -> bool | None:
+        return view.read_bool(what) if view.remaining else None
+
+    def write(self, view: DataOutputView, value: bool | None) -> None:
+        if value is not None:
+            view.write_bool(value)
 
 
 def _split(
-    offset: Part, finished: Mapping[str, Part], snapshot: Mapping[str, Part], behind: Mapping[str, Part]
+    offset: Part,
+    behind: Mapping[str, Part],
+    catalog: Mapping[str, Part] = MappingProxyType({}),
+    factory: Mapping[str, Part] = MappingProxyType({}),
+    schema: Part = Sized(Text()),  # noqa: B008
 ) -> Part:
+    """Return the splits of a version; ``catalog`` stands before tables, and behind finished splits."""
+    schemas = Repeated(Record(**catalog, table=UTF, schema=schema))
+    finished = Record(table=UTF, split_id=UTF, start=UTF, end=UTF, **factory, high=offset, **catalog)
     return Variants(
         {
             SNAPSHOT: Record(
-                **snapshot, table=UTF, split_id=UTF, key_type=UTF, start=UTF, end=UTF, high=offset, schemas=SCHEMAS
+                **catalog, table=UTF, split_id=UTF, key_type=UTF, start=UTF, end=UTF, high=offset, schemas=schemas
             ),
             STREAM: Record(
                 split_id=UTF,
                 unused=UTF,
                 starting=offset,
                 ending=offset,
-                finished=Repeated(Record(table=UTF, split_id=UTF, start=UTF, end=UTF, high=offset, **finished)),
-                schemas=SCHEMAS,
+                finished=Repeated(finished),
+                schemas=schemas,
                 **behind,
             ),
         },
@@ -100,21 +122,22 @@ def _split(
 
 
 _CATALOG: Mapping[str, Part] = {"catalog_first": FLAG}
+_FACTORY: Mapping[str, Part] = {"offset_factory": UTF}
 _TOTAL: Mapping[str, Part] = {"total_finished": I32}
 _SUSPENDED: Mapping[str, Part] = {**_TOTAL, "suspended": FLAG}
 MYSQL: Mapping[int, Part] = MappingProxyType(
     {
-        1: _split(Optional(Record(file=UTF, position=I64)), {}, {}, {}),
-        3: _split(OFFSET, {}, {}, _TOTAL),
-        4: _split(OFFSET, {}, {}, _SUSPENDED),
+        1: _split(Optional(Record(file=UTF, position=I64)), {}, schema=UTF),
+        3: _split(OFFSET, _TOTAL),
+        4: _split(OFFSET, {**_TOTAL, "suspended": LastFlag()}),
     }
 )
 BASE: Mapping[int, Part] = MappingProxyType(
     {
-        3: _split(OFFSET, {}, {}, _TOTAL),
-        4: _split(OFFSET, _CATALOG, _CATALOG, _TOTAL),
-        5: _split(OFFSET, _CATALOG, _CATALOG, _SUSPENDED),
-        6: _split(OFFSET, _CATALOG, _CATALOG, {**_SUSPENDED, "snapshot_completed": FLAG}),
+        3: _split(OFFSET, _TOTAL, {}, _FACTORY),
+        4: _split(OFFSET, _TOTAL, _CATALOG, _FACTORY),
+        5: _split(OFFSET, _SUSPENDED, _CATALOG, _FACTORY),
+        6: _split(OFFSET, {**_SUSPENDED, "snapshot_completed": FLAG}, _CATALOG, _FACTORY),
     }
 )
 

@@ -128,8 +128,10 @@ LSN = b'{"lsn":"23456","txId":"556","ts_usec":"0"}'
 
 def stream(split_id: str, offset: bytes, catalog: bytes, behind: bytes) -> bytes:
     present = b"\1" + blob(offset)
-    finished = i32(1) + utf("db.orders", "db.orders:0", "aced", "") + present + catalog
-    return i32(2) + utf(split_id, "") + present + b"\0" + finished + i32(1) + utf("db.orders") + blob(b"{}") + behind
+    factory = utf("aced0005") if split_id != "binlog-split" else b""
+    finished = i32(1) + utf("db.orders", "db.orders:0", "aced", "") + factory + present + catalog
+    schemas = i32(1) + catalog + utf("db.orders") + blob(b"{}")
+    return i32(2) + utf(split_id, "") + present + b"\0" + finished + schemas + behind
 
 
 def snapshot(offset: bytes, catalog: bytes) -> bytes:
@@ -153,17 +155,28 @@ def test_cdc_of_all_versions(version: int, catalog: bytes, behind: bytes) -> Non
     assert not positions
 
 
-@pytest.mark.parametrize(("version", "behind"), [(3, i32(4)), (4, i32(4) + b"\1")])
-def test_mysql_cdc_of_all_versions(version: int, behind: bytes) -> None:
+def test_a_resume_token_is_json_in_a_text() -> None:
+    token = b'{"resumeToken":"{\\"_data\\": \\"8263\\", \\"a\\": [1]}","timestamp":"7"}'
+    kind, (row,), _ = splits((5, stream("stream-split", token, b"\0", i32(4) + b"\0")))
+    assert kind is CDC
+    assert row["start_offset"] == token.decode()
+
+
+@pytest.mark.parametrize(
+    ("version", "behind", "suspended"),
+    [(3, i32(4), None), (4, i32(4) + b"\1", True), (4, i32(4), None)],
+)
+def test_mysql_cdc_of_all_versions(version: int, behind: bytes, suspended: bool | None) -> None:
     kind, found, _ = splits((version, snapshot(b"", b"")), (version, stream("binlog-split", MYSQL_OFFSET, b"", behind)))
     assert kind is MYSQL_CDC
     assert [row["phase"] for row in found] == ["snapshot", "stream"]
     assert found[1]["start_offset"] == MYSQL_OFFSET.decode()
-    assert found[1]["suspended"] is (True if version == 4 else None)
+    assert found[1]["suspended"] is suspended
 
 
 def test_what_no_cdc_connector_writes_is_bytes() -> None:
-    oldest = i32(2) + utf("binlog-split", "") + b"\1" + utf("bin.1") + i64(4) + b"\0" + i32(0) + i32(0)
+    first = b"\1" + utf("bin.1") + i64(4) + b"\0" + i32(0)
+    oldest = i32(2) + utf("binlog-split", "") + first + i32(1) + utf("db.orders", "{}")
     kind, (row,), _ = splits((1, oldest))
     assert kind is MYSQL_CDC
     assert row["start_offset"] == '{"file": "bin.1", "pos": "4"}'
