@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import TypedDict
+from typing import Protocol, TypedDict
 
 from pyspark_savepoint.formats.errors import UnsupportedStateError
-from pyspark_savepoint.formats.metadata import OperatorState, OperatorSubtaskState
 from pyspark_savepoint.formats.snapshot.changes import assemble, metadata_version
-from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.formats.snapshot.relocation import Relocation
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
-from pyspark_savepoint.local.copying import publish, to_free_path
+from pyspark_savepoint.local.copying import TELL_EVERY, publish, to_free_path
 from pyspark_savepoint.options.paths import path_text
-from pyspark_savepoint.statebackends.migration.migrated_files import MigratedOperator
-from pyspark_savepoint.statebackends.migration.migration_check import DEFAULT_VALUES, check_plans
-from pyspark_savepoint.statebackends.migration.migration_plan import (
-    Knowledge,
-    OperatorPlan,
-    expect_known,
-    plan_migration,
-)
+from pyspark_savepoint.statebackends.migration.migration_check import verdicts_of
+from pyspark_savepoint.statebackends.migration.migration_plan import Knowledge, expect_known
+from pyspark_savepoint.statebackends.migration.migration_work import Planned, ScanWork, WriteWork
 from pyspark_savepoint.statebackends.migration.verdicts import MigrationCheck, PartVerdict
 from pyspark_savepoint.statebackends.type_extraction import Release
 
@@ -39,6 +34,30 @@ class MigrationArguments(TypedDict, total=False):
     types_from: str | PathLike[str] | None
 
 
+#: Work in pieces.
+Work = ScanWork | WriteWork
+
+
+class Run(Protocol):
+    """Runs all pieces of some work, and returns their results by their numbers."""
+
+    def __call__(self, work: Work, /) -> Mapping[int, bytes]:
+        """Run the pieces."""
+
+
+def run_here(work: Work) -> dict[int, bytes]:
+    """Run the pieces of some work in this process; long work prints its progress."""
+    what = "scanned" if isinstance(work, ScanWork) else "migrated"
+    results: dict[int, bytes] = {}
+    said = time.monotonic()
+    for number in range(len(work.pieces)):
+        results[number] = work.run(number)
+        if time.monotonic() - said >= TELL_EVERY:
+            said = time.monotonic()
+            print(f"savepoint: {what} {len(results)} of {len(work.pieces)} parts", file=sys.stderr, flush=True)
+    return results
+
+
 @dataclass(frozen=True)
 class Migration:
     """A migration of a snapshot, not written yet."""
@@ -48,62 +67,41 @@ class Migration:
     drop: frozenset[str] = frozenset()
     as_is: frozenset[str] = frozenset()
 
-    def check(self, values: int | None = DEFAULT_VALUES) -> MigrationCheck:
-        """Return the verdicts about all parts; ``values`` of each state are looked at, None: all."""
-        return check_plans(self._plans(), values)
+    def check(self, run: Run = run_here) -> MigrationCheck:
+        """Return the verdicts about all parts."""
+        self._expect_known(self._planned())
+        return self._checked(Planned(self.source, self.knowledge), run)
 
-    def _plans(self) -> list[OperatorPlan]:
-        plans = plan_migration(self.source, self.knowledge)
-        expect_known(plans, self.drop, "drop")
-        expect_known(plans, self.as_is, "as_is")
-        return plans
+    def _planned(self) -> Planned:
+        return Planned(self.source, self.knowledge, self.drop, self.as_is)
 
-    def write(self, path: str) -> None:
+    def _expect_known(self, planned: Planned) -> None:
+        expect_known(planned.plans, self.drop, "drop")
+        expect_known(planned.plans, self.as_is, "as_is")
+
+    @staticmethod
+    def _checked(planned: Planned, run: Run) -> MigrationCheck:
+        work = ScanWork(planned)
+        return verdicts_of(planned.wanted, work.findings(run(work)))
+
+    def write(self, path: str, run: Run = run_here) -> None:
         """Write the migrated savepoint to a free path; raise UnsupportedStateError, before, if anything hinders."""
-        plans = self._plans()
-        hindered = [
-            part
-            for part in check_plans(self._wanted(plans)).missing
-            if not part.ref.is_named(self.drop) and not part.ref.is_named(self.as_is)
-        ]
+        planned = self._planned()
+        self._expect_known(planned)
+        staging = to_free_path(path)
+        named = self.drop | self.as_is
+        hindered = [part for part in self._checked(planned, run).missing if not part.ref.is_named(named)]
         if hindered:
             raise _hindered(hindered, self.source)
-        staging = to_free_path(path)
         relocation = Relocation(f"{staging.token}-copy")
-
-        def assembled() -> list[OperatorState]:
-            return [self._migrated(plan, place, staging, relocation) for place, plan in enumerate(plans)]
-
+        work = WriteWork(planned, replace(staging, begun=True))
         # The version says which Kryo wrote the values: readers of the savepoint go by it.
         version = metadata_version(self.knowledge.release.version)
-        publish(staging, lambda: assemble(assembled(), [self.source.metadata], version), relocation)
-
-    def _wanted(self, plans: Iterable[OperatorPlan]) -> list[OperatorPlan]:
-        """Return the plans without the states that are left out or as they are."""
-        return [plan.without(self.drop | self.as_is) for plan in plans]
-
-    def _migrated(self, plan: OperatorPlan, place: int, staging: Staging, relocation: Relocation) -> OperatorState:
-        files = MigratedOperator(plan, self.drop, self.as_is, staging, f"{place}-")
-        operator = plan.operator
-        keyed, listed = files.changes_keyed_state, files.changes_operator_state
-        moved = keyed and files.moves_timers
-
-        def left(subtask: OperatorSubtaskState) -> OperatorSubtaskState:
-            return replace(
-                subtask,
-                managed_keyed_state=None if keyed else subtask.managed_keyed_state,
-                raw_keyed_state=None if moved else subtask.raw_keyed_state,
-                managed_operator_state=None if listed else subtask.managed_operator_state,
-            )
-
-        kept = replace(operator, subtasks={index: left(subtask) for index, subtask in operator.subtasks.items()})
-        copied = relocation.copied(self.source, kept)
-        subtasks = dict(copied.subtasks)
-        for index, handle in (files.keyed_state() if keyed else {}).items():
-            subtasks[index] = replace(subtasks[index], managed_keyed_state=handle)
-        for index, written in (files.operator_state() if listed else {}).items():
-            subtasks[index] = replace(subtasks[index], managed_operator_state=written)
-        return replace(copied, subtasks=subtasks)
+        publish(
+            staging,
+            lambda: assemble(work.operators(run(work), relocation), [self.source.metadata], version),
+            relocation,
+        )
 
 
 def migration_of(

@@ -1,4 +1,4 @@
-"""Files of a migrated operator: keyed state and operator state, rewritten subtask by subtask.
+"""Files of a migrated operator: keyed state and operator state, one file per subtask, each in any process.
 
 Keyed state is read from any format and written in the canonical one, some key groups at a time: entries of states that
 need no change are copied as bytes, and no entry changes its key group. Keys that become other bytes are sorted anew.
@@ -11,10 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pyspark_savepoint.formats.columns import Bytes, Longs
 from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError, UnsupportedStateError
 from pyspark_savepoint.formats.io.snapshot_files import OutputFile
-from pyspark_savepoint.formats.keyed.canonical_writer import CanonicalKeyedStreamWriter, read_only
+from pyspark_savepoint.formats.keyed.canonical_writer import CanonicalKeyedStreamWriter
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, OperatorBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, range_for_operator_index
@@ -27,6 +26,7 @@ from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk, conc
 from pyspark_savepoint.statebackends.merging.keyed_input import KeyedInput, OpenInput, StateNumbers
 from pyspark_savepoint.statebackends.merging.paired_chunks import together
 from pyspark_savepoint.statebackends.merging.runs import Runs
+from pyspark_savepoint.statebackends.migration.chunk_rewriter import ChunkRewriter
 from pyspark_savepoint.statebackends.migration.kryo_values import PartError
 from pyspark_savepoint.statebackends.migration.migration_plan import OperatorPlan, StatePlan
 from pyspark_savepoint.statebackends.migration.operator_elements import elements_in
@@ -79,21 +79,30 @@ class MigratedOperator:
 
     # -- keyed state ---------------------------------------------------------------------------------------------
 
-    def keyed_state(self) -> dict[int, KeyedStateHandle | None]:
-        """Write the keyed state of every subtask that has some; return the handles."""
+    @property
+    def keyed_subtasks(self) -> list[int]:
+        """The subtasks whose keyed state is written anew."""
+        if not self.changes_keyed_state:
+            return []
+        moved = self.moves_timers
+        return [
+            index
+            for index, subtask in sorted(self.plan.operator.subtasks.items())
+            if subtask.managed_keyed_state is not None or (subtask.raw_keyed_state is not None and moved)
+        ]
+
+    def keyed_state(self, index: int) -> KeyedStateHandle | None:
+        """Write the keyed state of a subtask; return the handle, None if no state is left."""
         keyed, key = self.plan.keyed, self.plan.key
-        if keyed is None or key is None:
-            return {}
+        assert keyed is not None
+        assert key is not None
         kept = {state: plan for state, plan in self.plan.keyed_plans.items() if not self.is_dropped(plan)}
+        if not kept:
+            return None
         metas = [self._registered(plan) for plan in kept.values()]
         header = header_of_states(key.serializer, metas, keyed.compressed, self.plan.operator.label)
         programs = {state: self.plan.entry_program(plan) for state, plan in kept.items() if not self.is_as_is(plan)}
-        operator = self.plan.operator
-        handles: dict[int, KeyedStateHandle | None] = {}
-        for index, subtask in sorted(operator.subtasks.items()):
-            if subtask.managed_keyed_state is not None or (subtask.raw_keyed_state is not None and self.moves_timers):
-                handles[index] = self._keyed_file(index, header, list(kept), programs) if kept else None
-        return handles
+        return self._keyed_file(index, header, list(kept), programs)
 
     @property
     def moves_timers(self) -> bool:
@@ -186,20 +195,27 @@ class MigratedOperator:
 
     # -- operator state ------------------------------------------------------------------------------------------
 
-    def operator_state(self) -> dict[int, OperatorStreamStateHandle]:
-        """Write the operator state of every subtask that has some; return the handles."""
-        handles = {}
+    @property
+    def operator_subtasks(self) -> list[int]:
+        """The subtasks whose operator state is written anew."""
+        return [source.subtask for source in self.plan.opened.streams] if self.changes_operator_state else []
+
+    def operator_state(self, index: int) -> OperatorStreamStateHandle:
+        """Write the operator state of a subtask; return the handle."""
         opened = self.plan.opened
-        for source, header in zip(opened.streams, opened.stream_headers, strict=True):
-            name = self.staging.unique(f"{self.prefix}{source.subtask}")
-            file = self.staging.create_state(name)
-            try:
-                states = self._operator_file(file, source.subtask, header)
-                file.close()
-            finally:
-                file.abort()
-            handles[source.subtask] = replace(states, delegate=RelativeFileStateHandle(name, file.size))
-        return handles
+        header = next(
+            header
+            for source, header in zip(opened.streams, opened.stream_headers, strict=True)
+            if source.subtask == index
+        )
+        name = self.staging.unique(f"{self.prefix}{index}")
+        file = self.staging.create_state(name)
+        try:
+            states = self._operator_file(file, index, header)
+            file.close()
+        finally:
+            file.abort()
+        return replace(states, delegate=RelativeFileStateHandle(name, file.size))
 
     def _operator_file(
         self, file: OutputFile, subtask: int, header: OperatorBackendHeader
@@ -234,56 +250,6 @@ class MigratedOperator:
                     writer.add_list(meta.name, np.frombuffer(b"".join(made), np.uint8), offsets)
         states = tuple(writer.finish().values())
         return OperatorStreamStateHandle(states, RelativeFileStateHandle("", 0))
-
-
-@dataclass(frozen=True)
-class ChunkRewriter:
-    """Programs by the number of their state."""
-
-    programs: Mapping[int, EntryProgram]
-
-    @property
-    def keeps_order(self) -> bool:
-        """Return whether all keys keep their bytes."""
-        return not any(program.changes_keys for program in self.programs.values())
-
-    def rewritten(self, chunk: EntryChunk) -> EntryChunk:
-        """Return the entries with new bytes; those of states without a program are the same."""
-        if not self.programs:
-            return chunk
-        touched = np.isin(chunk.state, list(self.programs))
-        parts = [chunk.take(np.flatnonzero(~touched))] if not touched.all() else []
-        parts += [
-            self._of_state(chunk.take(np.flatnonzero(chunk.state == number)), program)
-            for number, program in self.programs.items()
-        ]
-        return concat([part for part in parts if len(part)])
-
-    @staticmethod
-    def _of_state(chunk: EntryChunk, program: EntryProgram) -> EntryChunk:
-        if not len(chunk):
-            return chunk
-        values, value_start, value_end = chunk.values, chunk.value_start, chunk.value_end
-        if program.compiled is not None:
-            values, value_start, value_end = program.compiled.run(values, value_start, value_end)
-        elif not program.value.changes_nothing:
-            held = chunk.values.tobytes()
-            spans = zip(chunk.value_start.tolist(), chunk.value_end.tolist(), strict=True)
-            values, value_start, value_end = _joined([program.new_value(held[low:high]) for low, high in spans])
-        keys, key_start, key_end = chunk.keys, chunk.key_start, chunk.key_end
-        if program.changes_keys:
-            held = chunk.keys.tobytes()
-            spans = zip(chunk.key_start.tolist(), chunk.key_end.tolist(), strict=True)
-            keys, key_start, key_end = _joined([program.key(held[low:high]) for low, high in spans])
-        return EntryChunk(
-            keys, values, chunk.state, chunk.key_group, key_start, key_end, value_start, value_end, key_start, key_start
-        )
-
-
-def _joined(parts: list[bytes]) -> tuple[Bytes, Longs, Longs]:
-    ends = np.cumsum([len(part) for part in parts]).astype(np.int64)
-    data = np.frombuffer(b"".join(parts), np.uint8)
-    return read_only(data), np.concatenate([[0], ends[:-1]]).astype(np.int64), ends
 
 
 def _unexpected(error: PartError, operator: OperatorState) -> SavepointError:

@@ -12,9 +12,9 @@ import pyspark_savepoint
 from pyspark_savepoint.formats.errors import OptionError, StateExistsError, UnsupportedStateError
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.local.migrating import migration_of
-from pyspark_savepoint.statebackends.migration.migration_check import entries_of
 from pyspark_savepoint.statebackends.migration.migration_plan import Knowledge, plan_migration
 from pyspark_savepoint.statebackends.migration.operator_elements import elements_of
+from pyspark_savepoint.statebackends.migration.value_scan import entries_of
 from pyspark_savepoint.statebackends.type_extraction import Release
 from tests.conftest import CORPUS
 

@@ -1,0 +1,129 @@
+"""What a scan of values found, of a state or of a piece of it: it is merged, and passes between processes as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from pyspark_savepoint.statebackends.migration.verdicts import Outcome, Verdict
+
+#: Reasons that are kept of each part; there is one for every class that is not known.
+MAX_HINDRANCES = 20
+
+
+@dataclass(frozen=True)
+class Hindrance:
+    """Why values cannot be rewritten, and what helps."""
+
+    verdict: Verdict
+    reason: str
+    remedy: str
+
+
+@dataclass
+class PartFindings:
+    """What was found in the values of one part of a state."""
+
+    values: int = 0
+    changed: int = 0
+    #: Classes of collections that become ArrayList, HashMap or HashSet.
+    collections: set[str] = field(default_factory=set)
+    #: Inner classes, whose outer object Kryo 5 does not write.
+    inner: set[str] = field(default_factory=set)
+    #: Whether the offset of a time in an overlap is not kept.
+    offsets: bool = False
+    hindrances: dict[str, Hindrance] = field(default_factory=dict)
+
+    def hinder(self, found: Hindrance) -> None:
+        """Keep a reason, once."""
+        if len(self.hindrances) < MAX_HINDRANCES:
+            self.hindrances.setdefault(found.reason, found)
+
+    def add(self, other: PartFindings) -> None:
+        """Add what was found in other values."""
+        self.values += other.values
+        self.changed += other.changed
+        self.collections |= other.collections
+        self.inner |= other.inner
+        self.offsets = self.offsets or other.offsets
+        for hindrance in other.hindrances.values():
+            self.hinder(hindrance)
+
+
+@dataclass
+class StateFindings:
+    """What was found in the entries of one state: ``parts`` by role and name; "" is what concerns all of them."""
+
+    outcome: Outcome = Outcome.RESTORES
+    parts: dict[tuple[str, str], PartFindings] = field(default_factory=dict)
+
+    def part(self, role: str, name: str) -> PartFindings:
+        """Return what was found in a part."""
+        return self.parts.setdefault((role, name), PartFindings())
+
+    @property
+    def whole(self) -> PartFindings:
+        """What concerns all parts."""
+        return self.part("", "")
+
+    @property
+    def is_hindered(self) -> bool:
+        """Return whether some values cannot be rewritten."""
+        return any(part.hindrances for part in self.parts.values())
+
+    def saw(self, outcome: Outcome) -> None:
+        """Keep the worst outcome."""
+        self.outcome = max(self.outcome, outcome, key=lambda each: each.severity)
+
+    def add(self, other: StateFindings) -> None:
+        """Add what was found in other entries."""
+        self.saw(other.outcome)
+        for place, part in other.parts.items():
+            self.part(*place).add(part)
+
+
+#: What was found, by the name of a state in its operator.
+Findings = dict[str, StateFindings]
+
+
+def merged(findings: Iterable[Mapping[str, StateFindings]]) -> Findings:
+    """Return what several scans found."""
+    result: Findings = {}
+    for found in findings:
+        for name, state in found.items():
+            result.setdefault(name, StateFindings()).add(state)
+    return result
+
+
+def to_json(findings: Mapping[str, StateFindings]) -> bytes:
+    """Return the text of findings."""
+    states = {
+        name: {"outcome": state.outcome, "parts": [[*place, asdict(part)] for place, part in state.parts.items()]}
+        for name, state in findings.items()
+    }
+    return json.dumps(states, default=sorted).encode()
+
+
+def from_json(text: bytes) -> Findings:
+    """Return the findings of a text."""
+    states: Mapping[str, Any] = json.loads(text)
+    return {name: _state(state) for name, state in states.items()}
+
+
+def _state(state: Mapping[str, Any]) -> StateFindings:
+    parts = {(role, name): _part(part) for role, name, part in state["parts"]}
+    return StateFindings(Outcome(state["outcome"]), parts)
+
+
+def _part(part: Mapping[str, Any]) -> PartFindings:
+    hindrances = [Hindrance(Verdict(h["verdict"]), h["reason"], h["remedy"]) for h in part["hindrances"].values()]
+    return PartFindings(
+        part["values"],
+        part["changed"],
+        set(part["collections"]),
+        set(part["inner"]),
+        part["offsets"],
+        {hindrance.reason: hindrance for hindrance in hindrances},
+    )

@@ -1,0 +1,160 @@
+"""Work of a migration, in pieces that run in any process, in any order: scans of values, and files to write.
+
+Work pickles: it has the savepoint, what is known of the new job, and where files go, and nothing open. Each process
+makes plans of its own. Results are bytes: JSON of a scan, and a ``_metadata`` with the handle of a file that was
+written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from pyspark_savepoint.formats.metadata import (
+    CheckpointMetadata,
+    OperatorState,
+    OperatorSubtaskState,
+    read_metadata,
+    write_metadata,
+)
+from pyspark_savepoint.formats.snapshot.publication import Staging
+from pyspark_savepoint.formats.snapshot.relocation import Relocation
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.statebackends.migration.findings import StateFindings, from_json, merged, to_json
+from pyspark_savepoint.statebackends.migration.migrated_files import MigratedOperator
+from pyspark_savepoint.statebackends.migration.migration_plan import Knowledge, OperatorPlan, plan_migration
+from pyspark_savepoint.statebackends.migration.value_scan import Piece, Scan
+
+#: The version of metadata in which handles are returned.
+VERSION = 6
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What is migrated: a savepoint, what is known of the new job, and states to leave out, or as they are."""
+
+    savepoint: Savepoint
+    knowledge: Knowledge
+    drop: frozenset[str] = frozenset()
+    as_is: frozenset[str] = frozenset()
+
+    @cached_property
+    def plans(self) -> list[OperatorPlan]:
+        """The plans of all operators."""
+        return plan_migration(self.savepoint, self.knowledge)
+
+    @cached_property
+    def wanted(self) -> list[OperatorPlan]:
+        """The plans without the states that are left out or as they are."""
+        return [plan.without(self.drop | self.as_is) for plan in self.plans]
+
+    def unopened(self) -> Planned:
+        """Return the same with nothing read or open, for another process."""
+        return replace(self, knowledge=replace(self.knowledge))
+
+
+@dataclass(frozen=True)
+class ScanWork:
+    """Scan of the values of all states that are migrated."""
+
+    planned: Planned
+    limit: int | None = None
+
+    @cached_property
+    def pieces(self) -> list[Piece]:
+        """The pieces, in order."""
+        return Scan(self.limit).pieces(self.planned.wanted)
+
+    def unopened(self) -> ScanWork:
+        """Return the same with nothing read or open, for another process."""
+        return replace(self, planned=self.planned.unopened())
+
+    def run(self, number: int) -> bytes:
+        """Return what is found in a piece, as JSON."""
+        return to_json(Scan(self.limit).run(self.planned.wanted, self.pieces[number]))
+
+    def findings(self, results: Mapping[int, bytes]) -> dict[int, Mapping[str, StateFindings]]:
+        """Return what was found, by the number of the operator; ``results`` are by the number of the piece."""
+        found: dict[int, list[Mapping[str, StateFindings]]] = {}
+        for number, result in sorted(results.items()):
+            found.setdefault(self.pieces[number].operator, []).append(from_json(result))
+        return {operator: merged(findings) for operator, findings in found.items()}
+
+
+@dataclass(frozen=True)
+class WriteWork:
+    """Writing of all files that change: a piece is the keyed state, or the operator state, of a subtask."""
+
+    planned: Planned
+    staging: Staging
+
+    def operator(self, number: int) -> MigratedOperator:
+        """Return the files of an operator."""
+        planned = self.planned
+        return MigratedOperator(planned.plans[number], planned.drop, planned.as_is, self.staging, f"{number}-")
+
+    @cached_property
+    def pieces(self) -> list[Piece]:
+        """The pieces, in order."""
+        found = []
+        for number in range(len(self.planned.plans)):
+            files = self.operator(number)
+            found += [Piece(number, True, index, index) for index in files.keyed_subtasks]
+            found += [Piece(number, False, index, index) for index in files.operator_subtasks]
+        return found
+
+    def unopened(self) -> WriteWork:
+        """Return the same with nothing read or open, for another process."""
+        return replace(self, planned=self.planned.unopened())
+
+    def run(self, number: int) -> bytes:
+        """Write the file of a piece; return its handle in a ``_metadata``."""
+        piece = self.pieces[number]
+        files = self.operator(piece.operator)
+        if piece.keyed:
+            subtask = OperatorSubtaskState(managed_keyed_state=files.keyed_state(piece.first))
+        else:
+            subtask = OperatorSubtaskState(managed_operator_state=files.operator_state(piece.first))
+        operator = replace(files.plan.operator, coordinator_state=None, subtasks={piece.first: subtask})
+        return write_metadata(CheckpointMetadata(VERSION, 0, (), (operator,)))
+
+    def operators(self, results: Mapping[int, bytes], relocation: Relocation) -> list[OperatorState]:
+        """Return the operators with the files that were written, and copies of the others."""
+        written: dict[tuple[int, bool], dict[int, OperatorSubtaskState]] = {}
+        for number, result in results.items():
+            piece = self.pieces[number]
+            (operator,) = read_metadata(memoryview(result), self.planned.savepoint.path).operators
+            written.setdefault((piece.operator, piece.keyed), {})[piece.first] = operator.subtasks[piece.first]
+        return [
+            self._operator(number, written.get((number, True), {}), written.get((number, False), {}), relocation)
+            for number in range(len(self.planned.plans))
+        ]
+
+    def _operator(
+        self,
+        number: int,
+        keyed: Mapping[int, OperatorSubtaskState],
+        listed: Mapping[int, OperatorSubtaskState],
+        relocation: Relocation,
+    ) -> OperatorState:
+        files = self.operator(number)
+        operator = files.plan.operator
+        moved = files.changes_keyed_state and files.moves_timers
+
+        def left(subtask: OperatorSubtaskState) -> OperatorSubtaskState:
+            return replace(
+                subtask,
+                managed_keyed_state=None if files.changes_keyed_state else subtask.managed_keyed_state,
+                raw_keyed_state=None if moved else subtask.raw_keyed_state,
+                managed_operator_state=None if files.changes_operator_state else subtask.managed_operator_state,
+            )
+
+        kept = replace(operator, subtasks={index: left(subtask) for index, subtask in operator.subtasks.items()})
+        copied = relocation.copied(self.planned.savepoint, kept)
+        subtasks = dict(copied.subtasks)
+        for index, found in keyed.items():
+            subtasks[index] = replace(subtasks[index], managed_keyed_state=found.managed_keyed_state)
+        for index, found in listed.items():
+            subtasks[index] = replace(subtasks[index], managed_operator_state=found.managed_operator_state)
+        return replace(copied, subtasks=subtasks)

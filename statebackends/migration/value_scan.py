@@ -1,0 +1,354 @@
+"""Scan of the values that Kryo wrote: all are rewritten without being kept, to find what hinders, and what is lost.
+
+Some of each state are also read as the new release reads the bytes as they are, which says what Flink would do. A scan
+has pieces, which run in any process: key groups of an operator, or operator state of a subtask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import numpy as np
+
+from pyspark_savepoint.formats.errors import SavepointError, UnsupportedStateError
+from pyspark_savepoint.formats.serializers.kryo.kryo_input import ForeignError
+from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk
+from pyspark_savepoint.statebackends.merging.keyed_input import KeyedInput, OpenInput, StateNumbers
+from pyspark_savepoint.statebackends.merging.paired_chunks import together
+from pyspark_savepoint.statebackends.migration.compiled_programs import CLASSES, CompiledProgram
+from pyspark_savepoint.statebackends.migration.findings import Findings, Hindrance, StateFindings
+from pyspark_savepoint.statebackends.migration.kryo_values import (
+    PLAIN_COLLECTIONS,
+    KryoPart,
+    NullReadError,
+    PartError,
+    UnreadableError,
+)
+from pyspark_savepoint.statebackends.migration.migration_plan import OperatorPlan, StatePlan
+from pyspark_savepoint.statebackends.migration.operator_elements import elements_in
+from pyspark_savepoint.statebackends.migration.state_programs import KEY, EntryProgram, RoleProgram
+from pyspark_savepoint.statebackends.migration.value_program import UnknownSubclassError
+from pyspark_savepoint.statebackends.migration.verdicts import Outcome, Verdict
+from pyspark_savepoint.statebackends.model.request import TableRequest
+from pyspark_savepoint.statebackends.writing.planning.edited_header import StateId
+
+T = TypeVar("T")
+#: Values of a state that are read as the new release reads them.
+SAMPLE = 20_000
+MIN_SAMPLE = 1000
+#: State of one piece, in bytes.
+PIECE = 32 << 20
+#: Bytes of key groups that are read together.
+TOGETHER = 4 << 20
+LEAVE_OUT = "leave the state out (drop), or as it is (as_is)"
+CLASS_FILES = "name the job's jar or class files (classes), or leave the state out (drop)"
+#: Collections that lose something, as Kryo writes their names.
+LOSING = {
+    name: name[:-1].encode() + bytes([ord(name[-1]) | 0x80])
+    for name in CLASSES
+    if name not in PLAIN_COLLECTIONS
+}  # fmt: skip
+#: Values that are read one by one because they hold the name of such a collection.
+MAX_LOOKED_AT = 1000
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of an operator, by the operator's number: key groups, or the operator state of one of its streams."""
+
+    operator: int
+    keyed: bool
+    first: int
+    last: int
+    #: Values of each state that are also read as the new release reads them.
+    sample: int = SAMPLE
+
+
+@dataclass(frozen=True)
+class Scan:
+    """How much is looked at: ``limit`` values of each state, None: all."""
+
+    limit: int | None = None
+
+    def pieces(self, plans: Sequence[OperatorPlan]) -> list[Piece]:
+        """Return the pieces of all states that must be looked at."""
+        found: list[Piece] = []
+        for number, plan in enumerate(plans):
+            if scanned_states(plan):
+                limit = plan.operator.max_parallelism
+                count = 1 if self.limit is not None else max(1, min(limit, plan.operator.state_size // PIECE))
+                bounds = [limit * part // count for part in range(count + 1)]
+                sample = max(MIN_SAMPLE, SAMPLE // count)
+                found += [Piece(number, True, bounds[part], bounds[part + 1] - 1, sample) for part in range(count)]
+            if any(map(_is_scanned, plan.operator_plans)):
+                found += [Piece(number, False, place, place) for place in range(len(plan.opened.streams))]
+        return found
+
+    def run(self, plans: Sequence[OperatorPlan], piece: Piece) -> Findings:
+        """Return what is found in a piece."""
+        plan = plans[piece.operator]
+        if piece.keyed:
+            return _scan_keyed(plan, piece, self.limit)
+        return _scan_operator_state(plan, piece, self.limit)
+
+
+def state_name(state: StateId) -> str:
+    """Return the name of a keyed state or queue of timers in findings."""
+    name, timers = state
+    return f"{'timers' if timers else 'keyed'} {name}"
+
+
+def operator_state_name(place: int) -> str:
+    """Return the name of an operator state in findings, by its place among the plans."""
+    return f"operator state {place}"
+
+
+#: The name of the key in findings.
+KEY_NAME = "key"
+
+
+def _is_scanned(plan: StatePlan) -> bool:
+    return plan.has_values and not plan.is_hindered
+
+
+def scanned_states(operator: OperatorPlan) -> dict[StateId, StatePlan]:
+    """Return the keyed states and timers whose values must be looked at, and can be."""
+    key = operator.key
+    if operator.keyed is None or key is None or any(part.obstacle for part in key.parts):
+        return {}
+    by_key = any(part.is_kryo for part in key.parts)
+    return {
+        state: plan
+        for state, plan in operator.keyed_plans.items()
+        if (plan.has_values or by_key) and not plan.is_hindered
+    }
+
+
+def _input(operator: OperatorPlan) -> KeyedInput:
+    opened = operator.opened
+    savepoint, metadata = opened.savepoint, opened.operator
+    request = TableRequest(savepoint.path).of_version(savepoint.metadata.version)
+    sources = tuple(opened.keyed.sources)
+    return KeyedInput(sources, opened.raw_timers, metadata.max_parallelism, metadata.state_size, request, serial=False)
+
+
+def entries_of(operator: OperatorPlan, state: StateId) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the composite keys and values of one state, key group by key group."""
+    with OpenInput(_input(operator), StateNumbers([state])) as opened:
+        for group in range(operator.operator.max_parallelism):
+            for chunk in opened.chunks({group}):
+                yield from _entries(chunk)
+
+
+def _entries(chunk: EntryChunk) -> Iterator[tuple[bytes, bytes]]:
+    if not len(chunk):
+        return
+    keys, values = chunk.keys.tobytes(), chunk.values.tobytes()
+    spans = np.stack([chunk.key_start, chunk.key_end, chunk.value_start, chunk.value_end], 1).tolist()
+    for low, high, start, end in spans:
+        yield keys[low:high], values[start:end]
+
+
+def _scan_keyed(operator: OperatorPlan, piece: Piece, limit: int | None) -> Findings:
+    states = scanned_states(operator)
+    findings: Findings = {KEY_NAME: StateFindings()}
+    scans: list[_KeyedScan | None] = []
+    for state, plan in states.items():
+        found = findings[state_name(state)] = StateFindings()
+        values = _Values(found, piece.sample, limit)
+        made = values.made(lambda: (operator.entry_program(plan), operator.entry_program(plan, misread=True)))  # noqa: B023
+        scans.append(_KeyedScan(values, findings[KEY_NAME], *made) if made is not None else None)
+    described = _input(operator)
+    with OpenInput(described, StateNumbers(list(states))) as opened:
+        for some in together(range(piece.first, piece.last + 1), described.sizes(), TOGETHER):
+            if all(each is None or each.values.is_done for each in scans):
+                break
+            for chunk in opened.chunks(set(some)):
+                for number, each in enumerate(scans):
+                    rows = np.flatnonzero(chunk.state == number)
+                    if each is not None and len(rows):
+                        each.entries(chunk.take(rows) if len(rows) < len(chunk) else chunk)
+    for each in scans:
+        if each is not None:
+            each.values.finish()
+    return findings
+
+
+def _scan_operator_state(operator: OperatorPlan, piece: Piece, limit: int | None) -> Findings:
+    findings: Findings = {}
+    source, header = operator.opened.streams[piece.first], operator.opened.stream_headers[piece.first]
+    for place, plan in enumerate(operator.operator_plans):
+        if not _is_scanned(plan) or plan.meta not in header.states:
+            continue
+        found = findings[operator_state_name(place)] = StateFindings()
+        values = _Values(found, piece.sample, limit)
+        made = values.made(lambda: (operator.element_program(plan), operator.element_program(plan, misread=True)))  # noqa: B023
+        if made is None:
+            continue
+        program, misread = made
+        values.collect(program.roles, found)
+        for data, count in elements_in(source, header, plan.meta.name):
+            if values.is_done:
+                break
+            values.one(
+                data,
+                lambda: b"".join(program.elements(data, count)),  # noqa: B023
+                lambda: b"".join(misread.elements(data, count)),  # noqa: B023
+                count,
+            )
+        values.finish()
+    return findings
+
+
+@dataclass
+class _Values:
+    """The values of one state in a piece."""
+
+    found: StateFindings
+    sample: int
+    limit: int | None
+    count: int = 0
+    sampled: int = 0
+    parts: list[tuple[StateFindings, tuple[str, str], KryoPart]] = field(default_factory=list)
+
+    @property
+    def is_done(self) -> bool:
+        """Return whether enough values were looked at."""
+        return self.limit is not None and self.count >= self.limit
+
+    def collect(self, roles: Mapping[str, RoleProgram], found: StateFindings) -> None:
+        """Count what is rewritten by some programs."""
+        for role, each in roles.items():
+            for one in each.parts.values():
+                one.inspects = True
+                self.parts.append((found, (role, one.part.name), one))
+
+    def made(self, make: Callable[[], T]) -> T | None:
+        """Return what a function makes of a value, or of types; None if it fails, and then keep why."""
+        try:
+            return make()
+        except PartError as error:
+            places = [(found, place) for found, place, part in self.parts if part.part == error.part]
+            found, place = places[0] if places else (self.found, ("", ""))
+            found.part(*place).hinder(_hindrance(error))
+        except UnknownSubclassError as error:
+            self.found.whole.hinder(
+                _failure(
+                    UnsupportedStateError(
+                        "values are of a subclass of a POJO that the snapshot does not describe", found=str(error)
+                    )
+                )
+            )
+        except SavepointError as error:
+            self.found.whole.hinder(_failure(error))
+        return None
+
+    def one(
+        self, old: object, rewrite: Callable[[], object], misread: Callable[[], object], count: int = 1
+    ) -> object | None:
+        """Look at one value; return what becomes of it, None if it cannot be rewritten."""
+        self.count += count
+        new = self.made(rewrite)
+        if new is not None and new != old and self.sampled < self.sample:
+            self.sampled += count
+            self.found.saw(_misread(misread, new))
+        return new
+
+    def finish(self) -> None:
+        """Add what the parts have counted."""
+        for found, place, part in self.parts:
+            into = found.part(*place)
+            into.values += part.values
+            into.changed += part.changed
+            into.collections |= part.collections
+            into.inner |= part.inner
+            into.offsets = into.offsets or part.offsets
+
+
+class _KeyedScan:
+    """Scan of one keyed state, or queue of timers."""
+
+    def __init__(self, values: _Values, key: StateFindings, program: EntryProgram, misread: EntryProgram) -> None:
+        self.values, self.key = values, key
+        self.program, self.misread = program, misread
+        self.looked_at = 0
+        values.collect(program.roles, values.found)
+        values.collect({KEY: program.key_role}, key)
+
+    def entries(self, chunk: EntryChunk) -> None:
+        """Look at some entries: at those of the sample, and of programs that are not compiled, one by one."""
+        values, compiled = self.values, self.program.compiled
+        if compiled is None or self.program.changes_keys:
+            self._one_by_one(chunk)
+            return
+        first = min(len(chunk), max(0, values.sample - values.count))
+        self._one_by_one(chunk.take(np.arange(first)))
+        if first < len(chunk) and not values.is_done:
+            self._compiled(compiled, chunk.take(np.arange(first, len(chunk))))
+
+    def _one_by_one(self, chunk: EntryChunk) -> None:
+        for key, value in _entries(chunk):
+            if self.values.is_done:
+                return
+            self._one(key, value)
+
+    def _one(self, key: bytes, value: bytes) -> None:
+        new = self.values.one(
+            (key, value), lambda: self.program.entry(key, value), lambda: self.misread.entry(key, value)
+        )
+        if isinstance(new, tuple) and new[0] != key:
+            self.key.saw(self.values.found.outcome)
+
+    def _compiled(self, compiled: CompiledProgram, chunk: EntryChunk) -> None:
+        try:
+            compiled.run(chunk.values, chunk.value_start, chunk.value_end)
+        except (PartError, UnknownSubclassError, SavepointError):
+            self._one_by_one(chunk)  # to find all that is missing
+            return
+        self.values.count += len(chunk)
+        data = chunk.values.tobytes()
+        for name, written in LOSING.items():
+            at = data.find(written)
+            while at >= 0 and self.looked_at < MAX_LOOKED_AT and not self._has_lost(name):
+                for row in np.flatnonzero((chunk.value_start <= at) & (at < chunk.value_end))[:1]:
+                    self.looked_at += 1
+                    value = data[chunk.value_start[row] : chunk.value_end[row]]
+                    self.values.made(lambda: self.program.new_value(value))  # noqa: B023
+                at = data.find(written, at + 1)
+
+    def _has_lost(self, name: str) -> bool:
+        return any(name in part.collections for _, _, part in self.values.parts)
+
+
+def _misread(read: Callable[[], object], right: object) -> Outcome:
+    """Return what Flink makes of an entry that is not migrated; ``right`` are the bytes that it should be."""
+    try:
+        found = read()
+    except NullReadError:
+        return Outcome.WRONG_VALUES
+    except (PartError, SavepointError, UnknownSubclassError):
+        return Outcome.FAILS
+    return Outcome.RESTORES if found == right else Outcome.WRONG_VALUES
+
+
+def _failure(error: SavepointError) -> Hindrance:
+    """Return the hindrance for an error that concerns a whole value."""
+    remedy = str(error.facts.get("remedy") or CLASS_FILES)
+    reason = ": ".join(filter(None, (error.message, str(error.facts.get("found") or ""))))
+    return Hindrance(Verdict.NEEDS if isinstance(error, UnsupportedStateError) else Verdict.IMPOSSIBLE, reason, remedy)
+
+
+def _hindrance(found: PartError) -> Hindrance:
+    """Return why a part of a value is not rewritten."""
+    error = found.error
+    if isinstance(error, ForeignError):
+        text = ": ".join(map(str, error.args))
+        return Hindrance(Verdict.NEEDS, f"Kryo wrote an object of {text}", CLASS_FILES)
+    if isinstance(error, UnreadableError):
+        return Hindrance(Verdict.IMPOSSIBLE, str(error), LEAVE_OUT)
+    if isinstance(error, SavepointError):
+        return Hindrance(Verdict.NEEDS, error.message, str(error.facts.get("remedy") or CLASS_FILES))
+    reason = f"a value is not what Kryo writes: {': '.join(map(str, error.args))[:200]}"
+    return Hindrance(Verdict.IMPOSSIBLE, reason, LEAVE_OUT)
