@@ -1483,11 +1483,11 @@ class Savepoint:
         """Check what the state needs so that another release of Flink restores it with equal values.
 
         Flink 2 reads some of what Kryo wrote in Flink 1 with other values, without an error, and has serializers of its
-        own for lists, maps and sets. Values are looked at, 20,000 of each state.
+        own for lists, maps and sets. Spark's tasks read all values that Kryo wrote.
 
         Args:
             flink: The release to migrate to, such as ``2.3``.
-            classes: Jars and folders of the new job's class files, which are parsed, not loaded.
+            classes: Jars and folders of the new job's class files, which are parsed, not loaded; every task reads them.
             types: Types in words by state, ``{"accounts.tags": "LIST<STRING>"}``.
             types_from: A savepoint that the new job has taken.
 
@@ -1517,11 +1517,11 @@ class Savepoint:
     ) -> SavepointMigration[Savepoint]:
         """Plan a savepoint that another release of Flink restores with equal values; its ``write`` writes it.
 
-        Values and serializer snapshots that must change are rewritten, by this process; all else is copied as bytes.
+        Values and serializer snapshots that must change are rewritten, by Spark's tasks; all else is copied as bytes.
 
         Args:
             flink: The release to migrate to, such as ``2.3``.
-            classes: Jars and folders of the new job's class files, which are parsed, not loaded.
+            classes: Jars and folders of the new job's class files, which are parsed, not loaded; every task reads them.
             types: Types in words by state, ``{"accounts.tags": "LIST<STRING>"}``.
             types_from: A savepoint that the new job has taken.
             drop: States to leave out: ``uid.state``, ``state`` or ``uid``.

@@ -1,0 +1,75 @@
+"""A scan reads all values: what comes late hinders a migration before it writes, and all that hinders is listed."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from pyspark_savepoint.formats.errors import UnsupportedStateError
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.local.migrating import Migration, migration_of
+from pyspark_savepoint.statebackends.migration.findings import from_json, to_json
+from pyspark_savepoint.statebackends.migration.migration_work import Planned, ScanWork
+from pyspark_savepoint.statebackends.migration.value_scan import SAMPLE
+from pyspark_savepoint.statebackends.migration.verdicts import Outcome, Verdict
+from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
+from pyspark_savepoint.statebackends.writing.commit.committer import commit
+from pyspark_savepoint.statebackends.writing.commit.write_task import write_rows
+from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write
+from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest
+from tests.conftest import CORPUS
+
+#: A savepoint of 1.20.5 with a state that Kryo writes, of type Object.
+OBJECTS = str(CORPUS / "migration" / "cases" / "kryo-object" / "1.20.5-hashmap")
+UID_HASH = "0dccc6d845eac8e1b962e0ff56612b4e"
+TEXT = bytes.fromhex("03018261")
+SHORT = bytes.fromhex("070102")
+
+
+def of_class(name: str) -> bytes:
+    """An object without fields, as Kryo 2 writes it."""
+    return b"\x01\x00" + name[:-1].encode() + bytes([ord(name[-1]) | 0x80, 1])
+
+
+def migration(path: Path, values: list[bytes]) -> Migration:
+    objects = Savepoint.open(OBJECTS)
+    (header,) = OpenOperator(objects, objects.operator(uid_hash=UID_HASH)).keyed.headers[:1]
+    keys = [struct.pack(">q", key) + b"\0" for key in range(len(values))]
+    groups = [key * 128 // len(values) for key in range(len(values))]
+    columns = [pa.array([0] * len(values), pa.int32()), pa.array(groups, pa.int32()), pa.array(keys), pa.array(values)]
+    table = pa.table(columns, ENTRIES)
+    request = WriteRequest(
+        str(path), uid="late", table="entries", header=header, flink_version=(1, 20), max_parallelism=128
+    )
+    plan = plan_write(request, table.schema, None)
+    commit(plan, [write_rows(plan, 0, table.to_batches())])
+    return migration_of(Savepoint.open(str(path)), "2.3")
+
+
+def test_classes_that_come_late_are_known_before_anything_is_written(tmp_path: Path) -> None:
+    late = migration(tmp_path / "old", [TEXT] * (SAMPLE + 10) + [of_class("com.shop.A"), TEXT, of_class("com.shop.B")])
+    (part,) = [part for part in late.check().parts if part.ref.state == "v"]
+    assert (part.verdict, part.outcome, part.values) == (Verdict.NEEDS, Outcome.UNKNOWN, SAMPLE + 11)
+    assert all(name in str(part.reason) for name in ("com.shop.A", "com.shop.B"))
+    with pytest.raises(UnsupportedStateError, match="nothing was written"):
+        late.write(str(tmp_path / "new"))
+    assert not (tmp_path / "new").exists()
+
+
+def test_pieces_find_together_what_one_scan_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number of pieces changes no verdict, and results pass between processes as JSON."""
+    one = migration(tmp_path / "old", [TEXT, SHORT] * 50)
+    work = ScanWork(Planned(one.source, one.knowledge))
+    (whole,) = (work.run(number) for number in range(len(work.pieces)))
+    monkeypatch.setattr("pyspark_savepoint.statebackends.migration.value_scan.PIECE", 100)
+    several = ScanWork(Planned(one.source, one.knowledge))
+    found = several.findings({number: several.run(number) for number in range(len(several.pieces))})
+    assert len(several.pieces) > 4
+    assert found == {0: from_json(whole)}
+    assert from_json(to_json(found[0])) == found[0]
+    (part,) = found[0]["keyed v"].parts.values()
+    assert (part.values, part.changed, found[0]["keyed v"].outcome) == (100, 50, Outcome.WRONG_VALUES)
