@@ -77,6 +77,7 @@ class TableOptions(StorageOptions, total=False):
     connector: str
     pickle: bool
     py_types: str
+    record_types: ByColumn
     allow_outside: bool
     uids: Names
     top: int

@@ -106,6 +106,24 @@ def python_types(value: str) -> str:
     return value
 
 
+def record_types(value: str) -> str:
+    """Check types of records in flight, JSON by input and output, and return the text."""
+    from pyspark_savepoint.formats.serializers.notation.notation import NEWEST_VERSION, parse_type
+
+    try:
+        found = json.loads(value)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or not all(isinstance(each, str) for each in found.values()):
+        raise InvalidOptionValueError("""JSON, types by input and output, such as {"input 0": "LONG"}""")
+    for each in found.values():
+        try:
+            parse_type(each, NEWEST_VERSION)
+        except TypeNotationError as error:
+            raise InvalidOptionValueError(f"types of records: {error.message}") from None
+    return value
+
+
 def size(value: str) -> int:
     """Parse a number of bytes, as Spark writes it.
 

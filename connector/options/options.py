@@ -30,6 +30,7 @@ from pyspark_savepoint.options.option_fields import (
     names,
     option,
     python_types,
+    record_types,
     required,
     size,
     storage,
@@ -279,6 +280,12 @@ class SavepointReadOptions:
         "types that a PyFlink job gave to its states, such as `total LONG; tags LIST<STRING>`",
         shown="what the bytes prove, else BINARY",
     )
+    record_types: str | None = option(
+        record_types,
+        "JSON: types of the records in channels of unaligned checkpoints, where no state of the operator has them, such "
+        """as `{"input 0": "LONG", "output 0": "TUPLE<STRING, LONG>"}`""",
+        shown="that of the operator's queue or window contents, else BINARY",
+    )
     allow_outside: bool = option(
         flag,
         "open files that the snapshot names outside its own directory and checkpoint root, such as changelogs in a "
@@ -340,6 +347,7 @@ class SavepointReadOptions:
             classes=self._job_classes(),
             connector=self.connector,
             py_types=self.py_types,
+            record_types=self.record_types,
             decode=decode,
             allow_outside=self.allow_outside,
             checksums=self.checksums,

@@ -1,41 +1,66 @@
-"""Table ``in_flight``: the records and watermarks that wait in the queue of an asynchronous function for its answer.
+"""Table ``in_flight``: records and watermarks on their way.
 
-    operator_uid, operator_uid_hash, operator_name, subtask, position, kind, timestamp, value
+    operator_uid, operator_uid_hash, operator_name, subtask, state, channel, position, kind, timestamp, value,
+    length, bytes, note
 
-On restore Flink sends every record to the function again, in this order. The type of ``value`` stands in the savepoint;
-a value that only the user's code reads is BINARY, with the bytes of the whole element, and no kind and timestamp.
+``state`` is ``_async_wait_operator_state_`` for the queue of an asynchronous function, which Flink asks again for every
+record after a restore. A value that only the user's code reads is BINARY there, with the bytes of the whole element, and
+no kind and timestamp.
+
+``input 0``, ``output 0`` and so on are channel state of unaligned checkpoints: buffers of an input gate and of a result
+partition, with ``length``, the bytes of each element, and ``bytes`` where the value is not decoded.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
+from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.connectors.kind import ASYNC_STATE
 from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.operator.channel_state import Channel
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.notation.notation import NEWEST_VERSION, parse_type
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
-from pyspark_savepoint.statebackends.catalog.rows import INT, LONG, OPERATOR, TEXT, identity, operators, schema
+from pyspark_savepoint.statebackends.catalog.rows import BYTES, INT, LONG, OPERATOR, TEXT, identity, operators, schema
 from pyspark_savepoint.statebackends.catalog.table import opened
+from pyspark_savepoint.statebackends.connectors.channel_parts import Part, joins_of, parts_of
+from pyspark_savepoint.statebackends.connectors.channel_records import (
+    ChannelReader,
+    ChannelRows,
+    expect_parts,
+    serializer_of_records,
+)
 from pyspark_savepoint.statebackends.connectors.connector_states import list_states
 from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, choose_columns
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.operator_table import SUBTASK, VALUE, OperatorTable
 
 KIND, TIMESTAMP, POSITION = "kind", "timestamp", "position"
-COMMON = schema(**OPERATOR, subtask=INT, position=LONG, kind=TEXT, timestamp=LONG)
+STATE, CHANNEL = "state", "channel"
+COMMON = schema(**OPERATOR, subtask=INT, state=TEXT, channel=INT, position=LONG, kind=TEXT, timestamp=LONG)
+OF_CHANNELS = schema(length=LONG, bytes=BYTES, note=TEXT)
 
 
 @dataclass(frozen=True)
 class InFlightTable:
-    """Queues of asynchronous functions, of one operator or of all; ``handles`` are the operators that have one."""
+    """What is in flight of one operator or of all; ``queues`` are the operators that have the queue of a function.
+
+    ``channels``: whether any has channel state; ``value``: the type of values, others are bytes.
+    """
 
     request: TableRequest
     schema: pa.Schema
     digest: bytes
-    handles: tuple[int, ...]
+    queues: tuple[int, ...]
+    channels: bool
+    value: pa.DataType
     state_bytes: int
     warnings: tuple[str, ...] = ()
     max_parallelism: int | None = None
@@ -45,23 +70,39 @@ class InFlightTable:
         """Return the table; the type of its values is that of the queues."""
         savepoint = opened(request)
         tables: dict[int, OperatorTable] = {}
+        parts: list[Part] = []
+        kinds: dict[str, pa.DataType] = {}
+        inferred: list[pa.DataType] = []
         for index, operator in enumerate(operators(savepoint, request)):
-            if ASYNC_STATE in list_states(operator):
+            if ASYNC_STATE in list_states(operator) and _wanted(request, ASYNC_STATE):
                 tables[index] = _queue(savepoint, request, index)
-        kinds = {index: _value_type(table) for index, table in tables.items()}
+                kinds[operator.label] = _value_type(tables[index])
+            own = [part for part in parts_of(operator) if _wanted(request, part.name)]
+            parts += own
+            for part, serializer in _serializers(savepoint, request, own):
+                if serializer is None:
+                    continue
+                kind = serializer.arrow_type(_decode(savepoint, request))
+                if part.name in _types(request):
+                    kinds[f"{part.name} of {operator.label}"] = kind
+                inferred.append(kind)
+        expect_parts(_types(request), parts)
         if len(set(kinds.values())) > 1:
             raise OptionError(
-                "the queues of several operators have records of different types",
+                "records in flight of different types",
                 path=savepoint.path,
-                found=", ".join(f"{tables[index].operator.label}: {kind}" for index, kind in kinds.items()),
-                remedy="name one operator with 'uid'",
+                found=", ".join(f"{label}: {kind}" for label, kind in kinds.items()),
+                remedy="name one operator with 'uid', and where it has several types one of them with 'state', such as "
+                "'input 0'",
             )
-        value = next(iter(kinds.values()), pa.null())
+        value = next(iter([*kinds.values(), *inferred]), pa.null())
         return cls(
             request,
-            pa.schema([*COMMON, pa.field(VALUE, value)]),
+            pa.schema([*COMMON, pa.field(VALUE, value), *OF_CHANNELS]),
             savepoint.digest,
             tuple(tables),
+            bool(parts),
+            value,
             sum(table.state_bytes for table in tables.values()),
             tuple(warning for table in tables.values() for warning in table.warnings),
         )
@@ -71,8 +112,9 @@ class InFlightTable:
         return replace(self, schema=choose_columns(self.schema, columns))
 
     def partitions(self, _parallelism: int | None) -> list[TablePartition]:
-        """Return one partition for each operator."""
-        return [InFlightPartition(self.request, self.schema, self.digest, index) for index in self.handles]
+        """Return a partition for each queue, and one for all channels, whose elements lie in buffers of several."""
+        queues = [InFlightPartition(self.request, self.schema, self.digest, index) for index in self.queues]
+        return [*queues, *([ChannelsPartition(self.request, self.schema, self.digest, self.value)] if self.channels else [])]
 
 
 @dataclass(frozen=True)
@@ -95,9 +137,77 @@ class InFlightPartition:
                 columns = {name: _repeated(text, len(batch)) for name, text in identity(operator).items()}
                 columns[SUBTASK] = batch.column(SUBTASK)
                 columns[POSITION] = _positions(batch.column(SUBTASK).to_numpy(), counts)
+                columns[STATE] = _repeated(ASYNC_STATE, len(batch))
+                columns |= {CHANNEL: pa.nulls(len(batch), INT)}
+                columns |= {field.name: pa.nulls(len(batch), field.type) for field in OF_CHANNELS}
                 columns |= _elements(batch.column(VALUE))
                 arrays = [columns[field.name] for field in self.schema]
                 yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+@dataclass(frozen=True)
+class ChannelsPartition:
+    """The channel state of all operators that the request names."""
+
+    request: TableRequest
+    schema: pa.Schema
+    digest: bytes
+    value: pa.DataType
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the elements, channel after channel."""
+        savepoint = opened(self.request)
+        savepoint.expect_version(self.digest)
+        everything = [part for operator in savepoint.operators for part in parts_of(operator)]
+        joins = joins_of(savepoint, everything)
+        for operator in operators(savepoint, self.request):
+            own = [part for part in parts_of(operator) if _wanted(self.request, part.name)]
+            for part, serializer in _serializers(savepoint, self.request, own):
+                named = part.name in _types(self.request)
+                decode = _decode(savepoint, self.request)
+                reader = ChannelReader(savepoint, part, joins, serializer, named, decode, self.value)
+                for channel, rows in reader.rows():
+                    yield from self._batches(operator, part, channel, rows)
+
+    def _batches(
+        self, operator: OperatorState, part: Part, channel: Channel, rows: ChannelRows
+    ) -> Iterator[pa.RecordBatch]:
+        count = len(rows.kind)
+        columns = {name: _repeated(text, count) for name, text in identity(operator).items()}
+        columns[SUBTASK] = pa.array([channel.subtask] * count, INT)
+        columns[STATE] = _repeated(part.name, count)
+        columns[CHANNEL] = pa.array([channel.number] * count, INT)
+        columns[POSITION] = pa.array(range(count), LONG)
+        columns |= rows.columns(self.value)
+        batch = pa.RecordBatch.from_arrays([columns[field.name] for field in self.schema], schema=self.schema)
+        for low in range(0, count, self.request.batch_rows):
+            yield batch.slice(low, self.request.batch_rows)
+
+
+def _wanted(request: TableRequest, state: str) -> bool:
+    return request.states is None or state in request.states
+
+
+def _types(request: TableRequest) -> dict[str, str]:
+    found: dict[str, str] = json.loads(request.record_types or "{}")
+    return found
+
+
+def _decode(savepoint: Savepoint, request: TableRequest) -> DecodeOptions:
+    return request.of_version(savepoint.metadata.version).decode
+
+
+def _serializers(
+    savepoint: Savepoint, request: TableRequest, parts: Sequence[Part]
+) -> list[tuple[Part, TypeSerializer | None]]:
+    """Return the parts of an operator, each with the serializer of its records."""
+    types = _types(request)
+    return [
+        (part, parse_type(types[part.name], NEWEST_VERSION))
+        if part.name in types
+        else (part, serializer_of_records(OpenOperator(savepoint, part.operator), part))
+        for part in parts
+    ]
 
 
 def _queue(savepoint: Savepoint, request: TableRequest, index: int) -> OperatorTable:

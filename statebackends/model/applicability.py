@@ -48,7 +48,7 @@ NAMES = ("uid", "uidHash", "operatorName", "node")
 
 APPLIES_TO: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "state": (*DECODED, *SURVEYED),
+        "state": (*DECODED, *SURVEYED, IN_FLIGHT),
         "flatten": ROWS_OF_KEYS,
         "parallelism": (*DECODED, *SURVEYED, *FUNCTIONS),
         "undecodable": DECODED,
@@ -69,6 +69,7 @@ APPLIES_TO: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "pickle": (*DECODED, STATES, HEAVIEST_KEYS, *FUNCTIONS),
         "connector": tuple(name for name in CONNECTORS if name != IN_FLIGHT),
         "pyTypes": (KEYED_STATE, WINDOW_STATE, STATES),
+        "recordTypes": (IN_FLIGHT,),
         "uids": (STATES, "metadata"),
         "top": (HEAVIEST_KEYS,),
         "memory": (*DECODED, *SURVEYED, *FUNCTIONS),

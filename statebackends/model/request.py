@@ -86,6 +86,7 @@ class TableRequest:
     #: The kind of a source or sink, where it is not to be recognised by content.
     connector: str | None = None
     py_types: str | None = None
+    record_types: str | None = None
     decode: DecodeOptions = field(default_factory=DecodeOptions)
     allow_outside: bool = False
     checksums: str = "ignore"

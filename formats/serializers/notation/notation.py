@@ -38,6 +38,8 @@ from pyspark_savepoint.formats.serializers.notation.names import Flink
 from pyspark_savepoint.formats.serializers.notation.parser import OfClass, Parser
 
 DEFAULT_VERSION: Flink = (1, 16)
+#: For types that are only read, which no release has to restore.
+NEWEST_VERSION: Flink = (2, 99)
 
 
 def parse_type(text: str, version: Flink = DEFAULT_VERSION, classes: OfClass | None = None) -> TypeSerializer:

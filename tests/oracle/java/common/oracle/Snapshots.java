@@ -4,6 +4,7 @@ import java.io.IOException;
 import java.net.URI;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.concurrent.Callable;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 import java.util.stream.StreamSupport;
@@ -33,6 +34,12 @@ final class Snapshots {
 
     static <T> T whileRunning(JobGraph job, Configuration configuration, Options options, Action<T> action)
             throws Exception {
+        return whileRunning(job, configuration, options, CountingSource::allDone, action);
+    }
+
+    static <T> T whileRunning(
+            JobGraph job, Configuration configuration, Options options, Callable<Boolean> ready, Action<T> action)
+            throws Exception {
         Files.createDirectories(options.out().resolve("tmp"));
         MiniClusterConfiguration size = new MiniClusterConfiguration.Builder()
                 .setConfiguration(configuration)
@@ -42,7 +49,7 @@ final class Snapshots {
         try (MiniCluster cluster = new MiniCluster(size)) {
             cluster.start();
             JobID id = cluster.submitJob(job).get().getJobID();
-            awaitEndOfInput(cluster, id);
+            await(ready, cluster, id);
             T result = action.apply(cluster, id);
             cluster.cancelJob(id).get();
             cluster.requestJobResult(id).get();
@@ -78,15 +85,15 @@ final class Snapshots {
     }
 
     /** Barriers follow the records that sources have emitted, so that nothing has to be waited for behind them. */
-    private static void awaitEndOfInput(MiniCluster cluster, JobID id) throws Exception {
+    private static void await(Callable<Boolean> ready, MiniCluster cluster, JobID id) throws Exception {
         long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(TIME_LIMIT_SECONDS);
-        while (!CountingSource.allDone() || !allRunning(cluster, id)) {
+        while (!allRunning(cluster, id) || !ready.call()) {
             if (cluster.getJobStatus(id).get().isTerminalState()) {
                 cluster.requestJobResult(id).get().toJobExecutionResult(Snapshots.class.getClassLoader());
                 throw new IllegalStateException("the job ended before a snapshot could be taken");
             }
             if (System.nanoTime() > deadline) {
-                throw new IllegalStateException("the job did not use up its input in " + TIME_LIMIT_SECONDS + " s");
+                throw new IllegalStateException("the job was not ready in " + TIME_LIMIT_SECONDS + " s");
             }
             Thread.sleep(20);
         }
