@@ -282,8 +282,8 @@ class SavepointReadOptions:
     )
     record_types: str | None = option(
         record_types,
-        "JSON: types of the records in channels of unaligned checkpoints, where no state of the operator has them, such "
-        """as `{"input 0": "LONG", "output 0": "TUPLE<STRING, LONG>"}`""",
+        "JSON: types of the records in channels of unaligned checkpoints, where no state of the operator has them, "
+        """such as `{"input 0": "LONG", "output 0": "TUPLE<STRING, LONG>"}`""",
         shown="that of the operator's queue or window contents, else BINARY",
     )
     allow_outside: bool = option(

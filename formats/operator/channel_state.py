@@ -11,8 +11,8 @@
              | 06 i32 subpartition  i64 timestamp
 
 Buffers of an input channel begin with a whole element: Flink puts what its deserializer has not consumed in front. They
-may end within one, whose other bytes begin the buffers of the sender's result subpartition, which always end with a whole
-element. In exchanges of all with all, channel ``c`` of subtask ``d`` is subpartition ``d`` of subtask ``c``.
+may end within one, whose other bytes begin the buffers of the sender's result subpartition. Those always end with a
+whole element. In exchanges of all with all, channel ``c`` of subtask ``d`` is subpartition ``d`` of subtask ``c``.
 
 Flink: ``ChannelStateSerializerImpl``, ``SpillingAdaptiveSpanningRecordDeserializer``, ``PipelinedSubpartition``.
 """
@@ -134,7 +134,7 @@ def elements(data: bytes, spans: Iterable[tuple[int, int]]) -> list[Element] | N
         if tag >= len(ELEMENTS):
             return None
         kind, size, place = ELEMENTS[tag]
-        if size is not None and end - start != 1 + size or tag == 0 and end - start < WITH_TIMESTAMP:
+        if (size is not None and end - start != 1 + size) or (tag == 0 and end - start < WITH_TIMESTAMP):
             return None
         timestamp = None if place is None else TIMESTAMP.unpack_from(data, start + place)[0]
         found.append(Element(kind, timestamp, start + (WITH_TIMESTAMP if tag == 0 else 1), end))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from pyspark_savepoint.formats.connectors.kind import ASYNC_STATE, IN_FLIGHT, SO
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.formats.operator.channel_state import channels_of
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.catalog.rows import (
     FLAG,
@@ -262,6 +264,9 @@ def _bytes_only(_savepoint: Savepoint, operator: OperatorState, _request: TableR
         yield {"table": "raw_operator_state", "kind": "RAW", "options": {"table": "raw_operator_state"}, **binary}
     if any(subtask.raw_keyed_state for subtask in operator.subtasks.values()):
         yield {"table": "raw_keyed_state", "kind": "RAW", "options": {"table": "raw_keyed_state"}, **binary}
-    in_flight = sum(map(len, channels(operator)))
-    if in_flight:
-        yield {"kind": "CHANNEL", "note": f"{in_flight} handles of in-flight records of an unaligned checkpoint"}
+    for direction, handles in zip(("input", "output"), channels(operator), strict=True):
+        counts = Counter(channel.index for channel in channels_of(handles))
+        for index, count in sorted(counts.items()):
+            own = {"table": IN_FLIGHT, "state": f"{direction} {index}"}
+            note = f"{count} channel{'s' if count > 1 else ''} with records in flight of an unaligned checkpoint"
+            yield {**own, "kind": "CHANNEL", "options": own, "note": note, **binary}

@@ -58,7 +58,7 @@ class ChannelRows:
     kind: list[str] = field(default_factory=list)
     timestamp: list[int | None] = field(default_factory=list)
     length: list[int] = field(default_factory=list)
-    bytes: list[bytes | None] = field(default_factory=list)
+    undecoded: list[bytes | None] = field(default_factory=list)
     note: list[str | None] = field(default_factory=list)
     value: pa.Array | None = None
     decoded: list[int] = field(default_factory=list)
@@ -68,7 +68,7 @@ class ChannelRows:
         self.kind.append(kind)
         self.timestamp.append(None)
         self.length.append(len(data))
-        self.bytes.append(data)
+        self.undecoded.append(data)
         self.note.append(note)
 
     def columns(self, value: pa.DataType) -> dict[str, pa.Array]:
@@ -77,7 +77,7 @@ class ChannelRows:
             "kind": pa.array(self.kind, pa.string()),
             "timestamp": pa.array(self.timestamp, pa.int64()),
             "length": pa.array(self.length, pa.int64()),
-            "bytes": pa.array(self.bytes, pa.binary()),
+            "bytes": pa.array(self.undecoded, pa.binary()),
             "note": pa.array(self.note, pa.string()),
         }
         if self.value is None:
@@ -155,7 +155,7 @@ class ChannelReader:
             rows.kind.append(each.kind)
             rows.timestamp.append(each.timestamp)
             rows.length.append(length)
-            rows.bytes.append(None if shown else data[each.start : each.end])
+            rows.undecoded.append(None if shown else data[each.start : each.end])
             rows.note.append(note if each.kind == RECORD and not shown else None)
 
     def _why_bytes(self) -> str | None:

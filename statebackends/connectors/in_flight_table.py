@@ -3,9 +3,9 @@
     operator_uid, operator_uid_hash, operator_name, subtask, state, channel, position, kind, timestamp, value,
     length, bytes, note
 
-``state`` is ``_async_wait_operator_state_`` for the queue of an asynchronous function, which Flink asks again for every
-record after a restore. A value that only the user's code reads is BINARY there, with the bytes of the whole element, and
-no kind and timestamp.
+``state`` is ``_async_wait_operator_state_`` for the queue of an asynchronous function: after a restore Flink sends
+every record to the function again. A value that only the user's code reads is BINARY there, with the bytes of the whole
+element, and no kind and timestamp.
 
 ``input 0``, ``output 0`` and so on are channel state of unaligned checkpoints: buffers of an input gate and of a result
 partition, with ``length``, the bytes of each element, and ``bytes`` where the value is not decoded.
@@ -114,7 +114,10 @@ class InFlightTable:
     def partitions(self, _parallelism: int | None) -> list[TablePartition]:
         """Return a partition for each queue, and one for all channels, whose elements lie in buffers of several."""
         queues = [InFlightPartition(self.request, self.schema, self.digest, index) for index in self.queues]
-        return [*queues, *([ChannelsPartition(self.request, self.schema, self.digest, self.value)] if self.channels else [])]
+        return [
+            *queues,
+            *([ChannelsPartition(self.request, self.schema, self.digest, self.value)] if self.channels else []),
+        ]
 
 
 @dataclass(frozen=True)

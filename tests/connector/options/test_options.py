@@ -45,6 +45,7 @@ NAMES = [
     "connector",
     "pickle",
     "pyTypes",
+    "recordTypes",
     "allowOutside",
     "storageOptions",
     "uids",

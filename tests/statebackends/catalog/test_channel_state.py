@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import struct
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,8 @@ def unaligned(tmp_path: Path) -> Path:
         if operator.uid == "accounts":
             single = ChannelStateHandle(0, (0, 1), (0, 16), 400, IN_FLIGHT)
             unknown = replace(single, state_size=-1)
-            merged = MergedChannelStateHandle(1, 300, IN_FLIGHT, b"offsets")
+            offsets = struct.pack(">iiiqiq", 1, 2, 0, 300, 1, 4)
+            merged = MergedChannelStateHandle(1, 300, IN_FLIGHT, offsets)
             subtasks[0] = replace(subtasks[0], input_channel_state=(single, unknown))
             subtasks[1] = replace(subtasks[1], result_subpartition_state=(merged,))
         operators.append(replace(operator, subtasks=subtasks))
@@ -57,12 +59,13 @@ def test_the_metadata_table_counts_what_is_in_flight(unaligned: Path) -> None:
     assert other["operator_input_channel_state_size_in_bytes"] == 0
 
 
-def test_the_list_of_states_tells_it_and_names_no_table(unaligned: Path) -> None:
-    (row,) = [row for row in rows(unaligned) if row["kind"] == "CHANNEL"]
+def test_the_list_of_states_says_how_to_read_it(unaligned: Path) -> None:
+    found = [row for row in rows(unaligned) if row["kind"] == "CHANNEL"]
 
-    assert row["operator_uid"] == "accounts"
-    assert row["note"] == "3 handles of in-flight records of an unaligned checkpoint"
-    assert row["table"] is None
+    assert [(row["operator_uid"], row["table"], row["state"], row["note"]) for row in found] == [
+        ("accounts", "in_flight", "input 0", "2 channels with records in flight of an unaligned checkpoint"),
+        ("accounts", "in_flight", "output 2", "1 channel with records in flight of an unaligned checkpoint"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,7 @@ VALUES = {
     "kryoTypes": "rd.KryoJob$Money(cents LONG, cur STRING)",
     "connector": "kafka",
     "pyTypes": "v_long LONG",
+    "recordTypes": '{"input 0": "LONG"}',
     "uids": "kv-string",
     "top": "1",
     "batchSize": "1",
@@ -168,6 +169,8 @@ SHOWN: dict[tuple[str, str], Case] = {
     ("source_coordinator", "connector"): (TRANSACTIONS, {}, "no such"),
     ("committables", "connector"): (TRANSACTIONS, {}, "no such"),
     ("offsets", "connector"): (TRANSACTIONS, {}, "no such"),
+    ("in_flight", "recordTypes"): (TRANSACTIONS, {}),
+    ("in_flight", "state"): ("connectors/2.3.0-async", {}),
     ("committables", "batchSize"): (TRANSACTIONS, {}),
     **{
         (table, name): (SHOP, {})
