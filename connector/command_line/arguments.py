@@ -104,7 +104,11 @@ COMMANDS = (
             PATH,
             argument("uid", help="the operator: its uid or its uid hash (32 hex digits)"),
             argument("state", nargs="?", help="one state; default: all keyed states, or the only operator state"),
-            argument("--table", help="the table: keyed_state, window_state, timers, operator_state, ..."),
+            argument(
+                "--table",
+                help="the table: keyed_state, window_state, timers, operator_state, splits, source_coordinator, "
+                "committables, in_flight, ...; ls shows which an operator has",
+            ),
             argument("--keys", nargs="+", metavar="KEY", help="only these keys; composite ones as JSON"),
             argument("--columns", metavar="NAMES", help="only these columns, with commas between them"),
             argument("--limit", type=int, default=20, metavar="N", help="how many rows; 0: all (default: 20)"),
@@ -148,6 +152,30 @@ COMMANDS = (
         "show where the sources go on reading: topic or stream, partition, next position",
         (PATH, UID, READ_OPTION),
         ("offsets /savepoints/savepoint-2f1a3c", "offsets s3://bucket/checkpoints/chk-42 orders-source --json"),
+    ),
+    Command(
+        "set-offsets",
+        "write a savepoint whose source goes on reading elsewhere; all else is copied byte for byte",
+        (
+            argument("path", metavar="old", help="the snapshot"),
+            argument("target", metavar="new", help="the folder of the new savepoint; there must be none yet"),
+            argument("uid", nargs="?", help="the source: its uid or its uid hash; default: the only one"),
+            argument(
+                "--set",
+                action="append",
+                default=[],
+                metavar="SPLIT=POSITION",
+                help="the next position of a split, such as orders-3=1200, or of a topic, such as orders=earliest",
+            ),
+            argument("--to", metavar="WORD", help="one position for all splits: earliest, latest, committed"),
+            argument("--by", type=int, metavar="N", help="a number by which all positions move, such as -1000"),
+            argument("--connector", metavar="NAME", help="the kind of source, if its bytes do not say it: kafka, ..."),
+        ),
+        (
+            "set-offsets /savepoints/savepoint-2f1a3c /savepoints/rewound orders-source --set orders-3=1200",
+            "set-offsets /savepoints/savepoint-2f1a3c /savepoints/rewound --by -1000",
+        ),
+        "offsets shows the splits. Keyed state keeps what records did to it that are read again.",
     ),
     Command(
         "diff",
@@ -301,7 +329,7 @@ COMMANDS = (
                 "--to", choices=("parquet", "arrow", "json"), default="parquet", help="the format (default: parquet)"
             ),
             argument("--file", help="the file to write; default: the operator's name and the format, in this folder"),
-            argument("--table", help="the table: keyed_state, window_state, timers, operator_state, ..."),
+            argument("--table", help="the table, as for show: keyed_state, timers, splits, committables, ..."),
             argument("--columns", metavar="NAMES", help="only these columns, with commas between them"),
             argument("--force", action="store_true", help="replace the file if it exists"),
             READ_OPTION,

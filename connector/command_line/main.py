@@ -101,6 +101,10 @@ def command(arguments: Namespace) -> Callable[[Namespace, Output], int]:
         from pyspark_savepoint.command_line import migrating
 
         return {"check-migration": migrating.check_migration_of, "migrate": migrating.migrate}[name]
+    if name == "set-offsets":
+        from pyspark_savepoint.command_line.moving import set_offsets
+
+        return set_offsets
     if name == "diff":
         from pyspark_savepoint.command_line.comparing import diff
 

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from pyspark_savepoint.formats.errors import SavepointWarning
 from pyspark_savepoint.formats.io.filesystem import absolute
@@ -22,6 +22,7 @@ from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.local.local_table import LocalTable
 from pyspark_savepoint.local.migrating import Migration, MigrationArguments, migration_of, names_of
+from pyspark_savepoint.local.offset_changes import OffsetChange
 from pyspark_savepoint.options.operators import identifier_of
 from pyspark_savepoint.options.option_values import inheriting, to_options
 from pyspark_savepoint.options.options import SavepointReadOptions
@@ -132,6 +133,44 @@ class LocalSavepoint:
     def offsets(self, uid: str | OperatorIdentifier | None = None, **options: Unpack[TableOptions]) -> LocalTable:
         """Return the next position of every split, of one source or all: where the job goes on reading."""
         return self.table("offsets", uid, **options)
+
+    def write_offsets(
+        self,
+        path: str | PathLike[str],
+        uid: str | OperatorIdentifier | None = None,
+        offsets: Mapping[Any, Any] | None = None,
+        *,
+        to: str | None = None,
+        by: int | None = None,
+        connector: str | None = None,
+    ) -> LocalSavepoint:
+        """Write a savepoint whose source goes on reading elsewhere, and open it; all else is copied byte for byte.
+
+        Args:
+            path: The folder of the new savepoint.
+            uid: The source; None: the only one.
+            offsets: The next position by split, as in :meth:`Savepoint.with_offsets`; ``"orders-3"`` is also a name.
+            to: One position for all splits, such as ``earliest``.
+            by: A number by which all positions move.
+            connector: The kind of source, if it is not to be recognised by content.
+
+        Returns:
+            The new savepoint.
+
+        Raises:
+            OperatorNotFoundError: If the snapshot has no such operator.
+            OptionError: If the source has no such split, or a position cannot be one.
+            StateExistsError: If there is a savepoint at the path.
+
+        Example::
+
+            pyspark_savepoint.open(old).write_offsets("/savepoints/rewound", "orders-source", {("orders", 3): 1200})
+
+        """
+        target = absolute(path_text(path))
+        for note in OffsetChange(offsets, to, by, connector).write(self.snapshot(), uid, target):
+            warnings.warn(note, SavepointWarning, stacklevel=2)
+        return LocalSavepoint(target, self.options)
 
     def check_migration(self, flink: str, **known: Unpack[MigrationArguments]) -> MigrationCheck:
         """Return what each part of the state needs so that another release restores it with equal values.

@@ -96,6 +96,48 @@ def test_offsets_are_shown_by_partition(run: Run, corpus: Path) -> None:
     assert len(run("offsets", path, "source", "--json").records) == 5
 
 
+def test_offsets_are_set(run: Run, corpus: Path, tmp_path: Path) -> None:
+    path = next((corpus / "connectors" / "2.3.0-kafka-v5.0.0").rglob("_metadata")).parent
+
+    def positions(path: Path) -> dict[str, str]:
+        return {
+            f"{row['stream']}-{row['partition']}": row["position"] for row in run("offsets", path, "--json").records
+        }
+
+    before, new = positions(path), tmp_path / "new"
+    done = run("set-offsets", path, new, "source", "--set", "orders-1=5", "--set", "clicks=earliest")
+    assert done.code == 0
+    assert "records are read again" in done.err
+    assert positions(new) == before | {"orders-1": "5", "clicks-0": "earliest", "clicks-1": "earliest"}
+    changed = run("diff", path, new, "--json").records
+    assert [row["state"] for row in changed if row["added"] or row["removed"] or row["changed"]] == [
+        "SourceReaderState"
+    ]
+    assert run("set-offsets", path, tmp_path / "by", "--by", "10", "--json").records[0]["operators"] == 3
+    assert positions(tmp_path / "by") == {split: str(int(position) + 10) for split, position in before.items()}
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--set", "ordrs-1=5"], "did you mean 'orders-1'"),
+        (["--set", "orders-1"], "SPLIT=POSITION"),
+        (["--set", "orders-1=-5"], "whole number from 0"),
+        (["--set", "orders-1=tomorrow"], "earliest"),
+        ([], "one of them"),
+        (["--by", "1", "--to", "latest"], "one of them"),
+        (["sink", "--by", "1"], "no source"),
+    ],
+)
+def test_offsets_that_cannot_be_set(run: Run, corpus: Path, tmp_path: Path, options: list[str], told: str) -> None:
+    path = next((corpus / "connectors" / "2.3.0-kafka-v5.0.0").rglob("_metadata")).parent
+    done = run("set-offsets", path, tmp_path / "new", *options)
+    assert done.code == 2
+    assert told in done.err, done.err
+    assert not (tmp_path / "new").exists()
+    assert run("set-offsets", path, path, "--by", "1").code == 2  # there is a savepoint
+
+
 def test_verify_says_what_is_damaged(run: Run, shop: Path, tmp_path: Path) -> None:
     done = run("verify", shop)
     assert done.code == 0
