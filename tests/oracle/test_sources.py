@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import pyspark_savepoint
-
+from pyspark_savepoint.formats.errors import SavepointWarning
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, write_metadata
 from pyspark_savepoint.formats.snapshot.changes import assemble
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint, find_snapshots
@@ -62,7 +62,9 @@ def test_numbers_go_on_where_they_should(flink_version: str, corpus: Path, tmp_p
         (path / "_metadata").write_bytes(write_metadata(with_source(savepoint, operator)))
         snapshots.append(path.as_uri())
 
-    written = pyspark_savepoint.open(savepoint.path).write_offsets(tmp_path / "moved", offsets={"1": 60, "2": 395})
+    opened_alone = pyspark_savepoint.open(savepoint.path)
+    with pytest.warns(SavepointWarning, match="read again"):
+        written = opened_alone.write_offsets(tmp_path / "moved", offsets={"1": 60, "2": 395})
     changed["moved, by a savepoint of its own"] = (source.written(), [*range(60, 200), *range(395, 400)])
     snapshots.append(Path(written.path).as_uri())
     run(
