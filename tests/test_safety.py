@@ -41,7 +41,7 @@ ATTRIBUTES_BY_NAME = {
     "formats/serializers/plug_ins.py": 3,  # the methods of a serializer
     "formats/serializers/sql/logical_streams.py": 1,  # fields of a logical type
     "formats/serializers/basic/primitives.py": 1,  # the kernel of a width
-    "statebackends/migration/serializer_parts.py": 1,  # the fields of a serializer's dataclass
+    "statebackends/model/serializer_parts.py": 1,  # the fields of a serializer's dataclass
     "statebackends/processing/runtime/user_code.py": 1,  # methods of a user's function that its base declares
 }
 #: Where plug-ins are loaded: entry points of installed packages, by the names that those packages registered.

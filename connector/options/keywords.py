@@ -118,6 +118,8 @@ class TypeOptions(TypedDict, total=False):
     types: ByColumn
     types_from: Path | Sequence[Path]
     inferred_by: str
+    classes: Path | Sequence[Path]
+    kryo_types: str
 
 
 class KeyOptions(TypeOptions, total=False):

@@ -17,6 +17,7 @@ from pyspark_savepoint.formats.errors import OptionError, TypeNotationError, nea
 from pyspark_savepoint.formats.io.filesystem import absolute
 from pyspark_savepoint.formats.io.storage_options import StorageOptions
 from pyspark_savepoint.formats.redaction import elide
+from pyspark_savepoint.formats.serializers.kryo.objects.word_classes import WordClasses
 
 MIN_MEMORY, MAX_MEMORY = 1 << 20, 1 << 40
 MAX_SECONDS = 10 * 365 * 86_400
@@ -93,6 +94,26 @@ def names(value: str) -> tuple[str, ...]:
     if not found:
         raise InvalidOptionValueError("names with commas between them")
     return found
+
+
+def class_paths(value: str) -> tuple[str, ...]:
+    """Parse paths with commas between them, or a JSON list of paths."""
+    try:
+        found = json.loads(value) if value.lstrip().startswith("[") else value.split(",")
+    except (ValueError, RecursionError):
+        found = [None]
+    if not all(isinstance(path, str) and path.strip() for path in found):
+        raise InvalidOptionValueError("paths of jars and folders, with commas between them or as a JSON list")
+    return tuple(absolute_path(path.strip()) for path in found)
+
+
+def kryo_words(value: str) -> str:
+    """Parse classes in words, of which the text stays."""
+    try:
+        WordClasses.parse(value)
+    except OptionError as error:
+        raise InvalidOptionValueError(f"{error.facts['expected']} at {error.facts['found']!r}") from None
+    return value.strip()
 
 
 def python_types(value: str) -> str:

@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from pyspark_savepoint.formats.columns import DecodeOptions
-from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.io.storage_options import OPTION, StoragePath
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
 from pyspark_savepoint.formats.plug_in_packages import KRYO_CLASSES, plugged_in
@@ -22,9 +21,11 @@ from pyspark_savepoint.options.option_fields import (
     InvalidOptionValueError,
     absolute_path,
     choice,
+    class_paths,
     collect,
     flag,
     given_names,
+    kryo_words,
     listed,
     named,
     names,
@@ -138,27 +139,6 @@ def _decimals(value: str) -> str:
     return folded
 
 
-def _classes(value: str) -> tuple[str, ...]:
-    """Parse paths with commas between them, or a JSON list of paths."""
-    try:
-        found = json.loads(value) if value.lstrip().startswith("[") else value.split(",")
-    except (ValueError, RecursionError):
-        found = [None]
-    if not all(isinstance(path, str) and path.strip() for path in found):
-        raise InvalidOptionValueError("paths of jars and folders, with commas between them or as a JSON list")
-    return tuple(absolute_path(path.strip()) for path in found)
-
-
-def _kryo_types(value: str) -> str:
-    from pyspark_savepoint.formats.serializers.kryo.objects.word_classes import WordClasses
-
-    try:
-        WordClasses.parse(value)
-    except OptionError as error:
-        raise InvalidOptionValueError(f"{error.facts['expected']} at {error.facts['found']!r}") from None
-    return value.strip()
-
-
 # -- the options --------------------------------------------------------------------------------------------
 
 
@@ -252,14 +232,14 @@ class SavepointReadOptions:
         _kryo, "the version of Kryo that wrote: 2 (Flink 1), 5 (Flink 2), or `auto`", shown="auto"
     )
     classes: tuple[str, ...] = option(
-        _classes,
+        class_paths,
         "jars and folders of the job's class files, with commas between them or as a JSON list: Kryo's values of their "
         "classes are columns; every process reads them",
         (),
         "none",
     )
     kryo_types: str = option(
-        _kryo_types,
+        kryo_words,
         "the same in words, for lack of class files: `com.shop.Money(cents LONG, cur STRING)`",
         "",
         "none",

@@ -20,8 +20,10 @@ from pyspark_savepoint.options.option_fields import (
     InvalidOptionValueError,
     absolute_path,
     choice,
+    class_paths,
     collect,
     given_names,
+    kryo_words,
     listed,
     names,
     option,
@@ -230,6 +232,13 @@ class SavepointWriteOptions:
         "types that a PyFlink job gave to its states, as option `pyTypes` of a read",
         shown="what the bytes of the states that are there prove",
     )
+    classes: tuple[str, ...] = option(
+        class_paths,
+        "jars and folders of the job's class files, as of a read: columns of their classes are written as Kryo does",
+        (),
+        "none",
+    )
+    kryo_types: str = option(kryo_words, "the same in words, as option `kryoTypes` of a read", "", "none")
     flink_version: tuple[int, int] | None = option(
         _flink_version,
         "the oldest Flink that must restore the savepoint",

@@ -9,6 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError, did_you_mean
+from pyspark_savepoint.formats.flink_releases import first_with_metadata
 from pyspark_savepoint.formats.io.storage_options import OPTION, StoragePath
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader
 from pyspark_savepoint.formats.metadata import OperatorState
@@ -172,6 +173,8 @@ def _spec(
             operator=plan.label,
             remedy="df.write.format('savepoint').option('pyTypes', ...).mode('overwrite') writes state of PyFlink",
         )
+    known = plan.base.options if plan.base is not None else {}
+    texts = {**{name: known[name] for name in ("classes", "kryoTypes") if name in known}, **texts}
     located = located_types(frame.sparkSession, texts)
     spec = parse_spec(located, table=table, state=state, kind=kind)
     return replace(spec, uid=plan.identifier.uid, uid_hash=plan.identifier.operator_id.hex)
@@ -231,7 +234,8 @@ def _put(
     base = plan.base
     if replaced is not None and replaced.put < 0 and base is not None and spec.types_from is None:
         # Serializers come from the base: here from its headers, and by the same name where the rows are written.
-        types = OperatorTypes.of_operator(base.opened)
+        written = first_with_metadata(base.snapshot.metadata.version).kryo
+        types = OperatorTypes.of_operator(base.opened).described(replace(spec.job_classes, kryo=written))
         source = f"{base.path}#{base.operator.operator_id}"
         spec = replace(spec, types_from=StoragePath.of(source, base.options.get(OPTION)))
     schema = arrow_schema(frame.schema)

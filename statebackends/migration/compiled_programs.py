@@ -20,8 +20,8 @@ from pyspark_savepoint.formats.serializers.composite.wrappers import NullableSer
 from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.layout import Layout
 from pyspark_savepoint.statebackends.migration.kryo_values import KryoPart
-from pyspark_savepoint.statebackends.migration.serializer_parts import Path
 from pyspark_savepoint.statebackends.migration.value_program import ValueProgram, marked_layout
+from pyspark_savepoint.statebackends.model.serializer_parts import Path
 
 #: What items are called in the kernel, by their types.
 ITEMS = ("INT", "STRING", "FLOAT", "BOOLEAN", "BYTE", "SHORT", "LONG", "DOUBLE")

@@ -16,10 +16,10 @@ from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMet
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.statebackends.migration.compiled_programs import CompiledProgram
 from pyspark_savepoint.statebackends.migration.kryo_values import KryoChange, KryoPart
-from pyspark_savepoint.statebackends.migration.serializer_parts import Path
 from pyspark_savepoint.statebackends.migration.target_types import Target
 from pyspark_savepoint.statebackends.migration.value_program import Rewrite, SubclassOf, ValueProgram
 from pyspark_savepoint.statebackends.model.entry_bytes import is_timer
+from pyspark_savepoint.statebackends.model.serializer_parts import Path
 from pyspark_savepoint.statebackends.model.state_column import unit_serializers
 
 COMMA = 0x2C

@@ -20,8 +20,8 @@ from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
 from pyspark_savepoint.formats.serializers.composite.tuples import FieldsSerializer
 from pyspark_savepoint.formats.serializers.composite.wrappers import RUNTIME, SCALA, NullableSerializer
 from pyspark_savepoint.formats.serializers.kryo.serializer import Frame, KryoSerializer
-from pyspark_savepoint.statebackends.migration.serializer_parts import Path, by_path, with_parts
 from pyspark_savepoint.statebackends.migration.verdicts import MISSING_CLASS, Verdict
+from pyspark_savepoint.statebackends.model.serializer_parts import Path, by_path, with_parts
 from pyspark_savepoint.statebackends.type_extraction import Release, TypeExtractor
 from pyspark_savepoint.statebackends.type_extraction.known_classes import LISTS, MAP, SET
 

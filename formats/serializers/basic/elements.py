@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Cursors, Flags, Ints, Longs, scatter
-from pyspark_savepoint.formats.errors import ValueRangeError
+from pyspark_savepoint.formats.errors import UnsupportedStateError, ValueRangeError
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
 from pyspark_savepoint.formats.serializers.layout import Part, expect_few_empty, program, skip_rows
 
@@ -24,7 +24,7 @@ def naming(name: str) -> Iterator[None]:
     """Add the name of a field to errors about values that cannot be written."""
     try:
         yield
-    except ValueRangeError as error:
+    except (ValueRangeError, UnsupportedStateError) as error:
         inner = error.facts.get("state")
         error.facts["state"] = f"{name}.{inner}" if inner else name
         raise

@@ -52,7 +52,7 @@ def _opened(plan: WritePlan, parallelism: int, file: StateFile) -> OpenOperator:
     operator = OperatorState(plan.operator_id, parallelism, plan.max_parallelism, subtasks={file.subtask: state})
     folder = posixpath.dirname(plan.staging.state_path(file.name))
     metadata = CheckpointMetadata(plan.metadata_version, 0, (), (operator,))
-    location = SnapshotLocation(plan.staging.filesystem, folder)
+    location = SnapshotLocation(plan.staging.filesystem, folder, classes=plan.request.job_classes)
     return OpenOperator(Savepoint(location, posixpath.join(folder, METADATA_FILE_NAME), metadata), operator)
 
 

@@ -76,9 +76,10 @@ class _Keyed:
     ) -> None:
         self.schema = schema
         self.request = request
-        self.types = types
+        classes = request.job_classes
+        self.types = types.described(classes) if types is not None else None
         self.inference = inference_of(request)
-        self.base = OperatorTypes.of(base) if base is not None else None
+        self.base = OperatorTypes.of(base).described(classes) if base is not None else None
         self.merging = merging_state(base.metas()) if base is not None else None
         self.keys = key_columns(schema, request)
         self.check_names()

@@ -29,6 +29,7 @@ def describe_operator_state(
             remedy="set option('state', ...) to the name in the job's state descriptor",
         )
     types = types or OperatorTypes.named_by(request)
+    types = types.described(request.job_classes) if types is not None else None
     there = types.operator_states.get(name) if types is not None else None
     state_kind = request.kind or (there.state_type.lower() if there is not None else kind_by_columns(schema.names))
     columns = (KEY, VALUE) if state_kind == BROADCAST else _only_column(schema, state_kind)

@@ -8,7 +8,7 @@ used.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, UnsupportedStateError, did_you_mean
@@ -17,7 +17,9 @@ from pyspark_savepoint.formats.io.storage_options import StoragePath
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.serializers.base import TypeSerializer, write_enveloped
+from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.statebackends.model.serializer_parts import with_parts
 from pyspark_savepoint.statebackends.model.state_column import unwrap
 from pyspark_savepoint.statebackends.model.timer_queue import TimerQueue, timer_queues
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
@@ -90,6 +92,22 @@ class OperatorTypes:
             {name: _fullest(found) for name, found in operator_states.items()},
         )
 
+    def described(self, classes: JobClasses) -> OperatorTypes:
+        """Return the types with generic types as the user's classes describe them, so that they can be written."""
+
+        def whole(serializer: TypeSerializer, path: tuple[str, ...] = ()) -> TypeSerializer:
+            return classes.described(with_parts(serializer, whole, path))
+
+        def meta_of(meta: StateMetaInfoSnapshot) -> StateMetaInfoSnapshot:
+            return replace(meta, serializers={role: whole(each) for role, each in meta.serializers.items()})
+
+        return replace(
+            self,
+            key=None if self.key is None else whole(self.key),
+            states={name: meta_of(meta) for name, meta in self.states.items()},
+            operator_states={name: meta_of(meta) for name, meta in self.operator_states.items()},
+        )
+
     def keyed(self, name: str) -> StateMetaInfoSnapshot:
         """Return a keyed state; raise StateNotFoundError with the nearest name if there is none."""
         meta = self._find(name, self.states, "keyed state")
@@ -154,6 +172,11 @@ def _fullest(metas: list[StateMetaInfoSnapshot]) -> StateMetaInfoSnapshot:
 
 
 def _size(serializer: TypeSerializer) -> int:
+    return len(snapshot_bytes(serializer))
+
+
+def snapshot_bytes(serializer: TypeSerializer) -> bytes:
+    """Return a serializer's snapshot, which is the same whether the user's classes are described or not."""
     view = DataOutputView()
     write_enveloped(serializer, view)
-    return len(view.getvalue())
+    return view.getvalue()

@@ -34,7 +34,7 @@ from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.writing.planning.describe_key import KEY
 from pyspark_savepoint.statebackends.writing.planning.describe_keyed import describe_keyed
 from pyspark_savepoint.statebackends.writing.planning.describe_operator import describe_operator_state
-from pyspark_savepoint.statebackends.writing.planning.operator_types import OperatorTypes
+from pyspark_savepoint.statebackends.writing.planning.operator_types import OperatorTypes, snapshot_bytes
 from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution, WritePlan
 from pyspark_savepoint.statebackends.writing.planning.release_fit import fitted
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
@@ -423,7 +423,7 @@ def _table_of(meta: StateMetaInfoSnapshot) -> str:
 
 
 def _same_key(written: TypeSerializer, there: TypeSerializer, operator: str | None) -> None:
-    if written != there:
+    if snapshot_bytes(written) != snapshot_bytes(there):
         raise UnsupportedStateError(
             "the type of the written keys differs from the operator's key type",
             operator=operator,

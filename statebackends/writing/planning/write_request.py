@@ -17,6 +17,7 @@ from dataclasses import KW_ONLY, dataclass, field
 
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, OperatorBackendHeader
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
+from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
 from pyspark_savepoint.statebackends.model.request import TableRequest
 
 KEYED_STATE, WINDOW_STATE, TIMERS, OPERATOR_STATE = "keyed_state", "window_state", "timers", "operator_state"
@@ -55,11 +56,18 @@ class KeySpec:
     class_path: tuple[str, ...] = ()
     key_group: str | None = None
     flink_version: tuple[int, int] | None = None
+    classes: tuple[str, ...] = ()
+    kryo_types: str = ""
 
     @property
     def operator(self) -> str | None:
         """Return the operator's name for error messages; None for a key that belongs to none yet."""
         return None
+
+    @property
+    def job_classes(self) -> JobClasses:
+        """Return the descriptions of the user's classes, in the version of Kryo that the release has."""
+        return JobClasses(self.classes, self.kryo_types, 5 if self.restoring_flink >= (2, 0) else 2)
 
     @property
     def restoring_flink(self) -> tuple[int, int]:

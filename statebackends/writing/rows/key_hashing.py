@@ -32,7 +32,8 @@ class KeyHashing:
             "types", spec.types, [KEY, *(path for field in schema for path in parts_of(field.type, field.name))]
         )
         types = OperatorTypes.named_by(spec)
-        key = describe_key(schema, spec, None, types.key if types is not None else None)
+        known = types.described(spec.job_classes).key if types is not None else None
+        key = describe_key(schema, spec, None, known)
         found = KeyedDescriptor(key.columns, key.serializer, (), key_group=spec.key_group, composite=key.composite)
         return cls(found, max_parallelism)
 

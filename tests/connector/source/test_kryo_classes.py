@@ -13,7 +13,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 import pyspark_savepoint
-from pyspark_savepoint.formats.errors import OptionError, SavepointError
+from pyspark_savepoint.formats.errors import (
+    OptionError,
+    SavepointError,
+    UndecodableStateError,
+    UnsupportedStateError,
+)
 
 JOB = "rd.KryoJob$"
 WORDS = f"""
@@ -120,3 +125,33 @@ def test_both_releases_are_shown_alike(corpus: Path, case: str) -> None:
 def test_mistakes(job: str, options: dict[str, Any], problem: str) -> None:
     with pytest.raises((OptionError, SavepointError), match=problem):
         pyspark_savepoint.open(job, **options).table("keyed_state", uid="kryo").to_arrow()
+
+
+def test_columns_are_written_back(spark: SparkSession, job: str, tmp_path: Path) -> None:
+    """With all else byte for byte; what a column does not show is refused before anything is written."""
+    from pyspark_savepoint import Savepoint
+
+    sp = Savepoint.load(spark, job, kryo_types=WORDS)
+    paid = "named_struct('cents', money.cents + 1, 'cur', money.cur) AS money"
+    rows = sp.keyed_state("kryo", timestamps="truncate").selectExpr("key", paid, "uuid")
+    changed = sp.with_state("kryo", "money", rows.select("key", "money"))
+    changed = changed.with_state("kryo", "uuid", rows.select("key", "uuid"))
+    with pytest.raises(UnsupportedStateError, match="java.lang.Object cannot be written back"):
+        changed.with_state("kryo", "order", sp.keyed_state("kryo", timestamps="truncate").select("key", "order"))
+    with pytest.raises(UndecodableStateError, match="own serializer"):
+        Savepoint.load(spark, job).with_state("kryo", "money", rows.select("key", "money"))
+    changed.write(str(tmp_path / "changed"))
+    again = spark.read.format("savepoint").option("uid", "kryo").option("kryoTypes", WORDS)
+    frame = again.option("timestamps", "truncate").load(str(tmp_path / "changed"))
+    writer = frame.selectExpr("key", "named_struct('cents', money.cents - 1, 'cur', money.cur) AS money").write
+    writer = writer.format("savepoint").option("uid", "kryo").option("state", "money").option("kryoTypes", WORDS)
+    before = table_of(tmp_path / "changed")
+    writer.mode("overwrite").save(str(tmp_path / "changed"))
+    assert table_of(tmp_path / "changed") == table_of(Path(job)) != before
+
+
+def table_of(path: Path) -> list[Any]:
+    """The operator's rows, all that Kryo wrote as bytes."""
+    states = "order, uuid, opt, alist, mixed, orders, omap, any, hmap, money, zdt, uuids, umap"
+    table = pyspark_savepoint.open(path, raw=states).table("keyed_state", uid="kryo")
+    return sorted(map(str, table.to_arrow().select(sorted(table.schema.names)).to_pylist()))

@@ -10,22 +10,28 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, NoReturn
 
+import numpy as np
 import pyarrow as pa
 
 from pyspark_savepoint.formats.class_files import ClassPath
 from pyspark_savepoint.formats.class_files.java_types import OBJECT, ClassType, JavaType, parse_field_type
-from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
+from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Longs
 from pyspark_savepoint.formats.data_view import DataInputView
 from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError, UndecodableStateError
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.composite.optional_map import Member
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
-from pyspark_savepoint.formats.serializers.kryo.described.object_columns import ObjectColumn, ObjectColumns
+from pyspark_savepoint.formats.serializers.kryo.described.object_columns import (
+    ObjectColumn,
+    ObjectColumns,
+    ObjectMaking,
+    refusal,
+)
 from pyspark_savepoint.formats.serializers.kryo.described.object_values import RAW, ObjectValues
 from pyspark_savepoint.formats.serializers.kryo.kryo_input import BeyondError, DamagedError, ForeignError
 from pyspark_savepoint.formats.serializers.kryo.kryo_walker import Budget
 from pyspark_savepoint.formats.serializers.kryo.objects import DescribedClasses, ObjectFormat, object_format
-from pyspark_savepoint.formats.serializers.kryo.objects.conversion import read_object
+from pyspark_savepoint.formats.serializers.kryo.objects.conversion import read_object, write_object
 from pyspark_savepoint.formats.serializers.kryo.objects.described_classes import ClassSource
 from pyspark_savepoint.formats.serializers.kryo.objects.generic_types import erased
 from pyspark_savepoint.formats.serializers.kryo.objects.plugged_classes import plugged_classes
@@ -45,6 +51,8 @@ class JobClasses:
 
     paths: tuple[str, ...] = ()
     words: str = ""
+    #: The version of Kryo in which values are written; None where they are only read.
+    kryo: int | None = None
 
     @classmethod
     def of(cls, paths: tuple[str, ...], words: str) -> JobClasses | None:
@@ -55,15 +63,18 @@ class JobClasses:
         """Return the serializer that reads the values of a generic type, if its class is described; else the same."""
         if isinstance(serializer, PojoSerializer):
             return replace(serializer, fields=tuple(map(self._declared, serializer.fields)))
-        if not isinstance(serializer, KryoSerializer):
+        if not isinstance(serializer, KryoSerializer) or isinstance(serializer, DescribedKryoSerializer):
             return serializer
         opaque = isinstance(serializer, OpaqueKryoSerializer)
-        if not (self._is_readable(serializer) if opaque else serializer.arrow_type(DecodeOptions()) == VARIANT):
+        typed = not opaque and serializer.arrow_type(DecodeOptions()) != VARIANT
+        if (opaque and not self._is_readable(serializer)) or (typed and self.kryo is None):
             return serializer
         names = serializer.snapshot_class, serializer.snapshot_version, serializer.type_class
         parts = serializer.registrations, serializer.defaults, serializer.default_classes
         # A snapshot has no type arguments, and values of the JDK's classes may be of any class.
-        return DescribedKryoSerializer(*names, *parts, job=self, declared=None if opaque else OBJECT)
+        return DescribedKryoSerializer(
+            *names, *parts, job=self, declared=None if opaque or typed else OBJECT, typed=typed
+        )
 
     def _declared(self, member: Member) -> Member:
         """Return a field of a POJO with its declared type, which says of what a collection is."""
@@ -122,6 +133,8 @@ class DescribedKryoSerializer(KryoSerializer):
     job: JobClasses = field(default_factory=JobClasses, repr=False)
     #: The type that the field of a POJO declares: with type arguments, which the snapshot does not have.
     declared: JavaType | None = field(default=None, repr=False)
+    #: Whether values are of a class of the JDK with one representation, which is read without descriptions.
+    typed: bool = field(default=False, repr=False)
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         """Return the type of the class's column."""
@@ -140,10 +153,38 @@ class DescribedKryoSerializer(KryoSerializer):
 
     def decode(self, at: Cursors, whole: bool = False) -> pa.Array:
         """Read row by row."""
+        if self.typed:
+            return super().decode(at, whole)
         column = self._column(at.options)
         form = self._form(at.options.kryo)
         rows = _Rows(self, at, form, column)
         return rows.array(whole)
+
+    def sizes(self, column: pa.Array) -> Longs:
+        """Return the sizes of the encoded values."""
+        return np.array([len(each) for each in self._encoded(column)], np.int64)
+
+    def encode(self, column: pa.Array, at: Cursors) -> None:
+        """Write object by object."""
+        from pyspark_savepoint.formats.kernels import fixed
+
+        values = self._encoded(column)
+        offsets = np.concatenate([[0], np.cumsum([len(each) for each in values])]).astype(np.int64)
+        fixed.write_bytes(at.buffer, at.position, offsets, np.frombuffer(bytearray(b"".join(values)), np.uint8))
+
+    def _encoded(self, column: pa.Array) -> list[bytes]:
+        if self.job.kryo is None:
+            raise self._refuse("written")
+        if self.declared == OBJECT:
+            raise refusal(self.type_class, "the type of the state does not say of which classes its parts are")
+        form = self._form(self.job.kryo)
+        try:
+            # Which columns the objects become does not depend on the options of reads; leaves tell times by type.
+            made = self._column(DecodeOptions()).make(ObjectMaking(form), column)
+            return [write_object(each, form) for each in made]
+        except ForeignError as error:
+            name, *reason = error.args
+            raise refusal(name, reason[0] if reason else "it is not described") from None
 
     def _refusal(self, error: ForeignError) -> UndecodableStateError:
         name, *reason = error.args

@@ -1,4 +1,4 @@
-"""Columns of Kryo's objects: the types that follow from declared types, and the values for Arrow.
+"""Columns of Kryo's objects: the types that follow from declared types, the values for Arrow, and objects of values.
 
     primitive types, boxes, String, times, numbers ... of the JDK    as where they are states of their own
     enum                                                             STRING
@@ -8,15 +8,20 @@
     itself, and classes for which words say so                       VARIANT
 
 A STRUCT holds objects of its class alone: a subclass has other fields, which words can make VARIANT.
+
+Columns are written as objects of their declared classes; a List, Set or Map as Java's usual classes (:data:`MADE_AS`).
+What the column does not show is refused, on an empty column too: VARIANT, comparators, fields that no column has.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pyspark_savepoint.formats.class_files.java_types import (
     ArrayType,
@@ -25,13 +30,22 @@ from pyspark_savepoint.formats.class_files.java_types import (
     PrimitiveType,
     TypeVariable,
 )
-from pyspark_savepoint.formats.columns import DecodeOptions, map_type
+from pyspark_savepoint.formats.columns import DecodeOptions, map_type, valid_rows
+from pyspark_savepoint.formats.errors import UnsupportedStateError, ValueRangeError
+from pyspark_savepoint.formats.serializers.basic.elements import list_parts, map_parts, naming
+from pyspark_savepoint.formats.serializers.kryo.described.jdk_objects import (
+    Constants,
+    constant,
+    is_written,
+    jdk_objects,
+)
 from pyspark_savepoint.formats.serializers.kryo.described.object_values import HOLDERS, ObjectValues, column_name
 from pyspark_savepoint.formats.serializers.kryo.kryo_input import BeyondError, ForeignError
-from pyspark_savepoint.formats.serializers.kryo.objects import DescribedClasses, KryoObject
+from pyspark_savepoint.formats.serializers.kryo.objects import DescribedClasses, KryoObject, ObjectFormat
 from pyspark_savepoint.formats.serializers.kryo.objects.described_classes import COLLECTIONS, ENUM, FIELDS, MAPS, RECORD
 from pyspark_savepoint.formats.serializers.kryo.objects.generic_types import erased, substituted
-from pyspark_savepoint.formats.serializers.kryo.objects.plugged_classes import plugged_classes
+from pyspark_savepoint.formats.serializers.kryo.objects.model import UTIL, FieldKey
+from pyspark_savepoint.formats.serializers.kryo.objects.plugged_classes import KryoClass, plugged_classes
 from pyspark_savepoint.formats.serializers.kryo.serializer import BIG_NUMBERS, KINDS, plain_value, type_of
 from pyspark_savepoint.formats.variant import VARIANT, VariantError, encode_variant
 
@@ -49,15 +63,46 @@ MAPPINGS = MAPS | {
 MAX_DEPTH = 32
 MAX_FIELDS = 4096
 
+#: Classes of the objects that are written, by declared classes; others of the same types cannot be told from columns.
+MADE_AS = {
+    UTIL + "List": UTIL + "ArrayList",
+    UTIL + "Set": UTIL + "HashSet",
+    UTIL + "Map": UTIL + "HashMap",
+    UTIL + "concurrent.ConcurrentMap": UTIL + "concurrent.ConcurrentHashMap",
+    **{
+        UTIL + name: UTIL + name
+        for name in (
+            *("ArrayList", "LinkedList", "Vector", "Stack", "ArrayDeque", "HashSet", "LinkedHashSet", "HashMap"),
+            *("LinkedHashMap", "Hashtable", "concurrent.CopyOnWriteArrayList", "concurrent.ConcurrentHashMap"),
+        )
+    },
+}
+NAME_IT = (
+    "name the class in option 'kryoTypes': \"com.shop.Order(lines LinkedList<String>)\", or keep the state as it is"
+)
+
 Convert = Callable[[ObjectValues, KryoObject | None], Any]
+Objects = list[KryoObject | None]
+
+
+@dataclass
+class ObjectMaking:
+    """What objects are made for: a version of Kryo with its classes; constants are shared, as in Java."""
+
+    form: ObjectFormat
+    constants: Constants = field(default_factory=dict)
+
+
+Make = Callable[[ObjectMaking, pa.Array], Objects]
 
 
 @dataclass(frozen=True)
 class ObjectColumn:
-    """Type of a column, and how an object becomes a value that Arrow accepts for it."""
+    """Type of a column, how an object becomes a value that Arrow accepts for it, and how columns become objects."""
 
     arrow: pa.DataType
     convert: Convert
+    make: Make
 
 
 class ObjectColumns:
@@ -80,21 +125,23 @@ class ObjectColumns:
         if name in HOLDERS and arguments:
             return self._held(name, self.of(arguments[0], around))
         if name in SEQUENCES and len(arguments) == 1:
-            return _list_of(self.of(arguments[0], around))
+            return _list_of(self.of(arguments[0], around), name, MADE_AS.get(name))
         if name in MAPPINGS and len(arguments) == 2:
             key, value = self.of(arguments[0], around), self.of(arguments[1], around)
-            return _VARIANT if key.arrow == VARIANT else _map_of(key, value)
+            if key.arrow == VARIANT:
+                return _variant_of(name, "its keys are read as VARIANT")
+            return _map_of(key, value, name, MADE_AS.get(name))
         if isinstance(kind, ClassType) and name not in self.variants:
             return self._described(kind, around)
-        return _VARIANT
+        return _variant_of(name, "a column does not show of which class its objects are")
 
     def _array(self, kind: ArrayType, around: tuple[str, ...]) -> ObjectColumn:
         name = erased(kind)
         if name in KINDS:
             return self._leaf(name)
         if isinstance(kind.component, PrimitiveType):
-            return _VARIANT
-        return _list_of(self.of(kind.component, around))
+            return _variant_of(name, "it is read as VARIANT")
+        return _list_of(self.of(kind.component, around), name, name)
 
     def _leaf(self, name: str) -> ObjectColumn:
         arrow = type_of(name, self.options)
@@ -106,45 +153,56 @@ class ObjectColumns:
                 return found.content
             return plain_value(values.leaf(found, True), arrow, name)
 
-        return ObjectColumn(arrow, convert)
+        def make(making: ObjectMaking, column: pa.Array) -> Objects:
+            if not is_written(name):
+                raise refusal(name, "only values of its own are read, none are written")
+            return jdk_objects(name, column, making.constants)
+
+        return ObjectColumn(arrow, convert, make)
 
     @staticmethod
     def _held(name: str, inner: ObjectColumn) -> ObjectColumn:
         def convert(values: ObjectValues, found: KryoObject | None) -> Any:
             return None if found is None else inner.convert(values, found.content[name, "value"])
 
-        return ObjectColumn(inner.arrow, convert)
+        def make(making: ObjectMaking, column: pa.Array) -> Objects:
+            """Return holders; that of NULL is empty, as the column does not distinguish it from null."""
+            return [KryoObject(name, {(name, "value"): each}) for each in inner.make(making, column)]
+
+        return ObjectColumn(inner.arrow, convert, make)
 
     def _described(self, kind: ClassType, around: tuple[str, ...]) -> ObjectColumn:
         """Return the column of a class of the user's."""
         name = kind.name
         plugged = plugged_classes().get(name)
         if plugged is not None:
-            return ObjectColumn(plugged.arrow_type, lambda _, each: None if each is None else each.content)
+            return _plugged(name, plugged)
         found = self.classes.find(name)
-        if found is None or name.startswith("java.") or name in around or len(around) >= MAX_DEPTH:
-            return _VARIANT
+        if found is None or name.startswith("java."):
+            return _variant_of(name, "a column does not show of which class its objects are")
+        if name in around or len(around) >= MAX_DEPTH:
+            return _variant_of(name, "it contains itself")
         how = self.classes.kind(name)
         if how == ENUM:
-            return ObjectColumn(pa.string(), lambda values, each: _constant(values, each))
+            return _enum(name, self.classes.constants(name))
         if how not in (FIELDS, RECORD) or found.is_abstract:
-            return _VARIANT
+            return _variant_of(name, "a column does not show of which class its objects are")
         bound = dict(zip(found.type_parameters, kind.arguments, strict=False))
         return self._struct(kind.name, bound, (*around, name))
 
     def _struct(self, name: str, bound: dict[str, JavaType], around: tuple[str, ...]) -> ObjectColumn:
         parts: dict[str, tuple[tuple[str, str], ObjectColumn]] = {}
-        for field in self.classes.fields(name, 5):
+        for member in self.classes.fields(name, 5):
             self._fields += 1
             if self._fields > MAX_FIELDS:
-                return _VARIANT
+                return _variant_of(name, f"it has more than {MAX_FIELDS} fields")
             variables = {f"{name}:{each}": argument for each, argument in bound.items()}
-            declared = substituted(field.type, variables)
+            declared = substituted(member.type, variables)
             if isinstance(declared, TypeVariable):
-                declared = ClassType(field.erased)
-            parts[column_name(parts, *field.key)] = field.key, self.of(declared, around)
+                declared = ClassType(member.erased)
+            parts[column_name(parts, *member.key)] = member.key, self.of(declared, around)
         if not parts:
-            return _VARIANT
+            return _variant_of(name, "it has no fields")
 
         def convert(values: ObjectValues, found: KryoObject | None) -> Any:
             if found is None:
@@ -158,7 +216,11 @@ class ObjectColumns:
             content = found.content
             return {part: each.convert(values, content.get(key)) for part, (key, each) in parts.items()}
 
-        return ObjectColumn(pa.struct([pa.field(part, each.arrow) for part, (_, each) in parts.items()]), convert)
+        def make(making: ObjectMaking, column: pa.Array) -> Objects:
+            return _make_fields(name, parts, making, column)
+
+        arrow = pa.struct([pa.field(part, each.arrow) for part, (_, each) in parts.items()])
+        return ObjectColumn(arrow, convert, make)
 
 
 #: Classes whose content is the value.
@@ -182,10 +244,102 @@ def _variant(values: ObjectValues, found: KryoObject | None) -> Any:
     return {"value": value, "metadata": metadata}
 
 
-_VARIANT = ObjectColumn(VARIANT, _variant)
+def refusal(name: str, why: str) -> UnsupportedStateError:
+    """Return the error for a class whose objects are not made of the values of a column."""
+    return UnsupportedStateError(f"objects of {name} cannot be written back: {why}", found=name, remedy=NAME_IT)
 
 
-def _list_of(element: ObjectColumn) -> ObjectColumn:
+def _variant_of(name: str, why: str) -> ObjectColumn:
+    """Return a VARIANT column; ``why`` it is not written."""
+
+    def make(_: ObjectMaking, __: pa.Array) -> Objects:
+        raise refusal(name, why)
+
+    return ObjectColumn(VARIANT, _variant, make)
+
+
+def _plugged(name: str, plugged: type[KryoClass]) -> ObjectColumn:
+    """Return the column of a class that a plug-in reads, and writes if it can."""
+
+    def make(_: ObjectMaking, column: pa.Array) -> Objects:
+        if not plugged.writes():
+            raise refusal(name, f"its plug-in {plugged.__module__}.{plugged.__qualname__} has no method 'write'")
+        return [None if value is None else KryoObject(name, value) for value in column.to_pylist()]
+
+    return ObjectColumn(plugged.arrow_type, lambda _, each: None if each is None else each.content, make)
+
+
+def _enum(name: str, constants: tuple[str, ...]) -> ObjectColumn:
+    ordinals = {text: ordinal for ordinal, text in enumerate(constants)}
+
+    def make(making: ObjectMaking, column: pa.Array) -> Objects:
+        making.form.body(name)
+        found: Objects = []
+        for text in column.to_pylist():
+            if text is not None and text not in ordinals:
+                raise ValueRangeError(
+                    f"{name} has no such constant", expected=", ".join(constants)[:400], found=repr(text)[:80]
+                )
+            found.append(None if text is None else constant(making.constants, name, ordinals[text]))
+        return found
+
+    return ObjectColumn(pa.string(), lambda values, each: _constant(values, each), make)
+
+
+def _make_fields(
+    name: str, parts: dict[str, tuple[FieldKey, ObjectColumn]], making: ObjectMaking, column: pa.Array
+) -> Objects:
+    """Return objects with fields; all fields that this version of Kryo writes must be columns."""
+    making.form.body(name)
+    primitive: dict[FieldKey, bool] = {}
+    for written in making.form.classes.fields(name, making.form.version):
+        primitive[written.key] = written.primitive
+        if all(key != written.key for key, _ in parts.values()):
+            raise refusal(name, f"its field {written.key[1]!r}, which the compiler added, is no column")
+    columns = []
+    valid = valid_rows(column) if column.null_count else np.ones(len(column), np.bool_)
+    for (part, (key, each)), values in zip(parts.items(), column.flatten(), strict=True):
+        if primitive.get(key) and values.null_count and (~valid_rows(values) & valid).any():
+            raise ValueRangeError(
+                f"a field of a primitive type cannot be null: {name}.{key[1]}",
+                found="NULL",
+                remedy="give it a value, or make the whole object NULL",
+            )
+        with naming(part):
+            columns.append(each.make(making, values))
+    keys = [key for key, _ in parts.values()]
+    return [
+        KryoObject(name, dict(zip(keys, values, strict=True))) if there else None
+        for there, values in zip(valid.tolist(), zip(*columns, strict=True), strict=True)
+    ]
+
+
+def _grouped(column: pa.Array) -> tuple[list[int | None], pa.Array]:
+    """Return the lengths of lists or maps, None for null, and the column without values hidden under nulls."""
+    counts = pc.list_value_length(column if pa.types.is_list(column.type) else _as_list(column)).to_pylist()
+    return counts, column.drop_null() if column.null_count else column
+
+
+def _as_list(column: pa.Array) -> pa.Array:
+    """Return a map as a list of its entries."""
+    kind = column.type
+    entry = pa.struct([pa.field("key", kind.key_type, nullable=False), pa.field("value", kind.item_type)])
+    return column.cast(pa.list_(pa.field("entries", entry, nullable=False)))
+
+
+def _regrouped(counts: list[int | None], items: list[Any], name: str) -> Objects:
+    found: Objects = []
+    at = 0
+    for count in counts:
+        if count is None:
+            found.append(None)
+            continue
+        found.append(KryoObject(name, items[at : at + count]))
+        at += count
+    return found
+
+
+def _list_of(element: ObjectColumn, declared: str, made: str | None) -> ObjectColumn:
     def convert(values: ObjectValues, found: KryoObject | None) -> Any:
         if found is None:
             return None
@@ -196,10 +350,17 @@ def _list_of(element: ObjectColumn) -> ObjectColumn:
             return [values.constant(found.header, ordinal) for ordinal in found.content]
         return [element.convert(values, each) for each in found.content]
 
-    return ObjectColumn(pa.list_(pa.field("element", element.arrow)), convert)
+    def make(making: ObjectMaking, column: pa.Array) -> Objects:
+        if made is None:
+            raise refusal(declared, "a column does not show its class, or how it is sorted")
+        counts, present = _grouped(column)
+        with naming("element"):
+            return _regrouped(counts, element.make(making, list_parts(present)[1]), made)
+
+    return ObjectColumn(pa.list_(pa.field("element", element.arrow)), convert, make)
 
 
-def _map_of(key: ObjectColumn, value: ObjectColumn) -> ObjectColumn:
+def _map_of(key: ObjectColumn, value: ObjectColumn, declared: str, made: str | None) -> ObjectColumn:
     def convert(values: ObjectValues, found: KryoObject | None) -> Any:
         if found is None:
             return None
@@ -215,4 +376,14 @@ def _map_of(key: ObjectColumn, value: ObjectColumn) -> ObjectColumn:
             pairs.append((key.convert(values, first), value.convert(values, second)))
         return pairs
 
-    return ObjectColumn(map_type(key.arrow, value.arrow), convert)
+    def make(making: ObjectMaking, column: pa.Array) -> Objects:
+        if made is None:
+            raise refusal(declared, "a column does not show its class, or how it is sorted")
+        counts, present = _grouped(column)
+        _, keys, items = map_parts(present)
+        with naming("key"):
+            firsts = key.make(making, keys)
+        with naming("value"):
+            return _regrouped(counts, list(zip(firsts, value.make(making, items), strict=True)), made)
+
+    return ObjectColumn(map_type(key.arrow, value.arrow), convert, make)

@@ -52,6 +52,11 @@ class KryoClass(ABC):
         """
         raise ForeignError(cls.__name__, "its plug-in only reads")
 
+    @classmethod
+    def writes(cls) -> bool:
+        """Return whether the plug-in has a method to write."""
+        return "write" in {name for each in cls.__mro__[: cls.__mro__.index(KryoClass)] for name in vars(each)}
+
 
 @cache
 def plugged_classes() -> dict[str, type[KryoClass]]:
