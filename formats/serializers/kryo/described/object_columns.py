@@ -262,7 +262,7 @@ def _plugged(name: str, plugged: type[KryoClass]) -> ObjectColumn:
     """Return the column of a class that a plug-in reads, and writes if it can."""
 
     def make(_: ObjectMaking, column: pa.Array) -> Objects:
-        if not plugged.writes():
+        if not plugged.writes:
             raise refusal(name, f"its plug-in {plugged.__module__}.{plugged.__qualname__} has no method 'write'")
         return [None if value is None else KryoObject(name, value) for value in column.to_pylist()]
 

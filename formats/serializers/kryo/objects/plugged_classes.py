@@ -26,6 +26,12 @@ class KryoClass(ABC):
 
     #: The type of the column.
     arrow_type: ClassVar[pa.DataType]
+    #: Whether the plug-in declares :meth:`write`.
+    writes: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        cls.writes = cls.writes or "write" in cls.__dict__
 
     @classmethod
     @abstractmethod
@@ -51,11 +57,6 @@ class KryoClass(ABC):
 
         """
         raise ForeignError(cls.__name__, "its plug-in only reads")
-
-    @classmethod
-    def writes(cls) -> bool:
-        """Return whether the plug-in has a method to write."""
-        return "write" in {name for each in cls.__mro__[: cls.__mro__.index(KryoClass)] for name in vars(each)}
 
 
 @cache
