@@ -17,7 +17,6 @@ from pyspark_savepoint.formats.errors import OptionError, TypeNotationError, nea
 from pyspark_savepoint.formats.io.filesystem import absolute
 from pyspark_savepoint.formats.io.storage_options import StorageOptions
 from pyspark_savepoint.formats.redaction import elide
-from pyspark_savepoint.formats.serializers.kryo.objects.word_classes import WordClasses
 
 MIN_MEMORY, MAX_MEMORY = 1 << 20, 1 << 40
 MAX_SECONDS = 10 * 365 * 86_400
@@ -109,6 +108,8 @@ def class_paths(value: str) -> tuple[str, ...]:
 
 def kryo_words(value: str) -> str:
     """Parse classes in words, of which the text stays."""
+    from pyspark_savepoint.formats.serializers.kryo.objects.word_classes import WordClasses
+
     try:
         WordClasses.parse(value)
     except OptionError as error:

@@ -14,11 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
+from typing import TYPE_CHECKING
 
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, OperatorBackendHeader
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
-from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
 from pyspark_savepoint.statebackends.model.request import TableRequest
+
+if TYPE_CHECKING:
+    from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
 
 KEYED_STATE, WINDOW_STATE, TIMERS, OPERATOR_STATE = "keyed_state", "window_state", "timers", "operator_state"
 ENTRIES, ELEMENTS = "entries", "elements"
@@ -67,6 +70,8 @@ class KeySpec:
     @property
     def job_classes(self) -> JobClasses:
         """Return the descriptions of the user's classes, in the version of Kryo that the release has."""
+        from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
+
         return JobClasses(self.classes, self.kryo_types, 5 if self.restoring_flink >= (2, 0) else 2)
 
     @property
