@@ -162,6 +162,7 @@ def committer_kind(
     shown: pa.Schema,
     rows: Callable[[Any], Iterable[Row]] = lambda value: [value],
     by_content: bool = True,
+    doubt: str | None = None,
 ) -> ConnectorKind[Committables]:
     """Return the kind of committers of a sink, by the versions of its committables; None: all, as bytes."""
 
@@ -196,6 +197,7 @@ def committer_kind(
         lambda value: value.rows(rows),
         (COMMITTER_STATE,),
         by_content=by_content,
+        doubt=doubt,
         check=check,
     )
 

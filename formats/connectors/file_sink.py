@@ -22,7 +22,7 @@ Hadoop and S3 follow from source.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -246,6 +246,11 @@ REMAINING: Mapping[int, Part] = MappingProxyType(
 COUNTER = Record(part_counter=I64)
 
 
+def _check_counters(values: Sequence[Row]) -> None:
+    if any(value["part_counter"] < 0 for value in values):
+        raise ValueError("a counter of files is negative")
+
+
 def remaining_rows(value: Row) -> Iterator[Row]:
     """Yield the files of a compactor's request."""
     for committables in (value["compact"], value["passed"]):
@@ -282,4 +287,6 @@ FILE_COUNTERS = ConnectorKind[Row](
     lambda value: [value],
     (COUNTER_STATE,),
     framed=False,
+    check=_check_counters,
+    beside=BUCKET_STATE,
 )

@@ -63,6 +63,7 @@ KAFKA_COMMITTABLES = committer_kind(
     "kafka",
     COMMITTABLE,
     columns(transactional_id=pa.string(), producer_id=pa.int64(), epoch=pa.int16()),
+    doubt="any sink whose committables are a short, a long and a text",
 )
 KAFKA_WRITERS = ConnectorKind[Row](
     "kafka",
@@ -80,4 +81,5 @@ KAFKA_WRITERS = ConnectorKind[Row](
     writer_rows,
     (WRITER_STATE,),
     check=_check_writers,
+    doubt="any sink whose writers keep a text",
 )

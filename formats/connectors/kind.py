@@ -55,9 +55,10 @@ class ConnectorKind(Generic[V]):
 
     ``states`` are the operator states that hold it; none: the state of the operator's coordinator. ``framed`` elements
     begin with their length and have a version. ``check`` raises ValueError if the values of all elements together are
-    not of this kind. A kind that is not recognised ``by_content`` must be named. A row may have ``split_id``, a text,
-    beside the kind's columns. ``positions`` gives the next positions of a payload, of kinds that
-    have them; of a coordinator those that no reader has.
+    not of this kind. A kind that is not recognised ``by_content`` must be named; one with ``beside`` only where the
+    operator has that state too. ``doubt`` says what else has such bytes, for a kind that they do not prove. A row may
+    have ``split_id``, a text, beside the kind's columns. ``positions`` gives the next positions of a payload, of kinds
+    that have them; of a coordinator those that no reader has.
     """
 
     name: str
@@ -71,6 +72,8 @@ class ConnectorKind(Generic[V]):
     by_content: bool = True
     check: Callable[[Sequence[V]], None] = _anything
     positions: Callable[[V], Iterable[Position]] | None = None
+    beside: str | None = None
+    doubt: str | None = None
 
     def read(self, payload: Payload) -> V:
         """Return what a payload says; raise SavepointError or ValueError if it is not exactly of this kind."""

@@ -154,4 +154,5 @@ PULSAR_COMMITTABLES = committer_kind(
     "pulsar",
     COMMITTABLE,
     columns(transaction_most=pa.int64(), transaction_least=pa.int64(), topic=pa.string()),
+    doubt="any sink whose committables are two longs and a text",
 )

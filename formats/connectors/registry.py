@@ -6,7 +6,7 @@ several read (of a coordinator that says nothing), is shown as bytes with the re
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,12 +93,16 @@ MAX_REASON = 400
 
 @dataclass(frozen=True)
 class Recognition:
-    """The payloads of one state of an operator, and what they say if their kind is known, else the reason why not."""
+    """The payloads of one state of an operator, and what they say if their kind is known, else the reason why not.
+
+    ``doubt`` is what else may have written them, of a kind that nobody named and that bytes alone do not prove.
+    """
 
     payloads: tuple[Payload, ...]
     kind: ConnectorKind[Any] | None = None
     values: tuple[Any, ...] = ()
     reason: str | None = None
+    doubt: str | None = None
 
 
 def known_kinds() -> tuple[ConnectorKind[Any], ...]:
@@ -120,15 +124,18 @@ def kinds_of(table: str, named: str | None = None) -> list[ConnectorKind[Any]]:
     return found
 
 
-def states_of(table: str) -> list[str]:
-    """Return the operator states that a table shows."""
-    names = [name for kind in known_kinds() if kind.table == table for name in kind.states]
+def states_of(table: str, beside: Collection[str]) -> list[str]:
+    """Return the operator states that a table shows of an operator that has the states ``beside``."""
+    kinds = [kind for kind in known_kinds() if kind.table == table and kind.beside in (None, *beside)]
+    names = [name for kind in kinds for name in kind.states]
     return list(dict.fromkeys([*STATES_OF_TABLES.get(table, ()), *names]))
 
 
-def recognise_elements(table: str, state: str, elements: Sequence[bytes], named: str | None = None) -> Recognition:
-    """Return the kind of all elements of an operator state of one operator."""
-    kinds = [kind for kind in kinds_of(table, named) if state in kind.states]
+def recognise_elements(
+    table: str, state: str, elements: Sequence[bytes], named: str | None = None, beside: Collection[str] = ()
+) -> Recognition:
+    """Return the kind of all elements of an operator state of one operator, which has the states ``beside``."""
+    kinds = [kind for kind in kinds_of(table, named) if state in kind.states and kind.beside in (None, *beside)]
     plain = tuple(Payload(None, element) for element in elements)
     payloads, reasons = plain, []
     if state in FRAMED_STATES or any(kind.framed for kind in kinds):
@@ -182,7 +189,8 @@ def _matches(
             continue
         own = payloads if kind.framed else plain
         try:
-            matches.append(Recognition(own, kind, tuple(kind.read_all(own))))
+            doubt = None if kind.name == named else kind.doubt
+            matches.append(Recognition(own, kind, tuple(kind.read_all(own)), doubt=doubt))
         except UserFunctionError:  # a mistake of a plug-in, which must not be hidden
             raise
         except (SavepointError, ValueError) as error:

@@ -28,7 +28,7 @@ from pyspark_savepoint.formats.errors import (
 )
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.statebackends.connectors.connector_states import ConnectorState, connector_states, state_elements
-from pyspark_savepoint.statebackends.connectors.connector_table import rows_of
+from pyspark_savepoint.statebackends.connectors.connector_table import NOTE, rows_of
 from pyspark_savepoint.statebackends.connectors.operator_streams import with_elements
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
@@ -125,6 +125,7 @@ def _chosen(found: ConnectorState, rows: ROWS) -> set[tuple[int, int]]:
     shown = _shown(found)
     if rows is None:
         return {place for place, _ in shown}
+    rows = [{name: value for name, value in row.items() if name != NOTE} for row in rows]
     chosen = set()
     known = list(dict.fromkeys(name for _, row in shown for name in row if name != "fields"))
     for names in dict.fromkeys(tuple(row) for row in rows):

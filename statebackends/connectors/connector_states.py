@@ -44,11 +44,12 @@ def connector_states(
         yield from _coordinator(savepoint, operator, request)
         return
     opened = OpenOperator(savepoint, operator)
-    for state in states_of(table):
+    there = opened.operator_state_names
+    for state in states_of(table, there):
         if state not in list_states(operator) or not _may_be_a_connectors(opened, state):
             continue
         elements = state_elements(opened, state, request)
-        recognition = recognise_elements(table, state, [data for _, data in elements], request.connector)
+        recognition = recognise_elements(table, state, [data for _, data in elements], request.connector, there)
         if recognition.kind is None and state in ANYONES:
             continue
         yield ConnectorState(operator, state, tuple(subtask for subtask, _ in elements), recognition)

@@ -6,9 +6,9 @@
 
     operator_uid, operator_uid_hash, operator_name, subtask, connector, stream, partition, offset, position
 
-``committables`` has ``state`` in front of the subtask. Where all that a query shows is of one connector, the other
-columns are the connector's. Otherwise they are ``fields``, a map from
-the kind's columns to texts, and for what no kind reads ``length``, ``payload`` and ``reason``.
+``committables`` has ``state`` in front of the subtask, and ``note`` behind the version. Where all that a query shows is
+of one connector, the other columns are the connector's. Otherwise they are ``fields``, a map from the kind's columns to
+texts, and for what no kind reads ``length``, ``payload`` and ``reason``.
 """
 
 from __future__ import annotations
@@ -51,6 +51,8 @@ COMMON = schema(**OPERATOR, subtask=INT, connector=TEXT)
 #: Column of sinks, which have several states: the operator state.
 STATE = "state"
 VERSION = pa.field("version", INT)
+#: Column of sinks: what else may have written the same bytes.
+NOTE = "note"
 ANY_KIND = schema(fields=pa.map_(TEXT, TEXT), length=LONG, payload=BYTES, reason=TEXT)
 #: ``offset`` is a number, where the position is one.
 OFFSET_COLUMNS = schema(stream=TEXT, partition=TEXT, offset=LONG, position=TEXT)
@@ -151,6 +153,8 @@ def rows_of(found: ConnectorState) -> Iterator[Row]:
     kind = recognition.kind
     for number, (subtask, payload) in enumerate(zip(found.subtasks, recognition.payloads, strict=True)):
         common: Row = {**identity(found.operator), STATE: found.state, "subtask": subtask, "version": payload.version}
+        if recognition.doubt is not None:
+            common[NOTE] = f"these may be bytes of {recognition.doubt}, too: option 'connector' says of which"
         if kind is None:
             common |= {"length": len(payload.data), "payload": payload.data, "reason": recognition.reason}
             yield common
@@ -176,11 +180,12 @@ def _columns(table: str, kinds: Iterable[ConnectorKind[Any] | None]) -> pa.Schem
     fields = [*COMMON, *([pa.field(SPLIT_ID, TEXT)] if table in OF_SPLITS else [])]
     if table == COMMITTABLES:
         fields.insert(len(OPERATOR), pa.field(STATE, TEXT))
+    behind = [VERSION, *([pa.field(NOTE, TEXT)] if table == COMMITTABLES else [])]
     found = [kind for kind in kinds if kind is not None]
     merged = _merged(found) if len(found) == len(set(kinds)) else None
     if merged is not None:
-        return pa.schema([*fields, *merged, VERSION])
-    return pa.schema([*fields, VERSION, *ANY_KIND])
+        return pa.schema([*fields, *merged, *behind])
+    return pa.schema([*fields, *behind, *ANY_KIND])
 
 
 def _merged(kinds: Sequence[ConnectorKind[Any]]) -> list[pa.Field] | None:

@@ -438,7 +438,7 @@ def _connector_seeds() -> list[bytes]:
                 found.add((f"{SOURCE_COORDINATOR}/{COORDINATOR}", operator.coordinator_state.data))
             opened = OpenOperator(savepoint, operator)
             for table in ("splits", "committables", "in_flight"):
-                for state in set(states_of(table)) & list_states(operator):
+                for state in set(states_of(table, list_states(operator))) & list_states(operator):
                     elements = state_elements(opened, state, TableRequest(savepoint.path))
                     found |= {(f"{table}/{state}", data) for _, data in elements}
     for case in json.loads((CORPUS / "connectors" / "bytes" / "kafka.json").read_text()):

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from pyspark_savepoint.formats.connectors.frames import Payload, write_element
 from pyspark_savepoint.formats.connectors.kind import COMMITTABLES
 from pyspark_savepoint.formats.connectors.registry import KINDS, recognise_coordinator, recognise_elements
 from pyspark_savepoint.formats.errors import SavepointError
@@ -97,33 +98,32 @@ def shown(file: dict[str, Any]) -> tuple[Any, ...]:
 
 def test_nothing_else_is_taken_for_a_connector(corpus: Path) -> None:
     """The elements of all operator states of the other corpora, as if each had the name of every connector's state."""
-    elements: dict[tuple[str, tuple[bytes, ...]], str] = {}
+    elements: dict[tuple[str, tuple[bytes, ...], tuple[str, ...]], str] = {}
     states = 0
     for folder in ("lab", "datastream", "sql", "real", "migration"):
         for found in find_snapshots(str(corpus / folder)):
             with suppress(SavepointError):  # damaged ones, and those of releases that are not read
-                for name, data in operator_states(found.path):
+                for name, data, beside in operator_states(found.path):
                     states += bool(data)
-                    elements |= {(name, data): found.path} if data else {}
-    assert states > 250
-    for (name, data), path in elements.items():
+                    elements |= {(name, data, beside): found.path} if data else {}
+    assert states > 900
+    for (name, data, beside), path in elements.items():
         for kind in KINDS:
             for state in kind.states:
-                found_kind = recognise_elements(kind.table, state, data).kind
-                # Any long may be a counter: only the name of its state says so.
-                known = name in kind.states or state == "max-part-counter"
-                assert found_kind is None or known, (path, name, state)
+                found_kind = recognise_elements(kind.table, state, data, None, beside).kind
+                assert found_kind is None or name in kind.states, (path, name, state)
         assert all(recognise_coordinator(element).kind is None for element in data), (path, name)
 
 
-def operator_states(path: str) -> Iterator[tuple[str, tuple[bytes, ...]]]:
-    """Yield the name and the elements of each list and union state of a savepoint."""
+def operator_states(path: str) -> Iterator[tuple[str, tuple[bytes, ...], tuple[str, ...]]]:
+    """Yield name and elements of each list and union state of a savepoint, and the names of all of its operator."""
     savepoint = Savepoint.open(path, allow_outside=True)
     for operator in savepoint.operators:
         opened = OpenOperator(savepoint, operator)
         for meta in {meta.name: meta for meta in opened.operator_states}.values():
             if meta.state_type != "BROADCAST":
-                yield meta.name, tuple(data for _, data in state_elements(opened, meta.name, TableRequest(path)))
+                data = tuple(data for _, data in state_elements(opened, meta.name, TableRequest(path)))
+                yield meta.name, data, tuple(opened.operator_state_names)
 
 
 def test_a_state_named_as_any_may_be_is_read_only_with_the_serializer_of_a_sink(corpus: Path) -> None:
@@ -144,3 +144,19 @@ def test_a_state_named_as_any_may_be_is_read_only_with_the_serializer_of_a_sink(
     subtasks = dict.fromkeys(sink.operator.subtasks, OperatorSubtaskState())
     empty = OpenOperator(savepoint, replace(sink.operator, subtasks=subtasks))
     assert shown(with_elements(empty, "state", {0: [pending]})) == []
+
+
+def test_a_long_is_a_counter_of_files_only_beside_buckets() -> None:
+    long = [i64(4)]
+    assert recognise_elements(COMMITTABLES, "max-part-counter", long).kind is None
+    found = recognise_elements(COMMITTABLES, "max-part-counter", long, None, ["bucket-states", "max-part-counter"])
+    assert found.values == ({"part_counter": 4},)
+    assert recognise_elements(COMMITTABLES, "max-part-counter", [i64(-1)], None, ["bucket-states"]).kind is None
+
+
+def test_bytes_that_another_sink_may_have_written_say_so() -> None:
+    element = write_element(Payload(1, utf("orders")))
+    found = recognise_elements(COMMITTABLES, "writer_raw_states", [element])
+    assert found.kind is not None
+    assert (found.kind.name, found.doubt) == ("kafka", "any sink whose writers keep a text")
+    assert recognise_elements(COMMITTABLES, "writer_raw_states", [element], "kafka").doubt is None
