@@ -12,6 +12,7 @@ them. The ZonedDateTime of Kryo 5 has no offset: it is that of the zone, where t
 
 from __future__ import annotations
 
+import calendar
 import datetime
 import zoneinfo
 from collections.abc import Mapping
@@ -31,6 +32,8 @@ from pyspark_savepoint.formats.variant import Date, Timestamp
 
 TIME = "java.time."
 EPOCH_DAY = datetime.date(1970, 1, 1).toordinal()
+#: Of a year that is not a leap year.
+DAYS_OF_MONTH = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 def _millis(walker: KryoWalker, millis: int) -> Any:
@@ -69,10 +72,7 @@ def _date_value(walker: KryoWalker, date: tuple[int, int, int]) -> Any:
 def _days(date: tuple[int, int, int]) -> int:
     if not 1 <= date[0] <= 9999:
         raise BeyondError(f"year {date[0]} is outside Spark's years 1 to 9999", RAW)
-    try:
-        return datetime.date(*date).toordinal() - EPOCH_DAY
-    except ValueError:
-        raise DamagedError("a date", date) from None
+    return datetime.date(*date).toordinal() - EPOCH_DAY
 
 
 def _time_value(walker: KryoWalker, nanos: int) -> Any:
@@ -163,7 +163,8 @@ def _period_text(years: int, months: int, days: int) -> str:
 
 
 def _check_date(year: int, month: int, day: int) -> tuple[int, int, int]:
-    if not (1 <= month <= 12 and 1 <= day <= 31):
+    """Return a date; raise DamagedError if there is none such, as ``java.time.LocalDate.of`` does."""
+    if not (1 <= month <= 12 and 1 <= day <= DAYS_OF_MONTH[month - 1] + (month == 2 and calendar.isleap(year))):
         raise DamagedError("a date", (year, month, day))
     return year, month, day
 
