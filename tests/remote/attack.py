@@ -9,6 +9,7 @@ at most one may be told that it has published, and then its savepoint must be th
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import random
 import sys
@@ -21,7 +22,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from pyspark_savepoint.formats.errors import ConcurrentWriteError, SavepointError, UncertainOutcomeError
+from pyspark_savepoint.formats.errors import ConcurrentWriteError, SavepointError, StorageError, UncertainOutcomeError
 from pyspark_savepoint.formats.io.storage_options import StorageOptions, StoragePath
 from pyspark_savepoint.formats.snapshot.publication import Staging, roll_back
 from pyspark_savepoint.statebackends.writing.commit.committer import commit
@@ -89,8 +90,12 @@ class Attack:
         return told
 
     def _planned(self, value: int) -> object:
+        """A plan made without faults; impatient options take a server that others slow down for one that is gone."""
         self.proxy.fault = lambda method, path: None
-        return planned(self.through, rows(value).schema, overwrite=True, retention=0)
+        for _ in range(10):
+            with contextlib.suppress(StorageError):
+                return planned(self.through, rows(value).schema, overwrite=True, retention=0)
+        raise AssertionError("the S3 server of the tests does not answer")
 
     def _told(self, plan: object, value: int, ready: Callable[[], object] = lambda: None, faulty: bool = True) -> str:
         """Write and commit: what the writer is told; as Spark does, call off what raises."""
