@@ -103,9 +103,7 @@ def _print(rows: Sequence[Mapping[str, Any]], output: Output) -> None:
         for reason in row["reasons"]:
             output.say(f"    {reason}")
         for state in row["states"]:
-            output.say(
-                f"    {state['state']}: {state['verdict']}" + (f", {state['reason']}" if state["reason"] else "")
-            )
+            output.say(f"    {_state(state)}")
         if row["remedy"]:
             output.say(f"    to do: {row['remedy']}")
 
@@ -115,7 +113,8 @@ def _label(row: Mapping[str, Any]) -> str:
 
 
 def _state(state: Mapping[str, Any]) -> str:
-    return f"{state['state']}: " + ", ".join(filter(None, (state["verdict"], state["reason"])))
+    name = ".".join(filter(None, (state["state"], state["part"])))
+    return f"{name}: " + ", ".join(filter(None, (state["verdict"], state["reason"])))
 
 
 def junit(path: str, rows: Sequence[Mapping[str, Any]], unclear: Sequence[str]) -> bytes:

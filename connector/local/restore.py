@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamStateHandle
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph, hasher_of
+from pyspark_savepoint.statebackends.jobs.restore.job_description import JobDescription
 from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job, describe_job, is_execution_plan, with_settings
 from pyspark_savepoint.statebackends.jobs.restore.restore_check import check_restore
-from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import RestoreCheck, Verdict
+from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import RestoreCheck, ValueVerdicts, Verdict
+from pyspark_savepoint.statebackends.migration.restored_values import restored_values
 
 SOURCE_READER_STATE = "SourceReaderState"
 
@@ -32,7 +34,17 @@ def check_snapshot(
         described = describe_job(job, hasher_of(hasher), **settings)
     else:
         described = with_settings(describe_job(job, hasher_of(hasher)), **settings)
-    return check_restore(savepoint, described, allow_non_restored_state=allow_non_restored_state)
+    values = values_of(savepoint, job, described)
+    return check_restore(savepoint, described, allow_non_restored_state=allow_non_restored_state, values=values)
+
+
+def values_of(
+    savepoint: Savepoint, job: Job, described: JobDescription, types_from: str | Sequence[str] | None = None
+) -> Mapping[str, ValueVerdicts] | None:
+    """Return what the job's Flink makes of the values in the savepoint; ``types_from`` are the job's class files."""
+    given = job.get("typesFrom") if types_from is None and isinstance(job, Mapping) else types_from
+    classes = (given,) if isinstance(given, str) else tuple(map(str, given or ()))
+    return restored_values(savepoint, described, classes, job if isinstance(job, Savepoint) else None)
 
 
 def undescribed(check: RestoreCheck) -> list[str]:

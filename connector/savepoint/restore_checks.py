@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
+from pyspark_savepoint.local.restore import values_of
 from pyspark_savepoint.options.operators import identifier_of
 from pyspark_savepoint.savepoint.context import SavepointContext
 from pyspark_savepoint.statebackends.jobs.graph.graph_position import identifiers_to_change, operator_at
@@ -33,7 +34,9 @@ def restore_table(
 ) -> DataFrame:
     """Return the verdicts of the restore check as a DataFrame, the worst first."""
     described = _described(job, stream_graph_hasher, **settings)
-    check = check_restore(savepoint.snapshot(), described, allow_non_restored_state=allow_non_restored_state)
+    snapshot = savepoint.snapshot()
+    values = values_of(snapshot, job, described, settings.get("types_from"))
+    check = check_restore(snapshot, described, allow_non_restored_state=allow_non_restored_state, values=values)
     return savepoint.spark.createDataFrame(check.to_arrow())
 
 

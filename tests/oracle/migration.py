@@ -1,10 +1,13 @@
-"""Real Flink restores migrated savepoints: 194 states that 1.20.5 wrote, each a job of its own, values compared.
+"""Real Flink restores migrated savepoints: 194 states that Flink 1 wrote, each a job of its own, values compared.
 
-    python -m tests.oracle.migration [--releases 2.2.1 2.3.0] [--backends hashmap rocksdb] [--cases REGEX] [--readme]
+    python -m tests.oracle.migration [--writers 1.20.5] [--releases 2.2.1 2.3.0] [--backends hashmap rocksdb]
+                                     [--runs 1.16.3/2.0.2/hashmap ...] [--cases REGEX] [--readme]
 
 The jobs are those of the corpus (``shared/lab/migration``), compiled for each release; one JVM runs all cases of a
-release and backend, without allowNonRestoredState. Types come from class files and from the savepoints that 2.3.0 took
-of the same jobs. Ends with 1 where a case that was migrated fails, or differs in what the check does not call lost.
+release and backend, without allowNonRestoredState. Savepoints of 1.20.5 are those of the corpus; other writers run the
+jobs once, and their savepoints are kept beside Flink's jars. Types come from class files and from the savepoints that
+2.3.0 took of the same jobs. Ends with 1 where a case that was migrated fails, or differs in what the check does not
+call lost.
 """
 
 from __future__ import annotations
@@ -13,11 +16,13 @@ import argparse
 import hashlib
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from itertools import product
 from pathlib import Path
 
 from pyspark_savepoint.formats.errors import SavepointError
@@ -28,6 +33,7 @@ from tests.conftest import CORPUS
 from tests.oracle.flink import FlinkError, _filled_at_once, _tool, cache_folder, class_path, command_line, fetch
 
 MIGRATION = CORPUS / "migration"
+CORPUS_WRITER = "1.20.5"
 LAB = CORPUS.parent / "lab"
 JOBS = LAB / "migration" / "src" / "miglab"
 SOURCES = [
@@ -63,20 +69,32 @@ def compiled(version: str) -> Path:
     return folder
 
 
-def migration(case: str, backend: str = "hashmap", flink: str = "2.3") -> Migration:
+def written(version: str, backend: str = "hashmap") -> Path:
+    """The folder of the savepoints that a release of Flink 1 took of all cases, written the first time."""
+    folder = compiled(version).parent / f"migration-savepoints-{version}-{backend}-{compiled(version).name[-12:]}"
+    if not (folder / "results.json").exists():
+        _run(version, "gen", backend, folder)
+    return folder
+
+
+def migration(case: str, backend: str = "hashmap", flink: str = "2.3", writer: str = CORPUS_WRITER) -> Migration:
     """The migration of a case, with all that is known."""
     folder = MIGRATION / "cases" / case
     old, new = folder / f"1.20.5-{backend}", folder / "2.3.0-hashmap"
     told = Savepoint.open(str(new)) if new.exists() else None
+    if writer != CORPUS_WRITER:
+        old = written(writer) / case / "savepoint"
     source = Savepoint.open(str(old if old.exists() else folder / "1.20.5-hashmap"))
     return migration_of(source, flink, classes=[MIGRATION / "classes"], types_from=told)
 
 
-def migrated(cases: Iterable[str], folder: Path, backend: str = "hashmap", flink: str = "2.3") -> dict[str, str]:
+def migrated(
+    cases: Iterable[str], folder: Path, backend: str = "hashmap", flink: str = "2.3", writer: str = CORPUS_WRITER
+) -> dict[str, str]:
     """Write the migrated savepoints; return for each case what the check says of it."""
     said = {}
     for case in cases:
-        one = migration(case, backend, flink)
+        one = migration(case, backend, flink, writer)
         try:
             one.write(str(folder / case / "savepoint"))
         except SavepointError:
@@ -87,27 +105,23 @@ def migrated(cases: Iterable[str], folder: Path, backend: str = "hashmap", flink
     return said
 
 
-def restored(version: str, backend: str, folder: Path, out: Path, only: str = ".*") -> Mapping[str, Mapping[str, str]]:
-    """What Flink made of the savepoints in a folder: outcome and message by case."""
+def _run(version: str, what: str, backend: str, out: Path, *arguments: str) -> Mapping[str, Mapping[str, str]]:
+    """Run the cases in one JVM; return outcome and message by case."""
     java, *options = command_line(version, "miglab.MigLab")
     place = options.index("-cp")
     options[place + 1] = class_path([compiled(version), *fetch(version)])
     opened = [f"--add-opens={package}=ALL-UNNAMED" for package in OPENED]
-    command = [
-        java,
-        *opened,
-        *options,
-        "check",
-        f"--backend={backend}",
-        f"--in={folder}",
-        f"--out={out}",
-        f"--only={only}",
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=1800, check=False)
+    command = [java, *opened, *options, what, f"--backend={backend}", f"--out={out}", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=3600, check=False)
     if not (out / "results.json").exists():
         raise FlinkError(f"Flink {version} ended with {done.returncode}:\n{done.stderr[-2000:]}")
     results: dict[str, Mapping[str, Mapping[str, str]]] = json.loads((out / "results.json").read_text("utf-8"))
     return results["cases"]
+
+
+def restored(version: str, backend: str, folder: Path, out: Path, only: str = ".*") -> Mapping[str, Mapping[str, str]]:
+    """What Flink made of the savepoints in a folder: outcome and message by case."""
+    return _run(version, "check", backend, out, f"--in={folder}", f"--only={only}")
 
 
 def outcomes(said: Mapping[str, str], found: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
@@ -126,27 +140,32 @@ def outcomes(said: Mapping[str, str], found: Mapping[str, Mapping[str, str]]) ->
 def main() -> int:
     """Run and print the table."""
     parser = argparse.ArgumentParser(prog="python -m tests.oracle.migration", description=__doc__)
+    parser.add_argument("--writers", nargs="*", default=[CORPUS_WRITER])
     parser.add_argument("--releases", nargs="*", default=["2.2.1", "2.3.0"])
     parser.add_argument("--backends", nargs="*", default=["hashmap", "rocksdb"])
+    parser.add_argument("--runs", nargs="*", metavar="WRITER/RELEASE/BACKEND", help="these instead of all of them")
     parser.add_argument("--cases", default=".*", metavar="REGEX")
     parser.add_argument("--readme", action="store_true", help="write the table into tests/README.md")
     args = parser.parse_args()
     cases = sorted(path.name for path in (MIGRATION / "cases").iterdir() if re.fullmatch(args.cases, path.name))
-    lines = ["| restored by | " + " | ".join((EQUAL, LOST, FAILED, REFUSED)) + " |", "| --- | --- | --- | --- | --- |"]
+    names = (EQUAL, LOST, FAILED, REFUSED)
+    lines = ["| written by | restored by | " + " | ".join(names) + " |", "| --- " * 6 + "|"]
     failed = 0
+    runs = [run.split("/") for run in args.runs or ()] or product(args.writers, args.releases, args.backends)
     with tempfile.TemporaryDirectory(prefix="savepoint-migration-") as name:
-        for release in args.releases:
-            for backend in args.backends:
-                folder = Path(name) / f"{release}-{backend}"
-                said = migrated(cases, folder, backend, release.rpartition(".")[0])
-                made = outcomes(said, restored(release, backend, folder, folder / "out", args.cases))
-                count = Counter(made.values())
-                cells = [str(count[each]) for each in (EQUAL, LOST, FAILED, REFUSED)]
-                lines.append(f"| {release}, {backend} | {' | '.join(cells)} |")
-                failed += count[FAILED]
-                for case, outcome in made.items():
-                    if outcome in (FAILED, LOST):
-                        print(release, backend, case, outcome)
+        for writer, release, backend in runs:
+            folder = Path(name) / f"{writer}-{release}-{backend}"
+            said = migrated(cases, folder, backend, release.rpartition(".")[0], writer)
+            made = outcomes(said, restored(release, backend, folder, folder / "out", args.cases))
+            shutil.rmtree(folder)
+            count = Counter(made.values())
+            cells = [str(count[each]) for each in names]
+            lines.append(f"| {writer} | {release}, {backend} | {' | '.join(cells)} |")
+            print(lines[-1], flush=True)
+            failed += count[FAILED]
+            for case, outcome in made.items():
+                if outcome in (FAILED, LOST):
+                    print(writer, release, backend, case, outcome, flush=True)
     table = "\n".join(lines) + "\n"
     print(table)
     if args.readme:

@@ -50,21 +50,23 @@ def crosses(metadata: CheckpointMetadata, version: Flink) -> bool:
     return flink_of(metadata) < SECOND <= version
 
 
-def resolve_version(serializers: Iterable[TypeSerializer], metadata: CheckpointMetadata, version: Flink) -> Resolution:
-    """Return the verdict of a newer Flink about an operator's serializers."""
+def resolve_version(
+    serializers: Iterable[TypeSerializer], metadata: CheckpointMetadata, version: Flink, kryo: bool = True
+) -> Resolution:
+    """Return the verdict of a newer Flink about an operator's serializers; about those of Kryo only if asked."""
     if not crosses(metadata, version):
         return worst(())
-    return worst(found for serializer in serializers for found in _crossing(serializer, version))
+    return worst(found for serializer in serializers for found in _crossing(serializer, version, kryo))
 
 
-def _crossing(serializer: TypeSerializer, version: Flink) -> Iterator[Resolution]:
+def _crossing(serializer: TypeSerializer, version: Flink, kryo: bool) -> Iterator[Resolution]:
     problem = why_unknown(serializer.snapshot_class, version)
     if problem is not None:
         yield incompatible(f"{problem}, and cannot read the snapshot at all")
-    if isinstance(serializer, KryoSerializer):
+    if kryo and isinstance(serializer, KryoSerializer):
         yield unknown(
             f"{serializer.flink_type} was written by Kryo 2, and Flink 2 reads with Kryo 5: check_migration says what "
             "becomes of the values"
         )
     for child in serializer.children:
-        yield from _crossing(child, version)
+        yield from _crossing(child, version, kryo)

@@ -29,6 +29,7 @@ from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import (
     OF_COMPATIBILITY,
     OperatorVerdict,
     StateVerdict,
+    ValueVerdicts,
     Verdict,
 )
 from pyspark_savepoint.statebackends.jobs.restore.snapshot_types import StateMetas, registered_states
@@ -55,8 +56,15 @@ def cannot_start(operator: OperatorDescription) -> str | None:
 class MatchedOperator:
     """Operator of the job and the state that it restores."""
 
-    def __init__(self, savepoint: Savepoint, job: JobDescription, operator: OperatorDescription, match: Match) -> None:
-        self.savepoint, self.job, self.operator, self.match = savepoint, job, operator, match
+    def __init__(
+        self,
+        savepoint: Savepoint,
+        job: JobDescription,
+        operator: OperatorDescription,
+        match: Match,
+        values: ValueVerdicts | None = None,
+    ) -> None:
+        self.savepoint, self.job, self.operator, self.match, self.values = savepoint, job, operator, match, values
 
     def verdict(self) -> OperatorVerdict:
         """Return the verdict with all problems and the verdicts of its states."""
@@ -67,9 +75,12 @@ class MatchedOperator:
             found += types
         except SavepointError as error:
             found.append((Verdict.UNKNOWN, f"the snapshot's types cannot be read: {error.message}"))
+        if self.values is not None:
+            found += self.values.reasons
+            states += self.values.states
         verdict = max((verdict for verdict, _ in found), key=lambda verdict: verdict.severity, default=Verdict.RESTORES)
         reasons = tuple(reason for found_verdict, reason in found if found_verdict is verdict and reason)
-        remedy = (self._remedy_for_parallelism() or _remedy_for_types(states)) if verdict is Verdict.FAILS else None
+        remedy = self._remedy(verdict, states)
         return OperatorVerdict(verdict, self.operator, self.match, reasons, remedy, tuple(states))
 
     def _parallelism(self) -> Iterator[Found]:
@@ -88,6 +99,14 @@ class MatchedOperator:
                 f"parallelism {job.parallelism} is above the snapshot's max parallelism {state.max_parallelism}",
             )
 
+    def _remedy(self, verdict: Verdict, states: list[StateVerdict]) -> str | None:
+        by_values = self.values is not None and any(found is verdict for found, _ in self.values.reasons)
+        if verdict is Verdict.FAILS and self._remedy_for_parallelism():
+            return self._remedy_for_parallelism()
+        if by_values and self.values is not None:
+            return self.values.remedy
+        return _remedy_for_types(states) if verdict is Verdict.FAILS else None
+
     def _remedy_for_parallelism(self) -> str | None:
         state, job = self.match.state, self.operator
         if job.parallelism > state.max_parallelism:
@@ -102,7 +121,7 @@ class MatchedOperator:
         if not described and not crosses(self.savepoint.metadata, version):
             return [], []
         old = registered_states(self.savepoint, self.match.state)
-        found = [_said(resolve_version(old.serializers, self.savepoint.metadata, version))]
+        found = [_said(resolve_version(old.serializers, self.savepoint.metadata, version, self.values is None))]
         if old.keys and job.key is None and job.keyed_states == {}:
             names = ", ".join(old.keyed) or "timers"
             return [

@@ -8,7 +8,7 @@ check reports everything at once. Flink: ``Checkpoints#loadAndValidateCheckpoint
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from pyspark_savepoint.formats.errors import nearest
@@ -22,19 +22,37 @@ from pyspark_savepoint.statebackends.jobs.compatibility.version_compatibility im
 from pyspark_savepoint.statebackends.jobs.restore.job_description import JobDescription, OperatorDescription
 from pyspark_savepoint.statebackends.jobs.restore.matched_operator import MatchedOperator, cannot_start
 from pyspark_savepoint.statebackends.jobs.restore.operator_matching import Match, match_job
-from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import OperatorVerdict, RestoreCheck, Verdict
+from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import (
+    OperatorVerdict,
+    RestoreCheck,
+    ValueVerdicts,
+    Verdict,
+)
 
 INLINED = "a source that runs inside an operator with several inputs: Flink restores no state of it"
 
 
-def check_restore(savepoint: Savepoint, job: JobDescription, *, allow_non_restored_state: bool = False) -> RestoreCheck:
-    """Return verdicts for every operator of the job, and for the snapshot's operators that the job does not have."""
+def check_restore(
+    savepoint: Savepoint,
+    job: JobDescription,
+    *,
+    allow_non_restored_state: bool = False,
+    values: Mapping[str, ValueVerdicts] | None = None,
+) -> RestoreCheck:
+    """Return verdicts for every operator of the job, and for the snapshot's operators that the job does not have.
+
+    ``values`` are verdicts about values by uid hash, if they were looked at for the job's Flink.
+    """
     job = job if job.flink_version else replace(job, flink_version=flink_of(savepoint.metadata))
     matches = match_job(job, savepoint.operators)
     rows = list(_metadata(savepoint, job))
     for number, operator in enumerate(job.operators):
         match = matches.get(number)
-        rows.append(_new(operator) if match is None else MatchedOperator(savepoint, job, operator, match).verdict())
+        if match is None:
+            rows.append(_new(operator))
+            continue
+        found = values.get(str(match.state.operator_id)) if values is not None else None
+        rows.append(MatchedOperator(savepoint, job, operator, match, found).verdict())
     taken = {match.state.operator_id for match in matches.values()}
     empty = [operator for number, operator in enumerate(job.operators) if number not in matches]
     for state in savepoint.operators:

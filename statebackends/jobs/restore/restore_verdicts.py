@@ -54,7 +54,7 @@ OF_COMPATIBILITY = {
 }
 
 TEXT, INT = pa.string(), pa.int32()
-STATE_FIELDS = ("state", "kind", "verdict", "reason")
+STATE_FIELDS = ("state", "kind", "verdict", "reason", "part")
 SCHEMA = pa.schema(
     {
         "verdict": TEXT,
@@ -76,12 +76,25 @@ SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class StateVerdict:
-    """Verdict about one state of a matched operator: ``verdict`` is a Compatibility, "new", or "not used"."""
+    """Verdict about one state of a matched operator: ``verdict`` is a Compatibility, "new", or "not used".
+
+    For a ``part`` of a type whose values another Flink reads differently, it is what becomes of them.
+    """
 
     state: str
     kind: str
     verdict: str
     reason: str
+    part: str = ""
+
+
+@dataclass(frozen=True)
+class ValueVerdicts:
+    """What another Flink makes of the values of one operator, without a migration: by part, and as reasons."""
+
+    states: tuple[StateVerdict, ...]
+    reasons: tuple[tuple[Verdict, str], ...]
+    remedy: str
 
 
 @dataclass(frozen=True)
@@ -131,5 +144,11 @@ def _row(row: OperatorVerdict) -> dict[str, Any]:
         "job_max_parallelism": job.max_parallelism if job else None,
         "reasons": list(row.reasons),
         "remedy": row.remedy,
-        "states": [dict(zip(STATE_FIELDS, (s.state, s.kind, s.verdict, s.reason), strict=True)) for s in row.states],
+        "states": [
+            dict(zip(STATE_FIELDS, (s.state, s.kind, s.verdict, s.reason, s.part), strict=True)) for s in row.states
+        ],
     }
+
+
+def _state(state: StateVerdict) -> dict[str, str]:
+    return dict(zip(STATE_FIELDS, (state.state, state.kind, state.verdict, state.reason, state.part), strict=True))

@@ -1,0 +1,70 @@
+"""What Flink 2 would make of the values of Flink 1 in a restore that nothing is done for: for the restore check."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from pyspark_savepoint.formats.errors import SavepointError
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.statebackends.jobs.compatibility.version_compatibility import crosses
+from pyspark_savepoint.statebackends.jobs.restore.job_description import JobDescription
+from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import StateVerdict, ValueVerdicts, Verdict
+from pyspark_savepoint.statebackends.migration.migration_check import check_migration
+from pyspark_savepoint.statebackends.migration.migration_plan import Knowledge
+from pyspark_savepoint.statebackends.migration.verdicts import FAILS_AT_FIRST_ACCESS, Outcome, PartVerdict
+from pyspark_savepoint.statebackends.migration.verdicts import Verdict as Migration
+from pyspark_savepoint.statebackends.type_extraction import Release
+from pyspark_savepoint.statebackends.type_extraction.releases import RELEASES
+
+#: Values of each state that are looked at.
+LIMIT = 20_000
+OF_OUTCOME = {
+    Outcome.RESTORES: Verdict.RESTORES,
+    Outcome.UNKNOWN: Verdict.UNKNOWN,
+    Outcome.WRONG_VALUES: Verdict.IS_MISREAD,
+    Outcome.FAILS: Verdict.FAILS,
+}
+
+
+def restored_values(
+    savepoint: Savepoint, job: JobDescription, classes: Iterable[str] = (), new_job: Savepoint | None = None
+) -> Mapping[str, ValueVerdicts] | None:
+    """Return verdicts by uid hash; None if the job's Flink reads the values as they were written, or no one can tell.
+
+    ``classes`` are jars and folders of class files, ``new_job`` is a savepoint of the job.
+    """
+    version = job.flink_version
+    if version not in RELEASES or not crosses(savepoint.metadata, version):
+        return None
+    release = Release(version)
+    try:
+        parts = check_migration(savepoint, Knowledge(release, tuple(classes), {}, new_job), LIMIT).parts
+    except SavepointError:
+        return None  # the check of the types says what cannot be read
+    found: dict[str, list[PartVerdict]] = {}
+    for part in parts:
+        if part.verdict is not Migration.AS_IS:
+            found.setdefault(part.ref.operator_uid_hash, []).append(part)
+    hashes = [str(operator.operator_id) for operator in savepoint.operators]
+    return {name: _of_operator(found.get(name, []), job.state_backend, release) for name in hashes}
+
+
+def _of_operator(parts: list[PartVerdict], backend: str | None, release: Release) -> ValueVerdicts:
+    states, reasons = [], []
+    for part in parts:
+        outcome = _outcome(part, backend)
+        reason = ": ".join(filter(None, (part.verdict, part.reason)))
+        states.append(StateVerdict(part.ref.state, part.ref.kind, outcome, reason, part.part))
+        name = ".".join(filter(None, (part.ref.state, part.part)))
+        reasons.append((OF_OUTCOME[part.outcome], f"values of {name}: {outcome}"))
+    remedies = dict.fromkeys(part.remedy for part in parts if part.remedy)
+    remedy = f"migrate for Flink {release} writes a savepoint that restores"
+    return ValueVerdicts(tuple(states), tuple(reasons), "; before that: ".join([remedy, *list(remedies)[:2]]))
+
+
+def _outcome(part: PartVerdict, backend: str | None) -> str:
+    row = part.row()
+    hashmap, rocksdb = str(row["hashmap"]), str(row["rocksdb"])
+    if backend is None and rocksdb == FAILS_AT_FIRST_ACCESS:
+        return f"{hashmap}, on RocksDB at first access"
+    return hashmap if backend in (None, "hashmap") else rocksdb
