@@ -251,6 +251,13 @@ COMMANDS = (
             argument("--flink", metavar="VERSION", help="the release of Flink that runs the job, such as 2.3"),
             argument("--state-backend", metavar="NAME", help="the job's state backend"),
             argument(
+                "--classes",
+                action="append",
+                default=[],
+                metavar="PATH",
+                help="a jar or folder of class files: of the classes in values that Kryo wrote, for Flink 2",
+            ),
+            argument(
                 "--allow-non-restored-state",
                 action="store_true",
                 help="accept state that no operator of the job restores, as Flink's option does",

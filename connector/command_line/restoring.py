@@ -41,6 +41,7 @@ def check_restore_of(arguments: Namespace, output: Output) -> int:
         flink_version=arguments.flink,
         state_backend=arguments.state_backend,
         allow_non_restored_state=arguments.allow_non_restored_state,
+        classes=arguments.classes,
     )
     unclear = [] if arguments.ids_only else undescribed(check)
     code = exit_code(check, unclear)

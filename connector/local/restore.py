@@ -24,6 +24,7 @@ def check_snapshot(
     flink_version: str | None = None,
     state_backend: str | None = None,
     allow_non_restored_state: bool = False,
+    classes: Sequence[str] = (),
 ) -> RestoreCheck:
     """Return the verdicts about a job, given in any form, with the release and backend that run it."""
     settings = {"flink_version": flink_version, "state_backend": state_backend}
@@ -34,17 +35,17 @@ def check_snapshot(
         described = describe_job(job, hasher_of(hasher), **settings)
     else:
         described = with_settings(describe_job(job, hasher_of(hasher)), **settings)
-    values = values_of(savepoint, job, described)
+    values = values_of(savepoint, job, described, classes)
     return check_restore(savepoint, described, allow_non_restored_state=allow_non_restored_state, values=values)
 
 
 def values_of(
-    savepoint: Savepoint, job: Job, described: JobDescription, types_from: str | Sequence[str] | None = None
+    savepoint: Savepoint, job: Job, described: JobDescription, classes: str | Sequence[str] | None
 ) -> Mapping[str, ValueVerdicts] | None:
-    """Return what the job's Flink makes of the values in the savepoint; ``types_from`` are the job's class files."""
-    given = job.get("typesFrom") if types_from is None and isinstance(job, Mapping) else types_from
-    classes = (given,) if isinstance(given, str) else tuple(map(str, given or ()))
-    return restored_values(savepoint, described, classes, job if isinstance(job, Savepoint) else None)
+    """Return what the job's Flink makes of the values in the savepoint; ``classes`` are jars and folders."""
+    given = [classes, job.get("typesFrom") if isinstance(job, Mapping) else None]
+    paths = [path for each in given for path in ([each] if isinstance(each, str) else map(str, each or ()))]
+    return restored_values(savepoint, described, paths, job if isinstance(job, Savepoint) else None)
 
 
 def undescribed(check: RestoreCheck) -> list[str]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
+from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.local.restore import values_of
 from pyspark_savepoint.options.operators import identifier_of
 from pyspark_savepoint.savepoint.context import SavepointContext
@@ -33,9 +34,12 @@ def restore_table(
     **settings: Any,
 ) -> DataFrame:
     """Return the verdicts of the restore check as a DataFrame, the worst first."""
+    classes = settings.get("types_from")
+    if isinstance(job, Savepoint):
+        settings["types_from"] = None  # its types are in it; the classes tell what Kryo wrote of them
     described = _described(job, stream_graph_hasher, **settings)
     snapshot = savepoint.snapshot()
-    values = values_of(snapshot, job, described, settings.get("types_from"))
+    values = values_of(snapshot, job, described, classes)
     check = check_restore(snapshot, described, allow_non_restored_state=allow_non_restored_state, values=values)
     return savepoint.spark.createDataFrame(check.to_arrow())
 

@@ -1440,7 +1440,8 @@ class Savepoint:
             state_backend: The job's state backend.
             classes: Java names of the job's classes, beside those in its types.
             inferred_by: The release of Flink that infers types from the classes that ``types`` names.
-            types_from: Jars and folders of class files.
+            types_from: Jars and folders of class files; also those of classes in values that Kryo wrote in Flink 1, of
+                which the rows say what Flink 2 makes.
             allow_non_restored_state: Accept state that no operator of the job restores, as ``--allowNonRestoredState``
                 does.
             stream_graph_hasher: How operators without uid get their ids: ``v2``, or the proposed ``v3``; by
