@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from pyspark_savepoint.doctor.findings import Budgets, Finding, Severity
 from pyspark_savepoint.doctor.metadata_checks import check_metadata
+from pyspark_savepoint.doctor.release_checks import check_release
 from pyspark_savepoint.doctor.state_checks import check_growth, check_state
 from pyspark_savepoint.local.local_savepoint import LocalSavepoint
 from pyspark_savepoint.local.restore import check_snapshot
@@ -16,7 +17,8 @@ def examine(
     savepoint: LocalSavepoint, budgets: Budgets, older: LocalSavepoint | None = None, job: Job | None = None
 ) -> list[Finding]:
     """Return the findings about a snapshot; growth since an older one, and orphans of a job, where these are given."""
-    found = [*check_metadata(savepoint.snapshot(), budgets), *check_state(savepoint, budgets)]
+    snapshot = savepoint.snapshot()
+    found = [*check_metadata(snapshot, budgets), *check_release(snapshot), *check_state(savepoint, budgets)]
     if older is not None:
         found += check_growth(savepoint, older)
     if job is not None:

@@ -12,8 +12,6 @@ from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
 from pyspark_savepoint.formats.snapshot.handle_streams import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.local.texts import readable_size
-from pyspark_savepoint.statebackends.jobs.compatibility.compatibility import NEWEST_FLINK, Compatibility
-from pyspark_savepoint.statebackends.jobs.compatibility.version_compatibility import crosses, resolve_version
 from pyspark_savepoint.statebackends.jobs.restore.restore_check import has_state, is_keyed
 from pyspark_savepoint.statebackends.jobs.restore.snapshot_types import RegisteredStates, registered_states
 
@@ -40,7 +38,6 @@ def check_metadata(savepoint: Savepoint, budgets: Budgets) -> Iterator[Finding]:
             )
             continue
         yield from _kryo(operator, types)
-        yield from _second(savepoint, operator, types)
 
 
 def _finding(
@@ -135,28 +132,3 @@ def _all(serializers: Iterable[TypeSerializer]) -> Iterator[TypeSerializer]:
     for serializer in serializers:
         yield serializer
         yield from _all(serializer.children)
-
-
-def _second(savepoint: Savepoint, operator: OperatorState, types: RegisteredStates) -> Iterator[Finding]:
-    if not crosses(savepoint.metadata, NEWEST_FLINK):
-        return
-    for state, serializers in _named(types):
-        resolution = resolve_version(serializers, savepoint.metadata, NEWEST_FLINK)
-        if resolution.verdict in (Compatibility.UNKNOWN, Compatibility.MISREAD):
-            yield _finding(
-                "misread-by-flink-2",
-                Severity.WARNING,
-                operator,
-                "; ".join(resolution.reasons[:3]),
-                "restore it with Flink 1, with a serializer of Flink's for the type, and take a savepoint for Flink 2",
-                state,
-            )
-        elif resolution.verdict is Compatibility.INCOMPATIBLE:
-            yield _finding(
-                "unreadable-by-flink-2",
-                Severity.WARNING,
-                operator,
-                "; ".join(resolution.reasons[:3]),
-                "replace the operator in the job of Flink 1, and take a savepoint for Flink 2",
-                state,
-            )

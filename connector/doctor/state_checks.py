@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -119,14 +120,15 @@ def _timers(savepoint: LocalSavepoint, budgets: Budgets) -> Iterator[Finding]:
         clock = domain if domain == PROCESSING else operator
         newest[clock] = max(newest.get(clock, 0), int(times.max(initial=0)))
     for (operator, domain), times in together.items():
-        latest = newest[domain if domain == PROCESSING else operator]
+        # Timers that clean up later are ahead of time, which is not later than now.
+        latest = min(newest[domain if domain == PROCESSING else operator], int(time.time() * 1000))
         late = times[times < latest - budgets.timer_age * 1000]
         if len(late):
             yield Finding(
                 "old-timers",
                 Severity.WARNING,
                 f"{len(late)} {domain} timers are more than {timedelta(seconds=budgets.timer_age).days} days behind "
-                f"the newest, the oldest at {_moment(int(late.min()))}: all of them fire at once when time goes on",
+                f"{_moment(latest)}, the oldest at {_moment(int(late.min()))}: all fire at once when time goes on",
                 "look at their keys (pyspark-savepoint show --table timers); remove_keys removes them with their state",
                 operator,
             )

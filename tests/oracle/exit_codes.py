@@ -14,13 +14,14 @@ import argparse
 import copy
 import io
 import json
+import re
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -82,34 +83,34 @@ KEYS: Job = {
     ]
 }
 THING = "package evolve; public class Thing { public Thing() { } public int size = 3; Object rest; }"
+#: Types that Flink infers from classes: those of Thing and of raw collections are Kryo's.
 KRYO: Job = {
     "sources": {"evolve.Thing": THING},
     "operators": [
         {
             "uid": "kryo",
             "key": "LONG",
-            "states": {"thing": "KRYO<evolve.Thing>", "list": "KRYO<java.util.ArrayList>", "n": "LONG"},
+            "states": {"thing": "AUTO<evolve.Thing>", "list": "AUTO<java.util.ArrayList>", "n": "LONG"},
         }
     ],
 }
-#: A class whose serializers Flink infers: 1.x has Kryo for its collections, 2.x serializers of Flink's.
-BAG_FIELDS = "public long id; public java.util.ArrayList<String> tags = new java.util.ArrayList<>();"
-INFERRED: Job = {"operators": [{"uid": "bags", "key": "LONG", "states": {"bag": "AUTO<evolve.Bag>"}}]}
+TAGS = "public java.util.List<String> tags = new java.util.ArrayList<>();"
 
 
-def bag(fields: str = "public java.util.List<String> tags = new java.util.ArrayList<>();") -> Job:
+def bag(fields: str = TAGS) -> Job:
+    """A job with a POJO of which Flink infers the fields: 1.x has Kryo for a List, 2.x a serializer of its own."""
     source = f"package evolve; public class Bag {{ public Bag() {{ }} public long id; {fields} }}"
-    return {**copy.deepcopy(INFERRED), "sources": {"evolve.Bag": source}}
+    states = {"bag": "AUTO<evolve.Bag>"}
+    return {"operators": [{"uid": "bags", "key": "LONG", "states": states}], "sources": {"evolve.Bag": source}}
 
 
 @dataclass(frozen=True)
 class Change:
-    """A job as it was and as it is now; ``inferred`` are the words for classes whose types Flink infers."""
+    """A job as it was and as it is now."""
 
     name: str
     before: Job
     after: Job
-    inferred: Mapping[str, str] = field(default_factory=dict)
 
 
 def changed(which: str, base: Job = BASE, **changes: Any) -> Job:
@@ -151,7 +152,8 @@ def changes() -> Iterator[Change]:
         yield Change(name, before, changed(uid, before, key=key))
     for name, job in _of_kryo().items():
         yield Change(name, KRYO, job)
-    yield from _of_inferred()
+    for name, job in _of_inferred().items():
+        yield Change(name, bag(), job)
 
 
 def _of_values() -> dict[str, Job]:
@@ -248,7 +250,8 @@ def _of_operators() -> dict[str, Job]:
         "max parallelism larger": {**BASE, "maxParallelism": 256},
         "max parallelism smaller": {**BASE, "maxParallelism": 64},
         "max parallelism of one operator": changed("keyed", maxParallelism=64),
-        "max parallelism of an operator without keys": changed("plain", maxParallelism=64),
+        # Chained to the source it would have the max parallelism of that.
+        "max parallelism of an operator without keys": {**changed("plain", maxParallelism=64), "chaining": False},
         "not keyed any more": {**BASE, "operators": [{"uid": "keyed", "states": {}}, PLAIN]},
         "keyed, and was not": {**BASE, "operators": [KEYED, {**PLAIN, "key": "LONG", "states": {"x": "LONG"}}]},
         "operator state: list to union": lists(list={"kind": "UNION", "type": "STRING"}),
@@ -286,11 +289,11 @@ def _of_keys() -> dict[str, tuple[str, str]]:
 def _of_kryo() -> dict[str, Job]:
     return {
         "Kryo: nothing": KRYO,
-        "Kryo: another class": changed("kryo", KRYO, states={"list": "KRYO<java.util.LinkedList>"}),
+        "Kryo: another class": changed("kryo", KRYO, states={"list": "AUTO<java.util.LinkedList>"}),
         "Kryo to LONG": changed("kryo", KRYO, states={"list": "LONG"}),
-        "LONG to Kryo": changed("kryo", KRYO, states={"n": "KRYO<java.util.ArrayList>"}),
+        "LONG to Kryo": changed("kryo", KRYO, states={"n": "AUTO<java.util.ArrayList>"}),
         "Kryo to a list of Flink's": changed("kryo", KRYO, states={"list": "LIST<STRING>"}),
-        "Kryo to POJO": changed("kryo", KRYO, states={"thing": "POJO<evolve.Thing>(size INT)"}),
+        "Kryo to POJO": {**KRYO, "sources": {"evolve.Thing": THING.replace("Object rest", "public String rest")}},
         "Kryo: state removed, class kept": {
             **changed("kryo", KRYO, states={"thing": None}),
             "classes": ["evolve.Thing"],
@@ -299,23 +302,14 @@ def _of_kryo() -> dict[str, Job]:
     }
 
 
-def _of_inferred() -> Iterator[Change]:
-    words = "POJO<evolve.Bag>(id LONG, tags LIST<STRING>)"
-    for name, java, text in (
-        ("inferred: nothing", "public java.util.List<String> tags = new java.util.ArrayList<>();", words),
-        (
-            "inferred: field added",
-            "public java.util.List<String> tags = new java.util.ArrayList<>(); public String note;",
-            words.replace("tags", "note STRING, tags"),
-        ),
-        (
-            "inferred: list to map",
-            "public java.util.Map<String, String> tags = new java.util.HashMap<>();",
-            words.replace("LIST<STRING>", "MAP<STRING, STRING>"),
-        ),
-        ("inferred: list to text", 'public String tags = "";', words.replace("LIST<STRING>", "STRING")),
-    ):
-        yield Change(name, bag(), bag(java), {"AUTO<evolve.Bag>": text})
+def _of_inferred() -> dict[str, Job]:
+    return {
+        "inferred: nothing": bag(),
+        "inferred: field added": bag(f"{TAGS} public String note;"),
+        "inferred: list to map": bag("public java.util.Map<String, String> tags = new java.util.HashMap<>();"),
+        "inferred: list to text": bag('public String tags = "";'),
+        "inferred: to Kryo": bag(f"{TAGS} Object rest;"),
+    }
 
 
 # -- Flink and the command ------------------------------------------------------------------------------------
@@ -382,11 +376,11 @@ def outcomes(old: str, new: str, backend: str, folder: Path, only_named: str = "
 def _asked(change: Change, snapshot: Path, version: str, backend: str, folder: Path) -> tuple[int, str, float]:
     """Exit code, output and seconds of the command."""
     job = described({**change.after, "stateBackend": backend})
-    if change.inferred:
-        job = {**job, "inferredBy": version.rpartition(".")[0]}
     text = json.dumps(job)
-    for auto, words in change.inferred.items():
-        text = text.replace(auto, words)
+    if "AUTO<" in json.dumps(change.before):
+        job["inferredBy"] = version.rpartition(".")[0]
+        job["typesFrom"] = [str(_classes(change.after.get("sources", {}), folder / "work"))]
+        text = re.sub(r"AUTO<([^>]*)>", r"\1", json.dumps(job))
     path = folder / "job.json"
     path.write_text(text)
     arguments = ["check-restore", str(snapshot), str(path), "--flink", version.rpartition(".")[0], "--json"]
@@ -395,6 +389,15 @@ def _asked(change: Change, snapshot: Path, version: str, backend: str, folder: P
     with redirect_stdout(said), redirect_stderr(said):
         code = command(arguments)
     return code, said.getvalue(), time.perf_counter() - start
+
+
+def _classes(sources: Mapping[str, str], work: Path) -> Path:
+    """The folder into which the harness compiled the classes of a job."""
+    for folder in work.glob("classes-*"):
+        found = {f"evolve.{path.stem}": path.read_text() for path in folder.glob("*.java")}
+        if found == sources:
+            return folder
+    raise AssertionError(f"nothing was compiled of {', '.join(sources)}")
 
 
 COLUMNS = ("right", "misread", "no promise", "false restores", "false fails", "error")

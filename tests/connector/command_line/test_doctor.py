@@ -91,8 +91,15 @@ def test_states_that_only_grow(tmp_path: Path) -> None:
 
 def test_kryo_and_flink_2(corpus: Path) -> None:
     cases = corpus / "migration" / "cases"
-    first = found(next((cases / "kryo-array-list" / "1.20.5-hashmap").rglob("_metadata")).parent)
+    first = found(next((cases / "hint-array-list" / "1.20.5-hashmap").rglob("_metadata")).parent)
     assert set(first) == {"kryo", "misread-by-flink-2"}
+    assert "KRYO<java.util.ArrayList>" in first["misread-by-flink-2"].evidence
+    assert "pyspark-savepoint migrate" in first["misread-by-flink-2"].remedy
+    # Kryo 5 reads the same bytes; and a class of the job's, of which nothing is known.
+    assert set(found(next((cases / "kryo-atomic-long" / "1.20.5-hashmap").rglob("_metadata")).parent)) == {"kryo"}
+    hint = next((cases / "broadcast-hint-list" / "1.20.5-hashmap").rglob("_metadata")).parent
+    assert set(found(hint)) == {"kryo", "unclear-for-flink-2"}
+    assert "types_from" in found(hint)["unclear-for-flink-2"].remedy
     second = found(next((cases / "kryo-array-list" / "2.3.0-hashmap").rglob("_metadata")).parent)
     assert set(second) == {"kryo"}
     sink = corpus / "migration" / "flows" / "two-phase-sink" / "1.20.5-hashmap"
@@ -108,9 +115,9 @@ def test_max_parallelism(tmp_path: Path) -> None:
 
 
 def test_timers_far_in_the_past(tmp_path: Path) -> None:
-    def timers(path: Path, first: int) -> Path:
+    def timers(path: Path, first: int, last: int = NOW) -> Path:
         keyed(path, 10)
-        times = [first, *(NOW + number * DAY for number in range(9))]
+        times = [first, *(NOW + number * DAY for number in range(8)), last]
         columns = {"key": list(range(10)), "timestamp": times, "domain": ["event"] * 10}
         table = pa.table(columns)
         given = {"path": str(path), "uid": "totals", "key": "key", "table": "timers"}
@@ -123,6 +130,8 @@ def test_timers_far_in_the_past(tmp_path: Path) -> None:
     assert "1 event timers are more than 365 days behind" in old["old-timers"].evidence
     assert found(timers(tmp_path / "fine", NOW - 80 * DAY)) == {}
     assert "old-timers" in found(tmp_path / "fine", "timer-age=30d")
+    # One that cleans up in many years is ahead of time, and the others are not behind it.
+    assert found(timers(tmp_path / "ahead", NOW - DAY, NOW + 10_000 * DAY), "timer-age=3650d") == {}
 
 
 def test_orphaned_operators(shop: Path) -> None:
