@@ -32,6 +32,10 @@ def export(arguments: Namespace, output: Output) -> int:
         raise StateExistsError(
             "the file exists already", path=str(target), remedy="--force replaces it, --file names another"
         )
+    if not target.absolute().parent.is_dir():
+        raise OutputError(
+            "there is no such folder", path=str(target.absolute().parent), remedy="make it, or name another --file"
+        )
     rows = 0
     with replacing(target) as pending, _writer(arguments.to, pending, table) as write:
         for batch in table.batches():

@@ -29,7 +29,7 @@ def vacuum_files(arguments: Namespace, output: Output) -> int:
     try:
         age = seconds(arguments.older_than)
     except InvalidOptionValueError as refused:
-        raise UsageError("--older-than", expected=str(refused), found=repr(arguments.older_than)) from None
+        raise UsageError("--older-than takes an age", expected=str(refused), found=repr(arguments.older_than)) from None
     found = vacuum(located(arguments, arguments.path), age, arguments.dry_run)
     rows = [
         {

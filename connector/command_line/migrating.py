@@ -58,7 +58,7 @@ def _open(arguments: Namespace, path: str) -> Savepoint:
 def _named_type(text: str) -> tuple[str, str]:
     name, equals, kind = text.partition("=")
     if not equals:
-        raise UsageError("--type", expected="STATE=TYPE", found=repr(text))
+        raise UsageError("--type takes STATE=TYPE", expected="such as accounts.tags=LIST<STRING>", found=repr(text))
     return name, kind
 
 

@@ -146,7 +146,10 @@ def offsets(arguments: Namespace, output: Output) -> int:
     """Show where sources go on reading, by stream and partition."""
     table = table_of(arguments, output, table="offsets", **operator_options(arguments.uid))
     columns = ("operator", "connector", "stream", "partition", "position", "subtask")
-    output.table(columns, (_named(row) for row in sorted(table.rows(), key=_by_partition)), all_columns=True)
+    rows = sorted(table.rows(), key=_by_partition)
+    output.table(columns, map(_named, rows), all_columns=True)
+    if not rows:
+        output.say("no source of a known kind has splits")
     return DONE
 
 

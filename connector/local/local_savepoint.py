@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Unpack
 
-from pyspark_savepoint.formats.errors import SavepointWarning
+from pyspark_savepoint.formats.errors import OptionError, SavepointWarning, did_you_mean
 from pyspark_savepoint.formats.io.filesystem import absolute
 from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
@@ -228,6 +228,10 @@ class LocalSavepoint:
         return LocalSavepoint(target, self.options)
 
     def _migration(self, flink: str, known: MigrationArguments) -> Migration:
+        names = tuple(MigrationArguments.__annotations__)
+        for name in known:
+            if name not in names:
+                raise OptionError(f"there is no argument {name!r}", remedy=did_you_mean(name, names))
         given = known.get("types_from")
         new_job = None if given is None else LocalSavepoint(absolute(path_text(given)), self.options).snapshot()
         return migration_of(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Protocol, TypedDict
 
-from pyspark_savepoint.formats.errors import UnsupportedStateError
+from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError
 from pyspark_savepoint.formats.snapshot.changes import assemble, metadata_version
 from pyspark_savepoint.formats.snapshot.relocation import Relocation
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
@@ -115,9 +115,15 @@ def migration_of(
     as_is: Iterable[str] | None = None,
 ) -> Migration:
     """Return a migration to a release, such as 2.3, with what is known of the new job."""
+    if not isinstance(flink, str):
+        raise OptionError(
+            "a Flink release must be given as text", expected="such as '2.3'", found=f"{type(flink).__name__} {flink!r}"
+        )
     paths = [classes] if isinstance(classes, str | PathLike) else list(classes or ())
     located = tuple(path_text(path) for path in paths)
     knowledge = Knowledge(Release.parse(flink), located, dict(types or {}), types_from)
+    if located:
+        knowledge.class_path  # noqa: B018 (jars that are not there are an error now, not when a class is looked for)
     return Migration(source, knowledge, names_of(drop), names_of(as_is))
 
 

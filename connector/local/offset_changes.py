@@ -9,12 +9,7 @@ from typing import Any
 
 from pyspark_savepoint.formats.connectors.kafka_consumer import STATE as CONSUMER_STATE
 from pyspark_savepoint.formats.connectors.kind import READER_STATE
-from pyspark_savepoint.formats.errors import (
-    OptionError,
-    StateNotFoundError,
-    UnsupportedStateError,
-    did_you_mean,
-)
+from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, UnsupportedStateError, did_you_mean
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.snapshot.changes import assemble, target_version
 from pyspark_savepoint.formats.snapshot.relocation import Relocation
@@ -45,6 +40,12 @@ class OffsetChange:
 
         ``uid`` may be None where the snapshot has one source.
         """
+        if not isinstance(self.offsets, Mapping | None):
+            raise OptionError(
+                "offsets are given by split",
+                expected='such as {("orders", 3): 1200}, or {"orders": "earliest"}',
+                found=type(self.offsets).__name__,
+            )
         found = self._source(source, uid)
         texts = _splits_of_texts(found) if any(isinstance(key, str) for key in self.offsets or {}) else {}
         offsets = None if self.offsets is None else {_named(key, texts, found): at for key, at in self.offsets.items()}

@@ -37,6 +37,8 @@ def path_text(path: object) -> str:
         raise OptionError(
             "a path must be a string or a pathlib.Path", found=type(path).__name__, remedy="name a folder or a URI"
         )
+    if not text.strip():
+        raise OptionError("a path must not be empty", found=repr(text), remedy="name a folder or a URI")
     return text
 
 

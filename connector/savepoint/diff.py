@@ -5,6 +5,7 @@ from __future__ import annotations
 from os import PathLike
 from typing import TYPE_CHECKING
 
+from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.savepoint.savepoint import Savepoint
 
 if TYPE_CHECKING:
@@ -47,4 +48,10 @@ def diff(
         pyspark_savepoint.diff(old, new, "accounts", state="total").show()
 
     """
+    if not isinstance(old, Savepoint):
+        raise OptionError(
+            "the older snapshot must be a Savepoint",
+            found=type(old).__name__,
+            remedy="Savepoint.load(spark, path) gives it; without Spark: pyspark-savepoint diff OLD NEW",
+        )
     return old.diff(new, uid, table=table, state=state)

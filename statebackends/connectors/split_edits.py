@@ -67,6 +67,10 @@ def named_splits(edits: SplitEdits, given: Any, known: Mapping[Key, Any]) -> lis
     key = key_of(edits, given)
     if key in known:
         return [key]
+    # A number that was given as text: no other split has this name.
+    same = [other for other in known if shown(other) == shown(key)]
+    if len(same) == 1:
+        return same
     all_of = [other for other in known if len(key) < len(other) and other[: len(key)] == key]
     if not all_of:
         names = [shown(other) for other in known]

@@ -187,6 +187,8 @@ def choose_states(known: Sequence[str], wanted: tuple[str, ...] | None, what: st
 def choose_columns(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:
     """Return the schema of some columns; raise OptionError with the nearest name for an unknown one."""
     for name in columns:
+        if not isinstance(name, str):
+            raise OptionError("columns are given by their names", expected="select('key', 'total')", found=repr(name))
         if schema.get_field_index(name) < 0:
             raise OptionError(f"there is no column {name!r}", remedy=did_you_mean(name, schema.names))
     return pa.schema([schema.field(name) for name in columns])

@@ -20,6 +20,7 @@ from pyspark_savepoint.formats.errors import (
     CorruptStateError,
     OptionError,
     SavepointError,
+    StateNotFoundError,
     UndecodableStateError,
 )
 from pyspark_savepoint.formats.keyed.headers import read_header
@@ -53,6 +54,12 @@ class OperatorTable:
         self.sources = opened.streams
         metas = [meta for meta in opened.operator_states if meta.name == state]
         if not metas:
+            if any(meta.name == state for header in opened.keyed.headers for meta in header.states):
+                raise StateNotFoundError(
+                    f"state {state!r} is keyed state, and no operator state",
+                    operator=operator.label,
+                    remedy=f"read table 'keyed_state' with option 'state' = {state!r}",
+                )
             choose_states(opened.operator_state_names, (state,), "operator state", operator.label)
         self.mode = metas[0].state_type
         self.raw = state in request.raw

@@ -44,7 +44,7 @@ class Release:
         version = (int(match[1]), int(match[2])) if match else None
         if version not in RELEASES:
             raise OptionError(
-                "the Flink release in 'inferredBy' is not known",
+                "the Flink release is not known",
                 expected=f"one of {', '.join(str(cls(known)) for known in RELEASES)}",
                 found=text,
             )

@@ -96,6 +96,13 @@ def test_offsets_are_shown_by_partition(run: Run, corpus: Path) -> None:
     assert len(run("offsets", path, "source", "--json").records) == 5
 
 
+def test_what_is_not_there_is_said(run: Run, shop: Path, corpus: Path, tmp_path: Path) -> None:
+    done = run("export", shop, "accounts", "--file", tmp_path / "nothing" / "accounts.parquet")
+    assert (done.code, done.err.splitlines()[0]) == (2, "error: there is no such folder")
+    path = next((corpus / "migration" / "cases" / "record-list" / "2.3.0-hashmap").rglob("_metadata")).parent
+    assert run("offsets", path).out.endswith("no source of a known kind has splits\n")
+
+
 def test_offsets_are_set(run: Run, corpus: Path, tmp_path: Path) -> None:
     path = next((corpus / "connectors" / "2.3.0-kafka-v5.0.0").rglob("_metadata")).parent
 

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -15,6 +16,7 @@ import pyspark_savepoint
 from pyspark_savepoint.errors import (
     OperatorNotFoundError,
     OptionError,
+    SavepointError,
     SnapshotNotFoundError,
     StateNotFoundError,
 )
@@ -137,3 +139,26 @@ def test_what_cannot_be_honoured_is_refused(shop: pyspark_savepoint.LocalSavepoi
         pyspark_savepoint.open(tmp_path)
     with pytest.raises(OptionError, match=r"pathlib\.Path"):
         pyspark_savepoint.open(3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("mistake", "told"),
+    [
+        (lambda sp, _: pyspark_savepoint.open(" "), "must not be empty"),
+        (lambda sp, _: sp.operator_state("accounts", "total"), "read table 'keyed_state'"),
+        (lambda sp, _: sp.states().select(["state"]), "select('key', 'total')"),
+        (lambda sp, _: sp.check_migration("2"), "release is not known"),
+        (lambda sp, _: sp.check_migration(2.3), "such as '2.3'"),
+        (lambda sp, _: sp.check_migration("2.3", classes=["/jobs/nothing.jar"]), "/jobs/nothing.jar"),
+        (lambda sp, _: sp.check_migration("2.3", classez=["job.jar"]), "did you mean 'classes'"),
+        (lambda sp, new: sp.write_offsets(new, "orders-source", offsets=[("orders", 0, 5)]), "by split"),
+        (lambda sp, new: sp.write_offsets(new, "orders-source", offsets=5), "by split"),
+        (lambda sp, new: sp.write_offsets(new, "accounts", by=1), "no source"),
+        (lambda sp, _: pyspark_savepoint.diff(sp, sp), "pyspark-savepoint diff OLD NEW"),
+    ],
+)
+def test_mistakes_are_told(tmp_path: Path, mistake: Any, told: str) -> None:
+    with pytest.raises(SavepointError) as refused:
+        mistake(pyspark_savepoint.open(SHOP), tmp_path / "new")
+    assert told in str(refused.value)
+    assert not (tmp_path / "new").exists()
