@@ -11,8 +11,9 @@
     Offset   := bool [blob JSON]     MySQL 1: bool [utf file  i64 position]
 
 MySQL has versions of its own (1, 3, 4), the others share a base (3 to 6). MySQL 1 lacks ``totalFinished``. ``start``
-and ``end`` of a snapshot, and ``offsetFactory``, are hex digits of a Java object stream, which is kept. Enumerators are
-shown as bytes. Connector: ``MySqlSplitSerializer``, ``SourceSplitSerializer``, ``FinishedSnapshotSplitInfo``.
+and ``end`` of a snapshot, and ``offsetFactory``, are hex digits of a Java object stream, which is kept. Enumerators,
+which begin with the version of their splits, are shown as bytes. Connector: ``MySqlSplitSerializer``,
+``SourceSplitSerializer``, ``FinishedSnapshotSplitInfo``.
 """
 
 from __future__ import annotations
@@ -25,7 +26,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyspark_savepoint.formats.connectors.kind import SPLITS, ConnectorKind, Position, Row, columns
+from pyspark_savepoint.formats.connectors.kind import (
+    SOURCE_COORDINATOR,
+    SPLITS,
+    ConnectorKind,
+    Position,
+    Row,
+    columns,
+    unknown_version,
+)
 from pyspark_savepoint.formats.connectors.layouts import (
     FLAG,
     I32,
@@ -44,6 +53,8 @@ from pyspark_savepoint.formats.connectors.layouts import (
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 
 SNAPSHOT, STREAM = 1, 2
+#: Versions of enumerators.
+MYSQL_ENUMERATORS, BASE_ENUMERATORS = range(1, 6), range(1, 9)
 WORDS = {SNAPSHOT: "snapshot", STREAM: "stream"}
 #: The ids of the one split of the stream phase.
 MYSQL_STREAM, BASE_STREAM = "binlog-split", "stream-split"
@@ -58,7 +69,7 @@ class JsonText:
 
     def read(self, view: DataInputView, what: str) -> str:
         text = Text().read(view, what)
-        if _object(text) is None:
+        if offset_object(text) is None:
             view.fail(f"{what}: a flat JSON object")
         return text
 
@@ -66,7 +77,7 @@ class JsonText:
         Text().write(view, value)
 
 
-def _object(text: str) -> dict[str, Any] | None:
+def offset_object(text: str) -> dict[str, Any] | None:
     """Return a flat JSON object, or None."""
     bare = STRINGS.sub("", text)
     if not bare.startswith("{") or bare.count("{") > 1 or "[" in bare:
@@ -142,20 +153,22 @@ BASE: Mapping[int, Part] = MappingProxyType(
 )
 
 
-def _json(offset: Any) -> str | None:
+def offset_text(offset: Any) -> str | None:
+    """Return an offset as JSON."""
     if isinstance(offset, dict):
         return json.dumps({"file": offset["file"], "pos": str(offset["position"])})
     return offset  # type: ignore[no-any-return]
 
 
-def _row(value: Row) -> Row:
+def split_row(value: Row) -> Row:
+    """Return the columns of a split."""
     return {
         "split_id": value["split_id"],
         "phase": WORDS[value["kind"]],
         "table": value.get("table"),
-        "start_offset": _json(value.get("starting")),
-        "end_offset": _json(value.get("ending")),
-        "high_watermark": _json(value.get("high")),
+        "start_offset": offset_text(value.get("starting")),
+        "end_offset": offset_text(value.get("ending")),
+        "high_watermark": offset_text(value.get("high")),
         "tables": [each["table"] for each in value["schemas"]],
         "finished_splits": value.get("total_finished"),
         "suspended": value.get("suspended"),
@@ -165,11 +178,11 @@ def _row(value: Row) -> Row:
 def _positions(value: Row) -> list[Position]:
     if value["kind"] == SNAPSHOT:
         return []
-    return [Position(value["split_id"], None, _json(value["starting"]))]
+    return [Position(value["split_id"], None, offset_text(value["starting"]))]
 
 
 def _is_mysql(value: Row) -> bool:
-    offsets = [_object(_json(offset) or "") for offset in (value.get("starting"), value.get("high"))]
+    offsets = [offset_object(offset_text(offset) or "") for offset in (value.get("starting"), value.get("high"))]
     if value["kind"] == STREAM and value["split_id"] != MYSQL_STREAM:
         return False
     return all(not offset or bool(MYSQL_FIELDS & offset.keys()) for offset in offsets)
@@ -201,7 +214,7 @@ MYSQL_CDC = ConnectorKind[Row](
     COLUMNS,
     reader(MYSQL, "a split"),
     writer(MYSQL),
-    lambda value: [_row(value)],
+    lambda value: [split_row(value)],
     check=_check_mysql,
     positions=_positions,
 )
@@ -211,7 +224,33 @@ CDC = ConnectorKind[Row](
     COLUMNS,
     reader(BASE, "a split"),
     writer(BASE),
-    lambda value: [_row(value)],
+    lambda value: [split_row(value)],
     check=_check_base,
     positions=_positions,
 )
+
+
+def _enumerator(name: str, versions: range, splits: Mapping[int, Part]) -> ConnectorKind[bytes]:
+    def decode(version: int, view: DataInputView) -> bytes:
+        if version not in versions:
+            raise unknown_version(version, versions)
+        own = view.read_i32("the version of splits")
+        if own not in splits:
+            view.fail("a version of splits", own)
+        view.position -= 4
+        return view.read(view.remaining)
+
+    return ConnectorKind[bytes](
+        name,
+        SOURCE_COORDINATOR,
+        columns(payload=pa.binary()),
+        decode,
+        lambda _, value, out: out.write(value),
+        lambda value: [{"payload": value}],
+        states=(),
+        by_content=False,
+    )
+
+
+MYSQL_CDC_ENUMERATOR = _enumerator("mysql_cdc", MYSQL_ENUMERATORS, MYSQL)
+CDC_ENUMERATOR = _enumerator("cdc", BASE_ENUMERATORS, BASE)

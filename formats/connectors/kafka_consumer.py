@@ -17,9 +17,10 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.connectors.frames import is_text
 from pyspark_savepoint.formats.connectors.kind import SPLITS, ConnectorKind, Position, Row, columns
+from pyspark_savepoint.formats.connectors.kryo_output import write_signed, write_text, write_varint
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
 from pyspark_savepoint.formats.errors import OptionError
-from pyspark_savepoint.formats.java import signed32, string_hash, utf16_units
+from pyspark_savepoint.formats.java import signed32, string_hash
 from pyspark_savepoint.formats.serializers.kryo.kryo_input import DamagedError, KryoInput
 
 STATE = "topic-partition-offset-states"
@@ -59,12 +60,12 @@ class Element:
     def write(self, view: DataOutputView, value: Mapping[str, Any]) -> None:
         """Write the element as Kryo 2 does."""
         topic, partition = value["topic"], value["partition"]
-        _write_varint(view, value["class_id"])
+        write_varint(view, value["class_id"])
         view.write_u8(1)
         for number in (topic_partition_hash(topic, partition), partition):
-            _write_varint(view, (number << 1 ^ number >> 31) & 0xFFFFFFFF)
+            write_signed(view, number)
         view.write_u8(1)
-        _write_text(view, topic)
+        write_text(view, topic)
         view.write_i64(value["offset"])
 
 
@@ -95,33 +96,6 @@ def last_offset(following: int | str) -> int:
             raise OptionError("there is no such place in a partition", expected=", ".join(known), found=following)
         return known[following]
     return following - 1
-
-
-def _write_varint(view: DataOutputView, value: int) -> None:
-    while value >= 0x80:
-        view.write_u8(value & 0x7F | 0x80)
-        value >>= 7
-    view.write_u8(value)
-
-
-def _write_text(view: DataOutputView, text: str) -> None:
-    units = utf16_units(text)
-    if 1 < len(units) < 64 and text.isascii():
-        data = bytearray(text, "ascii")
-        data[-1] |= 0x80
-        view.write(data)
-        return
-    count = len(units) + 1
-    view.write_u8(count & 0x3F | (0xC0 if count >= 0x40 else 0x80))
-    if count >= 0x40:
-        _write_varint(view, count >> 6)
-    for unit in units:
-        if unit < 0x80:
-            view.write_u8(unit)
-        elif unit < 0x800:
-            view.write(bytes((0xC0 | unit >> 6, 0x80 | unit & 0x3F)))
-        else:
-            view.write(bytes((0xE0 | unit >> 12, 0x80 | unit >> 6 & 0x3F, 0x80 | unit & 0x3F)))
 
 
 def _rows(value: Row) -> list[Row]:

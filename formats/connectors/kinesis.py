@@ -27,6 +27,7 @@ from pyspark_savepoint.formats.connectors.kind import (
     Row,
     columns,
 )
+from pyspark_savepoint.formats.connectors.kryo_output import write_signed, write_text, write_varint
 from pyspark_savepoint.formats.connectors.layouts import (
     FLAG,
     I64,
@@ -43,6 +44,7 @@ from pyspark_savepoint.formats.connectors.layouts import (
     writer,
 )
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
+from pyspark_savepoint.formats.java import signed32, string_hash
 from pyspark_savepoint.formats.serializers.kryo.kryo_input import DamagedError, KryoInput
 
 CONSUMER_STATE = "Kinesis-Stream-Shard-State"
@@ -125,7 +127,7 @@ def _read_split(version: int, view: DataInputView) -> Row:
     return _checked({"split": reader(SPLIT, "a split")(version, view)}, view)["split"]  # type: ignore[no-any-return]
 
 
-def _split_row(split: Row) -> Row:
+def split_row(split: Row) -> Row:
     marker = split["marker"] or {}
     return {
         "split_id": split["shard"],
@@ -145,7 +147,7 @@ def _position(split: Row) -> Position:
 
 def _enumerator_rows(value: Row) -> Iterator[Row]:
     for each in value["splits"]:
-        yield {**_split_row(each["split"]), "status": each.get("status"), "last_seen_shard": value["last_seen"]}
+        yield {**split_row(each["split"]), "status": each.get("status"), "last_seen_shard": value["last_seen"]}
 
 
 class ConsumerElement:
@@ -185,6 +187,19 @@ class ConsumerElement:
         view.write(value["kryo"])
 
 
+def with_sequence_number(value: Row, number: str) -> Row:
+    """Return a shard of the older consumer that goes on behind a record, or at a sentinel; no part of an aggregate."""
+    kryo = KryoInput(memoryview(value["kryo"]), 0, len(value["kryo"]), 2)
+    out = DataOutputView()
+    write_varint(out, kryo.varint())
+    out.write_u8(1)
+    write_signed(out, signed32(37 * string_hash(number)))
+    out.write_u8(1)
+    write_text(out, number)
+    write_signed(out, -1)
+    return {**value, "number": number, "kryo": out.getvalue()}
+
+
 def _consumer_rows(value: Row) -> list[Row]:
     word = SENTINELS.get(value["number"])
     shard = {"split_id": value["shardId"], "stream": value["streamName"], "shard": value["shardId"]}
@@ -210,7 +225,7 @@ KINESIS_SPLITS = ConnectorKind[Row](
     SPLIT_COLUMNS,
     _read_split,
     writer(SPLIT),
-    lambda split: [_split_row(split)],
+    lambda split: [split_row(split)],
     positions=lambda split: [_position(split)],
 )
 ENUMERATOR = MappingProxyType({0: Enumerator(0), 1: Enumerator(1)})

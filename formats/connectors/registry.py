@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark_savepoint.formats.connectors.cdc import CDC, MYSQL_CDC
+from pyspark_savepoint.formats.connectors.cdc import CDC, CDC_ENUMERATOR, MYSQL_CDC, MYSQL_CDC_ENUMERATOR
 from pyspark_savepoint.formats.connectors.committer import SINK_COMMITTABLES
 from pyspark_savepoint.formats.connectors.dynamic_kafka import DYNAMIC_KAFKA_ENUMERATOR, DYNAMIC_KAFKA_SPLITS
 from pyspark_savepoint.formats.connectors.file_sink import (
@@ -60,7 +60,9 @@ SOURCES: tuple[ConnectorKind[Any], ...] = (
     KINESIS_SPLITS,
     KINESIS_ENUMERATOR,
     MYSQL_CDC,
+    MYSQL_CDC_ENUMERATOR,
     CDC,
+    CDC_ENUMERATOR,
     PULSAR_SPLITS,
     PULSAR_ENUMERATOR,
 )

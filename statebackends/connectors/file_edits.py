@@ -103,6 +103,10 @@ class FileEdits:
                 f"say what removing means for {found[0]}: forget=False, and it is not read again; forget=True, and it "
                 "is found as a new file, and read from its start"
             )
+        if forget and not found:
+            raise ValueError(
+                "the source looks for files no more, so that nothing finds a split again: leave forget out"
+            )
         splits = tuple(split for split in source.splits if self.key(split.value) not in gone)
         rest = tuple(split for split in pending.splits if self.key(split) not in gone)
         processed = tuple(path for path in pending.processed if not (forget and path in paths))

@@ -74,6 +74,8 @@ class SequenceEdits:
 
     def removed(self, source: SourceState, keys: Sequence[Key], forget: bool | None) -> Edited:
         """Return the source without splits; nobody finds them again."""
+        if forget:
+            raise ValueError("nothing finds a split of numbers again: leave forget out")
         gone = named_in_source(self, source, keys, self.pending(source.enumerator))
         splits = tuple(split for split in source.splits if self.key(split.value) not in gone)
         pending = tuple(split for split in source.enumerator if self.key(split) not in gone)

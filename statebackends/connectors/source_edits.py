@@ -12,17 +12,21 @@ from dataclasses import replace
 from typing import Any
 
 from pyspark_savepoint.formats.connectors.kafka import KafkaEnumerator
-from pyspark_savepoint.formats.connectors.kafka_consumer import STATE as CONSUMER_STATE
-from pyspark_savepoint.formats.connectors.kind import READER_STATE
+from pyspark_savepoint.formats.connectors.kind import READER_STATE, SPLITS
+from pyspark_savepoint.formats.connectors.registry import kinds_of
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, UnsupportedStateError
 from pyspark_savepoint.formats.metadata import OperatorState
+from pyspark_savepoint.statebackends.connectors.cdc_edits import MySqlEdits
 from pyspark_savepoint.statebackends.connectors.connector_states import list_states
 from pyspark_savepoint.statebackends.connectors.consumer_edits import ConsumerEdits
+from pyspark_savepoint.statebackends.connectors.dynamic_kafka_edits import DynamicKafkaEdits
 from pyspark_savepoint.statebackends.connectors.file_edits import FileEdits
+from pyspark_savepoint.statebackends.connectors.hybrid_edits import HybridEdits
 from pyspark_savepoint.statebackends.connectors.kafka_edits import KafkaEdits
+from pyspark_savepoint.statebackends.connectors.kinesis_edits import KinesisConsumerEdits, KinesisEdits
 from pyspark_savepoint.statebackends.connectors.operator_streams import with_elements
 from pyspark_savepoint.statebackends.connectors.sequence_edits import SequenceEdits
-from pyspark_savepoint.statebackends.connectors.source_state import SourceState
+from pyspark_savepoint.statebackends.connectors.source_state import UNION_STATES, SourceState
 from pyspark_savepoint.statebackends.connectors.split_edits import (
     Edited,
     Key,
@@ -35,13 +39,25 @@ from pyspark_savepoint.statebackends.connectors.split_edits import (
 )
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 
-EDITS: Mapping[str, SplitEdits] = {
+#: Of sources that stand alone.
+ALONE: Mapping[str, SplitEdits] = {
     "kafka": KafkaEdits(),
     "kafka_consumer": ConsumerEdits(),
+    "dynamic_kafka": DynamicKafkaEdits(),
     "number_sequence": SequenceEdits(),
     "datagen": SequenceEdits(),
     "file": FileEdits(),
+    "kinesis": KinesisEdits(),
+    "kinesis_consumer": KinesisConsumerEdits(),
+    "mysql_cdc": MySqlEdits(),
 }
+#: Why positions of other kinds are read, but not changed.
+NOT_CHANGED = {
+    "cdc": "where a database goes on says it itself: PostgreSQL sends nothing from before the position that its "
+    "replication slot has confirmed, and the other fields of an offset belong to it",
+    "pulsar": "where a topic goes on, the cursor of the subscription says at the broker: change it there",
+}
+HYBRID = "hybrid_"
 REWOUND = (
     "records are read again: keyed state keeps what they did to it the first time, and sinks what they have committed"
 )
@@ -74,7 +90,8 @@ def with_offsets(
     back = [key for key in changed if key in known and edits.goes_back(known[key], changed[key])]
     splits = tuple(replace(split, value=changed.get(edits.key(split.value), split.value)) for split in source.splits)
     moved = {key: value for key, value in changed.items() if key in pending}
-    result = edits.with_pending(replace(source, splits=splits), moved)
+    with _Refusals(source):
+        result = edits.with_pending(replace(source, splits=splits), moved)
     return Edited(result, (REWOUND,) if back else ())
 
 
@@ -96,9 +113,9 @@ def remove_splits(source: SourceState, keys: Iterable[Any], forget: bool | None)
 def start_over(opened: OpenOperator, connector: str | None = None) -> OperatorState:
     """Return the operator's source as on a first start: where that is, the job's settings decide."""
     operator = opened.operator
-    if CONSUMER_STATE in list_states(operator):
+    if set(UNION_STATES) & list_states(operator):
         raise UnsupportedStateError(
-            "FlinkKafkaConsumer starts as its settings say only if its operator is not restored at all",
+            "a consumer of union state starts as its settings say only if its operator is not restored at all",
             operator=operator.label,
             remedy="remove_operator(uid), which leaves the source without state; or with_offsets(uid, to='earliest')",
         )
@@ -114,7 +131,7 @@ def start_over(opened: OpenOperator, connector: str | None = None) -> OperatorSt
 
 def positioned(source: SourceState, row: Row) -> Row:
     """Return a row of table offsets with the columns of the source's own table; other rows as they are."""
-    if "stream" not in row or "position" not in row or row.get("partition") is None:
+    if "stream" not in row or "position" not in row:
         return row
     return _edits(source).positioned(row)
 
@@ -158,14 +175,16 @@ class _Refusals:
 
 
 def _edits(source: SourceState) -> SplitEdits:
-    found = EDITS.get(source.kind.name)
-    if found is None:
-        raise UnsupportedStateError(
-            f"splits of {source.kind.name} are read, but not changed here",
-            operator=source.label,
-            expected=f"a source of {', '.join(EDITS)}",
-        )
-    return found
+    name = source.kind.name
+    inner = name.removeprefix(HYBRID)
+    if inner in ALONE:
+        return ALONE[name] if name == inner else HybridEdits(ALONE[inner], kinds_of(SPLITS, inner)[0])
+    raise UnsupportedStateError(
+        f"splits of {name} are read, but not changed here",
+        operator=source.label,
+        expected=f"a source of {', '.join(ALONE)}, or a hybrid source of one of them",
+        remedy=NOT_CHANGED.get(inner),
+    )
 
 
 def _changing(edits: SplitEdits, row: Row) -> Callable[[Any], Any]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pyspark_savepoint.formats.connectors import kafka_consumer, kinesis
 from pyspark_savepoint.formats.connectors.frames import CoordinatorFrame, Payload, write_element
-from pyspark_savepoint.formats.connectors.kafka_consumer import KAFKA_CONSUMER
-from pyspark_savepoint.formats.connectors.kafka_consumer import STATE as CONSUMER_STATE
 from pyspark_savepoint.formats.connectors.kind import READER_STATE, SOURCE_COORDINATOR, SPLITS, ConnectorKind
 from pyspark_savepoint.formats.connectors.registry import (
     Recognition,
@@ -22,6 +21,12 @@ from pyspark_savepoint.statebackends.connectors.connector_states import list_sta
 from pyspark_savepoint.statebackends.connectors.operator_streams import with_elements
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
+
+#: Union states of consumers before FLIP-27, which have no coordinator, with their kinds.
+UNION_STATES = {
+    kafka_consumer.STATE: kafka_consumer.KAFKA_CONSUMER.name,
+    kinesis.CONSUMER_STATE: kinesis.KINESIS_CONSUMER.name,
+}
 
 
 @dataclass(frozen=True)
@@ -49,8 +54,9 @@ class SourceState:
     def read(cls, opened: OpenOperator, connector: str | None = None) -> SourceState:
         """Return the state of an operator's source; raise an error if it has none, or none of a known kind."""
         operator = opened.operator
-        if CONSUMER_STATE in list_states(operator):
-            return cls._consumer(opened)
+        for state, kind in UNION_STATES.items():
+            if state in list_states(operator):
+                return cls._consumer(opened, state, kind, connector)
         elements = []
         if READER_STATE in list_states(operator):
             elements = state_elements(opened, READER_STATE, TableRequest(opened.savepoint.path))
@@ -83,14 +89,21 @@ class SourceState:
         return cls(opened, kind, splits, enumerator.kind, frame, enumerator.values[0])
 
     @classmethod
-    def _consumer(cls, opened: OpenOperator) -> SourceState:
-        """Return the state of a FlinkKafkaConsumer, which has partitions in union state and no coordinator."""
-        elements = state_elements(opened, CONSUMER_STATE, TableRequest(opened.savepoint.path))
-        found = recognise_elements(SPLITS, CONSUMER_STATE, [data for _, data in elements], KAFKA_CONSUMER.name)
+    def _consumer(cls, opened: OpenOperator, state: str, kind: str, connector: str | None) -> SourceState:
+        """Return the state of a consumer that has all in union state, and no coordinator."""
+        if connector not in (None, kind):
+            raise OptionError(
+                "the operator's source is of another connector",
+                operator=opened.operator.label,
+                expected=connector,
+                found=kind,
+            )
+        elements = state_elements(opened, state, TableRequest(opened.savepoint.path))
+        found = recognise_elements(SPLITS, state, [data for _, data in elements], kind)
         if found.kind is None:
             raise _unknown(opened.operator, "partitions", found)
         splits = (ReaderSplit(subtask, None, value) for (subtask, _), value in zip(elements, found.values, strict=True))
-        return cls(opened, found.kind, tuple(splits), None, None, None, CONSUMER_STATE)
+        return cls(opened, found.kind, tuple(splits), None, None, None, state)
 
     @property
     def label(self) -> str:

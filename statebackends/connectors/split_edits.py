@@ -111,3 +111,10 @@ def named_in_source(
 ) -> set[Key]:
     known = {**dict.fromkeys(edits.key(split.value) for split in source.splits), **pending}
     return {key for given in keys for key in named_splits(edits, given, known)}
+
+
+def refuse_changes(row: Row, known: Row, fixed: Iterable[str]) -> None:
+    """Raise ValueError if a row has another value in a column that cannot be changed."""
+    for name in fixed:
+        if row.get(name) not in (None, known.get(name)):
+            raise ValueError(f"{name} is {known.get(name)!r}, and cannot become {row[name]!r}")
