@@ -1150,8 +1150,9 @@ class Savepoint:
                 partitions, an offset or ``earliest``, ``latest``, ``committed``; of number sequences by split id, the
                 next number; of files by split id, the number of records read; of Kinesis by shard, the sequence number
                 of the last record read, ``earliest`` or ``latest``; of MySQL's ``binlog-split`` the fields of an
-                offset, such as ``file`` and ``pos``, or ``gtids``. Or a DataFrame with columns of table ``splits``, such as ``topic``, ``partition``, ``offset``, ``stop_offset``, or of table ``offsets``, such
-                as from ``history``; or another savepoint of the job, whose positions the splits get that both have.
+                offset, such as ``file`` and ``pos``, or ``gtids``. Or a DataFrame with columns of table ``splits``
+                such as ``topic``, ``partition``, ``offset``, ``stop_offset``, or of table ``offsets``, such as from
+                ``history``; or another savepoint of the job, whose positions the splits get that both have.
             to: One position for all splits, such as ``earliest``.
             by: A number by which all positions move; those of Kafka and files at least to 0.
             connector: The kind of source, if it is not to be recognised by content.
