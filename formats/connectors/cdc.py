@@ -160,7 +160,7 @@ def offset_text(offset: Any) -> str | None:
     return offset  # type: ignore[no-any-return]
 
 
-def split_row(value: Row) -> Row:
+def split_row(value: Mapping[str, Any]) -> Row:
     """Return the columns of a split."""
     return {
         "split_id": value["split_id"],

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
+from typing import Any
 
 import pyarrow as pa
 
@@ -127,7 +128,7 @@ def _read_split(version: int, view: DataInputView) -> Row:
     return _checked({"split": reader(SPLIT, "a split")(version, view)}, view)["split"]  # type: ignore[no-any-return]
 
 
-def split_row(split: Row) -> Row:
+def split_row(split: Mapping[str, Any]) -> Row:
     marker = split["marker"] or {}
     return {
         "split_id": split["shard"],
@@ -187,7 +188,7 @@ class ConsumerElement:
         view.write(value["kryo"])
 
 
-def with_sequence_number(value: Row, number: str) -> Row:
+def with_sequence_number(value: Mapping[str, Any], number: str) -> Row:
     """Return a shard of the older consumer that goes on behind a record, or at a sentinel; no part of an aggregate."""
     kryo = KryoInput(memoryview(value["kryo"]), 0, len(value["kryo"]), 2)
     out = DataOutputView()

@@ -91,10 +91,7 @@ def _moved(before: Any, given: Mapping[str, Any] | None, wanted: object) -> Any:
     if isinstance(before, dict):
         if not set(fields) <= {"file", "pos"}:
             raise ValueError("this release keeps file and pos only")
-        return {
-            "file": fields.get("file", before["file"]),
-            "position": int(fields.get("pos", before["position"])),
-        }
+        return {"file": fields.get("file", before["file"]), "position": int(fields.get("pos", str(before["position"])))}
     fresh = {name: "0" for name in SKIPPED if name in known} if moved else {}
     kind = {"kind": SPECIFIC} if "kind" in known else {}
     return json.dumps({**known, **fresh, **kind, **fields}, separators=(",", ":"))

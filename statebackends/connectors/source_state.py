@@ -54,9 +54,9 @@ class SourceState:
     def read(cls, opened: OpenOperator, connector: str | None = None) -> SourceState:
         """Return the state of an operator's source; raise an error if it has none, or none of a known kind."""
         operator = opened.operator
-        for state, kind in UNION_STATES.items():
+        for state, name in UNION_STATES.items():
             if state in list_states(operator):
-                return cls._consumer(opened, state, kind, connector)
+                return cls._consumer(opened, state, name, connector)
         elements = []
         if READER_STATE in list_states(operator):
             elements = state_elements(opened, READER_STATE, TableRequest(opened.savepoint.path))
@@ -68,7 +68,7 @@ class SourceState:
                 expected=f"operator state {READER_STATE!r}, or the state of a coordinator",
             )
         found = recognise_elements(SPLITS, READER_STATE, [data for _, data in elements], connector)
-        name = found.kind.name if elements and found.kind is not None else connector
+        known = found.kind.name if elements and found.kind is not None else connector
         if elements and found.kind is None:
             raise _unknown(operator, "splits", found)
         if coordinator is None:
@@ -77,7 +77,7 @@ class SourceState:
                 operator=operator.label,
                 remedy="start_over removes the splits of the readers too",
             )
-        enumerator = recognise_coordinator(coordinator.data, connector, name)
+        enumerator = recognise_coordinator(coordinator.data, connector, known)
         if enumerator.kind is None:
             raise _unknown(operator, "coordinator", enumerator)
         kind = kinds_of(SPLITS, enumerator.kind.name)[0]
