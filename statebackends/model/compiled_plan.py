@@ -4,9 +4,11 @@ Snapshots of SQL jobs have the types of rows but no names. The JSON of a compile
 its nodes, and the operators' uids follow from it: ``4_group-aggregate``, up to Flink 1.18 with the type in the middle.
 
     key                            fields by which the input is distributed
-    accState, window-aggs          one field per aggregate call, two for AVG; then count(*) for retractions, and views
-                                   of DISTINCT
-    left..., right..., other rows  fields of that input
+    accState, window-aggs          one field per aggregate call, two for AVG, and for SUM that rows are taken out of;
+                                   then count(*) for retractions, and views of DISTINCT
+    left..., right..., other rows  fields of that input; keys of their maps: unique or sort keys, or whole rows
+
+The second of two phases has the aggregates of the first one's input.
 """
 
 from __future__ import annotations
@@ -25,9 +27,22 @@ FUNCTION = re.compile(r"\$+([A-Za-z0-9_ ]+)\$[0-9]+")
 ACCUMULATORS = ("accState", "window-aggs")
 #: States with rows of the first input, or of the second.
 ROWS = (
-    ("deduplicate-state", "inputState", "left", "left-records", "data-state-with-append", "data-state-with-update"),
-    ("right", "right-records"),
-)
+    (
+        "deduplicate-state", "waiting-to-emit-on-timer", "inputState", "left", "left-records", "IntervalJoinLeftCache",
+        "data-state", "data-state-with-append", "data-state-with-update",
+    ),
+    ("right", "right-records", "IntervalJoinRightCache"),
+)  # fmt: skip
+#: States that may have a pair of a row and a number or flag instead of a row.
+PAIRS = {
+    "IntervalJoinLeftCache": ("row", "emitted"),
+    "IntervalJoinRightCache": ("row", "emitted"),
+    "left-records": ("row", "associations"),
+    "right-records": ("row", "associations"),
+    "data-state-with-update": ("row", "rank"),
+}
+#: States of top-n whose map keys are sort keys, and those whose map keys are unique keys.
+BY_SORT_KEY, BY_UNIQUE_KEY = ("data-state", "data-state-with-append", "sorted-map"), ("data-state-with-update",)
 #: States with more fields than the input has: constants behind them.
 WITH_MORE = ("inputState",)
 
@@ -43,6 +58,9 @@ class PlanNode:
     accumulators: tuple[str, ...]
     #: Names of a count(*) for retractions and of views, which only some operators have.
     more: tuple[str, ...]
+    sort_key: tuple[str, ...] = ()
+    #: Of each input, sets of fields that are unique.
+    unique_keys: tuple[tuple[tuple[str, ...], ...], ...] = ()
 
     def fields_of(self, state: str, count: int) -> tuple[str, ...] | None:
         """Return the names of the fields of a state's rows; None if the plan does not have as many."""
@@ -56,6 +74,18 @@ class PlanNode:
                 if len(names) < count and state in WITH_MORE:
                     return names + tuple(f"f{index}" for index in range(len(names), count))
                 return names if len(names) == count else None
+        return None
+
+    def fields_of_map_key(self, state: str, count: int) -> tuple[str, ...] | None:
+        """Return the names of the fields of a map's keys; None if the plan does not have as many."""
+        if state in BY_SORT_KEY:
+            return self.sort_key if len(self.sort_key) == count else None
+        for number, states in enumerate(ROWS):
+            if state in states and number < len(self.inputs):
+                unique = self.unique_keys[number] if number < len(self.unique_keys) else ()
+                rows = () if state in BY_UNIQUE_KEY else (self.inputs[number],)
+                found = [names for names in (*unique, *rows) if len(names) == count]
+                return found[0] if len(set(found)) == 1 else None
         return None
 
     def _accumulator(self, count: int) -> tuple[str, ...] | None:
@@ -103,11 +133,43 @@ def _node(plan: Mapping[str, Any], nodes: Mapping[int, Any], node: Mapping[str, 
             else node.get("grouping")
         )
         key = tuple(inputs[0][int(index)] for index in wanted or ())
-    calls = node.get("aggCalls") or ()
-    names = [name for call in calls for name in _call(call, inputs[0])]
-    distinct = dict.fromkeys(_arguments(call, inputs[0]) for call in calls if call.get("distinct"))
+    rows = _fields(node["localAggInputRowType"]) if "localAggInputRowType" in node else (*inputs, ())[0]
+    calls, retracted = _calls(node)
+    names = [name for call, back in zip(calls, retracted, strict=True) for name in _call(call, rows, back)]
+    distinct = dict.fromkeys(_arguments(call, rows) for call in calls if call.get("distinct"))
     more = (*(["count(*)"] if node.get("needRetraction") else []), *(f"distinct({each})" for each in distinct))
-    return PlanNode(uid, str(node.get("description", "")), inputs, key, _unique(names), _unique(more))
+    sort_key = tuple(rows[int(each["index"])] for each in (node.get("orderBy") or {}).get("fields", ()))
+    return PlanNode(
+        uid,
+        str(node.get("description", "")),
+        inputs,
+        key,
+        unique_names(names),
+        unique_names(more),
+        unique_names(sort_key),
+        _unique_keys(node, inputs),
+    )
+
+
+def _calls(node: Mapping[str, Any]) -> tuple[Sequence[Mapping[str, Any]], Sequence[bool]]:
+    """Return the aggregate calls of a node, and of each whether rows are also taken out of it."""
+    if "overSpec" in node:
+        groups = node["overSpec"]["groups"]
+        calls = [(call, group["lowerBound"]["kind"] != "UNBOUNDED_PRECEDING") for group in groups
+                 for call in group["aggCalls"]]  # fmt: skip
+        return [call for call, _ in calls], [back for _, back in calls]
+    calls = node.get("aggCalls") or ()
+    retracted = node.get("aggCallNeedRetractions") or [False] * len(calls)
+    return calls, [bool(each) for each in retracted]
+
+
+def _unique_keys(node: Mapping[str, Any], inputs: Sequence[tuple[str, ...]]) -> tuple[tuple[tuple[str, ...], ...], ...]:
+    primary = (node.get("rankStrategy") or {}).get("primaryKeys")
+    keys = [[primary] if primary else []] if "rankStrategy" in node else []
+    keys = keys or [node.get("leftUpsertKeys") or [], node.get("rightUpsertKeys") or []]
+    return tuple(
+        tuple(tuple(names[int(index)] for index in each) for each in found) for names, found in zip(inputs, keys)
+    )
 
 
 def _fields(kind: object) -> tuple[str, ...]:
@@ -132,7 +194,7 @@ def _fields(kind: object) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _call(call: Mapping[str, Any], fields: Sequence[str]) -> list[str]:
+def _call(call: Mapping[str, Any], fields: Sequence[str], retracted: bool) -> list[str]:
     """Return the names of the fields of an aggregate call's accumulator."""
     match = FUNCTION.fullmatch(str(call.get("internalName") or call.get("catalogName") or call["name"]))
     function = match[1].lower() if match else str(call.get("catalogName") or call["name"])
@@ -141,14 +203,21 @@ def _call(call: Mapping[str, Any], fields: Sequence[str]) -> list[str]:
     where = int(call.get("filterArg", -1))
     if where >= 0:
         text += f" filter {fields[where]}"
-    return [f"{text} sum", f"{text} count"] if function == "avg" else [text]
+    return buffers_of(function, text, retracted)
+
+
+def buffers_of(function: str, text: str, retracted: bool) -> list[str]:
+    """Return the names of the fields of an aggregate's accumulator; ``retracted``: rows are also taken out of it."""
+    if function == "avg":
+        return [f"{text} sum", f"{text} count"]
+    return [text, f"{text} count"] if retracted and function in ("sum", "sum0") else [text]
 
 
 def _arguments(call: Mapping[str, Any], fields: Sequence[str]) -> str:
     return ", ".join(fields[int(index)] for index in call.get("argList") or ())
 
 
-def _unique(names: Sequence[str]) -> tuple[str, ...]:
+def unique_names(names: Sequence[str]) -> tuple[str, ...]:
     """Return the names, with a number where one is repeated."""
     found: list[str] = []
     for name in names:

@@ -15,11 +15,14 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import with_schema
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean
 from pyspark_savepoint.formats.metadata import OperatorState
-from pyspark_savepoint.statebackends.model.compiled_plan import PlanNode, node_of
+from pyspark_savepoint.statebackends.model.compiled_plan import PAIRS, PlanNode, node_of
 from pyspark_savepoint.statebackends.model.request import Table, TablePartition, choose_columns
 
 #: Columns of a flattened state, which have the names of its rows.
-ELEMENTS = ("list_value", "map_value")
+KEY_OF_ELEMENT = "map_key"
+ELEMENTS = ("list_value", "map_value", KEY_OF_ELEMENT)
+#: Behind a column's name, for the keys of its map.
+MAP_KEY = ".key"
 
 
 @dataclass(frozen=True)
@@ -68,11 +71,10 @@ def named_fields(table: Table, text: str, operator: OperatorState, state: str | 
                 found=", ".join(f"{each.get('id')} {each.get('type')}" for each in given["nodes"][:20]),
                 remedy="""give the names by hand: {"key": ["user"], "accState": ["count(*)", "sum(amount)"]}""",
             )
-        names, missing = _of_plan(node, structs, state)
-        note = [f"the plan has no names for {', '.join(map(repr, missing))}: its fields keep their numbers"]
-        return _named(table, names, note if missing else [])
+        return _by_node(table, node, state)
     for name, listed in given.items():
-        kind = structs.get(name)
+        column, _, part = name.rpartition(".") if name.endswith(MAP_KEY) else (name, "", "")
+        kind = structs.get(name) if not part else _map_key(table.schema.field(column).type) if column in fields else None
         if kind is None:
             raise OptionError(
                 f"option 'fieldNames' names {name!r}, which is no column with fields",
@@ -86,28 +88,56 @@ def named_fields(table: Table, text: str, operator: OperatorState, state: str | 
                 found=", ".join(listed),
                 expected=", ".join(field.name for field in kind),
             )
-    return _named(table, given, [])
+    return _named(table, given, {}, [])
+
+
+def _by_node(table: Table, node: PlanNode, state: str | None) -> Table:
+    names, pairs, missing = _of_plan(node, table.schema, state)
+    note = [f"the plan has no names for {', '.join(map(repr, missing))}: its fields keep their numbers"]
+    return _named(table, names, pairs, note if missing else [])
 
 
 def _of_plan(
-    node: PlanNode, structs: Mapping[str, pa.StructType], state: str | None
-) -> tuple[dict[str, Sequence[str]], list[str]]:
+    node: PlanNode, schema: pa.Schema, state: str | None
+) -> tuple[dict[str, Sequence[str]], dict[str, tuple[str, str]], list[str]]:
+    """Return names by column, and by column and ``.key``; of columns with pairs, the names of these; what has none."""
     names: dict[str, Sequence[str]] = {}
+    pairs: dict[str, tuple[str, str]] = {}
     missing = []
-    for column, kind in structs.items():
-        known = node.fields_of(state if column in ELEMENTS and state else column, kind.num_fields)
+    for column in schema:
+        own = state if column.name in ELEMENTS and state else column.name
+        kind, key = _struct(column.type), _map_key(column.type)
+        if kind is not None and own in PAIRS and _is_pair(kind):
+            pairs[column.name] = PAIRS[own]
+            kind = kind.field(0).type
+        naming = node.fields_of_map_key if column.name == KEY_OF_ELEMENT else node.fields_of
+        known = None if kind is None else naming(own, kind.num_fields)
+        known_key = None if key is None else node.fields_of_map_key(own, key.num_fields)
         if known is not None:
-            names[column] = known
-        elif column not in ("window", "state_window") and kind.num_fields:
-            missing.append(column)
-    return names, missing
+            names[column.name] = known
+        if known_key is not None:
+            names[column.name + MAP_KEY] = known_key
+        nameless = (kind is not None and kind.num_fields and known is None) or (key is not None and known_key is None)
+        if nameless and column.name not in ("window", "state_window"):
+            missing.append(column.name)
+    return names, pairs, missing
 
 
-def _named(table: Table, names: Mapping[str, Sequence[str]], notes: list[str]) -> Table:
+def _is_pair(kind: pa.StructType) -> bool:
+    return bool(kind.num_fields == 2 and pa.types.is_struct(kind.field(0).type))
+
+
+def _named(
+    table: Table, names: Mapping[str, Sequence[str]], pairs: Mapping[str, tuple[str, str]], notes: list[str]
+) -> Table:
     schema = pa.schema(
-        [field.with_type(_renamed(field.type, names[field.name])) if field.name in names else field
-         for field in table.schema]
-    )  # fmt: skip
+        [
+            field.with_type(
+                _renamed(field.type, names.get(field.name), names.get(field.name + MAP_KEY), pairs.get(field.name))
+            )
+            for field in table.schema
+        ]
+    )
     return NamedFields(table, schema, (*table.warnings, *notes))
 
 
@@ -120,9 +150,22 @@ def _struct(kind: pa.DataType) -> pa.StructType | None:
     return _struct(kind.item_type) if pa.types.is_map(kind) else None
 
 
-def _renamed(kind: pa.DataType, names: Sequence[str]) -> pa.DataType:
-    if pa.types.is_struct(kind):
-        return pa.struct([field.with_name(name) for field, name in zip(kind, names, strict=True)])
+def _map_key(kind: pa.DataType) -> pa.StructType | None:
+    """Return the struct of a map's keys."""
+    return kind.key_type if pa.types.is_map(kind) and pa.types.is_struct(kind.key_type) else None
+
+
+def _renamed(
+    kind: pa.DataType, names: Sequence[str] | None, key: Sequence[str] | None, pair: tuple[str, str] | None
+) -> pa.DataType:
+    if pa.types.is_map(kind):
+        key_field = kind.key_field.with_type(_renamed(kind.key_type, key, None, None))
+        return pa.map_(key_field, kind.item_field.with_type(_renamed(kind.item_type, names, None, pair)))
     if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_renamed(kind.value_type, names)))
-    return pa.map_(kind.key_field, kind.item_field.with_type(_renamed(kind.item_type, names)))
+        return pa.list_(kind.value_field.with_type(_renamed(kind.value_type, names, None, pair)))
+    if pair is not None:
+        row = kind.field(0).with_type(_renamed(kind.field(0).type, names, None, None))
+        return pa.struct([row.with_name(pair[0]), kind.field(1).with_name(pair[1])])
+    if names is None:
+        return kind
+    return pa.struct([field.with_name(name) for field, name in zip(kind, names, strict=True)])

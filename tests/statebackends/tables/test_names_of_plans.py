@@ -1,0 +1,116 @@
+"""Option ``fieldNames`` on real SQL jobs of ten queries (`oracle.SqlPlans`): every field has the name of its values.
+
+Columns of the generated rows have ranges of their own, so that a value says which column it is of.
+"""
+
+from __future__ import annotations
+
+import re
+import tarfile
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pyspark_savepoint
+from pyspark_savepoint.local.local_savepoint import LocalSavepoint
+
+ARCHIVES = Path(__file__).parents[2] / "oracle" / "savepoints" / "sql-plans"
+RANGES = {"k": (0, 2), "j": (0, 2), "a": (1000, 1006), "b": (2000, 2010), "x": (5000, 5008), "n": (1, 60)}
+#: Aggregates of a column whose values are values of it.
+OF_VALUES = re.compile(r"max\((\w)\)")
+SUMS = re.compile(r"(?:sum0?|avg)\(b\)(?: sum)?")
+
+
+@dataclass(frozen=True)
+class Job:
+    savepoint: LocalSavepoint
+    plan: str
+    explain: str
+
+    def states(self, names: str) -> Iterator[tuple[dict[str, Any], Any]]:
+        for row in self.savepoint.table("states", fieldNames=self.plan).to_arrow().to_pylist():
+            if row["table"] in ("keyed_state", "window_state"):
+                options = {"uidHash": row["operator_uid_hash"], "state": row["state"], "fieldNames": names}
+                yield row, self.savepoint.table(row["table"], **options).to_arrow()
+
+
+@pytest.fixture(scope="module", params=["1.20.5-one-phase", "1.20.5-two-phase", "2.2.1-one-phase", "2.2.1-two-phase"])
+def job(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Job:
+    folder = tmp_path_factory.mktemp("sql")
+    with tarfile.open(ARCHIVES / f"{request.param}.tar.xz") as archive:
+        archive.extractall(folder, filter="data")
+    savepoint = pyspark_savepoint.open(str(folder / "savepoint"))
+    return Job(savepoint, (folder / "plan.json").read_text(), (folder / "explain.txt").read_text())
+
+
+def named_values(value: Any) -> Iterator[tuple[str, Any]]:
+    """Every field with its value, however deep."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            if not isinstance(inner, dict | list | tuple):
+                yield name, inner
+            yield from named_values(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from named_values(inner)
+
+
+def checked(name: str, value: Any) -> bool:
+    """Whether a field's name says what its values are; they must be."""
+    column = OF_VALUES.fullmatch(name)
+    name = column[1] if column else name
+    if name == "m":  # MAX(b) by another name
+        name = "b"
+    if value is None:
+        return False
+    if name in RANGES:
+        low, high = RANGES[name]
+        assert low <= value <= high, (name, value)
+    elif name == "c":
+        assert re.fullmatch("c[0-4]", value)
+    elif SUMS.fullmatch(name):
+        assert value > 2000
+    elif "count" in name:
+        assert 1 <= value <= 200, (name, value)
+    else:
+        return False
+    return True
+
+
+def test_every_field_has_the_name_of_its_values(job: Job) -> None:
+    seen = set()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for row, table in job.states(job.plan):
+            rows = table.to_pylist()
+            found = {name for name, value in named_values([each[row["state"]] for each in rows]) if checked(name, value)}
+            seen |= {(row["operator_uid"].split("_", 1)[1].removeprefix("global-"), row["state"], name) for name in found}
+            assert all(re.fullmatch("f[0-9]+", name) is None for name, _ in named_values(rows)), row
+    assert seen >= {
+        ("group-aggregate", "accState", "max(a)"),
+        ("group-aggregate", "accState", "avg(b) sum"),
+        ("group-aggregate", "accState", "count(distinct c)"),
+        ("over-aggregate", "accState", "sum0(b)"),
+        ("over-aggregate", "inputState", "b"),
+        ("window-aggregate", "window-aggs", "max(a)"),
+        ("rank", "data-state-with-append", "c"),
+        ("rank", "data-state-with-update", "m"),
+        ("deduplicate", "deduplicate-state", "a"),
+        ("join", "left-records", "a"),
+        ("join", "right-records", "x"),
+        ("interval-join", "IntervalJoinLeftCache", "a"),
+    }
+
+
+def test_keys_of_maps_are_named_by_hand_and_when_flattened(job: Job) -> None:
+    (join,) = [row for row, _ in job.states(job.plan) if row["state"] == "left-records"]
+    operator = {"uidHash": join["operator_uid_hash"], "state": "left-records"}
+    names = '{"left-records.key": ["one", "two"]}'
+    found = job.savepoint.table("keyed_state", fieldNames=names, **operator).to_arrow().to_pylist()
+    assert set(found[0]["left-records"][0][0]) == {"one", "two"}
+    flat = job.savepoint.table("keyed_state", fieldNames=job.plan, flatten=True, **operator).to_arrow().to_pylist()
+    assert set(flat[0]["map_key"]) == {"k", "a"}
