@@ -201,7 +201,7 @@ class SavepointReadOptions:
         _field_names,
         "names of fields that Flink does not record (`f0`, `_1`): the JSON of a compiled plan (`COMPILE PLAN`), which "
         "names keys, rows and aggregates of SQL operators, or names by column: "
-        """`{"key": ["user"], "accState": ["count(*)", "sum(amount)"]}`""",
+        """`{"key": ["user"], "accState": ["count(*)", "sum(amount)"]}`, keys of a map as `left-records.key`""",
     )
     include_row_kind: bool = option(flag, "rows of SQL jobs have a field `__row_kind`", False, "false")
     keys: str | None = option(_keys, "only these keys: a JSON list; opens only their key groups", shown="all")

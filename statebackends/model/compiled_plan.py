@@ -154,10 +154,12 @@ def _node(plan: Mapping[str, Any], nodes: Mapping[int, Any], node: Mapping[str, 
 def _calls(node: Mapping[str, Any]) -> tuple[Sequence[Mapping[str, Any]], Sequence[bool]]:
     """Return the aggregate calls of a node, and of each whether rows are also taken out of it."""
     if "overSpec" in node:
-        groups = node["overSpec"]["groups"]
-        calls = [(call, group["lowerBound"]["kind"] != "UNBOUNDED_PRECEDING") for group in groups
-                 for call in group["aggCalls"]]  # fmt: skip
-        return [call for call, _ in calls], [back for _, back in calls]
+        over = [
+            (call, group["lowerBound"]["kind"] != "UNBOUNDED_PRECEDING")
+            for group in node["overSpec"]["groups"]
+            for call in group["aggCalls"]
+        ]
+        return [call for call, _ in over], [back for _, back in over]
     calls = node.get("aggCalls") or ()
     retracted = node.get("aggCallNeedRetractions") or [False] * len(calls)
     return calls, [bool(each) for each in retracted]
@@ -168,7 +170,8 @@ def _unique_keys(node: Mapping[str, Any], inputs: Sequence[tuple[str, ...]]) -> 
     keys = [[primary] if primary else []] if "rankStrategy" in node else []
     keys = keys or [node.get("leftUpsertKeys") or [], node.get("rightUpsertKeys") or []]
     return tuple(
-        tuple(tuple(names[int(index)] for index in each) for each in found) for names, found in zip(inputs, keys)
+        tuple(tuple(names[int(index)] for index in each) for each in found)
+        for names, found in zip(inputs, keys, strict=False)
     )
 
 

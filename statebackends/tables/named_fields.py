@@ -74,7 +74,9 @@ def named_fields(table: Table, text: str, operator: OperatorState, state: str | 
         return _by_node(table, node, state)
     for name, listed in given.items():
         column, _, part = name.rpartition(".") if name.endswith(MAP_KEY) else (name, "", "")
-        kind = structs.get(name) if not part else _map_key(table.schema.field(column).type) if column in fields else None
+        kind = (
+            structs.get(name) if not part else _map_key(table.schema.field(column).type) if column in fields else None
+        )
         if kind is None:
             raise OptionError(
                 f"option 'fieldNames' names {name!r}, which is no column with fields",

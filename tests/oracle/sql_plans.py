@@ -1,6 +1,6 @@
 """Savepoints of real SQL jobs with their compiled plans and EXPLAIN, packed: the fixtures in `savepoints/sql-plans`.
 
-    python -m tests.oracle.sql_plans 2.2.1
+python -m tests.oracle.sql_plans 2.2.1
 """
 
 from __future__ import annotations

@@ -87,8 +87,12 @@ def test_every_field_has_the_name_of_its_values(job: Job) -> None:
         warnings.simplefilter("error")
         for row, table in job.states(job.plan):
             rows = table.to_pylist()
-            found = {name for name, value in named_values([each[row["state"]] for each in rows]) if checked(name, value)}
-            seen |= {(row["operator_uid"].split("_", 1)[1].removeprefix("global-"), row["state"], name) for name in found}
+            found = {
+                name for name, value in named_values([each[row["state"]] for each in rows]) if checked(name, value)
+            }
+            seen |= {
+                (row["operator_uid"].split("_", 1)[1].removeprefix("global-"), row["state"], name) for name in found
+            }
             assert all(re.fullmatch("f[0-9]+", name) is None for name, _ in named_values(rows)), row
     assert seen >= {
         ("group-aggregate", "accState", "max(a)"),
