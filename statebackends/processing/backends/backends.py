@@ -6,7 +6,10 @@ from pyspark_savepoint.formats.errors import OptionError, did_you_mean
 from pyspark_savepoint.statebackends.processing.backends.backend import KeyedStateBackend
 from pyspark_savepoint.statebackends.processing.backends.heap import HeapStateBackend
 from pyspark_savepoint.statebackends.processing.backends.rocksdb import RocksDBStateBackend
-from pyspark_savepoint.statebackends.processing.backends.single_key import SingleKeyStateBackend
+from pyspark_savepoint.statebackends.processing.backends.single_key import (
+    DroppingSingleKeyStateBackend,
+    SingleKeyStateBackend,
+)
 
 BACKENDS: dict[str, type[KeyedStateBackend]] = {
     "single_key": SingleKeyStateBackend,
@@ -15,8 +18,9 @@ BACKENDS: dict[str, type[KeyedStateBackend]] = {
 }
 
 
-def create_backend(name: str) -> KeyedStateBackend:
-    """Return a new, empty backend."""
+def create_backend(name: str, drops: bool = False) -> KeyedStateBackend:
+    """Return a new, empty backend; ``drops``: the state of a key is not needed when the key is done."""
     if name not in BACKENDS:
         raise OptionError(f"there is no state backend {name!r}", remedy=did_you_mean(name, BACKENDS))
-    return BACKENDS[name]()
+    kind = BACKENDS[name]
+    return DroppingSingleKeyStateBackend() if drops and kind is SingleKeyStateBackend else kind()

@@ -24,10 +24,17 @@ Add = Callable[[bytes, Any, Any], None]
 
 
 class SingleKeyStateBackend(KeyedStateBackend):
-    """State of one key."""
+    """State of one key.
+
+    Most functions have one state, of one value: :meth:`set_current_key`, which runs for every key, knows it by itself
+    and calls another method only if there are more.
+    """
 
     def __init__(self) -> None:
         super().__init__()
+        self._first: ValueSlot | _NoSlot = _NoSlot()
+        self._add: Add = _nowhere
+        self._has_more = False
         self._values: list[tuple[ValueSlot, Add]] = []
         self._collections: list[tuple[CollectionSlot, Callable[[], Any], Add]] = []
         self._windowed: list[tuple[dict[Any, Any], Add]] = []
@@ -35,16 +42,21 @@ class SingleKeyStateBackend(KeyedStateBackend):
 
     def create(self, state: RegisteredState, output: StateOutput) -> State:
         """Create a slot; for windowed state a dict of namespaces."""
+        if not state.namespaced and state.kind in VALUE_SLOTS:
+            value = VALUE_SLOTS[state.kind](state)
+            if isinstance(self._first, _NoSlot):
+                self._first, self._add = value, output.add
+            else:
+                self._values.append((value, output.add))
+                self._has_more = True
+            return value
+        self._has_more = True
         if state.namespaced:
             place, table = Place(), dict[Any, Any]()
             self._windowed.append((table, output.add))
             windowed = TABLES[state.kind](place, table, state)
             self._places[windowed] = (place, table, state)
             return windowed
-        if state.kind in VALUE_SLOTS:
-            value = VALUE_SLOTS[state.kind](state)
-            self._values.append((value, output.add))
-            return value
         collection = COLLECTION_SLOTS[state.kind](state)
         self._collections.append((collection, type(collection.content), output.add))
         return collection
@@ -52,27 +64,35 @@ class SingleKeyStateBackend(KeyedStateBackend):
     def set_current_key(self, key: Any, place: bytes) -> None:
         """Set the key; if it changes, output the state of the previous key.
 
-        Collections that were handed out stay unchanged, because the next key gets new ones. This method runs for every
-        key and is a single function for speed.
+        Collections that were handed out stay unchanged, because the next key gets new ones.
         """
         before = self.place
         if place != before:
             if before:
-                for value, add in self._values:
-                    content = value.content
-                    if content is not None:
-                        value.content = None
-                        add(before, None, content)
-                if self._collections:
-                    for collection, empty, add in self._collections:
-                        content = collection.content
-                        if content:
-                            collection.content = empty()
-                            add(before, None, content)
-                if self._windowed:
-                    self._prune_windows(before)
+                first = self._first
+                content = first.content
+                if content is not None:
+                    first.content = None
+                    self._add(before, None, content)
+                if self._has_more:
+                    self._output_others(before)
             self.place = place
         self.key = key
+
+    def _output_others(self, place: bytes) -> None:
+        """Output all states but the first value."""
+        for value, add in self._values:
+            content = value.content
+            if content is not None:
+                value.content = None
+                add(place, None, content)
+        for collection, empty, add in self._collections:
+            content = collection.content
+            if content:
+                collection.content = empty()
+                add(place, None, content)
+        if self._windowed:
+            self._prune_windows(place)
 
     def _prune_windows(self, place: bytes) -> None:
         for table, add in self._windowed:
@@ -93,3 +113,35 @@ class SingleKeyStateBackend(KeyedStateBackend):
         """Output the last key."""
         self.set_current_key(None, b"")
         yield
+
+
+class DroppingSingleKeyStateBackend(SingleKeyStateBackend):
+    """State of one key that no output gets: what processing has, where only the rows of the function count."""
+
+    def set_current_key(self, key: Any, place: bytes) -> None:
+        """Set the key; if it changes, drop the state of the previous key."""
+        if place != self.place:
+            self._first.content = None
+            if self._has_more:
+                self._drop_others()
+            self.place = place
+        self.key = key
+
+    def _drop_others(self) -> None:
+        for value, _ in self._values:
+            value.content = None
+        for collection, empty, _ in self._collections:
+            if collection.content:
+                collection.content = empty()
+        for table, _ in self._windowed:
+            table.clear()
+
+
+class _NoSlot:
+    """Stands for the first value where there is none."""
+
+    content: Any = None
+
+
+def _nowhere(place: bytes, namespace: Any, content: Any) -> None:
+    """Output of no state."""

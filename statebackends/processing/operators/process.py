@@ -64,7 +64,8 @@ class ProcessTask:
         self.connected: ConnectedInputs | None = None
         self.firing = UserCode(plan.function, "on_timer")
         # Last, because from here on there may be files, which only close() releases.
-        self.backend = create_backend(plan.backend)
+        # A broadcast element that changes state of a key is refused where the state is output.
+        self.backend = create_backend(plan.backend, drops=plan.inputs is None or plan.inputs.broadcast is None)
         self.firing.keys = self.backend
         self.timers: FiringTimers = FiringTimers() if plan.order.sort else TimersOfAllKeys(self.backend)
         self.registry = StateRegistry(

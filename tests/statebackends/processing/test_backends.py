@@ -64,8 +64,27 @@ def test_another_key_prunes() -> None:
     assert (value.value(), output.found) == (None, {(b"\0\0a", None): 1})
 
 
-def test_what_was_handed_out_stays_when_the_key_changes() -> None:
-    backend = create_backend("single_key")
+def test_a_key_without_output_leaves_nothing_to_the_next() -> None:
+    backend, output = create_backend("single_key", drops=True), Collected()
+    states: dict[StateKind, Any] = {kind: backend.create(state, output) for kind, state in STATES.items()}
+    second: Any = backend.create(STATES[StateKind.VALUE], output)
+    for place in (b"\0\0a", b"\0\0b"):
+        backend.set_current_key(place, place)
+        assert (states[StateKind.VALUE].value(), second.value()) == (None, None)
+        assert (states[StateKind.LIST].get(), dict(states[StateKind.MAP].items())) == ([], {})
+        states[StateKind.VALUE].update(1)
+        second.update(2)
+        states[StateKind.LIST].add("x")
+        states[StateKind.MAP].put("a", 1)
+        backend.set_current_key(place, place)
+        assert (states[StateKind.VALUE].value(), second.value()) == (1, 2)
+    list(backend.finish())
+    assert output.found == {}
+
+
+@pytest.mark.parametrize("drops", [False, True])
+def test_what_was_handed_out_stays_when_the_key_changes(drops: bool) -> None:
+    backend = create_backend("single_key", drops)
     elements: Any = backend.create(STATES[StateKind.LIST], Collected())
     backend.set_current_key("a", b"\0\0a")
     elements.add("x")
