@@ -100,8 +100,11 @@ def measure(name: str, operation_name: str) -> tuple[float, ...]:
             write()
             again.append((calls(call, *arguments) - loop()) / CALLS)
         backend.set_current_key(b"", b"")
-        _, dropped, _ = operation(dropping, operation_name)
-        with_keys = keyed(dropping, dropped, *arguments)
+        if name == "single_key":
+            _, dropped, _ = operation(dropping, operation_name)
+            with_keys = keyed(dropping, dropped, *arguments)
+        else:
+            with_keys = keyed(backend, call, *arguments)
         return sorted(again)[KEYS // 10], with_keys, keyed(backend, call, *arguments, finish=True)
     finally:
         backend.close()
