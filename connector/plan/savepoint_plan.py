@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pyspark_savepoint.formats.errors import OperatorNotFoundError, StateExistsError, did_you_mean
+from pyspark_savepoint.formats.errors import OperatorNotFoundError, OptionError, StateExistsError, did_you_mean
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID, OperatorIdentifier
 from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
@@ -17,17 +17,23 @@ from pyspark_savepoint.plan.keyed_edits import rehashed
 from pyspark_savepoint.plan.operator_plan import Base, OperatorPlan
 from pyspark_savepoint.statebackends.writing.planning.write_request import DEFAULT_MAX_PARALLELISM
 
+HASHMAP, ROCKSDB, FORST = "hashmap", "rocksdb", "forst"
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True)
 class SavepointPlan:
-    """The operators of a planned savepoint, and the metadata of the snapshots that they come from."""
+    """The operators of a planned savepoint, and the metadata of the snapshots that they come from.
+
+    ``state_backend`` is that of the job that restores it, if it is known.
+    """
 
     operators: tuple[OperatorPlan, ...] = ()
     bases: tuple[CheckpointMetadata, ...] = ()
     max_parallelism: int = DEFAULT_MAX_PARALLELISM
+    state_backend: str | None = None
 
     @classmethod
     def of(cls, snapshot: Snapshot, path: str, options: Mapping[str, str]) -> SavepointPlan:
@@ -140,3 +146,21 @@ def _relocated(plan: OperatorPlan, base: Base, moved: OperatorState) -> Operator
 def _before(plan: OperatorPlan) -> str:
     """Return the name that an operator has in the snapshot that it comes from."""
     return plan.base.operator.label if plan.base is not None else f"{plan.label} (new)"
+
+
+def expect_backend(name: str | None) -> None:
+    """Raise OptionError for a state backend that restores no canonical savepoint, or that Flink does not have."""
+    if name == FORST:
+        raise OptionError(
+            "state backend forst restores no canonical savepoint, which is what is written",
+            expected=f"{HASHMAP} or {ROCKSDB}",
+            found=name,
+            remedy="the job restores it on rocksdb",
+        )
+    if name not in (None, HASHMAP, ROCKSDB):
+        raise OptionError(
+            "there is no such state backend",
+            expected=f"{HASHMAP} or {ROCKSDB}",
+            found=name,
+            remedy=did_you_mean(str(name), (HASHMAP, ROCKSDB)),
+        )

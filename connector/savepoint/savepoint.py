@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 from os import PathLike
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from pyspark_savepoint.catalog.namespaces import create_tables, drop_tables
 from pyspark_savepoint.formats.errors import OptionError, ValueRangeError
@@ -31,7 +31,7 @@ from pyspark_savepoint.options.worker_python import check_worker_python
 from pyspark_savepoint.plan.keyed_edits import with_keys_deleted, with_states
 from pyspark_savepoint.plan.merged_operators import merged_operator
 from pyspark_savepoint.plan.operator_plan import OperatorPlan, OperatorRows
-from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
+from pyspark_savepoint.plan.savepoint_plan import HASHMAP, SavepointPlan, expect_backend
 from pyspark_savepoint.plan.sink_changes import (
     with_committables_marked,
     with_committables_removed,
@@ -189,7 +189,13 @@ class Savepoint:
         return vacuum(reached(absolute(path_text(path)), to_options(options)), older_than.total_seconds(), dry_run)
 
     @classmethod
-    def create(cls, spark: SparkSession, *, max_parallelism: int = DEFAULT_MAX_PARALLELISM) -> Savepoint:
+    def create(
+        cls,
+        spark: SparkSession,
+        *,
+        max_parallelism: int = DEFAULT_MAX_PARALLELISM,
+        state_backend: Literal["hashmap", "rocksdb"] | None = None,
+    ) -> Savepoint:
         """Return a new savepoint without operators, which is not written yet.
 
         :meth:`write` gives it metadata of version 4, in which Flink finds the hashes of uids alone; the uids stand
@@ -198,12 +204,15 @@ class Savepoint:
         Args:
             spark: The session, classic or Connect.
             max_parallelism: The number of key groups of the operators that will be added, 1 to 32768.
+            state_backend: The state backend of the job that restores it. State is written in the canonical format,
+                which is the same for ``hashmap`` and ``rocksdb``; ``forst`` restores none. For ``hashmap``,
+                operators that are taken from other savepoints get the canonical format too.
 
         Returns:
             The savepoint.
 
         Raises:
-            OptionError: If ``max_parallelism`` is out of range.
+            OptionError: If ``max_parallelism`` is out of range, or the state backend restores no canonical savepoint.
 
         Example::
 
@@ -211,7 +220,8 @@ class Savepoint:
 
         """
         check_parallelism(max_parallelism, 1)
-        return cls(spark, SavepointPlan(max_parallelism=max_parallelism))
+        expect_backend(state_backend)
+        return cls(spark, SavepointPlan(max_parallelism=max_parallelism, state_backend=state_backend))
 
     # -- tables ----------------------------------------------------------------------------------------------
 
@@ -1709,6 +1719,7 @@ class Savepoint:
                 remedy="add one: with_operator(uid, ...)",
             )
         self.plan.refuse_same_ids()
+        portable = portable or self.plan.state_backend == HASHMAP
         if checkpoint_id is not None and not 0 <= checkpoint_id < 1 << 63:
             raise OptionError("a checkpoint id is a number from 0", found=checkpoint_id)
         version = None if flink_version is None else parse_flink_version(str(flink_version))

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
-from pyspark_savepoint.formats.metadata import with_uids
+from pyspark_savepoint.formats.metadata import VERSIONS, OperatorState, with_uids
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint, find_snapshots
 from pyspark_savepoint.statebackends.catalog import raw
 from pyspark_savepoint.statebackends.catalog.rows import INT, LONG, TEXT, Row, channels, identity, operators, schema
@@ -117,7 +117,8 @@ class CatalogTable:
         if request.key_groups is not None and found:
             request.check_key_groups(max(operator.max_parallelism for operator in found))
         handles = tuple(len(operator.subtasks) for operator in found) if name == "states" else ()
-        return cls(request, name, SCHEMAS[name], digest=savepoint.digest, handles=handles)
+        warnings = _without_uids(savepoint, found) if name in ("states", "metadata") else ()
+        return cls(request, name, SCHEMAS[name], warnings, digest=savepoint.digest, handles=handles)
 
     @property
     def state_bytes(self) -> int:
@@ -217,6 +218,19 @@ def _batch(rows: list[Row], schema: pa.Schema) -> pa.RecordBatch:
             values = [list(value.items()) if value is not None else None for value in values]
         columns.append(pa.array(values, field.type))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _without_uids(savepoint: Savepoint, operators: Sequence[OperatorState]) -> tuple[str, ...]:
+    """Return why column ``operator_uid`` is NULL of some operators, and what gives them uids."""
+    count = sum(operator.uid is None for operator in operators)
+    if not count:
+        return ()
+    version = savepoint.metadata.version
+    many = f"{count} of {len(operators)} operators have no uid here"
+    if not VERSIONS[version].has_names:
+        why = f"metadata of version {version} (Flink {VERSIONS[version].releases}) has hashes of uids alone"
+        return (f"{many}: {why}; option 'uids' takes the uids that the job's code gives, and finds their operators",)
+    return (f"{many}: the job gives them none, so that their ids depend on its graph; option 'node' names them by it",)
 
 
 def opened(request: TableRequest) -> Savepoint:
