@@ -21,8 +21,11 @@ FORBIDDEN_MODULES = {
     "multiprocessing", "pickle", "pickletools", "pkgutil", "pty", "runpy", "shelve", "socket", "subprocess", "urllib",
     "yaml", "zipimport",
 }  # fmt: skip
-#: The user's own functions are pickled for Spark's tasks: never anything of a snapshot.
-PICKLES_FUNCTIONS = {"connector/functions/function_pickles.py": {"cloudpickle"}}
+#: The user's own functions and serializers are pickled for Spark's tasks: never anything of a snapshot.
+PICKLES_FUNCTIONS = {
+    "connector/functions/function_pickles.py": {"cloudpickle"},
+    "connector/options/pickled_serializers.py": {"cloudpickle", "pickle"},
+}
 FORBIDDEN_CALLS = {"__import__", "breakpoint", "compile", "eval", "exec", "globals", "input", "locals", "vars"}
 FORBIDDEN_ATTRIBUTES = {
     "execv", "execve", "fork", "popen", "posix_spawn", "startfile", "system",

@@ -91,7 +91,9 @@ def _open(path: str, options: Mapping[str, str], verb: str) -> tuple[OpenOperato
     parsed = SavepointReadOptions.parse({**options, "path": path})
     request = parsed.request()
     refuse_useless(verb, sorted(request.given), path=path)
-    snapshot = Snapshot.open(request.path, allow_outside=request.allow_outside, checksums=request.checksums)
+    snapshot = Snapshot.open(
+        request.path, allow_outside=request.allow_outside, checksums=request.checksums, classes=request.classes
+    )
     request = request.of_version(snapshot.metadata.version)
     operator = snapshot.operator(uid=request.uid, uid_hash=request.uid_hash, name=request.operator_name)
     parallelism = parsed.parallelism or default_parallelism(operator.state_size, operator.max_parallelism, cpus())

@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Literal, TypeAlias, TypedDict
 
+from pyspark_savepoint.formats.serializers.given_serializers import Given
+
 Names: TypeAlias = str | Sequence[str]
 #: Names or kinds by column, as a mapping or as JSON.
 ByColumn: TypeAlias = Mapping[str, str] | str
@@ -74,6 +76,7 @@ class TableOptions(StorageOptions, total=False):
     kryo: Literal["auto", 2, 5]
     classes: Path | Sequence[Path]
     kryo_types: str
+    serializers: Given
     connector: str
     pickle: bool
     py_types: str
@@ -116,6 +119,7 @@ class TypeOptions(TypedDict, total=False):
     """Options of a write from which Flink's types follow."""
 
     types: ByColumn
+    serializers: Given
     types_from: Path | Sequence[Path]
     inferred_by: str
     classes: Path | Sequence[Path]

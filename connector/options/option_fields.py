@@ -30,6 +30,10 @@ OF_SESSION, EVERYBODYS = "SPARK_JOB_ARTIFACT_UUID", "default"
 STORAGE_OPTIONS_DOC = (
     'JSON: how an object store is reached, such as `{"endpoint": "http://host:9000"}`; its names are below'
 )
+SERIALIZERS_DOC = (
+    "serializers of the job's own, as text: `serializers=[MoneySerializer(...)]` of the Python API makes it; it is "
+    "code, which every process unpickles"
+)
 
 #: Maximum length of an invalid value in an error.
 MAX_SHOWN = 300

@@ -9,6 +9,7 @@ from typing import Any
 
 #: Options whose values may contain commas.
 JSON_LISTS = ("keys", "typesFrom", "classes", "uids")
+SERIALIZERS = "serializers"
 
 
 def to_options(values: Mapping[str, Any]) -> dict[str, str]:
@@ -49,6 +50,10 @@ def option_text(name: str, value: Any) -> str:
     """Return the value of an option as text."""
     if isinstance(value, bool):
         return "true" if value else "false"
+    if name == SERIALIZERS:
+        from pyspark_savepoint.options.pickled_serializers import serializers_text
+
+        return serializers_text(value)
     if isinstance(value, PathLike):
         return str(value)
     if isinstance(value, Mapping) or (name in JSON_LISTS and not isinstance(value, str)):

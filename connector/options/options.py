@@ -15,8 +15,10 @@ from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.io.storage_options import OPTION, StoragePath
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
 from pyspark_savepoint.formats.plug_in_packages import KRYO_CLASSES, plugged_in
+from pyspark_savepoint.formats.serializers.given_serializers import GivenSerializers
 from pyspark_savepoint.formats.snapshot.savepoint import CHECKSUMS, IGNORE, Savepoint
 from pyspark_savepoint.options.option_fields import (
+    SERIALIZERS_DOC,
     STORAGE_OPTIONS_DOC,
     InvalidOptionValueError,
     absolute_path,
@@ -139,6 +141,13 @@ def _decimals(value: str) -> str:
     return folded
 
 
+def given_serializers(value: str) -> GivenSerializers:
+    """Return the serializers of a text."""
+    from pyspark_savepoint.options.pickled_serializers import serializers_of
+
+    return serializers_of(value)
+
+
 # -- the options --------------------------------------------------------------------------------------------
 
 
@@ -244,6 +253,11 @@ class SavepointReadOptions:
         "",
         "none",
     )
+    serializers: GivenSerializers | None = option(  # noqa: RUF009 (a field)
+        given_serializers,
+        SERIALIZERS_DOC,
+        shown="Flink's, and those of entry points",
+    )
     connector: str | None = option(
         text,
         "what the splits, coordinators or committables are of, such as `kafka`, where their bytes do not say it",
@@ -342,11 +356,11 @@ class SavepointReadOptions:
 
     def _job_classes(self) -> JobClasses | None:
         """Return what options or plug-ins describe of the job's classes; what reads them is imported for these only."""
-        if not (self.classes or self.kryo_types or plugged_in(KRYO_CLASSES)):
+        if not (self.classes or self.kryo_types or self.serializers or plugged_in(KRYO_CLASSES)):
             return None
         from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
 
-        return JobClasses.of(self.classes, self.kryo_types)
+        return JobClasses.of(self.classes, self.kryo_types, self.serializers)
 
     def _comparison(self, wanted: Mapping[str, Any]) -> ComparisonRequest:
         """Return the request for a comparison; its sides are options of reads, with this one's storage options."""

@@ -32,7 +32,7 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import ELEME
 VERSION = 1
 FRAGMENT = re.compile(r"[a-z0-9]+/[a-z0-9]+")
 #: Fields of a write that have another form in JSON, and fields that other options have.
-HEADER, BASES, ELSEWHERE = "header", "bases", ("path", "overwrite", "drop", "retention")
+HEADER, BASES, ELSEWHERE = "header", "bases", ("path", "overwrite", "drop", "retention", "serializers")
 
 
 Texts = Mapping[str, str]
@@ -91,7 +91,9 @@ def write_plan(spec: WriteSpec, fragment: str, header: Header | None, bases: Seq
         name: found.default_factory() if found.default_factory is not MISSING else found.default
         for name, found in known.items()
     }
-    given: dict[str, Any] = {name: value for name, value in values.items() if value != defaults[name]}
+    given: dict[str, Any] = {
+        name: value for name, value in values.items() if name not in ELSEWHERE and value != defaults[name]
+    }
     given["fragment"] = fragment
     if header is not None:
         view = DataOutputView()

@@ -15,7 +15,9 @@ from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.io.storage_options import StoragePath
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
+from pyspark_savepoint.formats.serializers.given_serializers import GivenSerializers
 from pyspark_savepoint.options.option_fields import (
+    SERIALIZERS_DOC,
     STORAGE_OPTIONS_DOC,
     InvalidOptionValueError,
     absolute_path,
@@ -36,7 +38,7 @@ from pyspark_savepoint.options.option_fields import (
     text,
     whole_number,
 )
-from pyspark_savepoint.options.options import SavepointReadOptions
+from pyspark_savepoint.options.options import SavepointReadOptions, given_serializers
 from pyspark_savepoint.options.plan_option import PlannedWrite, parse_write_plan
 from pyspark_savepoint.statebackends.type_extraction.releases import DECLARED, Release
 from pyspark_savepoint.statebackends.writing.planning.operator_types import split_types_from
@@ -209,6 +211,11 @@ class SavepointWriteOptions:
         "",
         "`declared`",
     )
+    serializers: GivenSerializers | None = option(  # noqa: RUF009 (a field)
+        given_serializers,
+        SERIALIZERS_DOC + "; `types` name them by the word of their `flink_type`, or by their snapshot class",
+        shown="Flink's, and those of entry points",
+    )
     max_parallelism: int | None = option(
         whole_number(1, UPPER_BOUND_MAX_PARALLELISM),
         "number of key groups; the job must have the same, if it sets one",
@@ -281,7 +288,9 @@ class SavepointWriteOptions:
             source = self.plan.request.types_from
             types_from = None if source is None else StoragePath.of(source, self.storage_options)
             bases = tuple(SavepointReadOptions.parse(each).request() for each in self.plan.bases)
-            return replace(self.plan.request, path=path, types_from=types_from, bases=bases)
+            return replace(
+                self.plan.request, path=path, types_from=types_from, bases=bases, serializers=self.serializers
+            )
         spec = _spec({name: value for name, value in asdict(replace(self, plan=None)).items() if value is not None})
         return WriteRequest(path, **spec, drop=self.drop, retention=self.retention, overwrite=overwrite)
 
@@ -322,7 +331,7 @@ def write_options_table() -> str:
 def _conflicts(values: Mapping[str, Any]) -> list[str]:
     given = given_names(SavepointWriteOptions, values)
     if "plan" in given:
-        beside = [name for name in given if name not in ("path", "plan", "storageOptions")]
+        beside = [name for name in given if name not in ("path", "plan", "storageOptions", "serializers")]
         return [f"options {listed(beside)} do not go with 'plan', which has all"] if beside else []
     problems = []
     if "uid" in given and "uidHash" in given:

@@ -21,6 +21,7 @@ from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamSt
 from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint as Snapshot
 from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocation
+from pyspark_savepoint.options.option_values import SERIALIZERS
 from pyspark_savepoint.options.plan_option import write_plan
 from pyspark_savepoint.plan.keyed_edits import edited_state
 from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, StateInput
@@ -152,6 +153,8 @@ class OperatorWriter:
         )
         options = {"plan": write_plan(written, f"{self.staging.token}/{part}", header, bases)}
         options |= storage_of(self.staging) or _storage_of_types(spec)
+        if spec.serializers is not None:
+            options[SERIALIZERS] = str(spec.serializers.identity)
         frame.write.format("savepoint").options(**options).mode("append").save(self.path)
         return open_fragment(self.staging, part)
 

@@ -235,9 +235,11 @@ def _put(
     if replaced is not None and replaced.put < 0 and base is not None and spec.types_from is None:
         # Serializers come from the base: here from its headers, and by the same name where the rows are written.
         written = first_with_metadata(base.snapshot.metadata.version).kryo
-        types = OperatorTypes.of_operator(base.opened).described(replace(spec.job_classes, kryo=written))
         source = f"{base.path}#{base.operator.operator_id}"
         spec = replace(spec, types_from=StoragePath.of(source, base.options.get(OPTION)))
+        found = OperatorTypes.of_operator(base.opened) if spec.serializers is None else OperatorTypes.named_by(spec)
+        assert found is not None
+        types = found.described(replace(spec.job_classes, kryo=written))
     schema = arrow_schema(frame.schema)
     if spec.table == OPERATOR_STATE:
         described = describe_operator_state(schema, spec, types)

@@ -285,6 +285,9 @@ class ClassDescriptions(Protocol):
     def described(self, serializer: TypeSerializer) -> TypeSerializer:
         """Return the serializer that reads values of a generic type, if its class is described; else the same."""
 
+    def serializer_of(self, snapshot_class: str) -> type[TypeSerializer] | None:
+        """Return what the user gave for a snapshot class, if anything."""
+
 
 @dataclass
 class UnknownPayloads:
@@ -393,8 +396,9 @@ class SnapshotReader:
         name = self.view.read_utf("a serializer snapshot class")
         version = self.view.read_i32("the version of a serializer snapshot")
         inner = SnapshotReader(self.view, self.serializer_of, self.depth + 1, self.unknown)
-        found = self.serializer_of(name).read_snapshot(name, version, inner)
         classes = self.unknown.classes
+        given = None if classes is None else classes.serializer_of(name)
+        found = (given or self.serializer_of(name)).read_snapshot(name, version, inner)
         return found if classes is None else classes.described(found)
 
     def once(self, read: Callable[[DataInputView], T]) -> T:

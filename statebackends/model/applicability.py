@@ -66,6 +66,7 @@ APPLIES_TO: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "kryo": (*DECODED, STATES, HEAVIEST_KEYS, VERIFICATION, *FUNCTIONS),
         "classes": (*DECODED, STATES, HEAVIEST_KEYS, VERIFICATION, *FUNCTIONS),
         "kryoTypes": (*DECODED, STATES, HEAVIEST_KEYS, VERIFICATION, *FUNCTIONS),
+        "serializers": (*DECODED, STATES, HEAVIEST_KEYS, VERIFICATION, *FUNCTIONS),
         "pickle": (*DECODED, STATES, HEAVIEST_KEYS, *FUNCTIONS),
         "connector": tuple(name for name in CONNECTORS if name != IN_FLIGHT),
         "pyTypes": (KEYED_STATE, WINDOW_STATE, STATES),

@@ -25,6 +25,7 @@ from pyspark_savepoint.formats.keyed.key_group_reader import Extent
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRangeOffsets
 from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsStateHandle
+from pyspark_savepoint.formats.serializers.base import UnknownPayloads
 from pyspark_savepoint.formats.serializers.basic.primitives import BASE, NumberSerializer
 from pyspark_savepoint.formats.serializers.layout import locate
 from pyspark_savepoint.formats.serializers.registry import snapshot_reader
@@ -93,7 +94,8 @@ class RawTimerSource:
         view.read_constant(VERSION, "the version of timers in raw keyed state")
         for _ in range(view.read_count("timer services", each=20)):
             service = view.read_utf("a timer service")
-            key, namespace = snapshot_reader(view).versioned(), snapshot_reader(view).versioned()
+            unknown = UnknownPayloads(classes=source.classes)
+            key, namespace = (snapshot_reader(view, unknown).versioned() for _ in range(2))
             origin = Origin(source.path, extent.start, self.operator, f"timers of {service}")
             for domain in TIMER_DOMAINS:
                 count = view.read_count("timers")

@@ -34,6 +34,7 @@ Flink: ``Types`` of the DataStream API, ``LogicalTypeParser``.
 from __future__ import annotations
 
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.given_serializers import GivenSerializers
 from pyspark_savepoint.formats.serializers.notation.names import Flink
 from pyspark_savepoint.formats.serializers.notation.parser import OfClass, Parser
 
@@ -42,17 +43,22 @@ DEFAULT_VERSION: Flink = (1, 16)
 NEWEST_VERSION: Flink = (2, 99)
 
 
-def parse_type(text: str, version: Flink = DEFAULT_VERSION, classes: OfClass | None = None) -> TypeSerializer:
+def parse_type(
+    text: str,
+    version: Flink = DEFAULT_VERSION,
+    classes: OfClass | None = None,
+    given: GivenSerializers | None = None,
+) -> TypeSerializer:
     """Return the serializer of a type, as Flink ``version`` and later write it; TypeNotationError points at mistakes.
 
-    ``classes`` returns the type of a Java class of which the text has only the name.
+    ``classes`` returns the type of a Java class of which the text has only the name; ``given`` are the user's own.
 
     >>> parse_type("map<string, tuple<long, list<int>>>").flink_type
     'MAP<STRING, TUPLE<LONG, LIST<INT>>>'
     >>> parse_type("POJO<com.shop.Order>(total DOUBLE, id LONG)").flink_type
     'POJO<com.shop.Order>(id LONG, total DOUBLE)'
     """
-    parser = Parser(text, version, classes)
+    parser = Parser(text, version, classes, given)
     serializer = parser.type()
     if parser.tokens.next.kind != "end":
         parser.tokens.fail("the end of the type")

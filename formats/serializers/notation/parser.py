@@ -19,6 +19,7 @@ from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
 from pyspark_savepoint.formats.serializers.composite.row import RowSerializer
 from pyspark_savepoint.formats.serializers.composite.tuples import CaseClassSerializer, TupleSerializer
 from pyspark_savepoint.formats.serializers.composite.wrappers import NullableSerializer
+from pyspark_savepoint.formats.serializers.given_serializers import GivenSerializers
 from pyspark_savepoint.formats.serializers.notation.lexer import Token, Tokens
 from pyspark_savepoint.formats.serializers.notation.names import (
     COMPOSITES,
@@ -62,14 +63,20 @@ OfClass = Callable[[JavaName], TypeSerializer]
 class Parser:
     """Parser of one text, for the oldest Flink that must have its types."""
 
-    def __init__(self, text: str, version: Flink, classes: OfClass | None = None) -> None:
+    def __init__(
+        self, text: str, version: Flink, classes: OfClass | None = None, given: GivenSerializers | None = None
+    ) -> None:
         self.tokens = Tokens(text)
         self.version = version
         self.classes = classes
+        self.given = given
 
     def type(self) -> TypeSerializer:
         tokens = self.tokens
         token = tokens.word("a type")
+        given = None if self.given is None else self.given.of_word(token.text)
+        if given is not None:
+            return given
         if self.classes is not None and "." in token.text:
             return self.classes(self.java_class(token))
         word = token.upper

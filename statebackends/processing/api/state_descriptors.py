@@ -1,7 +1,8 @@
 """State descriptors: the name, kind, types and time to live of a state.
 
 Types are written as the table ``states`` shows them (``formats.serializers.notation``): ``LONG``, ``LIST<STRING>``,
-``POJO<com.shop.Order>(id LONG, ...)``. Reader functions may omit them: the snapshot contains them.
+``POJO<com.shop.Order>(id LONG, ...)``; or they are serializers of the user's own, :class:`TypeSerializer`. Reader
+functions may omit them: the snapshot contains them.
 
 Flink: ``org.apache.flink.api.common.state.StateDescriptor`` and its kinds, ``StateTtlConfig``,
 ``org.apache.flink.api.common.functions.AggregateFunction``.
@@ -16,6 +17,9 @@ from enum import Enum
 from typing import Any, ClassVar, Generic, TypeVar
 
 from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
+from pyspark_savepoint.formats.serializers.notation.names import Flink
+from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.statebackends.model.descriptors import StateKind
 from pyspark_savepoint.statebackends.processing.api.durations import Duration, millis
 
@@ -91,6 +95,11 @@ class AggregateFunction(ABC, Generic[IN, ACC, OUT]):
         raise NotImplementedError(f"{type(self).__name__} has no merge(a, b), which merging windows need")
 
 
+def serializer_of(type: str | TypeSerializer, version: Flink) -> TypeSerializer:  # noqa: A002 (the descriptor's word)
+    """Return the serializer of a descriptor's type."""
+    return type if isinstance(type, TypeSerializer) else parse_type(type, version)
+
+
 class UpdateType(Enum):
     """Accesses that renew the time to live of a value: creation and writes, or reads too.
 
@@ -151,14 +160,14 @@ class _Descriptor:
     """Name, type (None: as in the snapshot) and time to live of a state."""
 
     name: str
-    type: str | None = None
+    type: str | TypeSerializer | None = None
     ttl: StateTtlConfig | None = field(default=None, kw_only=True)
 
     kind: ClassVar[StateKind] = StateKind.VALUE
 
     def __post_init__(self) -> None:
         """Raise OptionError if the type or the time to live is of the wrong Python type."""
-        self._expect("type", self.type, str, "Flink's words, such as 'LONG' or 'LIST<STRING>'")
+        self._expect("type", self.type, (str, TypeSerializer), "Flink's words, such as 'LONG' or 'LIST<STRING>'")
         self._expect("ttl", self.ttl, StateTtlConfig, "StateTtlConfig(timedelta(days=1))")
 
     def _expect(self, part: str, value: object, kind: Any, wanted: str) -> None:
@@ -171,7 +180,7 @@ class _Descriptor:
             )
 
     @property
-    def types(self) -> tuple[str | None, ...]:
+    def types(self) -> tuple[str | TypeSerializer | None, ...]:
         """The types of one unit of the state: its value; an element of a list; user key and value of a map."""
         return (self.type,)
 
@@ -244,16 +253,16 @@ class MapStateDescriptor(_Descriptor):
 
     """
 
-    value_type: str | None = None
+    value_type: str | TypeSerializer | None = None
     kind: ClassVar[StateKind] = StateKind.MAP
 
     def __post_init__(self) -> None:
         """Raise OptionError also if the type of values is not a text."""
         super().__post_init__()
-        self._expect("value_type", self.value_type, str, "Flink's words, such as 'LONG'")
+        self._expect("value_type", self.value_type, (str, TypeSerializer), "Flink's words, such as 'LONG'")
 
     @property
-    def types(self) -> tuple[str | None, ...]:
+    def types(self) -> tuple[str | TypeSerializer | None, ...]:
         """The types of user key and value."""
         return (self.type, self.value_type)
 

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from pyspark_savepoint.formats.errors import OptionError, SavepointError
 from pyspark_savepoint.formats.metadata.operator_handles import Mode
-from pyspark_savepoint.formats.serializers.notation.notation import parse_type
+from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.statebackends.model.descriptors import OperatorStateDescriptor, StateKind
 from pyspark_savepoint.statebackends.processing.api.contexts import HasTaskInfo
 from pyspark_savepoint.statebackends.processing.api.state import MapState
@@ -16,6 +16,7 @@ from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
     Descriptor,
     ListStateDescriptor,
     MapStateDescriptor,
+    serializer_of,
 )
 from pyspark_savepoint.statebackends.processing.api.timers import MIN_WATERMARK, Timers, now_millis
 from pyspark_savepoint.statebackends.processing.backends.backend import KeyedStateBackend, RegisteredState
@@ -80,7 +81,7 @@ class OperatorStates(HasTaskInfo):
             raise OptionError("a state is registered twice", state=descriptor.name)
         self.descriptors[descriptor.name] = descriptor
 
-    def _type(self, state: str, text: str | None) -> Any:
+    def _type(self, state: str, text: str | TypeSerializer | None) -> Any:
         if text is None:
             raise OptionError(
                 "the type of a state that is written is missing",
@@ -88,7 +89,7 @@ class OperatorStates(HasTaskInfo):
                 remedy="give it to the descriptor in Flink's notation: 'LONG', or 'STRING', 'LONG' for a map",
             )
         try:
-            return parse_type(text, self.version)
+            return serializer_of(text, self.version)
         except SavepointError as error:
             raise error.with_facts(state=state) from None
 

@@ -16,7 +16,7 @@ from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import OptionError, SavepointError
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer, MapSerializer
-from pyspark_savepoint.formats.serializers.notation.notation import DEFAULT_VERSION, parse_type
+from pyspark_savepoint.formats.serializers.notation.notation import DEFAULT_VERSION
 from pyspark_savepoint.formats.serializers.runtime.ttl import TtlSerializer
 from pyspark_savepoint.statebackends.model.descriptors import NO_NAMESPACE, StateDescriptor, StateKind, timer_states
 from pyspark_savepoint.statebackends.processing.api.contexts import HasTaskInfo
@@ -30,6 +30,7 @@ from pyspark_savepoint.statebackends.processing.api.state_descriptors import (
     MapStateDescriptor,
     ReducingStateDescriptor,
     ValueStateDescriptor,
+    serializer_of,
 )
 from pyspark_savepoint.statebackends.processing.api.timers import now_millis
 from pyspark_savepoint.statebackends.processing.backends.adapted_states import Adapter
@@ -217,7 +218,7 @@ class StateRegistry(HasTaskInfo):
             return ListSerializer.of(units[0])
         return MapSerializer.of(*units) if descriptor.kind is StateKind.MAP else units[0]
 
-    def _unit(self, descriptor: Descriptor, text: str | None) -> TypeSerializer:
+    def _unit(self, descriptor: Descriptor, text: str | TypeSerializer | None) -> TypeSerializer:
         if text is None:
             types = '"STRING", "LONG"' if descriptor.kind is StateKind.MAP else '"LONG"'
             raise OptionError(
@@ -226,6 +227,6 @@ class StateRegistry(HasTaskInfo):
                 remedy=f"for example {type(descriptor).__name__}({descriptor.name!r}, {types})",
             )
         try:
-            return parse_type(text, self.flink_version)
+            return serializer_of(text, self.flink_version)
         except SavepointError as error:
             raise error.with_facts(state=descriptor.name) from None

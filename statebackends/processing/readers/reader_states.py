@@ -269,7 +269,7 @@ def _check_types(descriptor: Descriptor, meta: StateMetaInfoSnapshot) -> None:
     for text, found in zip(descriptor.types, there, strict=False):
         if text is None:
             continue
-        wanted = as_read(parse_type(text, NEWEST)).flink_type
+        wanted = text.flink_type if isinstance(text, TypeSerializer) else as_read(parse_type(text, NEWEST)).flink_type
         if wanted not in (found, found.removeprefix("TTL<").removesuffix(">")):
             raise OptionError(
                 "the state has another type than its descriptor",

@@ -92,7 +92,7 @@ class _Describer:
         if len(self.columns) == 1:
             text = self.texts.get(self.columns[0], text)
         if text is not None:
-            return self.fitted(type_of(text, KEY, self.version, self.inference))
+            return self.fitted(type_of(text, KEY, self.version, self.inference, self.request.serializers))
         if known is not None and not any(name in self.texts for name in self.columns):
             return self.fitted(known)
         if len(self.columns) == 1:
@@ -109,7 +109,9 @@ class _Describer:
 
     def default(self, field: pa.Field) -> TypeSerializer:
         """Return the type of one column, from its own entry in ``types`` or the default."""
-        return default_serializer(field.type, field.name, self.version, self.texts, self.inference)
+        return default_serializer(
+            field.type, field.name, self.version, self.texts, self.inference, self.request.serializers
+        )
 
     def fitted(self, serializer: TypeSerializer) -> Key:
         """Return the key with its columns in the order of the serializer's fields."""

@@ -211,8 +211,8 @@ class _Keyed:
     ) -> tuple[StateKind, TypeSerializer]:
         """Return kind and serializer of the whole state, by the options and the column's type."""
         version = self.request.restoring_flink
-        types, inference = self.request.types, self.inference
-        serializer = default_serializer(kind_of_column, column, version, types, inference, container=True)
+        types, inference, given = self.request.types, self.inference, self.request.serializers
+        serializer = default_serializer(kind_of_column, column, version, types, inference, given, container=True)
         is_list, is_map = pa.types.is_list(kind_of_column), pa.types.is_map(kind_of_column)
         by_column = StateKind.LIST if is_list else StateKind.MAP if is_map else StateKind.VALUE
         kind = wanted or by_column
@@ -234,7 +234,7 @@ class _Keyed:
             )
         if inference is not None:
             # A list or map that is a value is not the container of list or map state.
-            serializer = default_serializer(kind_of_column, column, version, types, inference)
+            serializer = default_serializer(kind_of_column, column, version, types, inference, given)
         form_of(kind_of_column, serializer, column)
         return (StateKind.VALUE if kind in (StateKind.LIST, StateKind.MAP) else kind), serializer
 
@@ -261,7 +261,7 @@ class _Keyed:
         kind = self.schema.field(column).type if there else pa.null()
         text = self.request.types.get(column)
         if text is not None:
-            serializer = type_of(text, column, self.request.restoring_flink, self.inference)
+            serializer = type_of(text, column, self.request.restoring_flink, self.inference, self.request.serializers)
         elif (known := self.known_namespace(column)) is not None:
             serializer = known
         elif column == NAMESPACE_COLUMN and pa.types.is_null(kind):

@@ -49,7 +49,9 @@ def describe_operator_state(
         kind = schema.field(column).type
         role = roles[column if len(columns) == 2 else VALUE]
         if types is None or any(path in request.types for path in parts_of(kind, column)):
-            serializer = default_serializer(kind, column, request.restoring_flink, request.types, inference_of(request))
+            serializer = default_serializer(
+                kind, column, request.restoring_flink, request.types, inference_of(request), request.serializers
+            )
         else:
             serializer = unwrap(types.operator_state(name).serializers[role])
         check_writable(kind, serializer, column)

@@ -19,6 +19,7 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer, MapSerializer
 from pyspark_savepoint.formats.serializers.composite.row import ROW_KIND, RowSerializer
 from pyspark_savepoint.formats.serializers.composite.tuples import TupleSerializer
+from pyspark_savepoint.formats.serializers.given_serializers import GivenSerializers
 from pyspark_savepoint.formats.serializers.notation.names import NEEDS
 from pyspark_savepoint.formats.serializers.notation.notation import DEFAULT_VERSION, parse_type
 from pyspark_savepoint.formats.serializers.notation.parser import MAX_TUPLE
@@ -84,6 +85,7 @@ def default_serializer(
     version: tuple[int, int] = DEFAULT_VERSION,
     types: Mapping[str, str] = MappingProxyType({}),
     inference: TypeInference | None = None,
+    given: GivenSerializers | None = None,
     *,
     container: bool = False,
 ) -> TypeSerializer:
@@ -91,14 +93,15 @@ def default_serializer(
 
     ``types`` are types of parts, by path: a field of a struct is ``column.field``, elements are ``column.element``,
     keys and values of maps ``column.key`` and ``column.value``. With ``inference`` they are the types that a release
-    infers from the named classes; ``container``: a list or map at the top is the container of list or map state.
+    infers from the named classes; ``given`` are the user's serializers; ``container``: a list or map at the top is the
+    container of list or map state.
 
     >>> default_serializer(pa.list_(pa.int64())).flink_type
     'LIST<LONG>'
     >>> default_serializer(pa.struct([("id", pa.int32()), ("name", pa.string())])).flink_type
     'ROW<id INT, name STRING>'
     """
-    return _Defaults(version, types, inference).of(kind, name, container=container)
+    return _Defaults(version, types, inference, given).of(kind, name, container=container)
 
 
 def type_of(
@@ -106,13 +109,14 @@ def type_of(
     column: str,
     version: tuple[int, int],
     inference: TypeInference | None = None,
+    given: GivenSerializers | None = None,
     *,
     container: bool = False,
 ) -> TypeSerializer:
     """Return the type that option ``types`` has for a column or a part of one."""
     try:
         if inference is None:
-            return parse_type(text, version)
+            return parse_type(text, version, given=given)
         return inference.written(text, version, container=container)
     except TypeNotationError as error:
         error.message = f"option 'types', {column!r}: {error.message}"
@@ -139,11 +143,12 @@ class _Defaults:
     version: tuple[int, int]
     types: Mapping[str, str]
     inference: TypeInference | None
+    given: GivenSerializers | None = None
 
     def of(self, kind: pa.DataType, path: str, *, container: bool = False) -> TypeSerializer:
         """Return the serializer of a type."""
         if path in self.types:
-            return type_of(self.types[path], path, self.version, self.inference, container=container)
+            return type_of(self.types[path], path, self.version, self.inference, self.given, container=container)
         if kind in SIMPLE:
             return parse_type(SIMPLE[kind])
         if pa.types.is_decimal(kind):

@@ -17,7 +17,7 @@ from pyspark_savepoint.formats.io.filesystem import locate
 from pyspark_savepoint.formats.io.storage_options import StoragePath
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
-from pyspark_savepoint.formats.serializers.base import TypeSerializer, write_enveloped
+from pyspark_savepoint.formats.serializers.base import ClassDescriptions, TypeSerializer, write_enveloped
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.statebackends.model.serializer_parts import with_parts
 from pyspark_savepoint.statebackends.model.state_column import unwrap
@@ -55,7 +55,8 @@ class OperatorTypes:
         if request.types_from is None:
             return None
         path, _, name = request.types_from.partition("#")
-        savepoint = Savepoint.open(StoragePath.of(path, StoragePath.options_of(request.types_from)))
+        located = StoragePath.of(path, StoragePath.options_of(request.types_from))
+        savepoint = Savepoint.open(located, classes=_job_classes(request))
         if not name and not isinstance(request, WriteSpec):
             raise OptionError(
                 "option 'typesFrom' needs an operator", path=savepoint.path, remedy="name it: savepoint#uid"
@@ -137,6 +138,15 @@ class OperatorTypes:
                 remedy=f"{did_you_mean(name, among)}; or name its type in option 'types'",
             )
         return among[name]
+
+
+def _job_classes(request: KeySpec) -> ClassDescriptions | None:
+    """Return the user's serializers for the savepoint of option ``typesFrom``; None if there are none."""
+    if request.serializers is None:
+        return None
+    from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
+
+    return JobClasses.of(serializers=request.serializers)
 
 
 def split_types_from(paths: Iterable[str], inferred: bool) -> tuple[str | None, tuple[str, ...]]:

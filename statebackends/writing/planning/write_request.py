@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, OperatorBackendHeader
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
+from pyspark_savepoint.formats.serializers.given_serializers import GivenSerializers
 from pyspark_savepoint.statebackends.model.request import TableRequest
 
 if TYPE_CHECKING:
@@ -48,8 +49,9 @@ class KeySpec:
     ``types`` has types in the notation of ``formats.serializers.notation`` by column, and the type of a composite key
     by ``key``. ``types_from`` is ``savepoint`` or ``savepoint#operator``. ``inferred_by`` is the Flink release whose
     type inference converts the classes in ``types``; with None, ``types`` are as declared. ``class_path`` are jars and
-    folders of class files. ``key_group`` is the column with key groups. ``flink_version`` is the oldest Flink that must
-    restore; None for that of the existing snapshot, or the default.
+    folders of class files. ``key_group`` is the column with key groups. ``serializers`` are the user's, which
+    ``types`` may name. ``flink_version`` is the oldest Flink that must restore; None for that of the existing snapshot,
+    or the default.
     """
 
     key: tuple[str, ...] = ()
@@ -58,6 +60,7 @@ class KeySpec:
     inferred_by: str | None = None
     class_path: tuple[str, ...] = ()
     key_group: str | None = None
+    serializers: GivenSerializers | None = None
     flink_version: tuple[int, int] | None = None
     classes: tuple[str, ...] = ()
     kryo_types: str = ""
@@ -72,7 +75,8 @@ class KeySpec:
         """Return the descriptions of the user's classes, in the version of Kryo that the release has."""
         from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
 
-        return JobClasses(self.classes, self.kryo_types, 5 if self.restoring_flink >= (2, 0) else 2)
+        kryo = 5 if self.restoring_flink >= (2, 0) else 2
+        return JobClasses(self.classes, self.kryo_types, kryo, self.serializers)
 
     @property
     def restoring_flink(self) -> tuple[int, int]:

@@ -5,12 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
+from pyspark_savepoint.formats.columns import Cursors
 from pyspark_savepoint.formats.errors import OptionError, SavepointError, StateNotFoundError
+from pyspark_savepoint.formats.serializers.basic.primitives import BASE, NumberSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import find_snapshots
 from pyspark_savepoint.options.option_fields import named
 from pyspark_savepoint.options.options import SavepointReadOptions
+from pyspark_savepoint.options.pickled_serializers import serializers_text
 from pyspark_savepoint.statebackends.catalog.table import SCHEMAS
 from pyspark_savepoint.statebackends.model.applicability import APPLIES_TO, CATALOG, SURVEYED, TABLES, applies
 from pyspark_savepoint.statebackends.open_table import open_table
@@ -37,6 +42,19 @@ PYFLINK, PYFLINK_WINDOWS = (
     {"uidHash": "43487588459d4ffdd9542da2da8250dd"},
     {"uidHash": "b00c6b12fa6d7e23a5fc7cadfeeca741"},
 )
+
+
+class Degrees(NumberSerializer):
+    """A user's own serializer of a double."""
+
+    @property
+    def flink_type(self) -> str:
+        return "DEGREES"
+
+    def decode(self, at: Cursors) -> pa.Array:
+        return pc.negate(super().decode(at))
+
+
 BLOBS = {"uidHash": "6cdc5bb954874d922eaee11a8e7b5dd5"}
 OPS = "real/ops-120/sp/savepoint-aa7dbf-00f6b2bc5fbb"
 MONEY = "real/kryo-120/sp/savepoint-67b79c-7921d70754bb"
@@ -64,6 +82,7 @@ VALUES = {
     "pickle": "true",
     "classes": "/no/such.jar",
     "kryoTypes": "rd.KryoJob$Money(cents LONG, cur STRING)",
+    "serializers": serializers_text({f"{BASE}DoubleSerializer$DoubleSerializerSnapshot": Degrees}),
     "connector": "kafka",
     "pyTypes": "v_long LONG",
     "recordTypes": '{"input 0": "LONG"}',
@@ -143,6 +162,8 @@ SHOWN: dict[tuple[str, str], Case] = {
     ("timers", "raw"): (SHOP, ACCOUNTS, "key"),
     ("operator_state", "raw"): (SHOP, UNION, "exported_until"),
     ("keyed_state", "kryo"): (LAB, KRYO),
+    ("keyed_state", "serializers"): (SHOP, ACCOUNTS),
+    ("states", "serializers"): (SHOP, {}),
     ("keyed_state", "kryoTypes"): (MONEY, {"uid": "kryo", "state": "money"}),
     ("states", "kryoTypes"): (MONEY, {"uid": "kryo"}),
     ("keyed_state", "classes"): (MONEY, {"uid": "kryo", "state": "money"}),
@@ -231,7 +252,7 @@ def test_pairs_that_are_not_shown_are_few() -> None:
     unshown = {option for _, option in accepted - set(SHOWN)}
     assert unshown <= {
         "uid", "uidHash", "operatorName", "undecodable", "includeRowKind", "timestamps", "decimals", "kryo", "pickle",
-        "batchSize", "includeTtl", "classes", "kryoTypes",
+        "batchSize", "includeTtl", "classes", "kryoTypes", "serializers",
     }  # fmt: skip
 
 

@@ -1,7 +1,8 @@
 """Generic types whose classes are described, by class files or in words: values are columns instead of bytes.
 
-:class:`JobClasses` are the options ``classes`` and ``kryoTypes`` of a read. It pickles as paths and text; each process
-parses the classes that it needs once. Values are read row by row; see ``objects`` and ``object_columns.py``.
+:class:`JobClasses` are the options ``classes``, ``kryoTypes`` and ``serializers`` of a read. It pickles as paths and
+text; each process parses the classes that it needs once. Values are read row by row; see ``objects`` and
+``object_columns.py``.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pyspark_savepoint.formats.errors import CorruptStateError, SavepointError, 
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.composite.optional_map import Member
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
+from pyspark_savepoint.formats.serializers.given_serializers import GivenSerializers
 from pyspark_savepoint.formats.serializers.kryo.described.object_columns import (
     ObjectColumn,
     ObjectColumns,
@@ -47,20 +49,29 @@ from pyspark_savepoint.formats.variant import VARIANT
 
 @dataclass(frozen=True)
 class JobClasses:
-    """Jars and folders of class files, and classes in words."""
+    """Jars and folders of class files, classes in words, and serializers of the user's own."""
 
     paths: tuple[str, ...] = ()
     words: str = ""
     #: The version of Kryo in which values are written; None where they are only read.
     kryo: int | None = None
+    serializers: GivenSerializers | None = None
 
     @classmethod
-    def of(cls, paths: tuple[str, ...], words: str) -> JobClasses | None:
+    def of(
+        cls, paths: tuple[str, ...] = (), words: str = "", serializers: GivenSerializers | None = None
+    ) -> JobClasses | None:
         """Return what options or plug-ins describe; None if nothing does."""
-        return cls(paths, words) if paths or words or plugged_classes() else None
+        return cls(paths, words, None, serializers) if paths or words or serializers or plugged_classes() else None
+
+    def serializer_of(self, snapshot_class: str) -> type[TypeSerializer] | None:
+        """Return what the user gave for a snapshot class, if anything."""
+        return None if self.serializers is None else self.serializers.classes.get(snapshot_class)
 
     def described(self, serializer: TypeSerializer) -> TypeSerializer:
         """Return the serializer that reads the values of a generic type, if its class is described; else the same."""
+        if not (self.paths or self.words or self.kryo or plugged_classes()):
+            return serializer
         if isinstance(serializer, PojoSerializer):
             return replace(serializer, fields=tuple(map(self._declared, serializer.fields)))
         if not isinstance(serializer, KryoSerializer) or isinstance(serializer, DescribedKryoSerializer):

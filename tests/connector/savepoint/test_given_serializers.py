@@ -1,0 +1,150 @@
+"""A TypeSerializer of the user's as an argument of one read or write (FLIP-43: ``readListState(..., serializer)``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from cloudpickle import register_pickle_by_value
+
+import pyspark_savepoint
+from pyspark_savepoint import (
+    KeyedStateBootstrapFunction,
+    KeyedStateReaderFunction,
+    ListStateDescriptor,
+    OperatorTransformation,
+    Savepoint,
+    SavepointError,
+    ValueStateDescriptor,
+)
+from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Longs
+from pyspark_savepoint.formats.data_view import DataOutputView
+from pyspark_savepoint.formats.errors import OptionError, UndecodableStateError, UserFunctionError
+from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer
+from tests.connector.savepoint import test_given_serializers
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+# Workers have no such module to import: its classes travel whole, as those of a notebook do.
+register_pickle_by_value(test_given_serializers)
+SNAPSHOT = "com.shop.MoneySerializer$MoneySerializerSnapshot"
+
+
+@dataclass(frozen=True)
+class MoneySerializer(TypeSerializer):
+    """Cents as a long, behind the currency of the snapshot; shown as text: ``EUR 12.50``."""
+
+    currency: str = "EUR"
+
+    @classmethod
+    def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
+        return cls(name, version, reader.view.read_utf("the currency"))
+
+    def write_payload(self, view: DataOutputView) -> None:
+        view.write_utf(self.currency)
+
+    @property
+    def flink_type(self) -> str:
+        return "MONEY"
+
+    @property
+    def length(self) -> int:
+        return 8
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.string()
+
+    def decode(self, at: Cursors) -> pa.Array:
+        short = np.flatnonzero(at.end - at.position < 8)
+        at.check(int(short[0]) if len(short) else -1, "8 bytes")
+        cents = at.buffer[at.position[:, None] + np.arange(8)].view(">i8")[:, 0]
+        at.position += 8
+        return pa.array([f"{self.currency} {each / 100:.2f}" for each in cents], pa.string())
+
+    def sizes(self, column: pa.Array) -> Longs:
+        return np.full(len(column), 8, np.int64)
+
+    def encode(self, column: pa.Array, at: Cursors) -> None:
+        cents = np.array([round(float(text.split()[1]) * 100) for text in column.to_pylist()], ">i8")
+        at.buffer[at.position[:, None] + np.arange(8)] = cents.view(np.uint8).reshape(-1, 8)
+        at.position += 8
+
+
+MONEY = MoneySerializer(SNAPSHOT, 2, "CHF")
+
+
+class Spent(KeyedStateBootstrapFunction):
+    def open(self, ctx: Any) -> None:
+        self.last = ctx.get_state(ValueStateDescriptor("last", MONEY))
+        self.every = ctx.get_list_state(ListStateDescriptor("every", MONEY))
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        self.last.update(value.amount)
+        self.every.add(value.amount)
+
+
+class Reader(KeyedStateReaderFunction):
+    def open(self, ctx: Any) -> None:
+        self.last = ctx.get_state(ValueStateDescriptor("last", MONEY))
+
+    def read_key(self, key: Any, ctx: Any) -> Any:
+        yield key, self.last.value()
+
+
+def test_a_serializer_is_given_to_one_read_and_one_write(spark: SparkSession, tmp_path: Path) -> None:
+    rows = [(1, "CHF 1.50", ["CHF 1.00"]), (2, "CHF -0.25", ["CHF 0.00", "CHF 2.00"])]
+    amounts = spark.createDataFrame(rows, "id long, amount string, every array<string>")
+    types = {"amount": "MONEY", "every": f"LIST<{SNAPSHOT}>"}
+    records = spark.createDataFrame([(7, "CHF 3.00"), (7, "CHF 4.00")], "id long, amount string").coalesce(1)
+    bootstrap = OperatorTransformation.bootstrap_with(records).key_by("id").transform(Spent())
+    listed = amounts.selectExpr("amount AS value")
+    path = (
+        Savepoint.create(spark)
+        .with_operator("keyed", amounts, key="id", types=types, serializers=[MONEY])
+        .with_operator("bootstrapped", bootstrap)
+        .with_operator("listed")
+        .with_list_state("listed", "list", listed, types={"value": "MONEY"}, serializers=[MONEY])
+        .write(str(tmp_path / "sp"))
+        .path
+    )
+    assert path is not None
+    savepoint = Savepoint.load(spark, path)
+    by_class = {SNAPSHOT: MoneySerializer}
+    assert sorted(map(tuple, savepoint.keyed_state("keyed", serializers=by_class).collect())) == rows
+    found = savepoint.read_list_state("listed", "list", serializers=[MONEY])
+    assert sorted(row.value for row in found.collect()) == ["CHF -0.25", "CHF 1.50"]
+    read = savepoint.read_keyed_state("bootstrapped", Reader(), "id long, last string", serializers=by_class)
+    assert list(map(tuple, read.collect())) == [(7, "CHF 4.00")]
+    # For all tables of a snapshot; types in listings are the user's words.
+    loaded = Savepoint.load(spark, path, serializers=by_class)
+    assert [row.every for row in loaded.keyed_state("bootstrapped").collect()] == [["CHF 3.00", "CHF 4.00"]]
+    assert {row.value_type for row in loaded.states().collect()} >= {"MONEY"}
+    # Without it they are bytes, and a list without ends cannot be read; the next read has no serializer left over.
+    plain = savepoint.keyed_state("keyed", state="amount").schema["amount"]
+    assert plain.dataType.simpleString() == "binary"
+    local = pyspark_savepoint.open(path, serializers=by_class)
+    assert sorted(row["amount"] for row in local.keyed_state("keyed").rows()) == ["CHF -0.25", "CHF 1.50"]
+    with pytest.raises(UndecodableStateError):
+        list(pyspark_savepoint.open(path).operator_state("listed", "list", undecodable="error").rows())
+    # Exact types of a state that is there, changed with the same argument.
+    more = spark.createDataFrame([(1, "CHF 9.99")], "key long, amount string")
+    changed = savepoint.with_state("keyed", "amount", more, serializers=by_class).write(str(tmp_path / "changed"))
+    assert [row.amount for row in changed.keyed_state("keyed", serializers=by_class).collect()] == ["CHF 9.99", None]
+
+
+def test_what_cannot_be_a_serializer_is_refused(tmp_path: Path) -> None:
+    shop = Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint"
+    for wrong in ([], [1], {SNAPSHOT: int}, MONEY, {1: MONEY}):
+        with pytest.raises(OptionError, match="serializers cannot be this"):
+            pyspark_savepoint.open(shop, serializers=wrong)  # type: ignore[arg-type]
+    with pytest.raises(UserFunctionError, match="cannot be pickled"):
+        pyspark_savepoint.open(shop, serializers=[MoneySerializer(SNAPSHOT, 1, iter(()))])  # type: ignore[arg-type]
+    for text in ("no pickle", "gASVBQAAAAAAAABLAS4="):
+        with pytest.raises(SavepointError, match="argument 'serializers'"):
+            pyspark_savepoint.open(shop, serializers=text)  # type: ignore[arg-type]
