@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -144,7 +145,7 @@ def test_what_cannot_be_a_serializer_is_refused(tmp_path: Path) -> None:
         with pytest.raises(OptionError, match="serializers cannot be this"):
             pyspark_savepoint.open(shop, serializers=wrong)  # type: ignore[arg-type]
     with pytest.raises(UserFunctionError, match="cannot be pickled"):
-        pyspark_savepoint.open(shop, serializers=[MoneySerializer(SNAPSHOT, 1, iter(()))])  # type: ignore[arg-type]
+        pyspark_savepoint.open(shop, serializers=[MoneySerializer(SNAPSHOT, 1, threading.Lock())])  # type: ignore[arg-type]
     for text in ("no pickle", "gASVBQAAAAAAAABLAS4="):
         with pytest.raises(SavepointError, match="argument 'serializers'"):
             pyspark_savepoint.open(shop, serializers=text)  # type: ignore[arg-type]

@@ -1,6 +1,6 @@
 """Flink's ``KeyedCoProcessOperatorTest``, ``CoBroadcastWithKeyedOperatorTest`` and ``SortingBoundedInputITCase``.
 
-Carried over in meaning to bounded input: the watermark is -2^63 while a key has records, and its timers fire at its end.
+Carried over in meaning to bounded input: the watermark is -2^63 while a key has records; timers fire at its end.
 """
 
 from __future__ import annotations
