@@ -19,8 +19,8 @@ from pyspark_savepoint.statebackends.writing.planning.write_request import Write
 
 NAMES = [
     "path", "uid", "uidHash", "operatorName", "table", "state", "kind", "key", "states", "types", "typesFrom",
-    "inferredBy", "serializers", "maxParallelism", "parallelism", "compression", "ttl", "pyTypes", "classes", "kryoTypes",
-    "flinkVersion", "sortMemory", "keyGroup", "storageOptions", "drop", "retention",
+    "inferredBy", "serializers", "maxParallelism", "parallelism", "compression", "ttl", "pyTypes", "classes",
+    "kryoTypes", "flinkVersion", "sortMemory", "keyGroup", "storageOptions", "drop", "retention",
 ]  # fmt: skip
 
 
