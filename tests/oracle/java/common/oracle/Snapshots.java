@@ -99,7 +99,7 @@ final class Snapshots {
         }
     }
 
-    private static boolean allRunning(MiniCluster cluster, JobID id) throws Exception {
+    static boolean allRunning(MiniCluster cluster, JobID id) throws Exception {
         return StreamSupport.stream(
                         cluster.getExecutionGraph(id).get().getAllExecutionVertices().spliterator(), false)
                 .allMatch(vertex -> vertex.getExecutionState() == ExecutionState.RUNNING);
