@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.oracle.matrix.__main__ import lines
 from tests.oracle.matrix.bases import BASES
 from tests.oracle.matrix.cells import NAMES, REFERENCED, Cell, Results
 from tests.oracle.matrix.changes import CHANGES, change_of
@@ -16,7 +17,7 @@ def rows(table: str) -> list[list[str]]:
 
 def test_no_cell_is_empty_and_errors_are_told_below() -> None:
     results: Results = {
-        Cell(release, "RocksDB native", backend, "remove_keys").name: {"values": 70}
+        Cell(release, "RocksDB native", backend, "remove_keys").name: {"values": 70, "base of": "1.16.3"}
         for release in ("1.16.3", "1.17.2", "2.3.0")
         for backend in ("rocksdb", "hashmap")
     }
@@ -31,7 +32,7 @@ def test_no_cell_is_empty_and_errors_are_told_below() -> None:
     assert by_name[REFERENCED]["RocksDB native, on hashmap"] == "own files"
     assert all(cell for cells in by_name.values() for cell in cells.values())
     assert "6 cells were restored" in table
-    assert "420 values compared; 1 were not restored" in table
+    assert "420 values compared; 1 were not restored. The bases were written by 1.16.3." in table
     assert "remove_keys, RocksDB native on rocksdb: StateMigrationException: no" in table
 
 
@@ -49,3 +50,9 @@ def test_operators_belong_to_the_longest_name_that_theirs_begins_with() -> None:
     names = ["nothing", "nothing, operator state", "copy_operator", "copy_operator, operator state"]
     assert [change_of(uid) for uid in uids] == names
     assert all(change_of(uid) == change.name for change in CHANGES.values() for uid in change.uids)
+
+
+def test_bases_are_those_of_the_newest_writer_that_is_no_newer() -> None:
+    releases = ["2.3.0", "1.16.3", "2.0.2", "1.20.5"]
+    assert lines(releases, ["1.16.3", "2.0.2"]) == {"1.16.3": ["1.16.3", "1.20.5"], "2.0.2": ["2.0.2", "2.3.0"]}
+    assert lines(releases, []) == {release: [release] for release in releases}

@@ -1,7 +1,7 @@
 """The cells of the matrix: savepoints that are changed, restored and compared, as many as possible at once.
 
-A release's bases are written in one process of Flink, changed in one session of Spark, and restored in one more
-process. Where a savepoint of many changes is not written or not restored, each change is tried in one of its own.
+The bases are written in one process of Flink, changed in one session of Spark, and restored in one more process by each
+release. Where a savepoint of many changes is not written or not restored, each change is tried in one of its own.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from tests.oracle.compare import differences
 from tests.oracle.evolution import Job, evolve
 from tests.oracle.matrix.bases import BASES, CLUSTER, Base, generate
 from tests.oracle.matrix.changes import CHANGES, Change, Operators, change_of, job_of
+from tests.oracle.matrix.rows import Rows
 
 Found = dict[str, dict[str, list[Any]]]
 #: What concerns a savepoint as a whole, and has one of its own.
@@ -130,13 +131,14 @@ class Newest:
 
 
 class Bench:
-    """The bases of one release, and what is done with them."""
+    """The bases that one release writes, and what is done with them."""
 
-    def __init__(self, spark: SparkSession, release: str, newest: Newest, folder: Path, changes: list[str]) -> None:
-        self.spark, self.release, self.newest, self.folder = spark, release, newest, folder
+    def __init__(self, spark: SparkSession, writer: str, newest: Newest, folder: Path, changes: list[str]) -> None:
+        self.spark, self.writer, self.newest, self.folder = spark, writer, newest, folder
         self.changes = [CHANGES[name] for name in changes if name in CHANGES]
         self.whole = [name for name in changes if name in WHOLE]
         self.results: Results = {}
+        self.read: dict[Path, Rows] = {}
         self.number = 0
 
     @property
@@ -145,18 +147,27 @@ class Bench:
         chosen = {change.name: change for change in (*UNTOUCHED, *self.changes)}
         return {uid: each for change in chosen.values() for uid, each in change.base().items()}
 
-    def run(self, bases: list[Base]) -> Results:
-        """Write the bases, change them, restore what was made of them; the results by cell."""
+    def run(self, bases: list[Base], releases: list[str]) -> Iterator[Results]:
+        """Write the bases, change them, have each release restore what was made of them; its results by cell."""
         shutil.rmtree(self.folder, ignore_errors=True)
-        paths = generate(self.release, self.folder, bases, self.operators)
-        self.found = read(self.release, self.folder, bases, paths, self.operators)
-        written = [each for base in bases for each in self.written(base, paths[base.name])]
-        if FOR_RELEASE in self.whole:
-            written += self.for_release(bases)
-        again = self.restored(written)
-        # One by one, what failed together.
-        self.restored([each for failed in again for each in self.one_by_one(failed, paths)])
-        return self.results
+        paths = generate(self.writer, self.folder, bases, self.operators)
+        self.found = read(self.writer, self.folder, bases, paths, self.operators)
+        changed: list[Written] | None = None
+        for release in releases:
+            self.release, self.results = release, {}
+            if changed is None:
+                changed = [each for base in bases for each in self.written(base, paths[base.name])]
+                not_written = dict(self.results)
+            self.results |= {
+                replace(Cell(*name.split(" | ")), release=release).name: why for name, why in not_written.items()
+            }
+            written = [replace(each, release=release) for each in changed]
+            if FOR_RELEASE in self.whole:
+                written += self.for_release(bases)
+            again = self.restored(written)
+            # One by one, what failed together.
+            self.restored([each for failed in again for each in self.one_by_one(failed, paths)])
+            yield {name: {**result, "base of": self.writer} for name, result in self.results.items()}
 
     # -- writing -----------------------------------------------------------------------------------------
 
@@ -168,6 +179,12 @@ class Bench:
     def load(self, path: Path) -> Savepoint:
         """A base; changelogs have a folder of their own."""
         return Savepoint.load(self.spark, str(path), allow_outside=True)
+
+    def rows(self, path: Path) -> Rows:
+        """What a base holds; read when it is first asked for."""
+        if path not in self.read:
+            self.read[path] = Rows(self.load(path), path)
+        return self.read[path]
 
     def before(self, base: Base, changes: list[Change], found: dict[str, Found]) -> Operators:
         """The operators of some changes, with what Flink found in them."""
@@ -202,12 +219,12 @@ class Bench:
     def changed(self, base: Base, path: Path, changes: list[Change], backends: tuple[str, ...]) -> Iterator[Written]:
         """The changes in one savepoint; in one each where that is not written."""
         # One is there besides, that the job has an operator where the change removes its own.
-        operators, loaded = self.before(base, [UNTOUCHED[0], *changes], self.found), self.load(path)
+        operators, rows = self.before(base, [UNTOUCHED[0], *changes], self.found), self.rows(path)
 
         def plan() -> Savepoint:
-            sp = self.only(loaded, operators)
+            sp = self.only(rows.savepoint, operators)
             for change in changes:
-                sp = change.apply(sp, loaded, change.name)
+                sp = change.apply(sp, rows, change.name)
             return sp
 
         names = tuple(change.name for change in changes)
@@ -309,10 +326,16 @@ class Bench:
 
 
 def run(
-    spark: SparkSession, release: str, newest: Newest, folder: Path, changes: list[str], bases: list[str]
-) -> Results:
-    """The results of one release, by cell."""
+    spark: SparkSession,
+    writer: str,
+    releases: list[str],
+    newest: Newest,
+    folder: Path,
+    changes: list[str],
+    bases: list[str],
+) -> Iterator[Results]:
+    """The results of the releases that restore the bases of one, by cell; those of a release as soon as it is done."""
     try:
-        return Bench(spark, release, newest, folder, changes).run([BASES[name] for name in bases])
+        yield from Bench(spark, writer, newest, folder, changes).run([BASES[name] for name in bases], releases)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -13,6 +13,7 @@ from typing import Any
 
 from pyspark_savepoint import Savepoint
 from tests.oracle.evolution import Job
+from tests.oracle.matrix.rows import Rows
 
 Entries = list[Any]
 KEYS = 30
@@ -93,8 +94,8 @@ class Change:
     """One change: of the operator that has its name, or of more of them."""
 
     name: str
-    #: The plan so far, the savepoint to read from, the operator.
-    apply: Callable[[Savepoint, Savepoint, str], Savepoint]
+    #: The plan so far, the rows of the base, the operator.
+    apply: Callable[[Savepoint, Rows, str], Savepoint]
     expect: Callable[[Operators, str], None]
     keyed: bool = True
     #: More operators that the base must have: ``{uid}`` is that of the change.
@@ -118,11 +119,11 @@ def every_third(key: int) -> bool:
     return key % 3 == 0
 
 
-def deleted(sp: Savepoint, base: Savepoint, uid: str) -> Savepoint:
+def deleted(sp: Savepoint, base: Rows, uid: str) -> Savepoint:
     return sp.remove_keys(uid, base.keyed_state(uid, state="count").where("key % 3 = 0").select("key"))
 
 
-def values(sp: Savepoint, base: Savepoint, uid: str) -> Savepoint:
+def values(sp: Savepoint, base: Rows, uid: str) -> Savepoint:
     """Every kind of state with other values."""
     told = {
         "count": "count + 1",
@@ -154,11 +155,11 @@ def _order(fields: dict[str, Any]) -> dict[str, Any]:
     return {"id": fields["id"] - 1, "name": name and name.upper(), "total": fields["total"] / 2}
 
 
-def windows(sp: Savepoint, base: Savepoint, uid: str) -> Savepoint:
+def windows(sp: Savepoint, base: Rows, uid: str) -> Savepoint:
     return sp.with_state(uid, "pane", base.window_state(uid).selectExpr("key", "window", "pane * 3 AS pane"))
 
 
-def types(sp: Savepoint, base: Savepoint, uid: str) -> Savepoint:
+def types(sp: Savepoint, base: Rows, uid: str) -> Savepoint:
     for name, sql, kind in (
         ("count", "CAST(count AS STRING)", "STRING"),
         ("sum", "CAST(sum AS DOUBLE)", "DOUBLE"),
@@ -184,7 +185,7 @@ def other_types(operators: Operators, uid: str) -> None:
     operator.entries["timed"] = [[key, place, key] for key, place, _ in operator.entries["timed"]]
 
 
-def added(sp: Savepoint, base: Savepoint, uid: str) -> Savepoint:
+def added(sp: Savepoint, base: Rows, uid: str) -> Savepoint:
     rows = base.keyed_state(uid, state="count").selectExpr("key", "key * 2 AS more")
     return sp.with_state(uid, "more", rows, types={"more": "LONG"})
 
@@ -194,7 +195,7 @@ def one_more(operators: Operators, uid: str) -> None:
     operators[uid].entries["more"] = [[key, None, key * 2] for key, *_ in operators[uid].entries["count"]]
 
 
-def new_window(sp: Savepoint, base: Savepoint, uid: str) -> Savepoint:
+def new_window(sp: Savepoint, base: Rows, uid: str) -> Savepoint:
     rows = base.window_state(uid).selectExpr("key", "window", "pane - 1 AS second")
     return sp.with_window_state(uid, rows, types={"second": "LONG"}, states={"second": "reducing"})
 
@@ -205,7 +206,7 @@ def one_more_window(operators: Operators, uid: str) -> None:
     operator.entries["second"] = [[key, window, value - 1] for key, window, value in operator.entries["pane"]]
 
 
-def fewer(sp: Savepoint, _base: Savepoint, uid: str) -> Savepoint:
+def fewer(sp: Savepoint, _base: Rows, uid: str) -> Savepoint:
     for name in ("count", "spent", "pane", "user-timers"):
         sp = sp.remove_state(uid, name)
     return sp
@@ -219,7 +220,7 @@ def removed(operators: Operators, uid: str) -> None:
 RENAMED = {"count": "counted", "recent": "latest", "pane": "window pane", "user-timers": "timers", "timed": "kept"}
 
 
-def renamed(sp: Savepoint, _base: Savepoint, uid: str) -> Savepoint:
+def renamed(sp: Savepoint, _base: Rows, uid: str) -> Savepoint:
     for old, new in RENAMED.items():
         sp = sp.rename_state(uid, old, new)
     return sp
@@ -230,7 +231,7 @@ def under_new_names(operators: Operators, uid: str) -> None:
         operators[uid].renamed(old, new)
 
 
-def later(sp: Savepoint, base: Savepoint, uid: str) -> Savepoint:
+def later(sp: Savepoint, base: Rows, uid: str) -> Savepoint:
     """Other timers in place of those that are there, and those of one more service."""
     rows = base.timers(uid).where("service = 'user-timers'")
     moved = rows.selectExpr("key", "timestamp + 5 AS timestamp", "domain", "service")
@@ -262,7 +263,7 @@ def copied(operators: Operators, uid: str) -> None:
     operators[f"{uid}, copy"] = copy.deepcopy(operators[uid])
 
 
-def split_by_states(sp: Savepoint, _base: Savepoint, uid: str) -> Savepoint:
+def split_by_states(sp: Savepoint, _base: Rows, uid: str) -> Savepoint:
     return sp.copy_operator(uid, f"{uid}, copy").remove_state(uid, "count").remove_state(f"{uid}, copy", "spent")
 
 
@@ -272,7 +273,7 @@ def two_with_some_states(operators: Operators, uid: str) -> None:
     operators[f"{uid}, copy"].without("spent")
 
 
-def split_by_keys(sp: Savepoint, base: Savepoint, uid: str) -> Savepoint:
+def split_by_keys(sp: Savepoint, base: Rows, uid: str) -> Savepoint:
     keys = base.keyed_state(uid, state="count").select("key")
     two = sp.copy_operator(uid, f"{uid}, copy")
     kept = two.remove_keys(uid, keys.where("key % 3 = 0"))
@@ -285,7 +286,7 @@ def two_with_some_keys(operators: Operators, uid: str) -> None:
     operators[f"{uid}, copy"].keep(every_third)
 
 
-def merged(sp: Savepoint, base: Savepoint, uid: str) -> Savepoint:
+def merged(sp: Savepoint, base: Rows, uid: str) -> Savepoint:
     """Two operators become one: of each some keys, and a state that only the second one has."""
     other = f"{uid}, other"
     keys = base.keyed_state(uid, state="count").select("key")
@@ -302,7 +303,7 @@ def into_one(operators: Operators, uid: str) -> None:
         first.entries[name] = first.entries[name] + entries
 
 
-def bootstrapped(sp: Savepoint, base: Savepoint, uid: str) -> Savepoint:
+def bootstrapped(sp: Savepoint, base: Rows, uid: str) -> Savepoint:
     rows = base.keyed_state(uid, state="count").selectExpr(
         "key AS id", "key AS n", "array(key, 7L) AS l", "map('a', key) AS m"
     )
@@ -317,18 +318,18 @@ def with_a_new_one(operators: Operators, uid: str) -> None:
     operators[f"{uid}, new"] = Operator("LONG", states, {}, entries)
 
 
-def taken(sp: Savepoint, base: Savepoint, uid: str) -> Savepoint:
+def taken(sp: Savepoint, base: Rows, uid: str) -> Savepoint:
     """The operator of another savepoint in place of its own, changed."""
-    return sp.remove_operator(uid).with_operator(uid, deleted(base, base, uid))
+    return sp.remove_operator(uid).with_operator(uid, deleted(base.savepoint, base, uid))
 
 
 # -- operator state ------------------------------------------------------------------------------------------
 
 
-def plain_values(sp: Savepoint, base: Savepoint, uid: str) -> Savepoint:
-    texts = base.list_state(uid, "list").selectExpr("upper(value) AS value")
-    numbers = base.union_state(uid, "union").selectExpr("value + 1 AS value")
-    rates = base.broadcast_state(uid, "rates").selectExpr("key", "value * 2 AS value")
+def plain_values(sp: Savepoint, base: Rows, uid: str) -> Savepoint:
+    texts = base.operator_state(uid, "list").selectExpr("upper(value) AS value")
+    numbers = base.operator_state(uid, "union").selectExpr("value + 1 AS value")
+    rates = base.operator_state(uid, "rates").selectExpr("key", "value * 2 AS value")
     return sp.with_state(uid, "list", texts).with_state(uid, "union", numbers).with_state(uid, "rates", rates)
 
 
@@ -339,10 +340,10 @@ def other_plain_values(operators: Operators, uid: str) -> None:
     entries["rates"] = [[key, value * 2] for key, value in entries["rates"]]
 
 
-def plain_new(sp: Savepoint, base: Savepoint, uid: str) -> Savepoint:
-    sp = sp.with_list_state(uid, "list 2", base.union_state(uid, "union").select("value"))
-    sp = sp.with_union_state(uid, "union 2", base.list_state(uid, "list").select("value"))
-    return sp.with_broadcast_state(uid, "rates 2", base.broadcast_state(uid, "rates"))
+def plain_new(sp: Savepoint, base: Rows, uid: str) -> Savepoint:
+    sp = sp.with_list_state(uid, "list 2", base.operator_state(uid, "union").select("value"))
+    sp = sp.with_union_state(uid, "union 2", base.operator_state(uid, "list").select("value"))
+    return sp.with_broadcast_state(uid, "rates 2", base.operator_state(uid, "rates"))
 
 
 def more_plain(operators: Operators, uid: str) -> None:
@@ -356,7 +357,7 @@ def more_plain(operators: Operators, uid: str) -> None:
     entries |= {"list 2": entries["union"], "union 2": entries["list"], "rates 2": entries["rates"]}
 
 
-def plain_renamed(sp: Savepoint, _base: Savepoint, uid: str) -> Savepoint:
+def plain_renamed(sp: Savepoint, _base: Rows, uid: str) -> Savepoint:
     return sp.rename_state(uid, "list", "elements").rename_state(uid, "rates", "currencies").remove_state(uid, "union")
 
 
@@ -366,7 +367,7 @@ def plain_under_new_names(operators: Operators, uid: str) -> None:
     operators[uid].without("union")
 
 
-def same(sp: Savepoint, _base: Savepoint, _uid: str) -> Savepoint:
+def same(sp: Savepoint, _base: Rows, _uid: str) -> Savepoint:
     return sp
 
 

@@ -53,9 +53,10 @@ def printed(results: Results) -> str:
     known = sorted({release for cells in found.values() for release in cells}, key=by_number)
     every = sorted({*RELEASES, *known}, key=by_number)
     restored = [int(result["values"]) for result in results.values() if "values" in result]
+    writers = sorted({str(result["base of"]) for result in results.values() if "base of" in result}, key=by_number)
     lines = [
         f"{len(restored):,} cells were restored by real Flink ({', '.join(known)}), {sum(restored):,} values compared;"
-        f" {len(results) - len(restored)} were not restored.",
+        f" {len(results) - len(restored)} were not restored. The bases were written by {', '.join(writers)}.",
         "",
         "| change | " + " | ".join(f"{base}, on {backend}" for base, backend in columns()) + " |",
         "| --- |" + " --- |" * len(columns()),
