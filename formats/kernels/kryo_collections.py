@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from pyspark_savepoint.formats.kernels._jit import kernel
-from pyspark_savepoint.formats.kernels.load import be_i32, be_u64, put_u64
-from pyspark_savepoint.formats.kernels.skip import FLAGGED, MAX_DEPTH, POJO, REPEAT, SEQUENCE, TOP, skip
+from pyspark_savepoint.formats.kernels._jit import inline, kernel
+from pyspark_savepoint.formats.kernels.load import BYTE as LOW8
+from pyspark_savepoint.formats.kernels.load import ONE, U56, be_i32, be_u64, put_u64
+from pyspark_savepoint.formats.kernels.skip import FIXED, FLAGGED, MAX_DEPTH, POJO, REPEAT, SEQUENCE, TOP, skip
 from pyspark_savepoint.formats.kernels.strings import HIGH_BITS, varint
 
 #: Operation of a marked node: a, b = what the items are; b is -1 in a list or set.
@@ -28,6 +29,11 @@ COLLECTION = 1000
 INT, STRING, FLOAT, BOOLEAN, BYTE, SHORT, LONG, DOUBLE = 2, 3, 4, 5, 6, 8, 9, 10
 P, Q, COPIED = 0, 1, 2
 NO_SUBCLASS, NULL = 2, 1
+#: Result for a node with collections in it.
+INSIDE = 1
+LOW7, HIGH, LOW32 = np.uint64(0x7F), np.uint64(0x80), np.uint64(0xFFFFFFFF)
+#: More characters than Kryo writes without a length.
+MAX_ASCII = 96
 #: Largest growth of a value: an item of two bytes becomes nine.
 GROWTH = 6
 
@@ -47,32 +53,61 @@ def rewrite_rows(
         state[P] = start[i]
         state[Q] = q
         state[COPIED] = start[i]
-        status = _walk(nodes, children, names, touched, classes, node, buf, end[i], out, state, TOP)
+        status = _step(nodes, children, names, touched, classes, node, buf, end[i], out, state)
+        if status == INSIDE:
+            status = _walk(nodes, children, names, touched, classes, node, buf, end[i], out, state, TOP)
         ends[i] = -1
-        if status == 0 and state[P] == end[i] and _copy(buf, out, state, end[i]):
-            q = state[Q]
-            ends[i] = q
+        if status == 0 and state[P] == end[i]:
+            behind = _copy(buf, out, state[Q], state[COPIED], end[i])
+            if behind >= 0:
+                q = behind
+                ends[i] = q
     return q
 
 
-@kernel
-def _copy(buf: Any, out: Any, state: Any, upto: int) -> bool:
-    """Copy what is not copied yet; False if there is no room."""
-    size = upto - state[COPIED]
-    if state[Q] + size > out.shape[0]:
-        return False
-    p, q = state[COPIED], state[Q]
-    while p + 8 <= upto:
+@inline
+def _copy(buf: Any, out: Any, q: Any, p: Any, upto: Any) -> Any:
+    """Copy ``buf[p:upto]`` to ``q``; return the next position, -1 if there is no room."""
+    size = upto - p
+    if q + size > out.shape[0]:
+        return np.int64(-1)
+    stop = q + size
+    while q + 8 <= stop:
         put_u64(out, q, be_u64(buf, p))
         p += 8
         q += 8
-    while p < upto:
+    while q < stop:
         out[q] = buf[p]
         p += 1
         q += 1
-    state[Q] = q
-    state[COPIED] = upto
-    return True
+    return q
+
+
+@inline
+def _step(
+    nodes: Any, children: Any, names: Any, touched: Any, classes: Any, node: Any, buf: Any, end: Any, out: Any,
+    state: Any,
+) -> Any:  # fmt: skip
+    """Follow a node that is a collection, or has none in it: return 0, -1 if it is left to the caller, or INSIDE."""
+    status = np.int64(INSIDE)
+    if nodes[node, 0] == COLLECTION:
+        status = np.int64(-1)
+        q = _copy(buf, out, state[Q], state[COPIED], state[P])
+        if q >= 0:
+            p, q = _collection(classes, nodes[node, 1], nodes[node, 2], buf, state[P], end, out, q)
+            if p >= 0:
+                state[P] = p
+                state[Q] = q
+                state[COPIED] = p
+                status = np.int64(0)
+    elif nodes[node, 0] == FIXED:
+        state[P] += nodes[node, 1]
+        status = np.int64(0 if state[P] <= end else -1)
+    elif not touched[node]:
+        p = skip(nodes, children, names, node, buf, state[P], end, TOP)
+        state[P] = p
+        status = np.int64(0 if p >= 0 else -1)
+    return status
 
 
 @kernel
@@ -85,18 +120,6 @@ def _walk(
         return -1
     op, a, b = nodes[node, 0], nodes[node, 1], nodes[node, 2]
     first, count = nodes[node, 3], nodes[node, 4]
-    if op == COLLECTION:
-        if not _copy(buf, out, state, state[P]):
-            return -1
-        status = _collection(classes, a, b, buf, end, out, state)
-        state[COPIED] = state[P]
-        return status
-    if not touched[node]:
-        p = skip(nodes, children, names, node, buf, state[P], end, TOP)
-        if p < 0:
-            return -1
-        state[P] = p
-        return 0
     if op == POJO:
         if state[P] >= end:
             return -1
@@ -129,195 +152,184 @@ def _walk(
                     state[P] += 0 if op == POJO else b
                     continue
             part = children[first + k]
-            status = _walk(nodes, children, names, touched, classes, part, buf, end, out, state, depth + 1)
+            status = _step(nodes, children, names, touched, classes, part, buf, end, out, state)
+            if status == INSIDE:
+                status = _walk(nodes, children, names, touched, classes, part, buf, end, out, state, depth + 1)
             if status < 0:
                 return -1
     return 0
 
 
 @kernel
-def _collection(classes: Any, key: int, value: int, buf: Any, end: int, out: Any, state: Any) -> int:
-    """Write a collection whose class is one of ``classes``: rows of names, each padded with zeros."""
-    p = state[P]
-    if p + 2 > end or buf[p] != 1 or buf[p + 1] != 0:
-        return -1
-    p += 2
-    size = 0
-    while p + size < end and buf[p + size] < 128:
-        size += 1
-    if p + size >= end or size + 1 >= classes.shape[1]:
-        return -1
-    known = False
-    for k in range(classes.shape[0]):
-        if classes[k, size + 1] == 0 and classes[k, size] == buf[p + size]:
-            j = 0
-            while j < size and classes[k, j] == buf[p + j]:
-                j += 1
-            if j == size:
-                known = True
-                break
-    p += size + 1
-    if not known or p >= end or buf[p] != 1:
-        return -1
+def _collection(
+    classes: Any, key: int, value: int, buf: Any, start: Any, end: Any, out: Any, at: Any
+) -> Any:  # fmt: skip
+    """Write a collection whose class is one of ``classes``: rows of names, each padded with zeros.
+
+    Returns the positions behind it in both buffers, or -1 if it is left to the caller. Its items are followed here,
+    with no calls: a call of each item takes longer than the item.
+    """
+    p, q = np.int64(start), np.int64(at)
+    nothing = np.int64(-1)
+    p = _class(classes, buf, p, end)
+    if p < 0 or p >= end or buf[p] != 1:
+        return nothing, q
     count, p = varint(buf, p + 1, end)
-    if p < 0 or count > end - p:
-        return -1
-    q = state[Q]
-    if q + 5 > out.shape[0]:
-        return -1
+    if p < 0 or count > end - p or q + 5 > out.shape[0]:
+        return nothing, q
     out[q] = 0
     for k in range(4):
         out[q + 1 + k] = (count >> (24 - 8 * k)) & 0xFF
-    state[P] = p
-    state[Q] = q + 5
-    for _ in range(count):
-        if _item(key, buf, end, out, state) < 0:
-            return -1
-        if value >= 0 and _item(value, buf, end, out, state) < 0:
-            return -1
-    return 0
+    q += 5
+    per = 1 if value < 0 else 2
+    for i in range(count * per):
+        kind = value if per == 2 and i & 1 else key
+        if p >= end or q + 10 > out.shape[0]:
+            return nothing, q
+        found = buf[p]
+        p += 1
+        if found == 0:
+            out[q] = 1
+            q += 1
+            continue
+        if found != kind:
+            return nothing, q
+        out[q] = 0
+        q += 1
+        if kind == STRING:
+            if p + 1 >= end or buf[p] != 1:
+                return nothing, q
+            if buf[p + 1] < 128:
+                p, q = _ascii(buf, p + 1, end, out, q)
+            else:
+                p, q = _units(buf, p + 1, end, out, q)
+            if p < 0:
+                return nothing, q
+        elif kind in (INT, LONG):
+            bits, p = _varlong(buf, p, end, 5 if kind == INT else 9)
+            if p < 0:
+                return nothing, q
+            if kind == INT:
+                bits &= LOW32
+            number = bits >> ONE
+            if bits & ONE:
+                number = ~number
+            if kind == LONG:
+                put_u64(out, q, number)
+                q += 8
+            else:
+                for k in range(4):
+                    out[q + k] = (number >> np.uint64(24 - 8 * k)) & LOW8
+                q += 4
+        else:
+            width = 8 if kind == DOUBLE else 4 if kind == FLOAT else 2 if kind == SHORT else 1
+            if p + width > end:
+                return nothing, q
+            for k in range(width):
+                out[q + k] = buf[p + k]
+            p += width
+            q += width
+    return p, q
 
 
-@kernel
-def _item(kind: int, buf: Any, end: int, out: Any, state: Any) -> int:
-    """Write one item with its null flag."""
-    p, q = state[P], state[Q]
-    if p >= end or q + 10 > out.shape[0]:
-        return -1
-    if buf[p] == 0:
-        out[q] = 1
-        state[P] = p + 1
-        state[Q] = q + 1
-        return 0
-    if buf[p] != kind:
-        return -1
-    out[q] = 0
-    state[P] = p + 1
-    state[Q] = q + 1
-    if kind == STRING:
-        return _string(buf, end, out, state)
-    if kind in (INT, LONG):
-        return _number(kind, buf, end, out, state)
-    width = 1
-    if kind == FLOAT:
-        width = 4
-    elif kind == DOUBLE:
-        width = 8
-    elif kind == SHORT:
-        width = 2
-    if p + 1 + width > end:
-        return -1
-    for k in range(width):
-        out[q + 1 + k] = buf[p + 1 + k]
-    state[P] = p + 1 + width
-    state[Q] = q + 1 + width
-    return 0
+@inline
+def _class(classes: Any, buf: Any, p: Any, end: Any) -> Any:
+    """Return the position behind a new class that is one of ``classes``, or -1."""
+    if p + 2 > end or buf[p] != 1 or buf[p + 1] != 0:
+        return np.int64(-1)
+    p += 2
+    size = np.int64(0)
+    while p + size < end and buf[p + size] < 128:
+        size += 1
+    if p + size >= end or size + 1 >= classes.shape[1]:
+        return np.int64(-1)
+    for k in range(classes.shape[0]):
+        if classes[k, size + 1] == 0 and classes[k, size] == buf[p + size]:
+            j = size - 1
+            while j >= 0 and classes[k, j] == buf[p + j]:
+                j -= 1
+            if j < 0:
+                return p + size + 1
+    return np.int64(-1)
 
 
-@kernel
-def _number(kind: int, buf: Any, end: int, out: Any, state: Any) -> int:
-    """Write a zig-zag varint or varlong as a big-endian number."""
-    p, q = state[P], state[Q]
+@inline
+def _varlong(buf: Any, p: Any, end: Any, most: Any) -> Any:
+    """Read a varlong of at most ``most`` bytes; return its bits and the position behind it, or -1."""
     bits = np.uint64(0)
-    most = 5 if kind == INT else 9
-    done: Any = False
+    stop = np.int64(-1)
     for k in range(most):
-        if done:
-            break
         if p >= end:
-            return -1
+            break
         byte = np.uint64(buf[p])
         p += 1
         if k == 8:
-            bits |= byte << np.uint64(56)
-            done = True
-        else:
-            bits |= (byte & np.uint64(0x7F)) << np.uint64(7 * k)
-            done = byte < np.uint64(128)
-    if not done:
-        return -1
-    if kind == INT:
-        bits &= np.uint64(0xFFFFFFFF)
-    low = bits & np.uint64(1)
-    number = bits >> np.uint64(1)
-    if low == np.uint64(1):
-        number = ~number
-    state[P] = p
-    if kind == LONG:
-        put_u64(out, q, number)
-        state[Q] = q + 8
-        return 0
-    for k in range(4):
-        out[q + k] = (number >> np.uint64(24 - 8 * k)) & np.uint64(0xFF)
-    state[Q] = q + 4
-    return 0
+            bits |= byte << U56
+            stop = p
+            break
+        bits |= (byte & LOW7) << np.uint64(7 * k)
+        if byte < HIGH:
+            stop = p
+            break
+    return bits, stop
 
 
-@kernel
-def _string(buf: Any, end: int, out: Any, state: Any) -> int:
-    """Write a string that is not a reference: ASCII whose last byte has bit 80, or units behind their number."""
-    p = state[P]
-    if p + 1 >= end or buf[p] != 1:
-        return -1
-    p += 1
-    q = state[Q]
-    if buf[p] < 128:
-        last = p
-        while last + 8 <= end and not be_u64(buf, last) & HIGH_BITS:
-            last += 8
-        while last < end and buf[last] < 128:
-            last += 1
-        if last >= end:
-            return -1
-        size = last + 1 - p
-        if q + size + 10 > out.shape[0]:
-            return -1
-        q = _put_varint(out, q, size + 1)
-        k = 0
-        while k + 8 <= size:
-            put_u64(out, q + k, be_u64(buf, p + k))
-            k += 8
-        while k < size:
-            out[q + k] = buf[p + k]
-            k += 1
-        out[q + size - 1] = buf[last] & 0x7F
-        state[P] = last + 1
-        state[Q] = q + size
-        return 0
+@inline
+def _ascii(buf: Any, p: Any, end: Any, out: Any, q: Any) -> Any:
+    """Write ASCII whose last byte has bit 80, which Kryo does with at most 63 characters."""
+    nothing = np.int64(-1)
+    if q + MAX_ASCII + 9 > out.shape[0]:
+        return nothing, q
+    size = np.int64(0)
+    while size + 8 < MAX_ASCII and p + size + 8 <= end and not be_u64(buf, p + size) & HIGH_BITS:
+        put_u64(out, q + 1 + size, be_u64(buf, p + size))
+        size += 8
+    while size < MAX_ASCII and p + size < end and buf[p + size] < 128:
+        out[q + 1 + size] = buf[p + size]
+        size += 1
+    if size >= MAX_ASCII or p + size >= end:
+        return nothing, q
+    out[q + 1 + size] = buf[p + size] & 0x7F
+    out[q] = size + 2
+    return p + size + 1, q + size + 2
+
+
+@inline
+def _units(buf: Any, p: Any, end: Any, out: Any, q: Any) -> Any:
+    """Write units behind their number."""
+    nothing = np.int64(-1)
     length = np.int64(buf[p] & 0x3F)
     more = buf[p] & 0x40
     p += 1
     if more:
         rest, p = varint(buf, p, end)
         if p < 0:
-            return -1
+            return nothing, q
         length |= rest << 6
     units = length - 1
     if units < 0 or units > end - p or q + 3 * units + 10 > out.shape[0]:
-        return -1
+        return nothing, q
     q = _put_varint(out, q, length)
     for _ in range(units):
         if p >= end:
-            return -1
+            return nothing, q
         unit = np.int64(buf[p])
         p += 1
         if unit >> 5 == 6:
             if p >= end:
-                return -1
+                return nothing, q
             unit = (unit & 31) << 6 | np.int64(buf[p] & 63)
             p += 1
         elif unit >> 4 == 14:
             if p + 1 >= end:
-                return -1
+                return nothing, q
             unit = (unit & 15) << 12 | np.int64(buf[p] & 63) << 6 | np.int64(buf[p + 1] & 63)
             p += 2
         q = _put_varint(out, q, unit)
-    state[P] = p
-    state[Q] = q
-    return 0
+    return p, q
 
 
-@kernel
+@inline
 def _put_varint(out: Any, q: Any, number: Any) -> Any:
     while number > 0x7F:
         out[q] = (number & 0x7F) | 0x80
