@@ -21,6 +21,7 @@ from pyspark_savepoint.formats.kernels._jit import inline, kernel
 from pyspark_savepoint.formats.kernels.load import BYTE as LOW8
 from pyspark_savepoint.formats.kernels.load import ONE, U56, be_i32, be_u64, put_u64
 from pyspark_savepoint.formats.kernels.skip import FIXED, FLAGGED, MAX_DEPTH, POJO, REPEAT, SEQUENCE, TOP, skip
+from pyspark_savepoint.formats.kernels.skip import STRING as TEXT
 from pyspark_savepoint.formats.kernels.strings import HIGH_BITS, varint
 
 #: Operation of a marked node: a, b = what the items are; b is -1 in a list or set.
@@ -48,21 +49,85 @@ def rewrite_rows(
     Returns the number of written bytes.
     """
     state = np.zeros(3, np.int64)
+    flat = nodes[node, 0] == POJO
+    for k in range(nodes[node, 1] if flat else 0):
+        part = children[nodes[node, 3] + k]
+        flat = flat and (nodes[part, 0] == COLLECTION or not touched[part])
     q = np.int64(0)
     for i in range(start.shape[0]):
-        state[P] = start[i]
-        state[Q] = q
-        state[COPIED] = start[i]
-        status = _step(nodes, children, names, touched, classes, node, buf, end[i], out, state)
-        if status == INSIDE:
-            status = _walk(nodes, children, names, touched, classes, node, buf, end[i], out, state, TOP)
         ends[i] = -1
-        if status == 0 and state[P] == end[i]:
-            behind = _copy(buf, out, state[Q], state[COPIED], end[i])
-            if behind >= 0:
-                q = behind
-                ends[i] = q
+        p = np.int64(start[i])
+        if flat and p < end[i] and buf[p] == NO_SUBCLASS:
+            behind = _flat(nodes, children, names, classes, node, buf, p, end[i], out, q)
+        else:
+            behind = _nested(nodes, children, names, touched, classes, node, buf, p, end[i], out, q, state)
+        if behind >= 0:
+            q = behind
+            ends[i] = q
     return q
+
+
+@inline
+def _flat(
+    nodes: Any, children: Any, names: Any, classes: Any, node: Any, buf: Any, start: Any, end: Any, out: Any, at: Any
+) -> Any:  # fmt: skip
+    """Write a POJO with collections in its own fields alone; return the position behind it, -1 if it is left.
+
+    Calls of functions take as long as the fields that most classes have, so numbers and strings are passed over here.
+    """
+    p, q, copied = start + 1, at, start
+    first = nodes[node, 3]
+    good = True
+    for k in range(nodes[node, 1]):
+        if p >= end or buf[p] > 1:
+            good = False
+            break
+        p += 1
+        if buf[p - 1] == 1:
+            continue
+        part = children[first + k]
+        op, a = nodes[part, 0], nodes[part, 1]
+        if op == FIXED:
+            p += a
+        elif op == TEXT:
+            units, p = varint(buf, p, end)
+            units -= a
+            if p < 0 or units > end - p:
+                good = False
+                break
+            while units > 0 and p < end:
+                units -= 1 if buf[p] < 128 else 0
+                p += 1
+            good = units <= 0
+        elif op == COLLECTION:
+            q = _copy(buf, out, q, copied, p)
+            if q >= 0:
+                p, q = _collection(classes, a, nodes[part, 2], buf, p, end, out, q)
+                copied = p
+            good = q >= 0 and p >= 0
+        else:
+            p = skip(nodes, children, names, part, buf, p, end, TOP)
+            good = p >= 0
+        if not good:
+            break
+    return _copy(buf, out, q, copied, end) if good and p == end else np.int64(-1)
+
+
+@kernel
+def _nested(
+    nodes: Any, children: Any, names: Any, touched: Any, classes: Any, node: int, buf: Any, start: Any, end: Any,
+    out: Any, at: Any, state: Any,
+) -> Any:  # fmt: skip
+    """Write any value; return the position behind it, or -1 if it is left to the caller."""
+    state[P] = start
+    state[Q] = at
+    state[COPIED] = start
+    status = _step(nodes, children, names, touched, classes, node, buf, end, out, state)
+    if status == INSIDE:
+        status = _walk(nodes, children, names, touched, classes, node, buf, end, out, state, TOP)
+    if status != 0 or state[P] != end:
+        return np.int64(-1)
+    return _copy(buf, out, state[Q], state[COPIED], end)
 
 
 @inline
