@@ -6,6 +6,7 @@ Spark nor the codecs: each name is imported on first use (PEP 562), while type c
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -210,6 +211,8 @@ _OF_FUNCTIONS = {
         "WindowStagger",
     ),
 }
+#: Packages of what needs PySpark.
+_WITH_SPARK = ("savepoint", "source", "functions", "catalog")
 _LAZY = {
     **{name: (f"{_FUNCTIONS}.{module}", name) for module, names in _OF_FUNCTIONS.items() for name in names},
     "OperatorTransformation": ("pyspark_savepoint.functions.operator_transformation", "OperatorTransformation"),
@@ -238,4 +241,22 @@ def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, attribute = _LAZY[name]
+    if module.split(".")[1] in _WITH_SPARK:
+        _expect_spark(name)
     return getattr(import_module(module), attribute)
+
+
+def _expect_spark(name: str) -> None:
+    """Raise an ImportError that says what is missing where there is no PySpark, or one without Python data sources."""
+    try:
+        import pyspark.sql.datasource  # noqa: F401
+    except ModuleNotFoundError as missing:
+        if missing.name is None or missing.name.partition(".")[0] not in ("pyspark", "py4j"):
+            raise
+        found = getattr(sys.modules.get("pyspark"), "__version__", None)
+        raise ImportError(
+            f"pyspark_savepoint.{name} needs PySpark 4.0 or later, and "
+            + (f"PySpark {found} is installed" if found else "PySpark is not installed")
+            + ': pip install "pyspark-savepoint[spark]"; without Spark: pyspark_savepoint.open(path)',
+            name=missing.name,
+        ) from None

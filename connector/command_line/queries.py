@@ -41,9 +41,13 @@ def ls_with_queries(arguments: Namespace, output: Output) -> int:
     # Else Spark's workers use the first python3 of the PATH, which may lack PySpark and this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     try:
+        import pyspark.sql.datasource  # noqa: F401 (PySpark 3 has none)
         from pyspark.errors import PySparkException
     except ModuleNotFoundError:
-        raise OptionError("--sql needs PySpark 4, which is not installed", remedy=NO_SPARK) from None
+        found = getattr(sys.modules.get("pyspark"), "__version__", "none")
+        raise OptionError(
+            "--sql needs PySpark 4", expected="4.0 or later", found=f"{found} is installed", remedy=NO_SPARK
+        ) from None
     spark = start_spark()
     # Errors are printed once, without the JVM's stack trace.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)

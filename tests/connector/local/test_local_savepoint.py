@@ -162,3 +162,25 @@ def test_mistakes_are_told(tmp_path: Path, mistake: Any, told: str) -> None:
         mistake(pyspark_savepoint.open(SHOP), tmp_path / "new")
     assert told in str(refused.value)
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("blocked", "told"),
+    [
+        ("pyspark", "needs PySpark 4.0 or later, and PySpark is not installed"),
+        ("pyspark.sql.datasource", "needs PySpark 4.0 or later, and PySpark 4"),  # what PySpark 3.5 does not have
+    ],
+)
+def test_pyspark_that_is_missing_or_too_old(blocked: str, told: str) -> None:
+    names = "Savepoint", "OperatorTransformation", "register", "SavepointDataSource"
+    script = BLOCKED.replace('name.partition(".")[0] in ("pyspark", "py4j", "pandas")', f"name == {blocked!r}")
+    script = script.replace(
+        "raise ModuleNotFoundError(name)", 'raise ModuleNotFoundError(f"No module named {name!r}", name=name)'
+    )
+    script = script[: script.index("sp = pyspark_savepoint.open")]
+    for name in names:
+        script += f"try:\n    pyspark_savepoint.{name}\nexcept ImportError as error:\n    print(error)\n"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    lines = done.stdout.splitlines()
+    assert all(line.startswith(f"pyspark_savepoint.{name} {told}") for name, line in zip(names, lines, strict=True))
+    assert all("pip install" in line and "pyspark_savepoint.open" in line for line in lines)
