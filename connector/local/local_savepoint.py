@@ -26,7 +26,7 @@ from pyspark_savepoint.local.offset_changes import OffsetChange
 from pyspark_savepoint.options.operators import identifier_of
 from pyspark_savepoint.options.option_values import inheriting, to_options
 from pyspark_savepoint.options.options import SavepointReadOptions
-from pyspark_savepoint.options.paths import path_text
+from pyspark_savepoint.options.paths import path_text, snapshot_path
 from pyspark_savepoint.statebackends.migration.verdicts import MigrationCheck
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def open_savepoint(path: str | PathLike[str], **options: Unpack[TableOptions]) -
         pyspark_savepoint.open("/savepoints/savepoint-2f1a3c").keyed_state("accounts").to_arrow()
 
     """
-    located, texts = absolute(path_text(path)), to_options(options)
+    located, texts = absolute(snapshot_path(path)), to_options(options)
     opened = LocalSavepoint(located, texts)
     opened.snapshot()
     return opened

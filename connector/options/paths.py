@@ -37,6 +37,12 @@ def path_text(path: object) -> str:
         raise OptionError(
             "a path must be a string or a pathlib.Path", found=type(path).__name__, remedy="name a folder or a URI"
         )
+    return text
+
+
+def snapshot_path(path: object) -> str:
+    """Return the path of a snapshot as text; raise OptionError if it is empty, which would be the working directory."""
+    text = path_text(path)
     if not text.strip():
         raise OptionError("a path must not be empty", found=repr(text), remedy="name a folder or a URI")
     return text

@@ -26,7 +26,7 @@ from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint as Snapshot
 from pyspark_savepoint.options.operators import OperatorRef, identifier_of
 from pyspark_savepoint.options.option_values import inheriting, to_options
-from pyspark_savepoint.options.paths import located, path_text, reached
+from pyspark_savepoint.options.paths import located, path_text, reached, snapshot_path
 from pyspark_savepoint.options.worker_python import check_worker_python
 from pyspark_savepoint.plan.keyed_edits import with_keys_deleted, with_states
 from pyspark_savepoint.plan.merged_operators import merged_operator
@@ -144,7 +144,7 @@ class Savepoint:
 
         """
         check_worker_python(spark)
-        return cls._loaded(spark, located(spark, path), to_options(options))
+        return cls._loaded(spark, located(spark, snapshot_path(path)), to_options(options))
 
     @classmethod
     def _loaded(cls, spark: SparkSession, path: str, texts: Mapping[str, str]) -> Savepoint:
