@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pyspark_savepoint.formats.connectors.kafka import KafkaEnumerator
-from pyspark_savepoint.formats.connectors.kind import READER_STATE, SPLITS
+from pyspark_savepoint.formats.connectors.kafka import KAFKA_SPLITS, KafkaEnumerator
+from pyspark_savepoint.formats.connectors.kind import READER_STATE, SPLIT_ID, SPLITS
 from pyspark_savepoint.formats.connectors.registry import kinds_of
-from pyspark_savepoint.formats.errors import OptionError, SavepointError, UnsupportedStateError
+from pyspark_savepoint.formats.errors import OptionError, SavepointError, UnsupportedStateError, did_you_mean
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.statebackends.connectors.cdc_edits import MySqlEdits
 from pyspark_savepoint.statebackends.connectors.connector_states import list_states
@@ -58,6 +58,24 @@ NOT_CHANGED = {
     "pulsar": "where a topic goes on, the cursor of the subscription says at the broker: change it there",
 }
 HYBRID = "hybrid_"
+#: Columns of table splits beside those of a kind, and of several snapshots: rows of it may be given as they are.
+TABLE_COLUMNS = frozenset(
+    {
+        "operator_uid",
+        "operator_uid_hash",
+        "operator_name",
+        "subtask",
+        "connector",
+        SPLIT_ID,
+        "version",
+        "fields",
+        "status",
+        "checkpoint_id",
+        "snapshot",
+    }
+)
+#: Columns of other kinds that edits of a kind accept, or refuse with their own reason.
+UNDERSTOOD = {"kafka_consumer": KAFKA_SPLITS.columns.names}
 REWOUND = (
     "records are read again: keyed state keeps what they did to it the first time, and sinks what they have committed"
 )
@@ -85,6 +103,7 @@ def with_offsets(
                 if to is not None
                 else _rows(edits, offsets or {}, everything)
             )
+            _refuse_unknown(source, rows.values())
             wanted = {key: _changing(edits, row) for key, row in rows.items()}
         changed = {key: change(everything[key]) for key, change in wanted.items()}
     back = [key for key in changed if key in known and edits.goes_back(known[key], changed[key])]
@@ -100,6 +119,7 @@ def add_splits(source: SourceState, rows: Sequence[Row]) -> Edited:
     edits = _edits(source)
     with _Refusals(source):
         _refuse_twice(source, edits, edits.pending(source.enumerator))
+        _refuse_unknown(source, rows)
         return Edited(edits.added(source, rows))
 
 
@@ -197,6 +217,14 @@ def _refuse_twice(source: SourceState, edits: SplitEdits, pending: Mapping[Key, 
         if key in seen:
             raise ValueError(f"{shown(key)} is there twice, so that its records are read twice: remove_splits first")
         seen.add(key)
+
+
+def _refuse_unknown(source: SourceState, rows: Iterable[Row]) -> None:
+    """Raise ValueError for a column that no split has, which would have no effect."""
+    known = [*source.kind.columns.names, *UNDERSTOOD.get(source.kind.name, ()), *sorted(TABLE_COLUMNS)]
+    for name in dict.fromkeys(name for row in rows for name in row):
+        if name not in known:
+            raise ValueError(f"splits of {source.kind.name} have no column {name!r}: {did_you_mean(name, known)}")
 
 
 def _rows(edits: SplitEdits, offsets: Mapping[Any, Target], known: Mapping[Key, Any]) -> dict[Key, Row]:

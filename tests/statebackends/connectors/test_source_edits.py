@@ -330,6 +330,19 @@ def test_files(corpus: Path) -> None:
     assert written(remove_splits(bounded, ["0000000003"], None).source).enumerator.splits == ()
 
 
+def test_what_would_have_no_effect_is_refused(corpus: Path) -> None:
+    source = source_of(corpus, V3)
+    with pytest.raises(OptionError, match=r"no column 'ofset': did you mean 'offset'"):
+        with_offsets(source, {ORDERS_1: {"ofset": 7}})
+    with pytest.raises(OptionError, match="no column 'offsets'"):
+        add_splits(source, [{"topic": "orders", "partition": 9, "offsets": 7}])
+    with pytest.raises(OptionError, match="nothing finds a split of numbers again"):
+        remove_splits(source_of(corpus, "2.3.0-seq"), ["1"], forget=True)
+    files = source_of(corpus, "2.3.0-files")
+    with pytest.raises(OptionError, match="looks for files no more"):
+        remove_splits(files, [files.splits[0].value.split_id], forget=True)
+
+
 def test_sources_that_are_not_known_are_not_changed(corpus: Path) -> None:
     with pytest.raises(UnsupportedStateError, match="no connector that is known"):
         source_of(corpus, "2.3.0-txnsink")
