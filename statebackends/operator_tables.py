@@ -39,7 +39,8 @@ def operator_table(opened: OpenOperator, request: TableRequest) -> Table:
     found = _keyed_table(opened, request, table)
     if request.field_names is None or table == OPERATOR_STATE:
         return found
-    return named_fields(found, request.field_names, opened.operator, request.state if request.flatten else None)
+    state = request.state if request.flatten else None
+    return named_fields(found, request.field_names, opened.operator, state, request.uid)
 
 
 def _keyed_table(opened: OpenOperator, request: TableRequest, table: str) -> Table:

@@ -45,6 +45,7 @@ from pyspark_savepoint.options.plan_option import ReadPlan, parse_read_plan
 from pyspark_savepoint.statebackends.jobs.graph.graph_position import operator_at_plan
 from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraphHasher
 from pyspark_savepoint.statebackends.model.applicability import TABLES
+from pyspark_savepoint.statebackends.model.explained_plan import is_explained
 from pyspark_savepoint.statebackends.model.request import (
     DEFAULT_BATCH_ROWS,
     DEFAULT_MEMORY,
@@ -101,10 +102,14 @@ def _keys(value: str) -> str:
 
 
 def _field_names(value: str) -> str:
-    expected = InvalidOptionValueError("""a compiled plan, or names by column such as {"key": ["user"]}""")
+    expected = InvalidOptionValueError(
+        """a compiled plan, or names by column such as {"key": ["user"]}, or what EXPLAIN prints"""
+    )
     try:
         found = json.loads(value)
     except (ValueError, RecursionError):
+        if is_explained(value):
+            return value
         raise expected from None
     if not isinstance(found, dict):
         raise expected
@@ -208,8 +213,8 @@ class SavepointReadOptions:
     )
     field_names: str | None = option(
         _field_names,
-        "names of fields that Flink does not record (`f0`, `_1`): the JSON of a compiled plan (`COMPILE PLAN`), which "
-        "names keys, rows and aggregates of SQL operators, or names by column: "
+        "names of fields that Flink does not record (`f0`, `_1`): the JSON of a compiled plan (`COMPILE PLAN`), or the "
+        "text of `EXPLAIN`, which names keys, rows and aggregates of SQL operators, or names by column: "
         """`{"key": ["user"], "accState": ["count(*)", "sum(amount)"]}`, keys of a map as `left-records.key`""",
     )
     include_row_kind: bool = option(flag, "rows of SQL jobs have a field `__row_kind`", False, "false")

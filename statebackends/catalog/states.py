@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -25,7 +24,7 @@ from pyspark_savepoint.statebackends.catalog.rows import (
     operators,
     schema,
 )
-from pyspark_savepoint.statebackends.model.compiled_plan import node_of
+from pyspark_savepoint.statebackends.model.compiled_plan import names_of, node_of
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.model.state_column import has_ttl, value_type_of
 from pyspark_savepoint.statebackends.model.timer_queue import service_of
@@ -75,7 +74,7 @@ def states(savepoint: Savepoint, request: TableRequest) -> Iterator[Row]:
 
 def operator_states(savepoint: Savepoint, listed: Sequence[OperatorState], request: TableRequest) -> Iterator[Row]:
     """Yield the states of some operators."""
-    plan = json.loads(request.field_names or "{}")
+    plan = names_of(request.field_names or "{}") or {}
     for operator in listed:
         reads = {"uid": operator.uid} if operator.uid else {"uidHash": str(operator.operator_id)}
         names = {**identity(operator), **_names_of_plan(plan, operator)}

@@ -13,6 +13,7 @@ The second of two phases has the aggregates of the first one's input.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -93,6 +94,15 @@ class PlanNode:
             if len(self.accumulators) + len(behind) == count:
                 return self.accumulators + behind
         return None
+
+
+def names_of(text: str) -> dict[str, Any] | None:
+    """Return the JSON of names or of a compiled plan; None for the text of EXPLAIN."""
+    try:
+        found: dict[str, Any] = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found
 
 
 def node_of(plan: Mapping[str, Any], operator_id: OperatorID) -> PlanNode | None:

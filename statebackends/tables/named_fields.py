@@ -6,7 +6,6 @@ Flink does not name are written by position.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,7 +14,8 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import with_schema
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean
 from pyspark_savepoint.formats.metadata import OperatorState
-from pyspark_savepoint.statebackends.model.compiled_plan import PAIRS, PlanNode, node_of
+from pyspark_savepoint.statebackends.model.compiled_plan import PAIRS, PlanNode, names_of, node_of
+from pyspark_savepoint.statebackends.model.explained_plan import nodes_for
 from pyspark_savepoint.statebackends.model.request import Table, TablePartition, choose_columns
 
 #: Columns of a flattened state, which have the names of its rows.
@@ -57,9 +57,14 @@ class NamedFields:
         return [NamedPartition(partition, self.schema) for partition in self.inner.partitions(parallelism)]
 
 
-def named_fields(table: Table, text: str, operator: OperatorState, state: str | None) -> Table:
-    """Return the table with the names that a compiled plan, or the user, gives; ``state`` is flattened."""
-    given = json.loads(text)
+def named_fields(table: Table, text: str, operator: OperatorState, state: str | None, uid: str | None) -> Table:
+    """Return the table with the names that a compiled plan, EXPLAIN or the user gives; ``state`` is flattened.
+
+    ``uid`` is that by which the user named the operator.
+    """
+    given = names_of(text)
+    if given is None:
+        return _by_node(table, _explained(table, text, operator, state, uid), state)
     fields = {field.name: _struct(field.type) for field in table.schema}
     structs = {name: kind for name, kind in fields.items() if kind is not None}
     if "nodes" in given:
@@ -91,6 +96,20 @@ def named_fields(table: Table, text: str, operator: OperatorState, state: str | 
                 expected=", ".join(field.name for field in kind),
             )
     return _named(table, given, {}, [])
+
+
+def _explained(table: Table, text: str, operator: OperatorState, state: str | None, uid: str | None) -> PlanNode:
+    """Return the node of EXPLAIN that an operator is: that with a name for every field."""
+    nodes = list(nodes_for(text, operator, uid))
+    fitting = {str(found[:2]): node for node in nodes if not (found := _of_plan(node, table.schema, state))[2]}
+    if len(fitting) == 1 or len(nodes) == 1:
+        return next(iter([*fitting.values(), *nodes]))
+    raise OptionError(
+        f"{len(fitting) or 'none'} of the nodes in the text of EXPLAIN may be this operator",
+        operator=operator.label,
+        found="; ".join(node.description for node in fitting.values() or nodes)[:400],
+        remedy="give the line of the operator's node and those below it, or a compiled plan, which has uids",
+    )
 
 
 def _by_node(table: Table, node: PlanNode, state: str | None) -> Table:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import pyspark_savepoint
+from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.local.local_savepoint import LocalSavepoint
 
 ARCHIVES = Path(__file__).parents[2] / "oracle" / "savepoints" / "sql-plans"
@@ -118,3 +119,37 @@ def test_keys_of_maps_are_named_by_hand_and_when_flattened(job: Job) -> None:
     assert set(found[0]["left-records"][0][0]) == {"one", "two"}
     flat = job.savepoint.table("keyed_state", fieldNames=job.plan, flatten=True, **operator).to_arrow().to_pylist()
     assert set(flat[0]["map_key"]) == {"k", "a"}
+
+
+def test_the_text_of_explain_gives_the_same_names_or_says_what_it_needs(job: Job) -> None:
+    by_plan = {(row["operator_uid_hash"], row["state"]): table.schema for row, table in job.states(job.plan)}
+    found = refused = 0
+    for row in job.savepoint.table("states", fieldNames=job.plan).to_arrow().to_pylist():
+        if row["table"] not in ("keyed_state", "window_state"):
+            continue
+        options = {"uid": row["operator_uid"], "state": row["state"], "fieldNames": job.explain}
+        try:
+            schema = job.savepoint.table(row["table"], **options).to_arrow().schema
+        except OptionError as error:
+            refused += "nodes in the text of EXPLAIN may be this operator" in str(error)
+            continue
+        found += 1
+        assert schema == by_plan[row["operator_uid_hash"], row["state"]]
+    assert found >= 12
+    assert found + refused == len(by_plan)
+    assert refused <= 4
+
+
+def test_the_part_of_explain_that_is_the_operators_names_it_without_a_uid(job: Job) -> None:
+    accumulators = [(row, table) for row, table in job.states(job.plan) if row["state"] == "accState"]
+    (over,) = [
+        row
+        for row, table in accumulators
+        if row["operator_uid"].endswith("over-aggregate") and table.schema.field("accState").type.num_fields == 3
+    ]
+    lines = job.explain.split("== Optimized Execution Plan ==")[1].splitlines()
+    start = next(i for i, line in enumerate(lines) if "OverAggregate" in line and "UNBOUNDED" in line)
+    part = "\n".join([*lines[start : start + 2], "      +- TableSourceScan(table=[[t]], fields=[k, a, b, ts])"])
+    table = job.savepoint.table("keyed_state", uidHash=over["operator_uid_hash"], state="accState", fieldNames=part)
+    (row, *_) = table.to_arrow().to_pylist()
+    assert list(row["accState"]) == ["max(a)", "count(b)", "sum0(b)"]
