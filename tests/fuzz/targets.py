@@ -26,7 +26,7 @@ import pyarrow as pa
 from pyspark_savepoint.formats.class_files import ClassPath
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.connectors.frames import CoordinatorFrame, Payload, write_element
-from pyspark_savepoint.formats.connectors.kind import READER_STATE, SOURCE_COORDINATOR
+from pyspark_savepoint.formats.connectors.kind import BUCKET_STATE, READER_STATE, SOURCE_COORDINATOR
 from pyspark_savepoint.formats.connectors.registry import recognise_coordinator, recognise_elements, states_of
 from pyspark_savepoint.formats.data_view import DataInputView
 from pyspark_savepoint.formats.errors import CorruptStateError
@@ -457,7 +457,7 @@ def _read_connector(data: bytes) -> None:
     if state == COORDINATOR:
         recognition = recognise_coordinator(element)
     else:
-        recognition = recognise_elements(table, state, [element])
+        recognition = recognise_elements(table, state, [element], None, [BUCKET_STATE])
     kind = recognition.kind
     if kind is None:
         raise CorruptStateError("no kind reads it", found=recognition.reason)

@@ -188,6 +188,12 @@ def test_the_exactly_once_producer_before_the_kafka_sink() -> None:
     ]  # fmt: skip
     assert rows(KAFKA_PRODUCER_HINT, i64(5) + i32(2), None) == [{"next_free_id": 5, "last_parallelism": 2}]
     assert recognise_elements(COMMITTABLES, "state", [data]).kind is KAFKA_PRODUCER
+    # Before a sink could be without an open transaction, there was no flag that says whether it is.
+    for older in (data[1:], txn + i32(1) + txn + b"\0", none + i32(0) + b"\0"):
+        assert recognise_elements(COMMITTABLES, "state", [older]).kind is KAFKA_PRODUCER
+        assert rows(KAFKA_PRODUCER, older, None)[0]["role"] == "OPEN"
+    assert [row["role"] for row in rows(KAFKA_PRODUCER, data[1:], None)] == ["OPEN", "PENDING", "PENDING"]
+    assert recognise_elements(COMMITTABLES, "state", [bytes(24)]).kind is None
     # Without a transaction, six zeros may be anyone's.
     assert recognise_elements(COMMITTABLES, "state", [bytes(6)]).kind is None
 
