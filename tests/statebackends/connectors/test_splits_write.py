@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import resource
 import shutil
 from pathlib import Path
 from typing import Any
@@ -91,4 +92,21 @@ def test_what_cannot_be_written_is_refused_before_it_is(path: str, corpus: Path,
     with pytest.raises(ConcurrentWriteError):
         plan.commit(plan.collect(table.to_batches()))
     plan.abort()
+    assert set(offsets(path).values()) == {500}
+
+
+def test_a_write_that_fails_on_the_way_leaves_the_old_splits(path: str) -> None:
+    before = {each.name: each.read_bytes() for each in Path(path).iterdir()}
+    plan = SplitsWrite.plan(WriteRequest(path, uid="source", table="splits"), splits(path).schema)
+    rows = plan.collect(with_offset(splits(path), 500).to_batches())
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64, hard))  # as if the disk were full
+    try:
+        with pytest.raises(SavepointError):
+            plan.commit(rows)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    plan.abort()
+    assert {each.name: each.read_bytes() for each in Path(path).iterdir()} == before
+    write(path, with_offset(splits(path), 500))
     assert set(offsets(path).values()) == {500}
