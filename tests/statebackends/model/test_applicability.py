@@ -233,6 +233,13 @@ def test_what_does_not_apply_is_refused(corpus: Path, table: str) -> None:
         assert "leave it out" in text or f"'{option}' is for {APPLIES_TO[option][0]}" in text
 
 
+def test_timers_are_rows_already(corpus: Path) -> None:
+    """``table=timers, flatten=true``: a timer is a row, so there is nothing to flatten."""
+    text = read(corpus, SHOP, **ACCOUNTS, table="timers", flatten="true")
+    assert text.startswith("option 'flatten' cannot apply to table 'timers'")
+    assert "'flatten' is for keyed_state, window_state" in text
+
+
 @pytest.mark.parametrize(("pair", "case"), SHOWN.items(), ids=["-".join(pair) for pair in SHOWN])
 def test_what_applies_has_an_effect(corpus: Path, pair: tuple[str, str], case: Case) -> None:
     table, option = pair
