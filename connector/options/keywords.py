@@ -76,7 +76,7 @@ class TableOptions(StorageOptions, total=False):
     kryo: Literal["auto", 2, 5]
     classes: Path | Sequence[Path]
     kryo_types: str
-    serializers: Given
+    serializers: Given | str
     connector: str
     pickle: bool
     py_types: str
@@ -119,7 +119,7 @@ class TypeOptions(TypedDict, total=False):
     """Options of a write from which Flink's types follow."""
 
     types: ByColumn
-    serializers: Given
+    serializers: Given | str
     types_from: Path | Sequence[Path]
     inferred_by: str
     classes: Path | Sequence[Path]
