@@ -148,4 +148,4 @@ def test_what_cannot_be_a_serializer_is_refused(tmp_path: Path) -> None:
         pyspark_savepoint.open(shop, serializers=[MoneySerializer(SNAPSHOT, 1, threading.Lock())])  # type: ignore[arg-type]
     for text in ("no pickle", "gASVBQAAAAAAAABLAS4="):
         with pytest.raises(SavepointError, match="argument 'serializers'"):
-            pyspark_savepoint.open(shop, serializers=text)  # type: ignore[arg-type]
+            pyspark_savepoint.open(shop, serializers=text)
