@@ -11,6 +11,7 @@ Flink: ``com.esotericsoftware.kryo.io.Input`` of Kryo 2.24 and 5.6.
 
 from __future__ import annotations
 
+import re
 import struct
 
 
@@ -20,6 +21,10 @@ class DamagedError(Exception):
 
 class ForeignError(Exception):
     """Error for an object that only code of the user or of another library can read: its class."""
+
+
+#: The end of a text of ASCII without a length.
+NO_ASCII = re.compile(rb"[\x80-\xff]")
 
 
 class BeyondError(Exception):
@@ -74,6 +79,11 @@ class KryoInput:
 
     def varint(self) -> int:
         """Read an unsigned varint."""
+        if self.position < self.end:
+            byte = self.data[self.position]
+            if byte < 0x80:
+                self.position += 1
+                return byte
         return self._groups(self.byte(), 0, 5)
 
     def _groups(self, byte: int, start: int, most: int) -> int:
@@ -149,12 +159,12 @@ class KryoInput:
         return self._units(self.bounded(count - 1)) if count else None
 
     def _ascii(self) -> str:
-        stop = self.position
-        while stop < self.end and self.data[stop] < 0x80:
-            stop += 1
-        data = bytearray(self.take(stop + 1 - self.position))
-        data[-1] &= 0x7F
-        return data.decode("ascii")
+        start = self.position
+        last = NO_ASCII.search(self.data, start, self.end)
+        if last is None:
+            raise DamagedError(f"{self.remaining + 1} more bytes", f"{self.remaining} bytes until the end")
+        self.position = last.end()
+        return str(self.data[start : self.position - 1], "ascii") + chr(last[0][0] & 0x7F)
 
     def _units(self, count: int) -> str:
         data = bytes(self.data[self.position : self.position + count])

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from pyspark_savepoint.formats.class_files.java_types import TypeVariable
 from pyspark_savepoint.formats.data_view import MAX_UTF_BYTES, DataInputView
 from pyspark_savepoint.formats.errors import CorruptStateError
 from pyspark_savepoint.formats.java import encode_modified_utf8
@@ -441,7 +442,9 @@ def _read_fields_5(reader: ObjectReader, found: KryoObject) -> None:
         if field.primitive:
             content[field.key] = KryoObject(field.erased, PRIMITIVE_READERS[field.erased](reader))
             continue
-        final = field.final or _is_final(reader, generics.resolve(field.type))
+        final = field.final
+        if final is None and isinstance(field.type, TypeVariable):
+            final = _is_final(reader, generics.resolve(field.type))
         if final is None:
             actual = reader.class_name()
             if actual is None:
@@ -465,7 +468,9 @@ def _write_fields_5(writer: ObjectWriter, found: KryoObject) -> None:
         if field.primitive:
             PRIMITIVE_WRITERS[field.erased](writer, _part(name, field.key, value).content)
             continue
-        nullable = field.final is not None or _is_final(writer, generics.resolve(field.type)) is not None
+        nullable = field.final is not None
+        if not nullable and isinstance(field.type, TypeVariable):
+            nullable = _is_final(writer, generics.resolve(field.type)) is not None
         if not nullable:
             writer.class_name(None if value is None else value.class_name)
             if value is None:
