@@ -17,6 +17,7 @@ from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
 from pyspark_savepoint.formats.serializers.kryo.kryo_input import BeyondError, DamagedError, ForeignError
 from pyspark_savepoint.formats.serializers.kryo.objects import (
     DescribedClasses,
+    DirectConversion,
     KryoObject,
     ObjectFormat,
     class_names,
@@ -112,6 +113,12 @@ class KryoChange:
 
         return write
 
+    def direct(self, serializer: KryoSerializer, new: KryoSerializer) -> DirectConversion | None:
+        """Return the conversion of values without objects in between, which there is from Kryo 2 to Kryo 5."""
+        if (self.before, self.after) != (2, 5):
+            return None
+        return DirectConversion(self._format(serializer, self.before), self._format(new, self.after))
+
     def is_inner(self, class_name: str) -> bool:
         """Return whether objects of a class have an outer object, in a field that Kryo 5 leaves out."""
         if self.after == 2 or class_name[:1] == "[":
@@ -178,9 +185,18 @@ class KryoPart:
         old, new, change = self.part.old, self.part.new, self.change
         read, put = change.flink_reader().of(old), change.writer().of(new)
         by_kryo = self.keeps_kryo
+        direct = None
+        if isinstance(old, KryoSerializer) and isinstance(new, KryoSerializer):
+            direct = change.direct(old, new)
 
         def rewrite(data: bytes, at: int, out: bytearray) -> int:
             start = len(out)
+            end = direct.append(data, at, out) if direct is not None else -1
+            if end >= 0:
+                # Nothing of these shapes is lost, and all of it is read by Kryo 5.
+                self.values += 1
+                self.changed += out[start:] != data[at:end]
+                return end
             try:
                 value, end = read(data, at)
                 put(value, out)

@@ -4,7 +4,8 @@
     BENCH_VALUES=1000000 pytest tests/benchmarks/test_migration.py -s
 
 POJO with an int, a string, a list of three strings and a map of three longs, which 1.20 left to Kryo: value by value,
-which is how the bytes are proved, and by the compiled program.
+which is how the bytes are proved, and by the compiled program. And a class that both releases leave to Kryo, with these
+fields and an object of another class: by objects, and without.
 """
 
 from __future__ import annotations
@@ -15,7 +16,19 @@ from typing import Any
 import numpy as np
 
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
-from pyspark_savepoint.formats.serializers.kryo.objects import STRING, KryoObject, write_object
+from pyspark_savepoint.formats.serializers.kryo.objects import (
+    STRING,
+    DescribedClasses,
+    DirectConversion,
+    KryoObject,
+    convert_kryo,
+    list_of,
+    map_of,
+    object_format,
+    write_object,
+)
+from pyspark_savepoint.formats.serializers.kryo.objects.word_classes import WordClasses
+from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.statebackends.migration.state_programs import RoleProgram
 from tests.processor_time import processor_seconds
@@ -64,3 +77,40 @@ def test_pojo_with_a_list_and_a_map() -> None:
     after = len(values) / processor_seconds(lambda: compiled.run(buffer, start, end))
     print(f"\nPOJO: {before:,.0f} values/s value by value, {after:,.0f} compiled, {after / before:.0f} times as many")
     assert after > 15 * before
+
+
+def test_class_that_stays_with_kryo() -> None:
+    words = "Order(id LONG, cur STRING, qty INT, tags ArrayList<STRING>, counts Map<STRING, LONG>, money Money); "
+    words += "Money(cents LONG)"
+    classes = DescribedClasses([WordClasses.parse(words)])
+    registered = KryoSerializer.of("Order").classes
+    old, new = object_format(2, registered, classes), object_format(5, registered, classes)
+
+    def order(number: int) -> bytes:
+        amount = KryoObject("long", number)
+        fields = {
+            "id": amount,
+            "cur": KryoObject(STRING, "EUR"),
+            "qty": KryoObject("int", number % 7),
+            "tags": list_of([KryoObject(STRING, f"tag-{number}-{place}") for place in range(3)]),
+            "counts": map_of([(KryoObject(STRING, f"k{place}"), amount) for place in range(3)]),
+            "money": KryoObject("Money", {("Money", "cents"): amount}),
+        }
+        return write_object(KryoObject("Order", {("Order", name): each for name, each in fields.items()}), old)
+
+    values = list(map(order, range(2000)))
+    direct = DirectConversion(old, new)
+
+    def converted() -> list[bytes]:
+        found = []
+        for each in values:
+            out = bytearray()
+            assert direct.append(each, 0, out) == len(each)
+            found.append(bytes(out))
+        return found
+
+    assert converted() == [convert_kryo(each, old, new) for each in values]
+    before = len(values) / processor_seconds(lambda: [convert_kryo(each, old, new) for each in values])
+    after = len(values) / processor_seconds(converted)
+    print(f"\nKryo: {before:,.0f} values/s by objects, {after:,.0f} without, {after / before:.1f} times as many")
+    assert after > 2 * before

@@ -22,6 +22,7 @@ from pyspark_savepoint.formats.serializers.kryo.objects.conversion import read_o
 from pyspark_savepoint.formats.serializers.kryo.objects.conversion import read_whole as read_whole
 from pyspark_savepoint.formats.serializers.kryo.objects.conversion import write_object as write_object
 from pyspark_savepoint.formats.serializers.kryo.objects.described_classes import DescribedClasses as DescribedClasses
+from pyspark_savepoint.formats.serializers.kryo.objects.direct_conversion import DirectConversion as DirectConversion
 from pyspark_savepoint.formats.serializers.kryo.objects.model import STRING as STRING
 from pyspark_savepoint.formats.serializers.kryo.objects.model import KryoObject as KryoObject
 from pyspark_savepoint.formats.serializers.kryo.objects.model import elements_of as elements_of
