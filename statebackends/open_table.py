@@ -63,11 +63,20 @@ def _compared(request: TableRequest, wanted: ComparisonRequest) -> Table:
         assert after is not None
         return ChangeCounts((before, after))
     from pyspark_savepoint.statebackends.merging.changed_rows import ChangedRows
+    from pyspark_savepoint.statebackends.python.python_differences import PythonDifferences
+    from pyspark_savepoint.statebackends.python.python_state import shown_name
+    from pyspark_savepoint.statebackends.python.python_tables import PythonTable
     from pyspark_savepoint.statebackends.tables.keyed_table import KeyedTable
 
     tables = [None if side is None else open_table(side) for side in wanted.sides]
-    keyed = [table if isinstance(table, KeyedTable) else None for table in tables]
-    return ChangedRows((keyed[0], keyed[1]), wanted.states, request)
+    python = [table if isinstance(table, PythonTable) else None for table in tables]
+    below = [found.inner if isinstance(found, PythonTable) else found for found in tables]
+    keyed = [table if isinstance(table, KeyedTable) else None for table in below]
+    if not any(python):
+        return ChangedRows((keyed[0], keyed[1]), wanted.states, request)
+    registered = [name for table in keyed if table is not None for name in table.spec.states]
+    states = [name for name in dict.fromkeys(registered) if shown_name(name) in wanted.states]
+    return PythonDifferences.of(ChangedRows((keyed[0], keyed[1]), states, request), python)
 
 
 def _without_operator(request: TableRequest) -> Table:

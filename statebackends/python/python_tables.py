@@ -104,12 +104,12 @@ class Conversion:
         """Convert a batch."""
         if self.keys is not None:
             wanted = {repr(key) for key in self.keys.to_pylist()}
-            keys = self._key(batch.column(KEY)).to_pylist()
+            keys = self.key_values(batch.column(KEY)).to_pylist()
             batch = batch.filter(pa.array([repr(key) in wanted for key in keys], pa.bool_()))
         columns: dict[str, pa.Array] = {}
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             if name == KEY:
-                columns[KEY] = self._key(column) if KEY in self.schema.names else column
+                columns[KEY] = self.key_values(column) if KEY in self.schema.names else column
             elif name in self.states:
                 shown, state = self.states[name]
                 columns[shown] = column if state is None else state.decode(column, self.options)
@@ -123,7 +123,8 @@ class Conversion:
         arrays = [columns[field.name] for field in self.schema]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
-    def _key(self, column: pa.Array) -> pa.Array:
+    def key_values(self, column: pa.Array) -> pa.Array:
+        """Convert a column of keys."""
         if self.key is None:
             return column
         inner = column.field(0)
