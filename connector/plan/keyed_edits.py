@@ -199,7 +199,7 @@ def edited_state(spark: SparkSession, plan: OperatorPlan, merges: bool = False) 
     bases: list[dict[str, str]] = []
     if any(state.put < 0 for state in states):
         if merges:
-            bases.append(_base_options(plan, states, with_keys))
+            bases.append(base_options(plan, states, with_keys))
             frames += [_deleted(plan, keys) for _, keys in plan.deletions]
         else:
             frames.append(_without(plan, _base_entries(spark, plan, states, with_keys), -1))
@@ -263,7 +263,7 @@ def _deleted(plan: OperatorPlan, keys: DataFrame) -> DataFrame:
     return keys.select(*columns).mapInArrow(encoder, spark_schema(ENTRIES))
 
 
-def _base_options(plan: OperatorPlan, states: list[PlannedState], with_keys: bool) -> dict[str, str]:
+def base_options(plan: OperatorPlan, states: list[PlannedState], with_keys: bool) -> dict[str, str]:
     """Return the options that read the remaining entries of the base."""
     assert plan.base is not None
     base = plan.base
@@ -286,7 +286,7 @@ def _base_options(plan: OperatorPlan, states: list[PlannedState], with_keys: boo
 
 
 def _base_entries(spark: SparkSession, plan: OperatorPlan, states: list[PlannedState], with_keys: bool) -> DataFrame:
-    options = _base_options(plan, states, with_keys)
+    options = base_options(plan, states, with_keys)
     entries = spark.read.format("savepoint").options(**options).load()
     return _regrouped(plan, entries) if plan.rehashes and plan.key_hashes is not None else entries
 

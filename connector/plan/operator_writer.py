@@ -24,6 +24,7 @@ from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocatio
 from pyspark_savepoint.options.option_values import SERIALIZERS
 from pyspark_savepoint.options.plan_option import write_plan
 from pyspark_savepoint.plan.keyed_edits import edited_state
+from pyspark_savepoint.plan.merged_rows import merged_rows
 from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, StateInput
 from pyspark_savepoint.source.distribution import by_described_key, by_key_group, cores, layout_of
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
@@ -67,11 +68,15 @@ class OperatorWriter:
         direct = self._direct()
         if direct is not None:
             return self._fragment(self._laid_out(direct), direct.spec, f"{self.part}k", direct.header).operators[0]
+        limit = self.plan.max_parallelism
+        rows = merged_rows(self.plan)
+        if rows is not None:
+            frame = by_described_key(rows.frame, rows.descriptor, limit, self.parallelism)
+            return self._fragment(frame, rows.spec, f"{self.part}k", rows.header, [rows.base]).operators[0]
         edited = edited_state(self.spark, self.plan, merges=True)
         if edited is None:
             return None
         spec = WriteSpec(table=ENTRIES, compression="snappy" if edited.header.compressed else "none")
-        limit = self.plan.max_parallelism
         if edited.frame is None:
             parallelism = self.parallelism or 1
             none = self.spark.range(0, parallelism, 1, parallelism).where("id < 0")

@@ -25,7 +25,8 @@ from pyspark_savepoint.statebackends.writing.files.state_file import kept_header
 from pyspark_savepoint.statebackends.writing.files.write_results import RunFile, TaskOutput
 from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
 from pyspark_savepoint.statebackends.writing.planning.write_request import DELETED, ELEMENTS
-from pyspark_savepoint.statebackends.writing.rows.row_forms import EntryForm, row_form
+from pyspark_savepoint.statebackends.writing.rows.entry_encoder import EntryEncoder
+from pyspark_savepoint.statebackends.writing.rows.row_forms import DescribedRows, EntryForm, row_form
 
 #: Fewer rows may lie in one subtask's range by chance; without ``key_by`` they become a run, which is cheap to merge.
 FEW_ROWS = 1 << 16
@@ -86,7 +87,7 @@ def _merged(plan: WritePlan, partition: int, batches: Iterable[pa.RecordBatch]) 
     own = range_for_operator_index(plan.max_parallelism, plan.parallelism, partition if is_subtask else 0)
     memory = plan.request.sort_memory // 2
     with RowSorter(form.schema, memory) as sorter, RowSorter(form.schema, memory) as gone:
-        for batch in batches:
+        for batch in _as_entries(plan, batches):
             key_group = np.asarray(batch.column(KEY_GROUP), np.int32)
             if len(batch) and not (is_subtask and own.start <= key_group.min() <= key_group.max() <= own.end):
                 raise UnsupportedStateError(
@@ -106,6 +107,14 @@ def _merged(plan: WritePlan, partition: int, batches: Iterable[pa.RecordBatch]) 
             return TaskOutput(partition, 0)
         file = write_state_file(plan, plan.parallelism, partition, sorter.sorted(), None, gone.sorted())
         return TaskOutput(partition, sorter.rows, file=file)
+
+
+def _as_entries(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+    """Return rows of table ``entries``; columns are encoded."""
+    if plan.keyed is None:
+        return batches
+    rows = DescribedRows(plan.keyed, plan.schema, plan.max_parallelism, plan.label)
+    return EntryEncoder(rows, False, tuple(number for number, *_ in plan.request.entry_columns), False)(batches)
 
 
 def _is_own(plan: WritePlan, partition: int, seen: np.ndarray, rows: int) -> bool:

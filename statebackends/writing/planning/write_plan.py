@@ -34,6 +34,7 @@ from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.writing.planning.describe_key import KEY
 from pyspark_savepoint.statebackends.writing.planning.describe_keyed import describe_keyed
 from pyspark_savepoint.statebackends.writing.planning.describe_operator import describe_operator_state
+from pyspark_savepoint.statebackends.writing.planning.entry_columns import described_entries
 from pyspark_savepoint.statebackends.writing.planning.operator_types import OperatorTypes, snapshot_bytes
 from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution, WritePlan
 from pyspark_savepoint.statebackends.writing.planning.release_fit import fitted
@@ -133,6 +134,8 @@ def _registered(request: WriteRequest, written: PythonRows) -> WriteRequest:
 def _describe(
     request: WriteRequest, schema: pa.Schema, found: _Existing, is_python: bool
 ) -> KeyedDescriptor | OperatorStateDescriptor | None:
+    if request.entry_columns and isinstance(request.header, KeyedBackendHeader):
+        return described_entries(request, request.header)
     if request.table in (ENTRIES, ELEMENTS):
         return None
     if request.is_keyed:

@@ -93,6 +93,10 @@ class WriteSpec(KeySpec):
     ``max_parallelism`` and ``parallelism`` are None for the values of the existing snapshot, or the defaults. ``ttl``
     wraps states as Flink does with a time to live (all, or those of the given columns). ``py_types`` are types
     of PyFlink's states, as the option of reads has them. ``sort_memory`` is the bytes of rows that a task holds.
+
+    Only the fluent API sets ``entry_columns`` of table ``entries``: its rows are not entries but columns, each with the
+    state's number in the header, its name, and that of the times of last access. ``composite_key``: their key is a
+    struct of the key columns, even of a single one.
     """
 
     uid: str | None = None
@@ -108,6 +112,8 @@ class WriteSpec(KeySpec):
     ttl: bool | tuple[str, ...] = False
     py_types: str | None = None
     sort_memory: int = DEFAULT_SORT_MEMORY
+    entry_columns: tuple[tuple[int, str, str | None], ...] = ()
+    composite_key: bool = False
 
     @property
     def named_states(self) -> tuple[str, ...] | None:

@@ -41,7 +41,10 @@ SPEC = WriteSpec(
 ENTRIES = EntriesRequest((("total", False), None, ("_timer_state/event_t", True)), keys=True, max_parallelism=4)
 
 
-@pytest.mark.parametrize("spec", [WriteSpec(uid="u"), SPEC, replace(SPEC, ttl=True, types_from=None)])
+COLUMNS = WriteSpec(table="entries", key=("id",), composite_key=True, entry_columns=((2, "n", None), (0, "m", "m_at")))
+
+
+@pytest.mark.parametrize("spec", [WriteSpec(uid="u"), SPEC, replace(SPEC, ttl=True, types_from=None), COLUMNS])
 def test_a_write_arrives_as_it_was_made(shop: Path, spec: WriteSpec) -> None:
     savepoint = Savepoint.open(str(shop))
     header = OpenOperator(savepoint, savepoint.operator(uid="accounts")).keyed.headers[0]

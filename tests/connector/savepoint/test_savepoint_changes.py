@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.key_groups import key_group_for_hash, range_for_operator_index
 from pyspark_savepoint.formats.snapshot.handle_streams import streams_of
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint as Snapshot
+from pyspark_savepoint.plan import operator_writer
+from pyspark_savepoint.plan.merged_rows import merged_rows
 from pyspark_savepoint.statebackends.model.request import EntriesRequest, TableRequest
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.entries_table import EntriesTable
@@ -267,6 +270,25 @@ def test_one_state_is_replaced_and_one_added_beside_all_others(
     row = written.keyed_state("accounts", keys=[1042]).select("total", "visits").first()
     assert row is not None
     assert row.visits == {"shop": 1042}
+
+
+def test_rows_that_are_moved_as_they_are_become_the_same_bytes_as_encoded_rows(
+    base: Savepoint, accounts: DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lists = accounts.selectExpr("key", "transform(recent_amounts, a -> a + key) AS recent_amounts")
+    changed = base.with_state("accounts", "recent_amounts", lists).rename_state("accounts", "recent_amounts", "recent")
+    plan = changed.plan.operator("accounts")
+    rows = merged_rows(plan)
+    assert rows is not None
+    assert set(rows.frame.columns) == {"key", "recent_amounts"}
+    assert merged_rows(replace(plan, deletions=((1, lists),))) is None
+    changed.write(str(tmp_path / "columns"))
+    with monkeypatch.context() as patch:
+        patch.setattr(operator_writer, "merged_rows", lambda plan: None)
+        changed.write(str(tmp_path / "entries"))
+    found = entries(tmp_path / "columns", "accounts")
+    assert found == entries(tmp_path / "entries", "accounts")
+    assert len(found["recent"]) == accounts.where("recent_amounts IS NOT NULL").count()
 
 
 def test_states_leave_and_are_renamed_and_keys_are_deleted(
