@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from pyspark_savepoint.formats import arrow_compute as pc
-from pyspark_savepoint.formats.columns import Bytes, Ints, Longs, Origin, binary_array, binary_parts
+from pyspark_savepoint.formats.columns import Bytes, Ints, Longs, Origin, binary_array, binary_parts, fixed_array
 from pyspark_savepoint.formats.errors import ValueRangeError
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 
@@ -123,7 +123,11 @@ def binary_column(buffer: Bytes, start: Longs, end: Longs) -> pa.Array:
 
 def take_entries(block: KeyedBlock, entries: Longs | slice) -> pa.RecordBatch:
     """Return some entries of a block as a RecordBatch."""
-    columns = [pa.array(block.state[entries], pa.int32()), pa.array(block.key_group[entries], pa.int32())]
+    # pa.array of numpy's arrays would import pandas.
+    columns = [
+        fixed_array(pa.int32(), np.ascontiguousarray(numbers[entries], np.int32))
+        for numbers in (block.state, block.key_group)
+    ]
     for part in PARTS:
         start, end = getattr(block, f"{part}_start")[entries], getattr(block, f"{part}_end")[entries]
         columns.append(binary_column(block.buffer, start, end))
@@ -137,25 +141,30 @@ def block_of(batches: Sequence[pa.RecordBatch], like: KeyedBlock, complete: bool
     key_group = np.asarray(table.column("key_group"), np.int32)
     # Runs are the entries of one state in one key group: sort them together.
     place = key_group.astype(np.int64) << 32 | state
+    order: Longs | slice = slice(None)
     if np.any(place[1:] < place[:-1]):
         order = np.argsort(place, kind="stable")
-        table, state, key_group = table.take(pa.array(order)), state[order], key_group[order]
-    buffers, spans, base = [], {}, 0
+        state, key_group = state[order], key_group[order]
+    buffers, start, end, base = [], {}, {}, 0
     for part in PARTS:
         column = table.column(part).cast(pa.large_binary()).combine_chunks()
         offsets, data = binary_parts(column.chunk(0) if isinstance(column, pa.ChunkedArray) else column)
         low, high = int(offsets[0]), int(offsets[-1])
         buffers.append(data[low:high])
-        spans[part] = offsets - low + base
+        start[part], end[part] = offsets[:-1][order] + (base - low), offsets[1:][order] + (base - low)
         base += high - low
-    return _assemble(like, state, key_group, np.concatenate(buffers), spans, complete)
+    return _assemble(like, state, key_group, np.concatenate(buffers), start, end, complete)
 
 
 def _assemble(
-    like: KeyedBlock, state: Any, key_group: Any, buffer: Bytes, spans: dict[str, Longs], complete: bool
+    like: KeyedBlock,
+    state: Any,
+    key_group: Any,
+    buffer: Bytes,
+    start: dict[str, Longs],
+    end: dict[str, Longs],
+    complete: bool,
 ) -> KeyedBlock:
-    start = {part: spans[part][:-1] for part in PARTS}
-    end = {part: spans[part][1:] for part in PARTS}
     bounds = [0, *(1 + np.flatnonzero(np.diff(key_group))).tolist(), len(key_group)]
     groups = [(int(key_group[low]), runs_of(state, low, high)) for low, high in pairwise(bounds) if low < high]
     block = KeyedBlock(

@@ -81,6 +81,7 @@ def test_parts_are_small_and_have_whole_keys(heap: bool, states: tuple[str, ...]
 
 def test_a_part_that_is_still_too_large_is_divided_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spill, "FANOUT", 2)
+    monkeypatch.setattr(spill, "LARGE", 1)
     depths: set[int] = set()
     add = SpillJoin.add
 
