@@ -239,7 +239,10 @@ def valid_rows(array: pa.Array) -> Flags:
     """Return True for each row that is not null."""
     if not array.null_count:
         return np.ones(len(array), np.bool_)
-    return np.asarray(pc.is_valid(array).to_numpy(zero_copy_only=False), np.bool_)
+    bits = pc.is_valid(array)
+    # Array.to_numpy would import pandas.
+    flags = np.unpackbits(np.frombuffer(bits.buffers()[1], np.uint8), bitorder="little")
+    return flags[bits.offset : bits.offset + len(bits)].view(np.bool_)
 
 
 def fixed_values(array: pa.Array, dtype: Any) -> npt.NDArray[Any]:

@@ -19,7 +19,16 @@ import numpy as np
 import pyarrow as pa
 
 from pyspark_savepoint.formats import arrow_compute as pc
-from pyspark_savepoint.formats.columns import Bytes, Ints, Longs, Origin, binary_array, binary_parts, fixed_array
+from pyspark_savepoint.formats.columns import (
+    Bytes,
+    Ints,
+    Longs,
+    Origin,
+    binary_array,
+    binary_parts,
+    fixed_array,
+    fixed_values,
+)
 from pyspark_savepoint.formats.errors import ValueRangeError
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 
@@ -137,8 +146,11 @@ def take_entries(block: KeyedBlock, entries: Longs | slice) -> pa.RecordBatch:
 def block_of(batches: Sequence[pa.RecordBatch], like: KeyedBlock, complete: bool = True) -> KeyedBlock:
     """Return a block of entries, in their order within a key group and state; ``like`` is one of their origins."""
     table = pa.Table.from_batches(batches)
-    state = np.asarray(table.column("state"), np.int32)
-    key_group = np.asarray(table.column("key_group"), np.int32)
+    # np.asarray of Arrow's arrays would import pandas, too.
+    state, key_group = (
+        np.concatenate([fixed_values(chunk, np.int32) for chunk in table.column(name).chunks])
+        for name in ("state", "key_group")
+    )
     # Runs are the entries of one state in one key group: sort them together.
     place = key_group.astype(np.int64) << 32 | state
     order: Longs | slice = slice(None)

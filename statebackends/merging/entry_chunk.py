@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from pyspark_savepoint.formats.columns import Bytes, Ints, Longs, binary_parts, fixed_array
+from pyspark_savepoint.formats.columns import Bytes, Ints, Longs, binary_parts, fixed_array, fixed_values
 from pyspark_savepoint.formats.keyed.canonical_writer import read_only
 from pyspark_savepoint.formats.keyed.keyed_block import KeyedBlock, binary_column
 from pyspark_savepoint.statebackends.model.entry_bytes import (
@@ -77,7 +77,7 @@ class EntryChunk:
         if SERIALIZED_KEY in batch.schema.names:
             offsets, _ = binary_parts(batch.column(SERIALIZED_KEY))
             end = start + np.diff(offsets)
-        state, key_group = (np.array(batch.column(name), np.int32) for name in (STATE, KEY_GROUP))
+        state, key_group = (fixed_values(batch.column(name), np.int32).copy() for name in (STATE, KEY_GROUP))
         return cls(
             read_only(keys), read_only(values), state, key_group, key[:-1], key[1:], value[:-1], value[1:], start, end
         )
@@ -149,6 +149,6 @@ def to_disk(chunk: EntryChunk) -> pa.RecordBatch:
 def from_disk(batch: pa.RecordBatch) -> EntryChunk:
     """Return the entries of a batch that :func:`to_disk` made."""
     chunk = EntryChunk.of_batch(batch)
-    chunk.serial_start = chunk.key_start + np.asarray(batch.column("serial_at"))
-    chunk.serial_end = chunk.serial_start + np.asarray(batch.column("serial_size"))
+    chunk.serial_start = chunk.key_start + fixed_values(batch.column("serial_at"), np.int32)
+    chunk.serial_end = chunk.serial_start + fixed_values(batch.column("serial_size"), np.int32)
     return chunk

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.ipc as ipc
 
-from pyspark_savepoint.formats.columns import Ints, Longs
+from pyspark_savepoint.formats.columns import Ints, Longs, fixed_array, fixed_values
 from pyspark_savepoint.statebackends.model.key_codec import spans_of
 from pyspark_savepoint.statebackends.model.sort_order import sort_by_key_group
 
@@ -98,7 +98,11 @@ def write_run(sink: RunSink, schema: pa.Schema, batches: Iterable[SortedBatch]) 
     counts: dict[int, int] = {}
     with ipc.new_stream(pa.PythonFile(_Stream(sink), mode="w"), whole) as writer:
         for batch in batches:
-            columns = [pa.array(batch.key_group, pa.int32()), batch.key, *batch.rows.columns]
+            columns = [
+                fixed_array(pa.int32(), np.ascontiguousarray(batch.key_group, np.int32)),
+                batch.key,
+                *batch.rows.columns,
+            ]
             if not len(batch):
                 continue
             writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=whole))
@@ -116,7 +120,7 @@ def read_run(file: Any) -> Iterator[SortedBatch]:
         for batch in reader:
             rows = pa.RecordBatch.from_arrays(batch.columns[2:], schema=schema)
             # A copy, because kernels require writable arrays.
-            yield SortedBatch(np.array(batch.column(0), np.int32), batch.column(1), rows)
+            yield SortedBatch(fixed_values(batch.column(0), np.int32).copy(), batch.column(1), rows)
 
 
 class _Run:

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pyspark_savepoint.formats.columns import fixed_values
 from pyspark_savepoint.formats.errors import ConcurrentWriteError, SavepointError, UnsupportedStateError
 from pyspark_savepoint.formats.metadata.key_groups import range_for_operator_index
 from pyspark_savepoint.formats.snapshot.publication import fingerprint, read_published
@@ -88,7 +89,7 @@ def _merged(plan: WritePlan, partition: int, batches: Iterable[pa.RecordBatch]) 
     memory = plan.request.sort_memory // 2
     with RowSorter(form.schema, memory) as sorter, RowSorter(form.schema, memory) as gone:
         for batch in _as_entries(plan, batches):
-            key_group = np.asarray(batch.column(KEY_GROUP), np.int32)
+            key_group = fixed_values(batch.column(KEY_GROUP), np.int32)
             if len(batch) and not (is_subtask and own.start <= key_group.min() <= key_group.max() <= own.end):
                 raise UnsupportedStateError(
                     "a task got rows of other subtasks: Spark's partitions were moved",
@@ -102,7 +103,7 @@ def _merged(plan: WritePlan, partition: int, batches: Iterable[pa.RecordBatch]) 
             sorter.add(*form.rows(rows))
             keys = batch.filter(is_key)
             values = pa.record_batch([keys.column(VALUE)], schema=form.schema)
-            gone.add(np.array(keys.column(KEY_GROUP), np.int32), keys.column(KEY), values)
+            gone.add(fixed_values(keys.column(KEY_GROUP), np.int32).copy(), keys.column(KEY), values)
         if not is_subtask:
             return TaskOutput(partition, 0)
         file = write_state_file(plan, plan.parallelism, partition, sorter.sorted(), None, gone.sorted())

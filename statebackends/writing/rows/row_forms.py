@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyspark_savepoint.formats.columns import DecodeOptions, Ints, binary_array, struct_array
+from pyspark_savepoint.formats.columns import DecodeOptions, Ints, binary_array, fixed_values, struct_array
 from pyspark_savepoint.formats.errors import ValueRangeError, did_you_mean
 from pyspark_savepoint.formats.keyed.canonical_writer import CanonicalKeyedStreamWriter
 from pyspark_savepoint.statebackends.model.descriptors import (
@@ -209,8 +209,8 @@ class EntryForm:
 
     def rows(self, batch: pa.RecordBatch) -> SortRows:
         """Return entries with their state number before the key."""
-        state = np.asarray(batch.column(STATE), np.int32) + self.first
-        key_group = np.asarray(batch.column(KEY_GROUP), np.int32)
+        state = fixed_values(batch.column(STATE), np.int32) + self.first
+        key_group = fixed_values(batch.column(KEY_GROUP), np.int32)
         values = pa.record_batch([batch.column(VALUE)], schema=VALUES)
         return key_group, entry_keys(state, batch.column(KEY)), values
 
