@@ -30,7 +30,7 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
  * that for one which takes a checkpoint its {@code path}.
  */
 public final class Evolve {
-    private static final long TIME_LIMIT_SECONDS = 60;
+    private static final long TIME_LIMIT_SECONDS = 300;
 
     private final MiniCluster cluster;
     private final Configuration configuration;
