@@ -1,0 +1,62 @@
+"""A serializer of a job's own, given to one read: files of Flink's ``TypeSerializerSnapshotMigrationITCase``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import pyspark_savepoint
+from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
+from pyspark_savepoint.formats.data_view import DataOutputView
+from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer
+from pyspark_savepoint.formats.serializers.basic.primitives import BASE, NumberSerializer
+
+SNAPSHOT = "org.apache.flink.test.migration.TypeSerializerSnapshotMigrationITCase$TestSerializerSnapshot"
+LONG = NumberSerializer.of(f"{BASE}LongSerializer$LongSerializerSnapshot")
+
+
+@dataclass(frozen=True)
+class LongsOfTheTest(TypeSerializer):
+    """A long, and a text in the snapshot."""
+
+    config_payload: str = ""
+
+    @classmethod
+    def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
+        return cls(name, version, reader.view.read_utf("the config payload"))
+
+    def write_payload(self, view: DataOutputView) -> None:
+        view.write_utf(self.config_payload)
+
+    @property
+    def flink_type(self) -> str:
+        return f"TEST({self.config_payload})"
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.int64()
+
+    def decode(self, at: Cursors) -> pa.Array:
+        return LONG.decode(at)
+
+
+@pytest.mark.filterwarnings("ignore::pyspark_savepoint.formats.errors.SavepointWarning")
+def test_values_of_a_jobs_own_serializer(corpus: Path) -> None:
+    folders = sorted((corpus / "datastream").glob("type-serializer-snapshot-migration-itcase-*"))
+    assert len(folders) == 3
+    for folder in folders:
+        plain = pyspark_savepoint.open(folder)
+        found = next(row for row in plain.states().rows() if row["state"] == "testState")
+        own: dict[str, Any] = {"uidHash": found["operator_uid_hash"], "serializers": {SNAPSHOT: LongsOfTheTest}}
+        rows = list(plain.table("keyed_state", **own).rows())
+        assert rows
+        assert all(row["testState"] == row["key"]["f0"] for row in rows)
+        (listed,) = (r for r in pyspark_savepoint.open(folder, serializers=own["serializers"]).states().rows()
+                     if r["state"] == "testState")  # fmt: skip
+        assert listed["value_type"].startswith("TEST(")
+        assert listed["note"] is None
+        (raw,) = {type(row["testState"]) for row in plain.table("keyed_state", uidHash=own["uidHash"]).rows()}
+        assert raw is bytes, "another read has none of it"
