@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -50,13 +49,13 @@ def test_values_of_a_jobs_own_serializer(corpus: Path) -> None:
     for folder in folders:
         plain = pyspark_savepoint.open(folder)
         found = next(row for row in plain.states().rows() if row["state"] == "testState")
-        own: dict[str, Any] = {"uidHash": found["operator_uid_hash"], "serializers": {SNAPSHOT: LongsOfTheTest}}
-        rows = list(plain.table("keyed_state", **own).rows())
+        uid_hash, own = str(found["operator_uid_hash"]), {SNAPSHOT: LongsOfTheTest}
+        rows = list(plain.keyed_state(uid_hash, serializers=own).rows())
         assert rows
         assert all(row["testState"] == row["key"]["f0"] for row in rows)
-        (listed,) = (r for r in pyspark_savepoint.open(folder, serializers=own["serializers"]).states().rows()
+        (listed,) = (r for r in pyspark_savepoint.open(folder, serializers=own).states().rows()
                      if r["state"] == "testState")  # fmt: skip
         assert listed["value_type"].startswith("TEST(")
         assert listed["note"] is None
-        (raw,) = {type(row["testState"]) for row in plain.table("keyed_state", uidHash=own["uidHash"]).rows()}
+        (raw,) = {type(row["testState"]) for row in plain.keyed_state(uid_hash).rows()}
         assert raw is bytes, "another read has none of it"
