@@ -39,7 +39,7 @@ def plain(notebook: nbformat.NotebookNode) -> list[str]:
 
 
 def test_there_are_notebooks() -> None:
-    assert len(NAMES) == 4
+    assert len(NAMES) == 5
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -20,6 +20,8 @@ from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
 from pyspark_savepoint.formats.serializers.composite.tuples import FieldsSerializer
 from pyspark_savepoint.formats.serializers.composite.wrappers import RUNTIME, SCALA, NullableSerializer
 from pyspark_savepoint.formats.serializers.kryo.serializer import Frame, KryoSerializer
+from pyspark_savepoint.formats.serializers.sql.raw_values import RAW_VALUE
+from pyspark_savepoint.formats.serializers.sql.rowdata import ROW_DATA
 from pyspark_savepoint.statebackends.migration.verdicts import MISSING_CLASS, Verdict
 from pyspark_savepoint.statebackends.model.serializer_parts import Path, by_path, with_parts
 from pyspark_savepoint.statebackends.type_extraction import Release, TypeExtractor
@@ -36,6 +38,10 @@ RENAMED = {
 }
 FORMER = {new: old for old, new in RENAMED.items()}
 LEAVE_OUT = "leave the state out (drop)"
+LEAVE_OUT_OR_AS_IS = "leave the state out (drop), or as it is (as_is)"
+IN_RAW = (
+    "Kryo wrote values of a RAW type of SQL, which are not rewritten: their bytes may be other values in that release"
+)
 #: Snapshot classes that Flink 2 has not: of the Scala API, and those that only old releases wrote.
 SCALA_API = SCALA[0]
 GONE = {
@@ -139,6 +145,9 @@ class _Search:
             part = self._kryo(old, path)
             self.parts.append(part)
             return part.new
+        if old.snapshot_class in (RAW_VALUE, ROW_DATA) and _has_kryo(old):
+            self.parts.append(ChangedPart(path, old, old, Obstacle(Verdict.NEEDS, IN_RAW, LEAVE_OUT_OR_AS_IS)))
+            return old
         if isinstance(old, PojoSerializer | FieldsSerializer) and _has_collections(old):
             self._learn(old.class_name, path)
         new = with_parts(old, self.target, path)
@@ -223,6 +232,10 @@ def _gone(name: str) -> Obstacle:
         f"{reason}, which has no Scala API",
         "leave the state out (drop) and fill it again, or restore it with serializers of the job's own in Flink 1.20",
     )
+
+
+def _has_kryo(serializer: TypeSerializer) -> bool:
+    return any(isinstance(part, KryoSerializer) for part in by_path(serializer).values())
 
 
 def _has_collections(serializer: TypeSerializer) -> bool:

@@ -343,15 +343,28 @@ def loyalty(
 
     All state of a snapshot must find its operator, or Flink refuses it (FlinkError); `plan.json` is there then too.
     """
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    arguments = [f"--release={release}", f"--purchases={purchases}", f"--out={folder.resolve()}", "--parallelism=2"]
-    arguments += ["--format=canonical", f"--staging={folder.resolve() / 'tmp'}"]
-    arguments += [f"--snapshot={snapshot.resolve().as_uri()}"] if snapshot else []
-    run(version, "oracle.Loyalty", arguments)
-    found = json.loads((folder / "found.json").read_text("utf-8"))
+    found = _of_notebook(version, "oracle.Loyalty", folder, purchases, snapshot, [f"--release={release}"])
     plan = json.loads((folder / "plan.json").read_text("utf-8"))
     return {"plan": plan, "said": sorted(found["points"]["said"]), "savepoint": folder / "savepoint"}
+
+
+def baskets(version: str, folder: Path, *, purchases: int, snapshot: Path | None = None) -> dict[str, Any]:
+    """Runs the job of the notebook about Flink 2 (`oracle.Baskets`): what it `said`, and its `savepoint`."""
+    found = _of_notebook(version, "oracle.Baskets", folder, purchases, snapshot)
+    return {"said": sorted(found["baskets"]["said"]), "savepoint": folder / "savepoint"}
+
+
+def _of_notebook(
+    version: str, main: str, folder: Path, purchases: int, snapshot: Path | None, more: Sequence[str] = ()
+) -> dict[str, dict[str, list[Any]]]:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    arguments = [*more, f"--purchases={purchases}", f"--out={folder.resolve()}", "--parallelism=2"]
+    arguments += ["--format=canonical", f"--staging={folder.resolve() / 'tmp'}"]
+    arguments += [f"--snapshot={snapshot.resolve().as_uri()}"] if snapshot else []
+    run(version, main, arguments)
+    found: dict[str, dict[str, list[Any]]] = json.loads((folder / "found.json").read_text("utf-8"))
+    return found
 
 
 SavepointOf = Callable[..., Generated]

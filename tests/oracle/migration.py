@@ -137,6 +137,16 @@ def outcomes(said: Mapping[str, str], found: Mapping[str, Mapping[str, str]]) ->
     return made
 
 
+def table(lines: Iterable[str]) -> str:
+    """The table of these lines; of two about the same run, the later one."""
+    rows = {tuple(line.split("|")[1:3]): line for line in lines}
+    heads = ("written by", "restored by", EQUAL, LOST, FAILED, REFUSED)
+    return (
+        "\n".join([f"| {' | '.join(heads)} |", "| --- " * len(heads) + "|", *(rows[name] for name in sorted(rows))])
+        + "\n"
+    )
+
+
 def main() -> int:
     """Run and print the table."""
     parser = argparse.ArgumentParser(prog="python -m tests.oracle.migration", description=__doc__)
@@ -145,11 +155,11 @@ def main() -> int:
     parser.add_argument("--backends", nargs="*", default=["hashmap", "rocksdb"])
     parser.add_argument("--runs", nargs="*", metavar="WRITER/RELEASE/BACKEND", help="these instead of all of them")
     parser.add_argument("--cases", default=".*", metavar="REGEX")
-    parser.add_argument("--readme", action="store_true", help="write the table into tests/README.md")
+    parser.add_argument("--readme", action="store_true", help="put the rows into tests/README.md")
     args = parser.parse_args()
     cases = sorted(path.name for path in (MIGRATION / "cases").iterdir() if re.fullmatch(args.cases, path.name))
     names = (EQUAL, LOST, FAILED, REFUSED)
-    lines = ["| written by | restored by | " + " | ".join(names) + " |", "| --- " * 6 + "|"]
+    lines: list[str] = []
     failed = 0
     runs = [run.split("/") for run in args.runs or ()] or product(args.writers, args.releases, args.backends)
     with tempfile.TemporaryDirectory(prefix="savepoint-migration-") as name:
@@ -166,12 +176,11 @@ def main() -> int:
             for case, outcome in made.items():
                 if outcome in (FAILED, LOST):
                     print(writer, release, backend, case, outcome, flush=True)
-    table = "\n".join(lines) + "\n"
-    print(table)
+    print(table(lines))
     if args.readme:
         before, _, rest = README.read_text("utf-8").partition(BEGIN)
-        _, _, after = rest.partition(END)
-        README.write_text(f"{before}{BEGIN}{table}{END}{after}", "utf-8")
+        kept, _, after = rest.partition(END)
+        README.write_text(f"{before}{BEGIN}{table([*kept.splitlines()[2:], *lines])}{END}{after}", "utf-8")
     return 1 if failed else 0
 
 

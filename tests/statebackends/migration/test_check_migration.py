@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
+from pyspark_savepoint.formats.serializers.notation.notation import parse_type
+from pyspark_savepoint.formats.serializers.sql.raw_values import RAW_VALUE
+from pyspark_savepoint.formats.serializers.sql.table_data import RawValueDataSerializer
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
 from pyspark_savepoint.local.migrating import migration_of
+from pyspark_savepoint.statebackends.migration.migration_plan import Knowledge
 from pyspark_savepoint.statebackends.migration.verdicts import MigrationCheck, Outcome, Verdict
+from pyspark_savepoint.statebackends.type_extraction import Release
 from tests.conftest import CORPUS
 
 MIGRATION = CORPUS / "migration"
@@ -78,6 +85,18 @@ def test_a_class_that_was_moved_is_rewritten(tmp_path: Path) -> None:
     parts = [part for part in migration_of(source, "2.3").check().parts if part.verdict is not Verdict.AS_IS]
     assert [(part.verdict, part.outcome) for part in parts] == [(Verdict.REWRITTEN, Outcome.FAILS)]
     assert "TwoPhaseCommitSinkFunction" in str(parts[0].reason)
+
+
+def test_kryo_in_raw_types_of_sql_is_no_silent_as_is() -> None:
+    """Rows hold it as bytes, which nothing rewrites: so it is named, in a row and beside one."""
+    raw = RawValueDataSerializer(RAW_VALUE, 2, 0, (KryoSerializer.of("java.util.ArrayList"),))
+    row = parse_type("ROWDATA<n INT, m INT>")
+    targets = Knowledge(Release.parse("2.3")).targets
+    for serializer in (raw, replace(row, nested=(row.children[0], raw))):
+        (part,) = targets.of(serializer).parts
+        assert part.obstacle is not None
+        assert (part.obstacle.verdict, part.path) == (Verdict.NEEDS, ())
+    assert not targets.of(row).parts
 
 
 def test_a_savepoint_of_flink_2_needs_nothing() -> None:
