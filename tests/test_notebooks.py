@@ -19,7 +19,7 @@ MAX_BYTES = 300_000
 
 
 def needs_flink(name: str) -> bool:
-    return any("from tests.oracle import flink" in cell.source for cell in read(name).cells)
+    return any("oracle import flink" in cell.source for cell in read(name).cells)
 
 
 def texts(output: Mapping[str, Any]) -> list[str]:
