@@ -12,6 +12,7 @@ import inspect
 from collections.abc import Iterator
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
@@ -34,9 +35,16 @@ def _spark_field(field: pa.Field) -> StructField:
 
 def arrow_schema(schema: StructType) -> pa.Schema:
     """Return the Arrow schema that Spark derives from its own; timestamps are UTC in every version."""
-    if "timezone" in inspect.signature(to_arrow_schema).parameters:
-        return to_arrow_schema(schema, timezone="UTC")
-    return to_arrow_schema(schema)  # PySpark 4.0 and 4.1
+    try:
+        if "timezone" in inspect.signature(to_arrow_schema).parameters:
+            return to_arrow_schema(schema, timezone="UTC")
+        return to_arrow_schema(schema)  # PySpark 4.0 and 4.1
+    except PySparkException as error:
+        raise OptionError(
+            "a column has a type that Spark does not hand to Python",
+            found=", ".join(f"{field.name} {field.dataType.simpleString()}" for field in schema),
+            remedy=f"cast it, such as to STRING or BIGINT: {error.getMessage() or error}",
+        ) from None
 
 
 # -- batches with Spark's schema ----------------------------------------------------------------------------

@@ -10,9 +10,19 @@ from typing import TYPE_CHECKING, NoReturn
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql.types import StructType
 
     from pyspark_savepoint.statebackends.sources.opened_operators import Shared
+
+
+#: The option of writes that names the column of the key, and that column in tables.
+KEY = "key"
+
+
+def _key_of(options: Mapping[str, str]) -> str | None:
+    return next((value for name, value in options.items() if name.casefold() == KEY), None)
 
 
 class SavepointDataSource(DataSource):
@@ -46,13 +56,20 @@ class SavepointDataSource(DataSource):
             SavepointError: If an option is invalid, or the snapshot, operator or state does not exist.
 
         """
-        from pyspark_savepoint.formats.errors import SavepointError
+        from pyspark_savepoint.formats.errors import OptionError, SavepointError
         from pyspark_savepoint.local.table_reads import table_of
         from pyspark_savepoint.options.options import SavepointReadOptions
         from pyspark_savepoint.options.schema import spark_schema
         from pyspark_savepoint.source.reader import warn
 
         try:
+            if _key_of(self.options) is not None:
+                raise OptionError(
+                    "option 'key' is for writes",
+                    remedy="to read some keys, option 'keys'; a view that creates an operator names its columns: "
+                    "CREATE TEMPORARY VIEW totals (id BIGINT, total BIGINT) USING savepoint OPTIONS (path ..., uid ..., key "
+                    "'id')",
+                )
             options = SavepointReadOptions.parse(self.options)
             table = table_of(options)
             if options.names_operator:
@@ -82,15 +99,21 @@ class SavepointDataSource(DataSource):
         from pyspark_savepoint.options.options import SavepointReadOptions
         from pyspark_savepoint.source.reader import SavepointDataSourceReader
 
+        given, key = dict(self.options), _key_of(self.options)
+        if key in schema.names:
+            # A view with named columns, which is written and read: its key is the table's.
+            given = {name: value for name, value in given.items() if name.casefold() != KEY}
+        else:
+            key = None
         try:
-            options = SavepointReadOptions.parse(self.options)
+            options = SavepointReadOptions.parse(given)
         except SavepointError as error:
             raise error.with_traceback(None) from None
         if self.opened is not None:
             from pyspark_savepoint.statebackends.sources.opened_operators import OPENED
 
             OPENED.keep(self.opened)
-        return SavepointDataSourceReader(options, schema, self.shown_warnings)
+        return SavepointDataSourceReader(options, schema, self.shown_warnings, key)
 
     def simpleStreamReader(self, schema: StructType) -> NoReturn:  # noqa: N802
         """Raise OptionError: a snapshot is finite and cannot be streamed."""

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pyspark_savepoint.formats.errors import SavepointError
@@ -21,7 +22,6 @@ from pyspark_savepoint.local.table_reads import cpus, partitions_of
 from pyspark_savepoint.options.schema import arrow_schema, choose_columns, relabel
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql.types import StructType
 
     from pyspark_savepoint.options.options import SavepointReadOptions
@@ -38,19 +38,33 @@ class StatePartition(InputPartition):
 class SavepointDataSourceReader(DataSourceReader):
     """Reader of columns of one table. Spark pickles it, so it contains nothing open or large."""
 
-    def __init__(self, options: SavepointReadOptions, schema: StructType, shown_warnings: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        options: SavepointReadOptions,
+        schema: StructType,
+        shown_warnings: tuple[str, ...] = (),
+        key: str | None = None,
+    ) -> None:
         self.options = options
+        self.key = key
         self.schema = schema
         self.shown_warnings = shown_warnings
 
     def partitions(self) -> list[InputPartition]:
         """Return a partition for each execution vertex that has state to read."""
         try:
-            table, found = partitions_of(self.options, lambda known: choose_columns(known, self.schema), cpus())
+            table, found = partitions_of(self.options, self._columns, cpus())
         except SavepointError as error:
             raise error.with_traceback(None) from None
         warn(warning for warning in table.warnings if warning not in self.shown_warnings)
         return [StatePartition(partition) for partition in found]
+
+    def _columns(self, table: pa.Schema) -> list[str]:
+        """Return the names of the table's columns; that of the key may have another name in the schema."""
+        if self.key is None:
+            return choose_columns(table, self.schema)
+        shown = pa.schema([field.with_name(self.key) if field.name == "key" else field for field in table])
+        return ["key" if name == self.key else name for name in choose_columns(shown, self.schema)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the batches of a partition, with exactly the schema that Spark expects."""

@@ -259,3 +259,19 @@ def test_insert_into_a_view(spark: SparkSession, read: Any, write: Any, tmp_path
     assert_same_rows(read(), spark.range(5).selectExpr("id AS key", "id * 2 AS n"))
     assert "has this state" in refused(lambda: spark.sql("INSERT INTO written SELECT 9 AS key, 9 AS n"))
     spark.sql("DROP VIEW written")
+
+
+def test_a_view_that_creates_an_operator_is_read_too(spark: SparkSession, tmp_path: Path) -> None:
+    options = f"OPTIONS (path '{tmp_path / 'sp'}', uid 'totals', key 'id')"
+    create = f"CREATE OR REPLACE TEMPORARY VIEW totals (id BIGINT, n BIGINT) USING savepoint {options}"
+    spark.sql(create)
+    spark.sql("INSERT INTO totals SELECT id, id * 2 FROM range(5)")
+    assert_same_rows(spark.table("totals"), spark.range(5).selectExpr("id", "id * 2 AS n"))
+    spark.sql("INSERT OVERWRITE totals SELECT id, n + 1 FROM totals WHERE id < 3")
+    spark.sql(create)  # Spark plans the files of a view once
+    assert_same_rows(spark.table("totals").select("n", "id"), spark.range(3).selectExpr("id * 2 + 1 AS n", "id"))
+    told = refused(lambda: spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW unnamed USING savepoint {options}"))
+    assert "names its columns" in told
+    spark.sql("DROP VIEW totals")
+    months = spark.sql("SELECT 1L AS key, INTERVAL 1 MONTH AS n").write.format("savepoint").option("uid", "a")
+    assert "does not hand to Python" in refused(lambda: months.mode("append").save(str(tmp_path / "months")))
