@@ -67,8 +67,8 @@ class SavepointDataSource(DataSource):
                 raise OptionError(
                     "option 'key' is for writes",
                     remedy="to read some keys, option 'keys'; a view that creates an operator names its columns: "
-                    "CREATE TEMPORARY VIEW totals (id BIGINT, total BIGINT) USING savepoint OPTIONS (path ..., uid ..., "
-                    "key 'id')",
+                    "CREATE TEMPORARY VIEW totals (id BIGINT, total BIGINT) USING savepoint OPTIONS (path ..., "
+                    "uid ..., key 'id')",
                 )
             options = SavepointReadOptions.parse(self.options)
             table = table_of(options)
