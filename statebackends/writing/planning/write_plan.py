@@ -77,6 +77,7 @@ def plan_write(request: WriteRequest, schema: pa.Schema, layout: Distribution | 
     max_parallelism, parallelism = _numbers(request, found, layout)
     version = target_version([base.metadata] if base is not None else [], request.flink_version)
     release = release_of(request.flink_version) if request.flink_version is not None else None
+    chosen = request.flink_version is not None or base is not None
     since = request.flink_version or first_with_metadata(version).version
     request = replace(request, flink_version=since)
     descriptor = _describe(request, schema, found, written is not None)
@@ -100,11 +101,32 @@ def plan_write(request: WriteRequest, schema: pa.Schema, layout: Distribution | 
         clustered=layout == Distribution(max_parallelism, parallelism or 0),
         python=written,
     )
+    if not chosen:
+        _refuse_kryo(plan)
     if request.is_keyed:
         found.refuse_misfits(plan.header())
     check_parallelism(max_parallelism, parallelism or 1)
     # Fragments are checked by the fluent API, all of a write together.
     return plan if release is None or request.fragment else fitted(plan, base, found.opened, release)
+
+
+def _refuse_kryo(plan: WritePlan) -> None:
+    """Raise OptionError for generic types in a new savepoint for no named release: two versions of Kryo differ."""
+    if isinstance(plan.descriptor, KeyedDescriptor):
+        written = [plan.descriptor.key_serializer, *(state.serializer for state in plan.descriptor.states)]
+    elif plan.descriptor is not None:
+        written = list(plan.descriptor.meta_info().serializers.values())
+    else:
+        return
+    for serializer in written:
+        if "KRYO<" in serializer.flink_type:
+            raise OptionError(
+                "Flink 1 has Kryo 2 and Flink 2 has Kryo 5, whose values differ: option 'flinkVersion' is missing",
+                path=plan.request.path,
+                operator=plan.request.operator,
+                found=serializer.flink_type,
+                remedy="option('flinkVersion', '2.3') or '1.20': that of the job which restores the savepoint",
+            )
 
 
 def _python(request: WriteRequest, schema: pa.Schema, there: OpenOperator | None) -> PythonRows | None:

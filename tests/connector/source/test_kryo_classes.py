@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import pyspark_savepoint
@@ -140,6 +141,9 @@ def test_columns_are_written_back(spark: SparkSession, job: str, tmp_path: Path)
         changed.with_state("kryo", "order", sp.keyed_state("kryo", timestamps="truncate").select("key", "order"))
     with pytest.raises(UndecodableStateError, match="own serializer"):
         Savepoint.load(spark, job).with_state("kryo", "money", rows.select("key", "money"))
+    new = rows.select("key", "uuid").write.format("savepoint").option("uid", "kryo").option("typesFrom", f"{job}#kryo")
+    with pytest.raises(PySparkException, match="Flink 2 has Kryo 5"):
+        new.save(str(tmp_path / "new"))
     changed.write(str(tmp_path / "changed"))
     again = spark.read.format("savepoint").option("uid", "kryo").option("kryoTypes", WORDS)
     frame = again.option("timestamps", "truncate").load(str(tmp_path / "changed"))
