@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import datetime
 import json
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import pyarrow as pa
 import pytest
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import pyspark_savepoint
@@ -20,6 +21,8 @@ from pyspark_savepoint.formats.errors import (
     UndecodableStateError,
     UnsupportedStateError,
 )
+from pyspark_savepoint.statebackends.writing.planning.write_plan import plan_write
+from pyspark_savepoint.statebackends.writing.planning.write_request import WriteRequest
 
 JOB = "rd.KryoJob$"
 WORDS = f"""
@@ -141,9 +144,6 @@ def test_columns_are_written_back(spark: SparkSession, job: str, tmp_path: Path)
         changed.with_state("kryo", "order", sp.keyed_state("kryo", timestamps="truncate").select("key", "order"))
     with pytest.raises(UndecodableStateError, match="own serializer"):
         Savepoint.load(spark, job).with_state("kryo", "money", rows.select("key", "money"))
-    new = rows.select("key", "uuid").write.format("savepoint").option("uid", "kryo").option("typesFrom", f"{job}#kryo")
-    with pytest.raises(PySparkException, match="Flink 2 has Kryo 5"):
-        new.save(str(tmp_path / "new"))
     changed.write(str(tmp_path / "changed"))
     again = spark.read.format("savepoint").option("uid", "kryo").option("kryoTypes", WORDS)
     frame = again.option("timestamps", "truncate").load(str(tmp_path / "changed"))
@@ -152,6 +152,15 @@ def test_columns_are_written_back(spark: SparkSession, job: str, tmp_path: Path)
     before = table_of(tmp_path / "changed")
     writer.mode("overwrite").save(str(tmp_path / "changed"))
     assert table_of(tmp_path / "changed") == table_of(Path(job)) != before
+
+
+def test_a_new_savepoint_is_of_a_release_that_is_named(job: str, tmp_path: Path) -> None:
+    """Else Kryo 2 would write what Kryo 5 may have to read."""
+    schema = pa.schema([("key", pa.int64()), ("uuid", pa.string())])
+    request = WriteRequest(str(tmp_path / "new"), uid="kryo", types_from=f"{job}#kryo")
+    with pytest.raises(OptionError, match="Flink 2 has Kryo 5"):
+        plan_write(request, schema)
+    plan_write(replace(request, flink_version=(2, 2)), schema)
 
 
 def table_of(path: Path) -> list[Any]:
