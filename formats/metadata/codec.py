@@ -293,7 +293,7 @@ def _read_subtasks(
         if not 0 <= index < parallelism or index in subtasks:
             view.position -= 4
             view.fail(f"each subtask from 0 to {parallelism - 1} at most once", f"subtask {index}")
-        subtasks[index] = FINISHED_SUBTASK if finished else _read_subtask(view, version)
+        subtasks[index] = FINISHED_SUBTASK if finished else _read_subtask(view, version, index)
         _check_key_groups(view, subtasks[index], max_parallelism)
     return subtasks
 
@@ -304,7 +304,7 @@ def _check_key_groups(view: DataInputView, subtask: OperatorSubtaskState, max_pa
             view.fail(f"key groups below {max_parallelism}, the max parallelism", handle.key_group_range)
 
 
-def _read_subtask(view: DataInputView, version: MetadataVersion) -> OperatorSubtaskState:
+def _read_subtask(view: DataInputView, version: MetadataVersion, index: int) -> OperatorSubtaskState:
     if version.has_legacy_fields:
         _read_legacy_fields(view)
     managed = raw = None
@@ -316,8 +316,8 @@ def _read_subtask(view: DataInputView, version: MetadataVersion) -> OperatorSubt
     raw_keyed = read_keyed_handle(view)
     if version.has_legacy_fields:
         return OperatorSubtaskState(managed, raw, managed_keyed, raw_keyed)
-    inputs = read_channel_handles(view, INPUT, version.has_typed_channels)
-    outputs = read_channel_handles(view, OUTPUT, version.has_typed_channels)
+    inputs = read_channel_handles(view, INPUT, version.has_typed_channels, index)
+    outputs = read_channel_handles(view, OUTPUT, version.has_typed_channels, index)
     return OperatorSubtaskState(managed, raw, managed_keyed, raw_keyed, inputs, outputs)
 
 

@@ -17,7 +17,7 @@ Unaligned checkpoints have channel state:
 
     to metadata version 5    ChannelHandle := Single
     from version 6 on        ChannelHandle := u8 type  1 input Single  2 output Single  3 input Merged  4 output Merged
-    Single := i32 subtaskIndex  i32 a  i32 b  i32 k  i64 offset[k]  i64 size  StreamHandle
+    Single := i32 subtaskIndex  i32 a  i32 b  i32 k  i64 offset[k]  i64 size  StreamHandle    1.11: no subtaskIndex
     Merged := i32 subtaskIndex  i64 size  StreamHandle  blob offsets
 
 For input, a and b are gate and channel index; for output, partition and subpartition index. Flink:
@@ -35,6 +35,7 @@ from types import MappingProxyType
 from typing import ClassVar
 
 from pyspark_savepoint.formats.data_view import DataInputView, DataOutputView
+from pyspark_savepoint.formats.errors import CorruptStateError
 from pyspark_savepoint.formats.metadata.key_groups import read_longs, write_longs
 from pyspark_savepoint.formats.metadata.stream_handles import (
     NULL_HANDLE,
@@ -196,27 +197,29 @@ MERGED = 2
 
 @dataclass(frozen=True, slots=True)
 class ChannelStateHandle:
-    """Buffers of one input channel or one result subpartition."""
+    """Buffers of one input channel or one result subpartition; Flink 1.11 wrote no subtask (``has_subtask``)."""
 
     subtask_index: int
     channel_info: tuple[int, int]
     offsets: tuple[int, ...]
     state_size: int
     delegate: StreamStateHandle
+    has_subtask: bool = True
     type_offset: ClassVar[int] = 0
 
     @classmethod
-    def read(cls, view: DataInputView) -> ChannelStateHandle:
-        """Read subtask, indices, offsets, size, delegate."""
-        subtask = view.read_i32("a subtask index")
+    def read(cls, view: DataInputView, owner: int | None = None) -> ChannelStateHandle:
+        """Read subtask, indices, offsets, size, delegate; that of 1.11 if ``owner``, the subtask, is given."""
+        subtask = view.read_i32("a subtask index") if owner is None else owner
         info = view.read_i32("a gate or partition index"), view.read_i32("a channel index")
         count = view.read_count("buffers", each=8)
         offsets = read_longs(view, count, "offsets of buffers")
-        return cls(subtask, info, offsets, read_size(view, "a size"), require_stream_handle(view))
+        return cls(subtask, info, offsets, read_size(view, "a size"), require_stream_handle(view), owner is None)
 
     def write(self, out: DataOutputView) -> None:
         """Write subtask, indices, offsets, size, delegate."""
-        out.write_i32(self.subtask_index)
+        if self.has_subtask:
+            out.write_i32(self.subtask_index)
         out.write_i32(self.channel_info[0])
         out.write_i32(self.channel_info[1])
         out.write_i32(len(self.offsets))
@@ -252,10 +255,28 @@ class MergedChannelStateHandle:
 AnyChannelStateHandle = ChannelStateHandle | MergedChannelStateHandle
 
 
-def read_channel_handles(view: DataInputView, direction: int, typed: bool) -> tuple[AnyChannelStateHandle, ...]:
-    """Read the handles of one direction; they are ``typed`` from metadata version 6 on."""
-    count = view.read_count("channel state handles", each=18 if typed else 25)
-    return tuple(_read_typed(view, direction) if typed else ChannelStateHandle.read(view) for _ in range(count))
+def read_channel_handles(
+    view: DataInputView, direction: int, typed: bool, owner: int
+) -> tuple[AnyChannelStateHandle, ...]:
+    """Read the handles of one direction of subtask ``owner``; they are ``typed`` from metadata version 6 on.
+
+    Metadata of 1.11 has the version of 1.12 to 1.15, but no subtasks in its handles: where these do not read, they are
+    read without.
+    """
+    count = view.read_count("channel state handles", each=18 if typed else 21)
+    if typed:
+        return tuple(_read_typed(view, direction) for _ in range(count))
+    start = view.position
+    try:
+        return tuple(ChannelStateHandle.read(view) for _ in range(count))
+    except CorruptStateError as error:
+        end = view.position
+        view.position = start
+        try:
+            return tuple(ChannelStateHandle.read(view, owner) for _ in range(count))
+        except CorruptStateError:
+            view.position = end
+            raise error from None
 
 
 def _read_typed(view: DataInputView, direction: int) -> AnyChannelStateHandle:

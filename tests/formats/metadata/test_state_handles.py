@@ -84,11 +84,11 @@ def test_operator_handles_round_trip(handle: Any) -> None:
 def test_channel_handles_round_trip(direction: int, handles: Any) -> None:
     data = written(write_channel_handles, handles, direction, True)
     view = DataInputView(data)
-    assert read_channel_handles(view, direction, typed=True) == handles
+    assert read_channel_handles(view, direction, typed=True, owner=0) == handles
     view.expect_end("channel handles")
     if handles:
         with pytest.raises(CorruptStateError):
-            read_channel_handles(DataInputView(data), INPUT + OUTPUT - direction, typed=True)
+            read_channel_handles(DataInputView(data), INPUT + OUTPUT - direction, typed=True, owner=0)
 
 
 def test_none_is_a_handle_only_where_flink_writes_none() -> None:
