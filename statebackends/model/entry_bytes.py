@@ -112,12 +112,12 @@ class EntryReader:
         start, end = block.key_start.copy(), block.key_end.copy()
         for state in timers:
             rows = block.entries_of(state)
-            start[rows], end[rows] = self._key_of_timers(block, state, rows)
+            start[rows], end[rows] = self._key_of_timers(block, state, rows, block.user_end[rows])
         return start, end
 
-    def _key_of_timers(self, block: KeyedBlock, state: int, rows: Longs) -> tuple[Longs, Longs]:
-        """Timer := i64 timestamp  key  namespace."""
-        start, end = block.key_start[rows] + TIMESTAMP_BYTES, block.user_end[rows]
+    def _key_of_timers(self, block: KeyedBlock, state: int, rows: Longs, end: Longs) -> tuple[Longs, Longs]:
+        """Timer := i64 timestamp  key  namespace; they end at ``end``."""
+        start = block.key_start[rows] + TIMESTAMP_BYTES
         parts = self.header.states[state].value_serializer.children
         width = constant_width(parts[1]) if len(parts) == 2 else -1
         if width >= 0:
@@ -137,7 +137,8 @@ class EntryReader:
         if is_timer(meta):
             composite, value = key, binary_column(block.buffer, end, end)
             if self.with_keys:
-                key = binary_column(block.buffer, *self._key_of_timers(block, state, rows))
+                # What is replayed from a changelog has no bytes of a user key beside those of the timer.
+                key = binary_column(block.buffer, *self._key_of_timers(block, state, rows, block.key_end[rows]))
         else:
             composite = self._composite(block, rows, key, meta.namespace_serializer)
             if block.form == HEAP and meta.state_type == "LIST":

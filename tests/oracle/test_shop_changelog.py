@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from pyspark_savepoint.formats.columns import Cursors
 from pyspark_savepoint.formats.errors import SavepointError, StateFileNotFoundError, UnsafePathError
 from pyspark_savepoint.formats.metadata.keyed_handles import ChangelogStateBackendHandle, ChangelogStateHandleStreamImpl
+from pyspark_savepoint.formats.serializers.layout import skip_rows
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.statebackends.model.request import EntriesRequest, TableRequest
+from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
+from pyspark_savepoint.statebackends.tables.entries_table import EntriesTable
+from pyspark_savepoint.statebackends.writing.planning.edited_header import KeyedStates
 from tests.corpus.expected import Snapshot, differences
 from tests.oracle.flink import Generated
 
@@ -114,3 +122,24 @@ def test_a_link_out_of_the_changelog_is_not_followed(shop: Generated, tmp_path: 
 
     with pytest.raises(UnsafePathError, match="a symbolic link leads out"):
         snapshot.table(accounts, state="total")
+
+
+def test_timers_have_the_bytes_of_their_keys(shop: Generated) -> None:
+    """Rows of deleted keys, and key groups of another max parallelism, are found by them."""
+    snapshot = snapshot_below(FOLDER, shop)
+    savepoint = Savepoint.open(snapshot.path, allow_outside=True)
+    found = 0
+    for operator in map(partial(OpenOperator, savepoint), savepoint.operators):
+        states = KeyedStates.of(operator)
+        timers = EntriesRequest(tuple(meta for meta in states.metas if meta[1]), keys=True)
+        if states.key_serializer is None or not timers.states:
+            continue
+        table = EntriesTable(operator, TableRequest(snapshot.path, entries=timers))
+        for row in (row for part in table.partitions(2) for batch in part.batches() for row in batch.to_pylist()):
+            key = row["serialized_key"]
+            at = Cursors(np.frombuffer(key, np.uint8).copy(), np.zeros(1, np.int64), np.array([len(key)]))
+            skip_rows(states.key_serializer, at)
+            assert at.position.tolist() == [len(key)]
+            assert row["key"][8:].startswith(key)
+            found += 1
+    assert found > 100
