@@ -43,7 +43,7 @@ WRITES = ("append", "overwrite", "fluent", "migrate")
 COPIES = ("fluent", "migrate")
 DISK = "disk"
 #: Bytes of the disk that becomes full.
-DISK_SIZE = 32 << 20
+DISK_SIZE = 128 << 20
 #: What is killed, and of which kind of session.
 VICTIMS = {
     "worker": "local[2,4]",
