@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean
+from pyspark_savepoint.statebackends.model.applicability import DECODED
 
 PROGRAM = "pyspark-savepoint"
 ABOUT = "Look into Apache Flink savepoints and checkpoints, check and copy them: without Flink, Spark and Java."
@@ -185,7 +186,7 @@ COMMANDS = (
             argument("new", help="the newer snapshot"),
             argument("uid", nargs="?", help="the operator whose rows are shown; default: numbers for all"),
             argument("state", nargs="?", help="one state; default: all keyed states"),
-            argument("--table", choices=("keyed_state", "window_state"), help="default: what the operator has"),
+            argument("--table", choices=DECODED, help="default: the first of these that the operator has"),
             argument("--limit", type=int, default=20, metavar="N", help="how many rows; 0: all (default: 20)"),
         ),
         (

@@ -19,9 +19,9 @@ def diff(arguments: Namespace, output: Output) -> int:
     if arguments.uid is not None:
         if arguments.limit < 0:
             raise UsageError("--limit must be 0 or more", found=arguments.limit)
-        table = changed_rows(old, new, arguments.uid, arguments.table, arguments.state)
-        rows = list(first_rows(table.rows(), arguments.limit, output, "--limit 0 shows all"))
-        output.table(table.schema.names, rows)
+        found = changed_rows(old, new, arguments.uid, arguments.table, arguments.state)
+        rows = list(first_rows(found.rows, arguments.limit, output, "--limit 0 shows all"))
+        output.table(found.columns, rows)
         if not rows:
             output.say("no differences")
         return DIFFERENT if rows else SAME

@@ -1,23 +1,37 @@
-"""Differences between two snapshots in this process: by the same tables of bytes as ``diff`` with Spark."""
+"""Differences between two snapshots in this process: what ``diff`` with Spark shows, by the same comparison of bytes.
+
+Timers and operator state are compared by their values: those of one snapshot are kept in memory meanwhile, timers as
+16 bytes each.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any
 
-from pyspark_savepoint.formats.errors import OperatorNotFoundError, StateNotFoundError, did_you_mean
+from pyspark_savepoint.formats.errors import StateNotFoundError
+from pyspark_savepoint.local.compared_operators import COUNTS, OPERATOR, ComparedOperator, ComparedOperators, Row
 from pyspark_savepoint.local.local_savepoint import LocalSavepoint
 from pyspark_savepoint.local.local_table import LocalTable
 from pyspark_savepoint.options.operators import identifier_of
 from pyspark_savepoint.options.option_values import inheriting
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.plan_option import comparison_plan
-from pyspark_savepoint.statebackends.model.applicability import ROWS_OF_KEYS
+from pyspark_savepoint.statebackends.tables.entry_diff import ADDED, CHANGE, CHANGED, REMOVED
 
-OPERATOR = ("operator_uid", "operator_uid_hash", "operator_name", "operator_change")
-COUNTS = ("before", "after", "added", "removed", "changed")
-Row = dict[str, Any]
 #: Options that read each side; None for one without the state.
 Sides = list[dict[str, str] | None]
+
+
+@dataclass(frozen=True)
+class Differences:
+    """Rows that differ, and their columns."""
+
+    columns: list[str]
+    rows: Iterator[Row]
 
 
 def count_differences(old: LocalSavepoint, new: LocalSavepoint) -> list[Row]:
@@ -46,41 +60,91 @@ def count_differences(old: LocalSavepoint, new: LocalSavepoint) -> list[Row]:
 
 def changed_rows(
     old: LocalSavepoint, new: LocalSavepoint, uid: str, table: str | None = None, state: str | None = None
-) -> LocalTable:
-    """Return the rows of an operator's keyed state that differ: key, change, changed states, each before and after."""
+) -> Differences:
+    """Return the rows of an operator that differ, in a table that is given or the first that it has."""
     listed = [list(each.states().rows()) for each in (old, new)]
-    mine = [[row for row in rows if is_of(row, uid)] for rows in listed]
-    if not any(mine):
-        known = {row["operator_uid"] or row["operator_uid_hash"] for rows in listed for row in rows}
-        raise OperatorNotFoundError(
-            "neither snapshot has such an operator", operator=uid, remedy=did_you_mean(uid, filter(None, known))
-        )
-    keyed = [row for rows in mine for row in rows if row["table"] in ROWS_OF_KEYS and state in (None, row["state"])]
-    chosen = table or next((row["table"] for row in keyed), ROWS_OF_KEYS[0])
-    states = list(dict.fromkeys(row["state"] for row in keyed if row["table"] == chosen))
-    if not states:
-        raise StateNotFoundError(
-            f"the operator has no such state in table {chosen!r}",
-            operator=uid,
-            state=state,
-            remedy=did_you_mean(state, [row["state"] or "" for rows in mine for row in rows]) if state else None,
-        )
-    sides: Sides = []
-    for each, rows in zip((old, new), mine, strict=True):
-        names = [row["state"] for row in rows if row["table"] == chosen and row["state"] in states]
-        options = {"path": each.path, "table": chosen, "state": ",".join(names)}
-        if names:
-            sides.append(inheriting(each.options, {**options, "uidHash": rows[0]["operator_uid_hash"]}))
-        else:
-            sides.append(None)
-    return _table(old, sides, states)
+    before, after = (_operator(each, uid, rows) for each, rows in zip((old, new), listed, strict=True))
+    both = ComparedOperators((before, after))
+    both.expect_one(uid, [row["operator_uid"] or row["operator_uid_hash"] for rows in listed for row in rows])
+    chosen = both.table(table, state)
+    if chosen == "timers":
+        return _timers(both)
+    if chosen == "operator_state":
+        return _operator_state(both, both.operator_state(state))
+    states = both.states(chosen, state)
+    compared = _table(old, [side.having(chosen, states) for side in both.sides], states)
+    return Differences(compared.schema.names, compared.rows())
 
 
-def is_of(row: Row, uid: str) -> bool:
-    """Return whether a row of table ``states`` is of an operator."""
-    return uid == row["operator_uid"] or identifier_of(uid).operator_id.hex == str(row["operator_uid_hash"])
+def _operator(savepoint: LocalSavepoint, uid: str, listed: list[Row]) -> ComparedOperator:
+    """Return the operator in a snapshot whose states are listed."""
+    uid_hash = identifier_of(uid).operator_id.hex
+    mine = [row for row in listed if uid == row["operator_uid"] or uid_hash == str(row["operator_uid_hash"])]
+    found = mine[0]["operator_uid_hash"] if mine else None
+    return ComparedOperator(savepoint.path, savepoint.options, found, mine)
 
 
 def _table(old: LocalSavepoint, sides: Sides, states: list[str] | None) -> LocalTable:
     plan = comparison_plan(sides, states)
     return LocalTable.of(SavepointReadOptions.parse({"path": old.path, "plan": plan}))
+
+
+# -- timers and operator state -------------------------------------------------------------------------------
+
+
+def _timers(both: ComparedOperators) -> Differences:
+    """Return the timers that are on one side only."""
+    tables = [_read(side.options("timers")) for side in both.sides if side.has("timers")]
+    if not tables:
+        raise StateNotFoundError("the operator has no timers in either snapshot")
+    return Differences([CHANGE, *tables[0].schema.names], _timers_of_one_side(both))
+
+
+def _timers_of_one_side(both: ComparedOperators) -> Iterator[Row]:
+    for change, mine, others in ((REMOVED, 0, 1), (ADDED, 1, 0)):
+        known = {_digest(row) for row in _rows(both.sides[others], "timers")}
+        for row in _rows(both.sides[mine], "timers"):
+            if _digest(row) not in known:
+                yield {CHANGE: change, **row}
+
+
+def _operator_state(both: ComparedOperators, state: str) -> Differences:
+    """Return elements with how many more of them one side has, or entries of broadcast state that differ."""
+    sides = [list(_rows(side, "operator_state", state)) for side in both.sides]
+    if any("key" in row for rows in sides for row in rows):
+        return Differences(["key", CHANGE, "value_before", "value_after"], iter(_entries(*sides)))
+    return Differences([CHANGE, "value", "count"], iter(_elements(*sides)))
+
+
+def _elements(before: list[Row], after: list[Row]) -> Iterator[Row]:
+    more = Counter(repr(row["value"]) for row in after)
+    more.subtract(Counter(repr(row["value"]) for row in before))
+    values = {repr(row["value"]): row["value"] for row in (*before, *after)}
+    for text, count in more.items():
+        if count:
+            yield {CHANGE: ADDED if count > 0 else REMOVED, "value": values[text], "count": abs(count)}
+
+
+def _entries(before: list[Row], after: list[Row]) -> Iterator[Row]:
+    sides = [{repr(row["key"]): row for row in rows} for rows in (before, after)]
+    for text in dict.fromkeys(text for side in sides for text in side):
+        old, new = (side.get(text) for side in sides)
+        if old is None or new is None or repr(old["value"]) != repr(new["value"]):
+            change = ADDED if old is None else REMOVED if new is None else CHANGED
+            key = (old or new or {})["key"]
+            values = {"value_before": old and old["value"], "value_after": new and new["value"]}
+            yield {"key": key, CHANGE: change, **values}
+
+
+def _rows(side: ComparedOperator, table: str, state: str | None = None) -> Iterator[Row]:
+    """Yield the rows of a side, none if it has no such state."""
+    if side.has(table) and (state is None or state in side.names(table)):
+        yield from _read(side.options(table, [] if state is None else [state])).rows()
+
+
+def _read(options: Mapping[str, str]) -> LocalTable:
+    return LocalTable.of(SavepointReadOptions.parse(dict(options)))
+
+
+def _digest(row: Row) -> bytes:
+    return blake2b(repr(row).encode(), digest_size=16).digest()

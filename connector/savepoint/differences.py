@@ -15,20 +15,16 @@ decode are compared too.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pyspark_savepoint.formats.errors import (
-    OperatorNotFoundError,
-    OptionError,
-    StateNotFoundError,
-    did_you_mean,
-)
+from pyspark_savepoint.formats.errors import StateNotFoundError
 from pyspark_savepoint.formats.io.storage_options import OPTION
+from pyspark_savepoint.local.compared_operators import ComparedOperator, ComparedOperators
 from pyspark_savepoint.options.option_values import inheriting
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.plan_option import comparison_plan
-from pyspark_savepoint.statebackends.model.applicability import DECODED, ROWS_OF_KEYS
 from pyspark_savepoint.statebackends.open_table import open_table
 from pyspark_savepoint.statebackends.tables.entry_diff import AFTER, BEFORE, CHANGE
 
@@ -49,54 +45,28 @@ def differences(
     old: SavepointContext, new: SavepointContext, uid: str, table: str | None, state: str | None
 ) -> DataFrame:
     """Return the rows of one operator that differ, in a table that is given or the first that the operator has."""
-    sides = (_Operator(old, uid), _Operator(new, uid))
-    if not any(side.hash for side in sides):
-        known = sorted({name for side in sides for name in side.known})
-        raise OperatorNotFoundError(
-            "neither snapshot has such an operator", operator=uid, remedy=did_you_mean(uid, known)
-        )
-    chosen = table or _default_table(sides, state)
-    if chosen in ROWS_OF_KEYS:
-        return _keyed(sides, chosen, state)
+    both = ComparedOperators((_operator(old, uid), _operator(new, uid)))
+    both.expect_one(uid, sorted({operator.label for each in (old, new) for operator in each.plan.operators}))
+    chosen = both.table(table, state)
     if chosen == "timers":
-        return _timers(sides)
+        return _timers(old, both)
     if chosen == "operator_state":
-        return _operator_state(sides, state)
-    raise OptionError(
-        f"table {chosen!r} cannot be compared", expected="keyed_state, window_state, timers or operator_state"
-    )
+        return _operator_state(old, both, state)
+    states = both.states(chosen, state)
+    options = compared(old, [side.having(chosen, states) for side in both.sides], states)
+    return old.spark.read.format("savepoint").options(**options).load(path_of(old))
 
 
-class _Operator:
-    """The operator in one of the two snapshots; ``hash`` is None if that snapshot does not contain it."""
-
-    def __init__(self, savepoint: SavepointContext, uid: str) -> None:
-        plan = savepoint.plan.find(uid)
-        self.savepoint = savepoint
-        self.hash = None if plan is None else plan.identifier.operator_id.hex
-        self.known = [operator.label for operator in savepoint.plan.operators]
-        self.states: list[dict[str, Any]] = []
-        if plan is not None:
-            listed = open_table(SavepointReadOptions.parse(side_options(savepoint, self.options("states"))).request())
-            batches = (batch for partition in listed.partitions(1) for batch in partition.batches())
-            self.states = [row for batch in batches for row in batch.to_pylist()]
-
-    def table(self, **options: str) -> DataFrame:
-        return self.savepoint.read({"uidHash": self.hash or "", **options})
-
-    def names(self, table: str) -> list[str]:
-        """Return the names of the states of a table."""
-        return [row["state"] for row in self.states if row["table"] == table]
-
-    def options(self, table: str, state: str | None = None) -> dict[str, str]:
-        """Return the options that read a table of the operator."""
-        chosen = {} if state is None else {"state": state}
-        return {"uidHash": self.hash or "", "table": table, **chosen}
-
-    def compared(self, table: str, states: list[str]) -> dict[str, str] | None:
-        """Return the options that read these states; None if this side has none of them."""
-        mine = [name for name in self.names(table) if name in states]
-        return side_options(self.savepoint, self.options(table, ",".join(mine))) if mine else None
+def _operator(savepoint: SavepointContext, uid: str) -> ComparedOperator:
+    """Return the operator in a snapshot, with its states."""
+    plan = savepoint.plan.find(uid)
+    path = path_of(savepoint)
+    if plan is None:
+        return ComparedOperator(path, savepoint.options, None)
+    found = ComparedOperator(path, savepoint.options, plan.identifier.operator_id.hex)
+    listed = open_table(SavepointReadOptions.parse(found.options("states")).request())
+    batches = (batch for partition in listed.partitions(1) for batch in partition.batches())
+    return replace(found, states=[row for batch in batches for row in batch.to_pylist()])
 
 
 def path_of(savepoint: SavepointContext) -> str:
@@ -127,37 +97,18 @@ def compared(
     return {**held, "plan": comparison_plan(told, states)}
 
 
-def _default_table(sides: tuple[_Operator, _Operator], state: str | None) -> str:
-    tables = {row["table"] for side in sides for row in side.states if state in (None, row["state"])}
-    for table in DECODED:
-        if table in tables:
-            return table
-    names = [row["state"] for side in sides for row in side.states if row["state"]]
-    remedy = did_you_mean(state, names) if state else "it has no state that can be compared"
-    raise StateNotFoundError("the operator has no such state", state=state, remedy=remedy)
-
-
-# -- keyed state -----------------------------------------------------------------------------------------------
-
-
-def _keyed(sides: tuple[_Operator, _Operator], table: str, state: str | None) -> DataFrame:
-    states = list(dict.fromkeys(name for side in sides for name in side.names(table) if state in (None, name)))
-    if not states:
-        names = [name for side in sides for name in side.names(table)]
-        raise StateNotFoundError(f"{table} has no such state", state=state, remedy=did_you_mean(state or "", names))
-    options = compared(sides[0].savepoint, [side.compared(table, states) for side in sides], states)
-    path = path_of(sides[0].savepoint)
-    return sides[0].savepoint.spark.read.format("savepoint").options(**options).load(path)
-
-
 # -- timers and operator state -----------------------------------------------------------------------------------
 
 
-def _timers(sides: tuple[_Operator, _Operator]) -> DataFrame:
+def _read(savepoint: SavepointContext, options: Mapping[str, str]) -> DataFrame:
+    reader = savepoint.spark.read.format("savepoint")
+    return reader.options(**{name: text for name, text in options.items() if name != "path"}).load(options["path"])
+
+
+def _timers(savepoint: SavepointContext, both: ComparedOperators) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
-    frames = [side.table(table="timers") if "timers" in {r["table"] for r in side.states} else None for side in sides]
-    before, after = frames
+    before, after = (_read(savepoint, side.options("timers")) if side.has("timers") else None for side in both.sides)
     if before is None or after is None:
         only = after if before is None else before
         if only is None:
@@ -167,22 +118,17 @@ def _timers(sides: tuple[_Operator, _Operator]) -> DataFrame:
     return removed.union(after.exceptAll(before).select(F.lit("added").alias(CHANGE), "*"))
 
 
-def _operator_state(sides: tuple[_Operator, _Operator], state: str | None) -> DataFrame:
+def _operator_state(savepoint: SavepointContext, both: ComparedOperators, state: str | None) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
-    names = list(dict.fromkeys(name for side in sides for name in side.names("operator_state")))
-    if state is None and len(names) != 1:
-        raise OptionError("'state' is missing: the operator has several operator states", found=", ".join(names))
-    state = state or names[0]
-    if state not in names:
-        raise StateNotFoundError("the operator has no such state", state=state, remedy=did_you_mean(state, names))
+    chosen = both.operator_state(state)
     frames = [
-        side.table(state=state, table="operator_state").select(F.lit(number).alias(SIDE), "*")
-        for number, side in zip(SIDES, sides, strict=True)
-        if state in side.names("operator_state")
+        _read(savepoint, side.options("operator_state", [chosen])).select(F.lit(number).alias(SIDE), "*")
+        for number, side in zip(SIDES, both.sides, strict=True)
+        if chosen in side.names("operator_state")
     ]
-    both = reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), frames)
-    return _broadcast(both) if "key" in both.columns else _elements(both)
+    united = reduce(lambda left, right: left.unionByName(right, allowMissingColumns=True), frames)
+    return _broadcast(united) if "key" in united.columns else _elements(united)
 
 
 def as_text(column: str) -> Column:

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyspark_savepoint.local.compared_operators import COUNTS, OPERATOR
 from pyspark_savepoint.savepoint.differences import compared, path_of, side_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pyspark_savepoint.savepoint.context import SavepointContext
-
-OPERATOR = ("operator_uid", "operator_uid_hash", "operator_name", "operator_change")
-COUNTS = ("before", "after", "added", "removed", "changed")
 
 
 def overview(old: SavepointContext, new: SavepointContext) -> DataFrame:

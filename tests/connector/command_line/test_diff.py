@@ -7,6 +7,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from pyspark_savepoint.formats.errors import OptionError
+from pyspark_savepoint.local.comparing import changed_rows
+from pyspark_savepoint.local.local_savepoint import open_savepoint
 from pyspark_savepoint.options.write_options import SavepointWriteOptions
 from pyspark_savepoint.statebackends.writing.commit.committer import commit
 from pyspark_savepoint.statebackends.writing.commit.write_task import write_rows
@@ -63,3 +66,53 @@ def test_operators_of_one_side(run: Run, pair: tuple[Path, Path], shop: Path) ->
 def test_what_is_not_there(run: Run, pair: tuple[Path, Path]) -> None:
     assert "neither snapshot has such an operator" in run("diff", *pair, "total").err
     assert "did you mean 'total'?" in run("diff", *pair, "totals", "totl").err
+
+
+@pytest.fixture(scope="module")
+def others(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Two savepoints with list, broadcast and timers that differ in an element, an entry, and a timer each."""
+    folder = tmp_path_factory.mktemp("others")
+    tables = {
+        "list": {"value": [[1, 1, 2], [1, 2, 3]]},
+        "rules": {"key": [["a", "b"], ["b", "c"]], "value": [[1, 2], [20, 3]]},
+        "timers": {"key": [[1, 2], [2, 3]], "timestamp": [[10, 20], [20, 30]], "domain": [["event"] * 2] * 2},
+    }
+    for side in (0, 1):
+        for uid, columns in tables.items():
+            table = pa.table({name: values[side] for name, values in columns.items()})
+            given = {"path": str(folder / str(side)), "uid": uid}
+            chosen = {"table": "timers", "key": "key"} if uid == "timers" else {"table": "operator_state", "state": uid}
+            request = SavepointWriteOptions.parse({**given, **chosen, "maxParallelism": "128"}).request(False)
+            plan = plan_write(request, table.schema)
+            commit(plan, [write_rows(plan, 0, table.to_batches())])
+    return folder / "0", folder / "1"
+
+
+def test_rows_of_operator_state(run: Run, others: tuple[Path, Path]) -> None:
+    done = run("diff", *others, "list", "--json")
+    assert done.code == 1
+    assert sorted((row["change"], row["value"], row["count"]) for row in done.records) == [
+        ("added", 3, 1),
+        ("removed", 1, 1),
+    ]
+    entries = run("diff", *others, "rules", "--json").records
+    assert {row["key"]: (row["change"], row["value_before"], row["value_after"]) for row in entries} == {
+        "a": ("removed", 1, None),
+        "b": ("changed", 2, 20),
+        "c": ("added", None, 3),
+    }
+    assert run("diff", others[0], others[0], "rules").code == 0
+
+
+def test_rows_of_timers(run: Run, others: tuple[Path, Path]) -> None:
+    done = run("diff", *others, "timers", "--json")
+    assert done.code == 1
+    assert {(row["change"], row["key"]) for row in done.records} == {("removed", 1), ("added", 3)}
+    assert run("diff", others[1], others[1], "timers").code == 0
+
+
+def test_tables_that_cannot_be_compared(run: Run, others: tuple[Path, Path]) -> None:
+    assert "invalid choice: 'sizes' (choose from" in run("diff", *others, "timers", "--table", "sizes").err
+    with pytest.raises(OptionError, match="table 'timer' cannot be compared"):
+        changed_rows(*map(open_savepoint, others), "timers", "timer")
+    assert "the operator has no timers" in run("diff", *others, "list", "--table", "timers").err
