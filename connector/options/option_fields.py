@@ -31,8 +31,8 @@ STORAGE_OPTIONS_DOC = (
     'JSON: how an object store is reached, such as `{"endpoint": "http://host:9000"}`; its names are below'
 )
 SERIALIZERS_DOC = (
-    "serializers of the job's own, as text: `serializers=[MoneySerializer(...)]` of the Python API makes it; it is "
-    "code, which every process unpickles"
+    "serializers of the job's own: an argument of the Python API, `serializers=[MoneySerializer(...)]`; they are code, "
+    "so no text that is set as an option, in SQL for instance, is taken"
 )
 
 #: Maximum length of an invalid value in an error.

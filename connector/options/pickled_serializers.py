@@ -1,15 +1,15 @@
 """Option ``serializers``: serializers of the user as text, which crosses Spark with the other options.
 
-They are code, as user functions are, and pickled as those are, by cloudpickle. What is unpickled here is an option,
-which the user's program sets: never anything of a snapshot.
+They are code, as user functions are, and pickled as those are, by cloudpickle. A text is unpickled only in the process
+that made it, and where Spark has brought it inside a data source (``source/given_source.py``) or a task: never a text
+that somebody sets as an option, in SQL for instance, and never anything of a snapshot.
 """
 
 from __future__ import annotations
 
 import base64
-import hashlib
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 
 import cloudpickle
@@ -17,6 +17,9 @@ import cloudpickle
 from pyspark_savepoint.formats.errors import OptionError, UserFunctionError
 from pyspark_savepoint.formats.serializers.given_serializers import Given, GivenSerializers
 from pyspark_savepoint.options.option_fields import InvalidOptionValueError
+
+#: Texts that this process has made, or that Spark has brought inside a pickled object.
+_MADE: set[str] = set()
 
 
 class PickledSerializers(GivenSerializers):
@@ -26,7 +29,22 @@ class PickledSerializers(GivenSerializers):
 
     def __reduce__(self) -> tuple[Callable[[str], GivenSerializers], tuple[str]]:
         """Return how to make an equal object from the text."""
-        return serializers_of, (str(self.identity),)
+        return _restored, (str(self.identity),)
+
+
+def _restored(text: str) -> GivenSerializers:
+    accept([text])
+    return serializers_of(text)
+
+
+def accept(texts: Iterable[str]) -> None:
+    """Let this process unpickle texts that Spark has brought inside a pickled object."""
+    _MADE.update(texts)
+
+
+def texts_in(options: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the texts of this process that stand in options, or in options inside of them."""
+    return tuple(sorted(text for text in _MADE if any(text in value for value in options.values())))
 
 
 def serializers_text(given: Given | str) -> str:
@@ -46,22 +64,18 @@ def serializers_text(given: Given | str) -> str:
             found=str(error)[:200],
             remedy="make it a dataclass of plain values",
         ) from None
-    return f"{_digest(data)}:{data}"
-
-
-def _digest(data: str) -> str:
-    return hashlib.sha256(data.encode("utf-8", "surrogatepass")).hexdigest()
+    accept([data])
+    return data
 
 
 @lru_cache(maxsize=16)
 def serializers_of(text: str) -> GivenSerializers:
     """Return the serializers of a text."""
     expected = "what the argument 'serializers' of open(), Savepoint.load() and its tables makes of serializers"
-    digest, _, data = text.partition(":")
-    if digest != _digest(data):
+    if text not in _MADE:
         raise InvalidOptionValueError(expected)
     try:
-        given = cloudpickle.loads(base64.b64decode(data))
+        given = cloudpickle.loads(base64.b64decode(text))
     except (pickle.UnpicklingError, AttributeError, ImportError) as error:
         raise InvalidOptionValueError(f"{expected}; {type(error).__name__}: {error}"[:500]) from None
     try:

@@ -32,6 +32,7 @@ from pyspark_savepoint.formats.snapshot.changes import has_channel_state
 from pyspark_savepoint.options.plan_option import parse_read_plan, read_plan
 from pyspark_savepoint.options.schema import arrow_schema, spark_schema
 from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, PlannedState, StateInput
+from pyspark_savepoint.source.given_source import format_of
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, StateKind
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES, KEYED_ENTRIES, SERIALIZED_KEY
 from pyspark_savepoint.statebackends.model.json_values import from_json
@@ -287,7 +288,7 @@ def base_options(plan: OperatorPlan, states: list[PlannedState], with_keys: bool
 
 def _base_entries(spark: SparkSession, plan: OperatorPlan, states: list[PlannedState], with_keys: bool) -> DataFrame:
     options = base_options(plan, states, with_keys)
-    entries = spark.read.format("savepoint").options(**options).load()
+    entries = spark.read.format(format_of(spark, options)).options(**options).load()
     return _regrouped(plan, entries) if plan.rehashes and plan.key_hashes is not None else entries
 
 

@@ -27,6 +27,7 @@ from pyspark_savepoint.plan.keyed_edits import edited_state
 from pyspark_savepoint.plan.merged_rows import merged_rows
 from pyspark_savepoint.plan.operator_plan import KEYED, OPERATOR, TIMERS, OperatorPlan, StateInput
 from pyspark_savepoint.source.distribution import by_described_key, by_key_group, cores, layout_of
+from pyspark_savepoint.source.given_source import format_of
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
 from pyspark_savepoint.statebackends.model.entry_bytes import KEY, KEY_GROUP
 from pyspark_savepoint.statebackends.sources.operator_sources import operator_sources
@@ -160,7 +161,8 @@ class OperatorWriter:
         options |= storage_of(self.staging) or _storage_of_types(spec)
         if spec.serializers is not None:
             options[SERIALIZERS] = str(spec.serializers.identity)
-        frame.write.format("savepoint").options(**options).mode("append").save(self.path)
+        source = format_of(frame.sparkSession, options)
+        frame.write.format(source).options(**options).mode("append").save(self.path)
         return open_fragment(self.staging, part)
 
 

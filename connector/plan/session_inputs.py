@@ -9,6 +9,7 @@ from pyspark.sql.types import LongType, StructType
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.plan.keyed_edits import READ_OPTIONS
 from pyspark_savepoint.plan.operator_plan import KEYED, OperatorPlan, PlannedState
+from pyspark_savepoint.source.given_source import format_of
 from pyspark_savepoint.statebackends.model.descriptors import STATE_WINDOW, WINDOW_COLUMN
 from pyspark_savepoint.statebackends.tables.session_windows import MERGING
 
@@ -59,7 +60,8 @@ def _sessions(plan: OperatorPlan, state: PlannedState, frame: DataFrame) -> Data
     window = frame.schema[WINDOW_COLUMN].dataType
     if isinstance(window, StructType) and any(isinstance(field.dataType, LongType) for field in window):
         options["timestamps"] = "raw"
-    sets = frame.sparkSession.read.format("savepoint").options(table="keyed_state", **options).load()
+    spark = frame.sparkSession
+    sets = spark.read.format(format_of(spark, options)).options(table="keyed_state", **options).load()
     pairs = F.col(f"`{state.origin}`")
     if state.meta.state_type == "MAP":
         pairs = F.map_entries(pairs)

@@ -12,6 +12,7 @@ from pyspark_savepoint.options.operators import OperatorRef
 from pyspark_savepoint.options.option_values import inheriting
 from pyspark_savepoint.options.paths import reached
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
+from pyspark_savepoint.source.given_source import format_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,8 +39,8 @@ class SavepointContext:
 
     def read(self, texts: Mapping[str, str]) -> DataFrame:
         """Return the table that options choose."""
-        reader = self.spark.read.format("savepoint")
-        return reader.options(**inheriting(self.options, texts)).load(self.read_path())
+        options = inheriting(self.options, texts)
+        return self.spark.read.format(format_of(self.spark, options)).options(**options).load(self.read_path())
 
     def of_operator(self, uid: OperatorRef | None) -> dict[str, str]:
         """Return the options that select an operator, if one is given; raise OperatorNotFoundError if it is unknown."""

@@ -25,6 +25,7 @@ from pyspark_savepoint.local.compared_operators import ComparedOperator, Compare
 from pyspark_savepoint.options.option_values import inheriting
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.plan_option import comparison_plan
+from pyspark_savepoint.source.given_source import format_of
 from pyspark_savepoint.statebackends.open_table import open_table
 from pyspark_savepoint.statebackends.tables.entry_diff import AFTER, BEFORE, CHANGE
 
@@ -54,7 +55,7 @@ def differences(
         return _operator_state(old, both, state)
     states = both.states(chosen, state)
     options = compared(old, [side.having(chosen, states) for side in both.sides], states)
-    return old.spark.read.format("savepoint").options(**options).load(path_of(old))
+    return old.spark.read.format(format_of(old.spark, options)).options(**options).load(path_of(old))
 
 
 def _operator(savepoint: SavepointContext, uid: str) -> ComparedOperator:
@@ -101,7 +102,7 @@ def compared(
 
 
 def _read(savepoint: SavepointContext, options: Mapping[str, str]) -> DataFrame:
-    reader = savepoint.spark.read.format("savepoint")
+    reader = savepoint.spark.read.format(format_of(savepoint.spark, options))
     return reader.options(**{name: text for name, text in options.items() if name != "path"}).load(options["path"])
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyspark_savepoint.local.compared_operators import COUNTS, OPERATOR
 from pyspark_savepoint.savepoint.differences import compared, path_of, side_options
+from pyspark_savepoint.source.given_source import format_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -24,7 +25,7 @@ def overview(old: SavepointContext, new: SavepointContext) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
     options = compared(old, [side_options(savepoint, {}) for savepoint in (old, new)], None)
-    parts = old.spark.read.format("savepoint").options(**options).load(path_of(old))
+    parts = old.spark.read.format(format_of(old.spark, options)).options(**options).load(path_of(old))
     # A few rows per task: one partition is enough to add them up, and needs one exchange.
     grouped = parts.repartition(1).groupBy(*OPERATOR, "table", "state")
     counted = grouped.agg(*(F.sum(name).alias(name) for name in COUNTS), F.max("note").alias("note"))

@@ -36,6 +36,10 @@ class SavepointDataSource(DataSource):
         df.write.format("savepoint").option("uid", "totals").option("key", "id").mode("append").save("/savepoints/new")
     """
 
+    #: The name of the format.
+    format_name = "savepoint"
+    #: Serializers that the Python API was given, which options of this source may name.
+    given: tuple[str, ...] = ()
     #: Warnings that :meth:`schema` has shown; Spark pickles them along to the process that makes the reader.
     shown_warnings: tuple[str, ...] = ()
     #: The operator that :meth:`schema` has opened, for the process that plans partitions.
@@ -44,7 +48,7 @@ class SavepointDataSource(DataSource):
     @classmethod
     def name(cls) -> str:
         """Return the name of the format, ``savepoint``."""
-        return "savepoint"
+        return cls.format_name
 
     def schema(self) -> StructType:
         """Return the schema of the table that the options select.
@@ -62,6 +66,7 @@ class SavepointDataSource(DataSource):
         from pyspark_savepoint.options.schema import spark_schema
         from pyspark_savepoint.source.reader import warn
 
+        self._accept()
         try:
             if _key_of(self.options) is not None:
                 raise OptionError(
@@ -99,6 +104,7 @@ class SavepointDataSource(DataSource):
         from pyspark_savepoint.options.options import SavepointReadOptions
         from pyspark_savepoint.source.reader import SavepointDataSourceReader
 
+        self._accept()
         given, key = dict(self.options), _key_of(self.options)
         if key in schema.names:
             # A view with named columns, which is written and read: its key is the table's.
@@ -150,6 +156,7 @@ class SavepointDataSource(DataSource):
         from pyspark_savepoint.options.write_options import SPLITS, SavepointWriteOptions
         from pyspark_savepoint.source.writer import SavepointDataSourceWriter
 
+        self._accept()
         try:
             options = SavepointWriteOptions.parse(self.options)
             if options.table == SPLITS:
@@ -159,3 +166,9 @@ class SavepointDataSource(DataSource):
             return SavepointDataSourceWriter(options, schema, overwrite)
         except SavepointError as error:
             raise error.with_traceback(None) from None
+
+    def _accept(self) -> None:
+        if self.given:
+            from pyspark_savepoint.options.pickled_serializers import accept
+
+            accept(self.given)

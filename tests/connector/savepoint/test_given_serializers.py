@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import cloudpickle
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -90,6 +93,16 @@ class Spent(KeyedStateBootstrapFunction):
         self.every.add(value.amount)
 
 
+class Harmful:
+    """An object that makes a file where it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        return Path.touch, (self.path,)
+
+
 class Reader(KeyedStateReaderFunction):
     def open(self, ctx: Any) -> None:
         self.last = ctx.get_state(ValueStateDescriptor("last", MONEY))
@@ -137,6 +150,16 @@ def test_a_serializer_is_given_to_one_read_and_one_write(spark: SparkSession, tm
     more = spark.createDataFrame([(1, "CHF 9.99")], "key long, amount string")
     changed = savepoint.with_state("keyed", "amount", more, serializers=by_class).write(str(tmp_path / "changed"))
     assert [row.amount for row in changed.keyed_state("keyed", serializers=by_class).collect()] == ["CHF 9.99", None]
+
+
+def test_a_text_that_is_set_as_an_option_is_not_unpickled(spark: SparkSession, tmp_path: Path) -> None:
+    shop = str(Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint")
+    text = base64.b64encode(cloudpickle.dumps(Harmful(tmp_path / "unpickled"))).decode()
+    plan = json.dumps({"version": 1, "compared": {"sides": [{"path": shop, "serializers": text}] * 2, "states": None}})
+    for options in ({"uid": "accounts", "serializers": text}, {"plan": plan}):
+        with pytest.raises(Exception, match="argument 'serializers'"):
+            spark.read.format("savepoint").options(**options).load(shop).collect()
+    assert not (tmp_path / "unpickled").exists()
 
 
 def test_what_cannot_be_a_serializer_is_refused(tmp_path: Path) -> None:
