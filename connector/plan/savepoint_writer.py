@@ -36,6 +36,7 @@ from pyspark_savepoint.plan.operator_writer import OperatorWriter, without_edite
 from pyspark_savepoint.plan.renamed_states import renamed_state
 from pyspark_savepoint.plan.rewritten_parts import all_portable, for_release, is_portable
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
+from pyspark_savepoint.statebackends.writing.planning.release_fit import expect_one_kryo
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,6 +78,8 @@ class SavepointWriter:
         release = release_of(flink_version) if flink_version is not None else None
         if release is not None:
             plan = for_release(plan, release, copied=files == COPY)
+        elif not plan.bases:
+            _expect_one_kryo(plan, path)
         plan = all_portable(plan) if portable else plan
         _warn_of_one_backend(plan)
         version = target_version(plan.bases, flink_version)
@@ -128,6 +131,15 @@ class SavepointWriter:
         if self.files == REFERENCE:
             return referenced(plan.base.snapshot, operator, plan.base.path)
         return self.relocation.copied(plan.base.snapshot, operator)
+
+
+def _expect_one_kryo(plan: SavepointPlan, path: str) -> None:
+    """Raise OptionError for generic types in a new savepoint for no named release."""
+    remedy = "write(..., flink_version='2.3') or '1.20': that of the job which restores the savepoint"
+    for operator in plan.operators:
+        key = [] if operator.key_serializer is None else [operator.key_serializer]
+        states = [each for state in operator.states or () for each in state.meta.serializers.values()]
+        expect_one_kryo([*key, *states], path, operator.label, remedy)
 
 
 def _warn_of_one_backend(plan: SavepointPlan) -> None:

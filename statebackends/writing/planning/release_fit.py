@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from pyspark_savepoint.formats.columns import DecodeOptions
-from pyspark_savepoint.formats.errors import UndecodableStateError, UnsupportedVersionError
+from pyspark_savepoint.formats.errors import OptionError, UndecodableStateError, UnsupportedVersionError
 from pyspark_savepoint.formats.flink_releases import Flink, Release, last_with_metadata, why_unknown
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, OperatorBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
@@ -128,6 +128,19 @@ def _written_problems(plan: WritePlan, release: Release, kryo: int) -> Iterator[
     header = plan.header()
     yield from key_problems(header.key_serializer, release, kryo)
     yield from meta_problems(header.states, release, kryo)
+
+
+def expect_one_kryo(serializers: Iterable[TypeSerializer], path: str, operator: str, remedy: str) -> None:
+    """Raise OptionError for generic types in a new savepoint for no named release: two versions of Kryo differ."""
+    for serializer in serializers:
+        if "KRYO<" in serializer.flink_type:
+            raise OptionError(
+                "Flink 1 has Kryo 2 and Flink 2 has Kryo 5, whose values differ: the release is missing",
+                path=path,
+                operator=operator,
+                found=serializer.flink_type,
+                remedy=remedy,
+            )
 
 
 def key_problems(serializer: TypeSerializer, release: Release, kryo: int) -> Iterator[Misfit]:

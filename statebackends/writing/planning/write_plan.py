@@ -37,7 +37,7 @@ from pyspark_savepoint.statebackends.writing.planning.describe_operator import d
 from pyspark_savepoint.statebackends.writing.planning.entry_columns import described_entries
 from pyspark_savepoint.statebackends.writing.planning.operator_types import OperatorTypes, snapshot_bytes
 from pyspark_savepoint.statebackends.writing.planning.planned_write import Distribution, WritePlan
-from pyspark_savepoint.statebackends.writing.planning.release_fit import fitted
+from pyspark_savepoint.statebackends.writing.planning.release_fit import expect_one_kryo, fitted
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
     DEFAULT_MAX_PARALLELISM,
     ELEMENTS,
@@ -102,7 +102,8 @@ def plan_write(request: WriteRequest, schema: pa.Schema, layout: Distribution | 
         python=written,
     )
     if not chosen:
-        _refuse_kryo(plan)
+        remedy = "option('flinkVersion', '2.3') or '1.20': that of the job which restores the savepoint"
+        expect_one_kryo(_serializers(plan), plan.request.path, plan.request.operator, remedy)
     if request.is_keyed:
         found.refuse_misfits(plan.header())
     check_parallelism(max_parallelism, parallelism or 1)
@@ -110,23 +111,11 @@ def plan_write(request: WriteRequest, schema: pa.Schema, layout: Distribution | 
     return plan if release is None or request.fragment else fitted(plan, base, found.opened, release)
 
 
-def _refuse_kryo(plan: WritePlan) -> None:
-    """Raise OptionError for generic types in a new savepoint for no named release: two versions of Kryo differ."""
+def _serializers(plan: WritePlan) -> list[TypeSerializer]:
+    """Return the serializers of the rows that are written; none for entries and elements, which have a header."""
     if isinstance(plan.descriptor, KeyedDescriptor):
-        written = [plan.descriptor.key_serializer, *(state.serializer for state in plan.descriptor.states)]
-    elif plan.descriptor is not None:
-        written = list(plan.descriptor.meta_info().serializers.values())
-    else:
-        return
-    for serializer in written:
-        if "KRYO<" in serializer.flink_type:
-            raise OptionError(
-                "Flink 1 has Kryo 2 and Flink 2 has Kryo 5, whose values differ: option 'flinkVersion' is missing",
-                path=plan.request.path,
-                operator=plan.request.operator,
-                found=serializer.flink_type,
-                remedy="option('flinkVersion', '2.3') or '1.20': that of the job which restores the savepoint",
-            )
+        return [plan.descriptor.key_serializer, *(state.serializer for state in plan.descriptor.states)]
+    return [] if plan.descriptor is None else list(plan.descriptor.meta_info().serializers.values())
 
 
 def _python(request: WriteRequest, schema: pa.Schema, there: OpenOperator | None) -> PythonRows | None:

@@ -163,6 +163,16 @@ def test_a_new_savepoint_is_of_a_release_that_is_named(job: str, tmp_path: Path)
     plan_write(replace(request, flink_version=(2, 2)), schema)
 
 
+def test_a_created_savepoint_is_of_a_release_that_is_named(spark: SparkSession, job: str, tmp_path: Path) -> None:
+    from pyspark_savepoint import Savepoint
+
+    rows = spark.createDataFrame([(1, "9d4c8b0e-2f5e-4a55-8a3c-0b8f6f0c1d2e")], "key long, uuid string")
+    made = Savepoint.create(spark).with_operator("kryo", rows, key="key", types_from=f"{job}#kryo")
+    with pytest.raises(OptionError, match="Flink 2 has Kryo 5"):
+        made.write(str(tmp_path / "created"))
+    assert not (tmp_path / "created").exists()
+
+
 def table_of(path: Path) -> list[Any]:
     """The operator's rows, all that Kryo wrote as bytes."""
     states = "order, uuid, opt, alist, mixed, orders, omap, any, hmap, money, zdt, uuids, umap"
