@@ -135,7 +135,7 @@ def compare(job: str, releases: list[str], backend: str, only: str, scratch: Pat
         new = scratch / release
         refused = migrated(old, new, release.rpartition(".")[0])
         found = run(release, job, "check", backend, only, scratch / f"{release}-found", new)
-        equal = 0
+        equal = rows = 0
         for name, result in expected.items():
             wanted = said(result)
             got = refused.get(name) or said(found.get(name))
@@ -143,10 +143,14 @@ def compare(job: str, releases: list[str], backend: str, only: str, scratch: Pat
                 print(f"{release} {name}: not comparable, for {WRITER} itself: {wanted}")
             elif wanted == got:
                 equal += 1
+                rows += len(wanted)
             else:
                 failed += 1
                 print(f"{release} {name}: {len(wanted)} rows wanted\n  {str(wanted)[:300]}\n  {str(got)[:300]}")
-        print(f"{WRITER} -> {release}, {backend}: {equal} of {len(expected)} {job} jobs emit the same", flush=True)
+        print(
+            f"{WRITER} -> {release}, {backend}: {equal} of {len(expected)} {job} jobs emit the same, {rows} rows",
+            flush=True,
+        )
     return failed
 
 
