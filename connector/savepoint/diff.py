@@ -33,7 +33,8 @@ def diff(
     Returns:
         Without ``uid`` one row per operator, table and state: entries before and after; added, removed, changed. With
         ``uid`` one row per difference: ``change`` (``added``, ``removed``, ``changed``), the key or element, and the
-        state before and after.
+        state before and after. ``window`` of a session is the window under which Flink keeps its contents, which stays
+        the same while the session grows.
 
     Raises:
         OperatorNotFoundError: If neither snapshot has the operator; the error names the nearest.

@@ -103,7 +103,7 @@ class WindowReaderPlan:
         decode = for_functions(request.decode)
         base = replace(request, include_key_group=True, include_ttl=False, batch_rows=BATCH_ROWS, decode=decode)
         wanted = replace(base, table="window_state", state=choose(list(metas)), raw=(*request.raw, KEY, WINDOW))
-        table = KeyedTable(opened, wanted, namespaced=True)
+        table = KeyedTable(opened, wanted, namespaced=True, sessions=True)
         count = min(parallelism or max(operator.parallelism, 1), operator.max_parallelism)
         plain: dict[int, Any] = {}
         if plain_metas:

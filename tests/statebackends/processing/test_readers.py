@@ -296,6 +296,15 @@ def test_windows_of_every_kind(corpus: Path, kind: str, space: str) -> None:
         assert sizes == sorted(len(row["window-contents"]) if kind == "LIST" else 1 for row in rows)
 
 
+def test_windows_that_merge_are_sessions(corpus: Path) -> None:
+    """With the timers of the session, which Flink does not keep under the window that holds the contents."""
+    path = corpus / "real" / "ops-120" / "sp" / "savepoint-aa7dbf-00f6b2bc5fbb"
+    found = windows_of(path, Windows(), uid_hash="1f83829584986280f4ed1ab082e6c666")
+    bounds = {row["key"]: row["bounds"] for row in found}
+    assert bounds == {f"u{user}": [user * 1000, (285 + user + 16) * 1000] for user in range(15)}
+    assert all(row["event"] == [row["bounds"][1] - 1] for row in found)
+
+
 class Sizes(ProcessWindowFunction):
     """Leaves state of the window and of the key where it fires."""
 
