@@ -22,7 +22,15 @@ DONE, FAILED, INTERRUPTED, PIPE_CLOSED = 0, 2, 130, 141
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code: 0 done, 1 findings, 2 errors, 3 unknown."""
-    words = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        return _ended(sys.argv[1:] if arguments is None else list(arguments))
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _ended(words: list[str]) -> int:
+    """Run a command and print its error, if it ends with one; return its exit code."""
     debug = "--debug" in words
     output = Output(sys.stdout, sys.stderr, "--json" in words, _width())
     try:
@@ -42,9 +50,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         print(f"error: {shown(str(error) or type(error).__name__)}\n  to do: --debug shows where", file=sys.stderr)
         return FAILED
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return INTERRUPTED
     return code
 
 

@@ -267,5 +267,5 @@ def _bytes_only(_savepoint: Savepoint, operator: OperatorState, _request: TableR
         counts = Counter(channel.index for channel in channels_of(handles))
         for index, count in sorted(counts.items()):
             own = {"table": IN_FLIGHT, "state": f"{direction} {index}"}
-            note = f"{count} channel{'s' if count > 1 else ''} with records in flight of an unaligned checkpoint"
+            note = f"{count} channel{'s' if count > 1 else ''} of an unaligned checkpoint: records in flight, if any"
             yield {**own, "kind": "CHANNEL", "options": own, "note": note, **binary}

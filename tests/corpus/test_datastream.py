@@ -123,7 +123,8 @@ def rows_of(path: Path, listed: dict[str, Any]) -> Rows | None:
 def test_every_state_holds_what_the_job_put_in(corpus: Path, job: str) -> None:
     for path in snapshots(corpus, job):
         found = {place: rows_of(path, listed) for place, listed in states(path) if listed["table"] != "timers"}
-
+        # The channels of unaligned checkpoints are empty here.
+        found = {place: rows for place, rows in found.items() if rows or not place[1].startswith("output ")}
         if path.name == CHANGES_ONLY:
             found = {place: with_tuples(rows or []) for place, rows in found.items()}
         assert found == CONTENTS[job], path.name

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import select
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 COMMAND = [sys.executable, "-m", "pyspark_savepoint"]
@@ -37,12 +40,19 @@ def test_a_closed_pipe_is_no_error(shop: Path) -> None:
     assert (done.returncode, done.stderr) == (141, "")
 
 
-def test_interrupted(shop: Path, tmp_path: Path) -> None:
-    fifo = tmp_path / "fifo"
-    os.mkfifo(fifo)
-    process = subprocess.Popen([*COMMAND, "check-restore", str(shop), str(fifo)], stderr=subprocess.PIPE, text=True)
-    with fifo.open("w"):  # it waits for the rest of the job's description
-        process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=30) == 130
+def test_interrupted(shop: Path) -> None:
+    """While it waits for someone to read what it prints."""
+    read, write = os.pipe()
+    fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 4096)
+    command = [*COMMAND, "show", str(shop), "accounts", "--limit", "0", "--json"]
+    process = subprocess.Popen(command, stdout=write, stderr=subprocess.PIPE, text=True)
+    os.close(write)
+    assert select.select([read], [], [], 60)[0]
+    time.sleep(0.5)  # it prints more than the pipe holds
+    process.send_signal(signal.SIGINT)
+    while os.read(read, 65536):
+        pass
+    os.close(read)
+    assert process.wait(timeout=30) == 130
     assert process.stderr is not None
     assert process.stderr.read() == "interrupted\n"

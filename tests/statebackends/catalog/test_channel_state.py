@@ -63,8 +63,8 @@ def test_the_list_of_states_says_how_to_read_it(unaligned: Path) -> None:
     found = [row for row in rows(unaligned) if row["kind"] == "CHANNEL"]
 
     assert [(row["operator_uid"], row["table"], row["state"], row["note"]) for row in found] == [
-        ("accounts", "in_flight", "input 0", "2 channels with records in flight of an unaligned checkpoint"),
-        ("accounts", "in_flight", "output 2", "1 channel with records in flight of an unaligned checkpoint"),
+        ("accounts", "in_flight", "input 0", "2 channels of an unaligned checkpoint: records in flight, if any"),
+        ("accounts", "in_flight", "output 2", "1 channel of an unaligned checkpoint: records in flight, if any"),
     ]
 
 
