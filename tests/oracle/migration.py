@@ -4,10 +4,10 @@
                                      [--runs 1.16.3/2.0.2/hashmap ...] [--cases REGEX] [--readme]
 
 The jobs are those of the corpus (``shared/lab/migration``), compiled for each release; one JVM runs all cases of a
-release and backend, without allowNonRestoredState. Savepoints of 1.20.5 are those of the corpus; other writers run the
-jobs once, and their savepoints are kept beside Flink's jars. Types come from class files and from the savepoints that
-2.3.0 took of the same jobs. Ends with 1 where a case that was migrated fails, or differs in what the check does not
-call lost.
+release and backend, without allowNonRestoredState, and takes the next savepoint of each, which is compared with the
+migrated one. Savepoints of 1.20.5 are those of the corpus; other writers run the jobs once, and their savepoints are
+kept beside Flink's jars. Types come from class files and from the savepoints that 2.3.0 took of the same jobs. Ends
+with 1 where a case that was migrated fails, or differs in what the check does not call lost.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from pathlib import Path
 
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.local.comparing import count_differences
+from pyspark_savepoint.local.local_savepoint import open_savepoint
 from pyspark_savepoint.local.migrating import Migration, migration_of
 from pyspark_savepoint.statebackends.migration.verdicts import Verdict
 from tests.conftest import CORPUS
@@ -38,8 +40,14 @@ LAB = CORPUS.parent / "lab"
 JOBS = LAB / "migration" / "src" / "miglab"
 SOURCES = [
     *(LAB / "src" / "flinklab" / f"{name}.java" for name in ("Cluster", "HoldSource", "Specs", "Model")),
-    *(JOBS / f"{name}.java" for name in ("Cases", "Enc", "MigLab", "Model", "MyKryo", "Op")),
+    *(JOBS / f"{name}.java" for name in ("Cases", "Enc", "Model", "MyKryo", "Op")),
 ]
+MAIN = JOBS / "MigLab.java"
+#: The job that restores takes a savepoint in its turn, as the job that writes does.
+TAKES_THE_NEXT = {
+    "} else {\n                    Thread.sleep(60);": "} {\n                    Thread.sleep(60);",
+    'r.put("outcome", "written");': 'if (!check) r.put("outcome", "written");',
+}
 #: What jobs with classes of the JDK reach by reflection, beside what the harness opens.
 OPENED = (
     "java.base/java.io",
@@ -52,21 +60,35 @@ OPENED = (
 )
 README = Path(__file__).parents[1] / "README.md"
 BEGIN, END = "<!-- migrations: printed by python -m tests.oracle.migration -->\n", "<!-- end of migrations -->"
+DIFFERS = ("operator_change", "note", "added", "removed", "changed")
 EQUAL, LOST, FAILED, REFUSED = "equal", "lost, as the check says", "fails or differs", "refused"
+NEXT = "next savepoint differs"
 
 
 def compiled(version: str) -> Path:
     """The folder with the classes of the jobs for a release."""
-    mark = hashlib.sha256(b"\0".join(path.read_bytes() for path in SOURCES)).hexdigest()[:12]
+    job = changed(MAIN.read_text(), TAKES_THE_NEXT)
+    mark = hashlib.sha256(b"\0".join([job.encode(), *(path.read_bytes() for path in SOURCES)])).hexdigest()[:12]
     folder = cache_folder() / "classes" / f"migration-{version}-{mark}"
     if not folder.exists():
-        with _filled_at_once(folder) as scratch:
+        with tempfile.TemporaryDirectory() as name, _filled_at_once(folder) as scratch:
+            main = Path(name) / MAIN.name
+            main.write_text(job)
             command = [_tool("javac"), "-nowarn", "-Xlint:none", "-d", str(scratch)]
-            command += ["-cp", class_path(fetch(version)), *map(str, SOURCES)]
+            command += ["-cp", class_path(fetch(version)), *map(str, SOURCES), str(main)]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode:
                 raise FlinkError(f"the jobs do not compile for Flink {version}:\n{done.stderr}")
     return folder
+
+
+def changed(text: str, changes: Mapping[str, str]) -> str:
+    """A job of the lab with other lines."""
+    for old, new in changes.items():
+        if old not in text:
+            raise FlinkError(f"the jobs of the lab have no {old}")
+        text = text.replace(old, new)
+    return text
 
 
 def written(version: str, backend: str = "hashmap") -> Path:
@@ -137,10 +159,21 @@ def outcomes(said: Mapping[str, str], found: Mapping[str, Mapping[str, str]]) ->
     return made
 
 
+def next_differences(folder: Path, out: Path, cases: Iterable[str]) -> dict[str, str]:
+    """What differs between a migrated savepoint and the one that Flink took after it was restored, by case."""
+    found = {}
+    for case in cases:
+        old, new = (open_savepoint(each / case / "savepoint") for each in (folder, out))
+        rows = [row for row in count_differences(old, new) if any(row[name] for name in DIFFERS)]
+        if rows:
+            found[case] = "; ".join(str({name: row[name] for name in DIFFERS if row[name]}) for row in rows)
+    return found
+
+
 def table(lines: Iterable[str]) -> str:
     """The table of these lines; of two about the same run, the later one."""
     rows = {tuple(line.split("|")[1:3]): line for line in lines}
-    heads = ("written by", "restored by", EQUAL, LOST, FAILED, REFUSED)
+    heads = ("written by", "restored by", EQUAL, LOST, FAILED, REFUSED, NEXT)
     return (
         "\n".join([f"| {' | '.join(heads)} |", "| --- " * len(heads) + "|", *(rows[name] for name in sorted(rows))])
         + "\n"
@@ -166,16 +199,20 @@ def main() -> int:
         for writer, release, backend in runs:
             folder = Path(name) / f"{writer}-{release}-{backend}"
             said = migrated(cases, folder, backend, release.rpartition(".")[0], writer)
-            made = outcomes(said, restored(release, backend, folder, folder / "out", args.cases))
+            out = folder / "out"
+            made = outcomes(said, restored(release, backend, folder, out, args.cases))
+            later = next_differences(folder, out, (case for case, outcome in made.items() if outcome in (EQUAL, LOST)))
             shutil.rmtree(folder)
             count = Counter(made.values())
-            cells = [str(count[each]) for each in names]
+            cells = [*(str(count[each]) for each in names), str(len(later))]
             lines.append(f"| {writer} | {release}, {backend} | {' | '.join(cells)} |")
             print(lines[-1], flush=True)
             failed += count[FAILED]
             for case, outcome in made.items():
                 if outcome in (FAILED, LOST):
                     print(writer, release, backend, case, outcome, flush=True)
+            for case, rows in later.items():
+                print(writer, release, backend, case, NEXT, rows, flush=True)
     print(table(lines))
     if args.readme:
         before, _, rest = README.read_text("utf-8").partition(BEGIN)

@@ -37,7 +37,7 @@ from tests.oracle.flink import (
     generate,
     restore,
 )
-from tests.oracle.migration import LAB, OPENED, SOURCES
+from tests.oracle.migration import LAB, OPENED, SOURCES, changed
 
 WRITER = "1.20.5"
 JOBS = {"flow": ("Flow", "flow-results.json", "flows"), "sql": ("Sql", "sql-results.json", "queries")}
@@ -72,16 +72,8 @@ Emitted = Mapping[str, Any]
 def sources_of(version: str) -> dict[str, str]:
     """The jobs for a release: flows with keys of Kryo's, and SQL."""
     flow = (FOLDER / "Flow.java.in").read_text().replace(".LEGACY.", "." if version.startswith("1.") else ".legacy.")
-    made = {"Flow": _changed(flow, KEYS), "Sql": (FOLDER / "Sql.java").read_text()}
-    return {name: _changed(text, {WAITS[name]: QUIET}) for name, text in made.items()}
-
-
-def _changed(text: str, changes: Mapping[str, str]) -> str:
-    for old, new in changes.items():
-        if old not in text:
-            raise FlinkError(f"the jobs of the lab have no {old}")
-        text = text.replace(old, new)
-    return text
+    made = {"Flow": changed(flow, KEYS), "Sql": (FOLDER / "Sql.java").read_text()}
+    return {name: changed(text, {WAITS[name]: QUIET}) for name, text in made.items()}
 
 
 def compiled(version: str) -> Path:

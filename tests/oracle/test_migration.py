@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.oracle.conftest import failing_in_one_line
-from tests.oracle.migration import EQUAL, migrated, restored
+from tests.oracle.migration import EQUAL, migrated, next_differences, restored
 
 pytestmark = pytest.mark.flink
 
@@ -21,9 +21,10 @@ CASES = (
 )
 
 
-def test_flink_restores_what_was_migrated(tmp_path: Path) -> None:
+def test_flink_restores_what_was_migrated_and_its_next_savepoint_is_the_same(tmp_path: Path) -> None:
     with failing_in_one_line():
         said = migrated(CASES, tmp_path, "rocksdb")
         found = restored("2.3.0", "rocksdb", tmp_path, tmp_path / "out", "|".join(CASES))
     assert all(outcome != "refused" for outcome in said.values())
     assert {case: result["outcome"] for case, result in found.items()} == dict.fromkeys(CASES, EQUAL)
+    assert next_differences(tmp_path, tmp_path / "out", CASES) == {}
