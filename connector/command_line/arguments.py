@@ -202,7 +202,7 @@ COMMANDS = (
     ),
     Command(
         "doctor",
-        "find what may go wrong: no uids, skew, heavy keys, growth, Kryo, old timers, orphans, ...",
+        "find risks: no uids, skew, heavy keys, growth, Kryo, old timers, orphaned operators and others",
         (
             PATH,
             argument(
@@ -438,12 +438,12 @@ def parse(given: Sequence[str]) -> argparse.Namespace:
 
 def markdown() -> str:
     """Return the reference of all commands, for the README."""
-    return "\n".join(line.rstrip() for command in COMMANDS for line in _section(command)) + "\n"
+    return "\n".join(line for command in COMMANDS for line in _section(command))
 
 
 def _section(command: Command) -> Iterator[str]:
-    positional = " ".join(_placeholder(known) for known in command.arguments if not known.names[0].startswith("-"))
-    yield f"### `{PROGRAM} {command.name} {positional}`\n".replace(" `", "`")
+    positional = [_placeholder(known) for known in command.arguments if not known.names[0].startswith("-")]
+    yield f"### `{' '.join([PROGRAM, command.name, *positional])}`\n"
     yield f"{command.about[0].upper()}{command.about[1:]}." + (f" {command.more}" if command.more else "")
     yield "\n| argument | meaning |\n| --- | --- |"
     for known in command.arguments:
