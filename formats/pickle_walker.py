@@ -60,12 +60,6 @@ class _Mark:
     """Marker on the stack for the start of a group."""
 
 
-def decode_pickled(column: pa.Array) -> pa.Array:
-    """Convert a column of pickles to a column of variants."""
-    values = [None if data is None else read_pickle(data, row) for row, data in enumerate(column.to_pylist())]
-    return _variants(values, column.nbytes)
-
-
 def _variants(values: list[Any], source: int) -> pa.Array:
     try:
         return variant_array(values, source)

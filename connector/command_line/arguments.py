@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -483,8 +482,3 @@ def _pair(text: str, of: str) -> tuple[str, str]:
     if not mark or not name:
         raise UsageError(f"{of} takes NAME=VALUE", found=repr(text))
     return name, value
-
-
-def is_terminal() -> bool:
-    """Return whether someone looks at the output."""
-    return sys.stdout.isatty()

@@ -84,7 +84,7 @@ class TwoPaths:
         view.write(target + temp)
 
 
-LE_TEXT, LE_BLOB = Sized(Text(), LE_I32), Sized(Rest(), LE_I32)
+LE_TEXT = Sized(Text(), LE_I32)
 RECOVERABLES = Variants(
     {
         LOCAL: TwoPaths(),

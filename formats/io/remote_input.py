@@ -49,7 +49,6 @@ class _Range:
 
     def __init__(self, file: Any, path: str, start: int, end: int) -> None:
         self.start, self.end = start, end
-        self._path = path
         pool = _Fetchers.get()
         self._parts: list[tuple[int, int, Future[bytes]]] = []
         for low in range(start, end, PART):

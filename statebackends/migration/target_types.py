@@ -8,7 +8,6 @@ arguments are plain classes. The snapshot does not say them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from pyspark_savepoint.formats.class_files import ClassPath, ClassType
@@ -265,7 +264,3 @@ def _with_registrations(new: TypeSerializer, old: KryoSerializer) -> TypeSeriali
         return replace(part, registrations=registrations, defaults=old.defaults, default_classes=old.default_classes)
 
     return change(new, ())
-
-
-#: Types by operator (uid, or hash as hex digits) and state, and role.
-KnownTypes = Mapping[tuple[str, str, str], TypeSerializer]

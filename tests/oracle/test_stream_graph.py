@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.statebackends.jobs.graph.chaining import tasks
 from pyspark_savepoint.statebackends.jobs.graph.hashers import operator_id_pairs, operator_ids
 from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph
-from pyspark_savepoint.statebackends.jobs.graph.stream_plan import check_against, from_execution_plan, read_job_plan
+from pyspark_savepoint.statebackends.jobs.graph.stream_plan import from_execution_plan, read_job_plan
 from tests.oracle.topologies import Job, ask, described, random_job, rebuilt
 
 pytestmark = pytest.mark.flink
@@ -188,7 +189,11 @@ def test_execution_plans_with_what_they_do_not_say(answers: dict[str, tuple[Job,
             continue
         graph = from_execution_plan(answer["plan"], settings_of(rebuilt(answer, job)))
         assert generated(graph) == expected(answer), name
-        assert check_against(graph, read_job_plan(answer["rest"])) == (), name
+        assert heads_of_running_job(answer) <= set(operator_ids(graph).values()), name
+
+
+def heads_of_running_job(answer: dict[str, Any]) -> set[OperatorID]:
+    return {vertex.head for vertex in read_job_plan(answer["rest"])}
 
 
 def settings_of(graph: StreamGraph) -> dict[str, dict[str, Any]]:
@@ -216,7 +221,7 @@ def test_execution_plans_alone_say_it_when_they_do_not_suffice(answers: dict[str
         same = generated(graph) == expected(answer)
         right += same
         # The plan of the running job tells, unless only operators behind the heads of chains differ.
-        if check_against(graph, read_job_plan(answer["rest"])):
+        if not heads_of_running_job(answer) <= set(operator_ids(graph).values()):
             assert not same, name
         if not same:
             assert any("SourceFunction" in text or "outputs" in text for text in graph.assumptions), name

@@ -8,9 +8,8 @@ defaults here, each of which is listed in ``StreamGraph.assumptions``, and argum
     graph = from_execution_plan(plan, {"Source: orders": {"uid": "orders"}, "join": {"chaining": "HEAD"}})
 
 The plan of the REST interface (``/jobs/:id/plan``, or ``/jobs/:id``, which contains it) has job vertices: each with the
-id of its first operator, and only names of the operators chained to it. :func:`read_job_plan` reads these, and
-:func:`check_against` checks whether ids generated for a graph are those of the running job. Flink: ``JSONGenerator``,
-``JsonPlanGenerator``.
+id of its first operator, and only names of the operators chained to it. :func:`read_job_plan` reads these.
+Flink: ``JSONGenerator``, ``JsonPlanGenerator``.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from typing import Any
 
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
-from pyspark_savepoint.statebackends.jobs.graph.hashers import operator_ids
 from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph
 from pyspark_savepoint.statebackends.jobs.graph.stream_nodes import (
     DEFAULT_SLOT_SHARING_GROUP,
@@ -266,18 +264,3 @@ def _descriptions(description: str) -> list[str]:
     """Return the operators of a chain, drawn as a tree, one per line: ``A<br/>:- B<br/>:  +- C<br/>+- D<br/>``."""
     lines = [html.unescape(line) for line in description.split("<br/>")]
     return [line.lstrip(" :+-") if number else line for number, line in enumerate(lines) if line.strip()]
-
-
-def check_against(graph: StreamGraph, vertices: Iterable[PlannedVertex]) -> tuple[str, ...]:
-    """Return the vertices of a running job whose ids the graph does not generate; none if it describes that job.
-
-    Args:
-        graph: The stream graph.
-        vertices: The job's vertices, of :func:`read_job_plan`.
-
-    Returns:
-        Description and id of the head of each such vertex.
-
-    """
-    generated = set(operator_ids(graph).values())
-    return tuple(f"{vertex.descriptions[0]} ({vertex.head})" for vertex in vertices if vertex.head not in generated)

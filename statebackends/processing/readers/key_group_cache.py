@@ -40,13 +40,6 @@ class RegisteredTimers:
         """Return the processing time timers, ascending."""
         return list(self._key_timers()[1])
 
-    # Flink's names.
-    registered_event_time_timers = event_time_timers
-    registered_processing_time_timers = processing_time_timers
-    # The names of FLIP-43.
-    get_event_time_timers = event_time_timers
-    get_processing_time_timers = processing_time_timers
-
 
 class KeyGroupCache:
     """Dict by key of the data of some key groups; others are loaded when needed."""

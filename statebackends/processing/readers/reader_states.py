@@ -34,7 +34,6 @@ from pyspark_savepoint.statebackends.processing.runtime.values import to_python
 
 #: Types are compared, not written, so types of every release are allowed.
 NEWEST = (2, 9)
-EMPTY: Mapping[Any, Any] = {}
 
 
 class ReaderRows:

@@ -103,7 +103,7 @@ class ClickCounter(AggregateFunction[Any, int, int]):
 
 class ClickReader(WindowReaderFunction):
     def read_window(self, key: str, ctx: Any, elements: list[Any]) -> Iterator[tuple[Any, ...]]:
-        yield key, elements[0], ctx.window().start, ctx.window().end, ctx.registered_event_time_timers()
+        yield key, elements[0], ctx.window().start, ctx.window().end, ctx.event_time_timers()
 
 
 class SimpleBootstrapFunction(StateBootstrapFunction):

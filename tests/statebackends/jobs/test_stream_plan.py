@@ -10,7 +10,7 @@ import pytest
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.statebackends.jobs.graph.hashers import operator_ids
 from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph
-from pyspark_savepoint.statebackends.jobs.graph.stream_plan import check_against, from_execution_plan, read_job_plan
+from pyspark_savepoint.statebackends.jobs.graph.stream_plan import from_execution_plan, read_job_plan
 
 #: As `env.getExecutionPlan()` of Flink 2.3 prints it, without spaces.
 PLAN: dict[str, Any] = {
@@ -139,14 +139,10 @@ def test_a_plan_of_the_rest_interface(plan: str | dict[str, Any]) -> None:
     assert read_job_plan(REST["plan"])[0].max_parallelism is None
 
 
-def test_a_running_job_tells_whether_a_graph_is_its_own() -> None:
-    vertices = read_job_plan(REST)
-    assert check_against(same_by_hand(), vertices) == ()
-    unchained = from_execution_plan(PLAN, chaining=False)
-    assert check_against(unchained, vertices) == (
-        "Source: orders (cbc357ccb763df2852fee8c4fc7d55f2)",
-        "count (7df19f87deec5680128845fd9a6ca18d)",
-    )
+def test_a_running_job_has_the_ids_of_its_graph() -> None:
+    heads = {vertex.head for vertex in read_job_plan(REST)}
+    assert heads <= set(operator_ids(same_by_hand()).values())
+    assert not heads & set(operator_ids(from_execution_plan(PLAN, chaining=False)).values())
 
 
 @pytest.mark.parametrize("plan", [PLAN, {"plan": 7}, {"nodes": [{"id": 1}]}])
