@@ -42,12 +42,12 @@ WRITE_METHOD, SERIALIZABLE, EXTERNALIZABLE, BLOCK_DATA, ENUM_CLASS = 1, 2, 4, 8,
 MAX_DEPTH = 2000
 MAX_LINEAGE = 64
 
-JavaValue: TypeAlias = "JavaObject | JavaArray | JavaEnum | JavaClass | str | bytes | int | float | bool | None"
+JavaValue: TypeAlias = "JavaObject | JavaArray | JavaEnum | ObjectStreamClass | str | bytes | int | float | bool | None"
 _Step: TypeAlias = Generator["_Step", Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class JavaField:
+class ObjectStreamField:
     """A field of a class: its type code (``B C D F I J S Z L [``), name, and for objects the signature."""
 
     code: str
@@ -56,17 +56,17 @@ class JavaField:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class JavaClass:
+class ObjectStreamClass:
     """A class description of the stream. ``lineage`` is its superclasses, topmost first, followed by itself."""
 
     class_name: str
     serial_version_uid: int = 0
     flags: int = 0
-    fields: tuple[JavaField, ...] = field(default=(), repr=False)
-    above: tuple[JavaClass, ...] = field(default=(), repr=False)
+    fields: tuple[ObjectStreamField, ...] = field(default=(), repr=False)
+    above: tuple[ObjectStreamClass, ...] = field(default=(), repr=False)
 
     @property
-    def lineage(self) -> tuple[JavaClass, ...]:
+    def lineage(self) -> tuple[ObjectStreamClass, ...]:
         """Return the superclasses, topmost first, and this class."""
         return (*self.above, self)
 
@@ -202,13 +202,13 @@ class _Parser:
             code = chr(view.read_u8("the type code of a field"))
             field_name = view.read_utf("a field name")
             if code in "L[":
-                fields.append(JavaField(code, field_name, (yield self.text("the signature of a field"))))
+                fields.append(ObjectStreamField(code, field_name, (yield self.text("the signature of a field"))))
             elif code in PRIMITIVES:
-                fields.append(JavaField(code, field_name))
+                fields.append(ObjectStreamField(code, field_name))
             else:
                 view.fail("a type code of a field", code)
         above = yield self.rest_of_description()
-        described = JavaClass(name, uid, flags, tuple(fields), above)
+        described = ObjectStreamClass(name, uid, flags, tuple(fields), above)
         self.handles[handle] = described
         return described
 
@@ -216,7 +216,7 @@ class _Parser:
         handle = self.reserve()
         names = [self.view.read_utf("an interface") for _ in range(self.view.read_count("interfaces", each=2))]
         above = yield self.rest_of_description()
-        described = JavaClass(f"proxy({', '.join(names)})", 0, SERIALIZABLE, (), above)
+        described = ObjectStreamClass(f"proxy({', '.join(names)})", 0, SERIALIZABLE, (), above)
         self.handles[handle] = described
         return described
 
@@ -233,7 +233,7 @@ class _Parser:
         """Parse a class description, a reference to one, or null."""
         at = self.view.position
         value = yield self.content()
-        if value is not None and not isinstance(value, JavaClass):
+        if value is not None and not isinstance(value, ObjectStreamClass):
             self.view.position = at
             self.view.fail("the description of a Java class", type(value).__name__)
         return value
@@ -294,7 +294,7 @@ class _Parser:
                 yield self.annotation(instance.annotations)
         return instance
 
-    def member(self, member: JavaField) -> _Step:
+    def member(self, member: ObjectStreamField) -> _Step:
         """Parse the value of a field."""
         if member.code in "L[":
             return (yield self.content())

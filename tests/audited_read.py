@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark_savepoint.formats.errors import SavepointError
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
 
@@ -20,7 +20,7 @@ from pyspark_savepoint.statebackends.open_table import open_table
 def read_all(path: str) -> int:
     """All rows of all default tables, timers and lists of a snapshot."""
     requests = [TableRequest(path)]
-    for operator in Savepoint.open(path).operators:
+    for operator in Snapshot.open(path).operators:
         for table in (None, "window_state", "timers"):
             requests.append(TableRequest(path, uid_hash=operator.operator_id.hex, table=table))
     return sum(map(read, requests))

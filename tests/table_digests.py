@@ -7,14 +7,14 @@ import sys
 from collections.abc import Iterator
 
 from pyspark_savepoint.formats.errors import SavepointError
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
 
 
 def requests(path: str) -> Iterator[TableRequest]:
     """All tables of keys and timers of a snapshot."""
-    for operator in Savepoint.open(path).operators:
+    for operator in Snapshot.open(path).operators:
         for table in (None, "window_state", "timers"):
             yield TableRequest(path, uid_hash=operator.operator_id.hex, table=table, include_key_group=True)
 

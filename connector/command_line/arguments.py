@@ -379,7 +379,7 @@ class UsageError(OptionError):
     """The arguments are wrong."""
 
 
-class Parser(argparse.ArgumentParser):
+class CommandParser(argparse.ArgumentParser):
     """Parser whose errors are raised, as one message."""
 
     def error(self, message: str) -> NoReturn:
@@ -391,7 +391,7 @@ def parser() -> argparse.ArgumentParser:
     names = max(len(command.name) for command in COMMANDS)
     listed = "\n".join(f"  {command.name:<{names}}  {command.about}" for command in COMMANDS)
     examples = "\n".join(f"  {PROGRAM} {command.examples[0]}" for command in COMMANDS[:3])
-    top = Parser(
+    top = CommandParser(
         PROGRAM,
         usage=f"{PROGRAM} COMMAND ...",
         description=f"{ABOUT}\n\ncommands:\n{listed}",
@@ -400,7 +400,7 @@ def parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     top.add_argument("--version", action="store_true", help="show the version")
-    commands = top.add_subparsers(dest="command", parser_class=Parser, help=argparse.SUPPRESS)
+    commands = top.add_subparsers(dest="command", parser_class=CommandParser, help=argparse.SUPPRESS)
     for command in COMMANDS:
         examples = "\n".join(f"  {PROGRAM} {example}" for example in command.examples)
         more = f"\n\n{command.more}" if command.more else ""

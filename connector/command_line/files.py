@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pyspark_savepoint.command_line.arguments import UsageError, read_options
 from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.formats.io.filesystem import absolute
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.formats.snapshot.vacuum import vacuum
 from pyspark_savepoint.local.copying import copy_snapshot, relocate_snapshot
 from pyspark_savepoint.local.texts import readable_size
@@ -48,7 +48,7 @@ def vacuum_files(arguments: Namespace, output: Output) -> int:
 
 def copy(arguments: Namespace, output: Output) -> int:
     """Copy a snapshot with all of its files."""
-    source = Savepoint.open(located(arguments, arguments.path), allow_outside=arguments.allow_outside)
+    source = Snapshot.open(located(arguments, arguments.path), allow_outside=arguments.allow_outside)
     copy_snapshot(source, located(arguments, arguments.target))
     return written(source, arguments, output)
 
@@ -56,13 +56,13 @@ def copy(arguments: Namespace, output: Output) -> int:
 def relocate(arguments: Namespace, output: Output) -> int:
     """Write a savepoint whose files are those of a snapshot, at another prefix."""
     # The handles are rewritten and none is opened, so that they may name any folder.
-    source = Savepoint.open(located(arguments, arguments.path), allow_outside=True)
+    source = Snapshot.open(located(arguments, arguments.path), allow_outside=True)
     target = located(arguments, arguments.target)
     relocate_snapshot(source, absolute(arguments.path), target, arguments.old, arguments.new)
     return written(source, arguments, output)
 
 
-def written(source: Savepoint, arguments: Namespace, output: Output) -> int:
+def written(source: Snapshot, arguments: Namespace, output: Output) -> int:
     """Say what was written, from a snapshot to the target of the arguments."""
     state = sum(operator.state_size for operator in source.operators)
     target = absolute(arguments.target)

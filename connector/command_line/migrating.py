@@ -8,9 +8,9 @@ from collections import Counter
 from pyspark_savepoint.command_line.arguments import UsageError
 from pyspark_savepoint.command_line.files import located, written
 from pyspark_savepoint.command_line.output import Output
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.local.migrating import Migration, migration_of
-from pyspark_savepoint.statebackends.migration.verdicts import MigrationCheck, Verdict
+from pyspark_savepoint.statebackends.migration.verdicts import MigrationCheck, MigrationVerdict
 
 RESTORES, NEEDS_MIGRATION = 0, 1
 COLUMNS = ("verdict", "operator", "state", "part", "type", "hashmap", "rocksdb", "values", "changed", "reason")
@@ -21,7 +21,7 @@ def check_migration_of(arguments: Namespace, output: Output) -> int:
     check = _migration(arguments).check()
     shown = check.to_arrow().to_pylist()
     if not (arguments.all or output.as_json):
-        shown = [row for row in shown if row["verdict"] != Verdict.AS_IS]
+        shown = [row for row in shown if row["verdict"] != MigrationVerdict.AS_IS]
     for row in shown:
         row["operator"] = row["operator_uid"] or row["operator_uid_hash"]
     output.table(COLUMNS, shown)
@@ -51,8 +51,8 @@ def _migration(arguments: Namespace) -> Migration:
     )
 
 
-def _open(arguments: Namespace, path: str) -> Savepoint:
-    return Savepoint.open(located(arguments, path), allow_outside=arguments.allow_outside)
+def _open(arguments: Namespace, path: str) -> Snapshot:
+    return Snapshot.open(located(arguments, path), allow_outside=arguments.allow_outside)
 
 
 def _named_type(text: str) -> tuple[str, str]:
@@ -64,4 +64,4 @@ def _named_type(text: str) -> tuple[str, str]:
 
 def _summary(check: MigrationCheck) -> str:
     counts = Counter(part.verdict for part in check.parts)
-    return ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict]) or "no state"
+    return ", ".join(f"{counts[verdict]} {verdict}" for verdict in MigrationVerdict if counts[verdict]) or "no state"

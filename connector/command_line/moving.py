@@ -7,7 +7,7 @@ from argparse import Namespace
 from pyspark_savepoint.command_line.arguments import UsageError
 from pyspark_savepoint.command_line.files import located, written
 from pyspark_savepoint.command_line.output import Output
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.local.offset_changes import OffsetChange, position_of
 
 
@@ -24,7 +24,7 @@ def set_offsets(arguments: Namespace, output: Output) -> int:
         if split in offsets:
             raise UsageError(f"--set names {split!r} twice")
         offsets[split] = position_of(position)
-    source = Savepoint.open(located(arguments, arguments.path), allow_outside=arguments.allow_outside)
+    source = Snapshot.open(located(arguments, arguments.path), allow_outside=arguments.allow_outside)
     change = OffsetChange(offsets or None, arguments.to, arguments.by, arguments.connector)
     for note in change.write(source, arguments.uid, located(arguments, arguments.target)):
         output.remark(f"warning: {note}")

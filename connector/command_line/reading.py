@@ -13,7 +13,7 @@ from pyspark_savepoint.command_line.arguments import read_options
 from pyspark_savepoint.command_line.output import Output, Row, first_rows
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError
 from pyspark_savepoint.formats.io.filesystem import absolute
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.local.local_table import LocalTable
 from pyspark_savepoint.local.texts import readable_size
 from pyspark_savepoint.options.operators import identifier_of
@@ -48,7 +48,7 @@ def ls(arguments: Namespace, output: Output) -> int:
         columns = ("path", "kind", "checkpoint_id", "time", "size_in_bytes", "problem")
         output.table(columns, table.rows())
         return DONE
-    snapshot = Savepoint.open(table.options.located, allow_outside=table.options.allow_outside)
+    snapshot = Snapshot.open(table.options.located, allow_outside=table.options.allow_outside)
     size = readable_size(sum(operator.state_size for operator in snapshot.operators))
     output.say(
         f"{snapshot.path}: {snapshot.kind.value} {snapshot.metadata.checkpoint_id}, {len(snapshot.operators)} "

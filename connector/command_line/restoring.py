@@ -14,7 +14,7 @@ from pyspark_savepoint.command_line.files import located
 from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.redaction import printable
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.local.restore import check_snapshot, undescribed
 from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job
 from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import RestoreCheck, Verdict
@@ -33,7 +33,7 @@ MAX_JOB_BYTES = 1 << 27
 
 def check_restore_of(arguments: Namespace, output: Output) -> int:
     """Check whether a job would restore a snapshot."""
-    snapshot = Savepoint.open(located(arguments, arguments.path), allow_outside=arguments.allow_outside)
+    snapshot = Snapshot.open(located(arguments, arguments.path), allow_outside=arguments.allow_outside)
     check = check_snapshot(
         snapshot,
         job_at(arguments.job, arguments),
@@ -74,7 +74,7 @@ def job_at(given: str, arguments: Namespace) -> Job:
     """Return the job of a JSON file, or the snapshot at the path."""
     path = Path(given).expanduser()
     if not path.is_file() or path.name == "_metadata":
-        return Savepoint.open(located(arguments, given), allow_outside=arguments.allow_outside)
+        return Snapshot.open(located(arguments, given), allow_outside=arguments.allow_outside)
     if path.stat().st_size > MAX_JOB_BYTES:
         raise OptionError(
             "the file is too large to be the description of a job", path=str(path), expected="a few kilobytes"

@@ -10,7 +10,7 @@ from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
 from pyspark_savepoint.formats.snapshot.handle_streams import streams_of
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.local.texts import readable_size
 from pyspark_savepoint.statebackends.jobs.restore.restore_check import has_state, is_keyed
 from pyspark_savepoint.statebackends.jobs.restore.snapshot_types import RegisteredStates, registered_states
@@ -21,7 +21,7 @@ FIRST_WITH_UIDS = 5
 MANY_KEY_GROUPS, MANY_PER_SUBTASK = 4096, 512
 
 
-def check_metadata(savepoint: Savepoint, budgets: Budgets) -> Iterator[Finding]:
+def check_metadata(savepoint: Snapshot, budgets: Budgets) -> Iterator[Finding]:
     """Yield findings about operators, one after the other, and about the whole."""
     yield from _size(savepoint, budgets)
     for operator in savepoint.operators:
@@ -46,7 +46,7 @@ def _finding(
     return Finding(check, severity, evidence, remedy, operator.uid or str(operator.operator_id), state)
 
 
-def _size(savepoint: Savepoint, budgets: Budgets) -> Iterator[Finding]:
+def _size(savepoint: Snapshot, budgets: Budgets) -> Iterator[Finding]:
     size = sum(operator.state_size for operator in savepoint.operators)
     if budgets.size is not None and size > budgets.size:
         yield Finding(
@@ -57,7 +57,7 @@ def _size(savepoint: Savepoint, budgets: Budgets) -> Iterator[Finding]:
         )
 
 
-def _without_uid(savepoint: Savepoint, operator: OperatorState) -> Iterator[Finding]:
+def _without_uid(savepoint: Snapshot, operator: OperatorState) -> Iterator[Finding]:
     if savepoint.metadata.version >= FIRST_WITH_UIDS and operator.uid is None and has_state(operator):
         yield _finding(
             "no-uid",
@@ -90,7 +90,7 @@ def _max_parallelism(operator: OperatorState) -> Iterator[Finding]:
         )
 
 
-def _outside(savepoint: Savepoint, operator: OperatorState) -> Iterator[Finding]:
+def _outside(savepoint: Snapshot, operator: OperatorState) -> Iterator[Finding]:
     outside = []
     for handle in streams_of(operator):
         try:

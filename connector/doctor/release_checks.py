@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from pyspark_savepoint.doctor.findings import Finding, Severity
 from pyspark_savepoint.formats.errors import SavepointError
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.local.migrating import migration_of
 from pyspark_savepoint.statebackends.jobs.compatibility.compatibility import NEWEST_FLINK
 from pyspark_savepoint.statebackends.jobs.compatibility.version_compatibility import crosses
-from pyspark_savepoint.statebackends.migration.verdicts import Outcome, PartVerdict, Verdict
+from pyspark_savepoint.statebackends.migration.verdicts import MigrationVerdict, Outcome, PartVerdict
 
 RELEASE = ".".join(map(str, NEWEST_FLINK))
 CHECKS = {
@@ -23,7 +23,7 @@ CHECK = f"pyspark-savepoint check-migration PATH --flink {RELEASE} --classes job
 TIMERS = "_timer_state/"
 
 
-def check_release(savepoint: Savepoint) -> Iterator[Finding]:
+def check_release(savepoint: Snapshot) -> Iterator[Finding]:
     """Yield the states of a snapshot of Flink 1 that the newest release would misread, or not read."""
     if not crosses(savepoint.metadata, NEWEST_FLINK):
         return
@@ -44,5 +44,7 @@ def check_release(savepoint: Savepoint) -> Iterator[Finding]:
     for (operator, state), part in worst.items():
         check, evidence = CHECKS[part.outcome]
         reason = ": ".join(filter(None, (part.type, part.reason)))
-        remedy = MIGRATE if part.verdict in (Verdict.REWRITTEN, Verdict.IS_LOST) else part.remedy or CHECK
+        remedy = (
+            MIGRATE if part.verdict in (MigrationVerdict.REWRITTEN, MigrationVerdict.IS_LOST) else part.remedy or CHECK
+        )
         yield Finding(check, Severity.WARNING, f"{evidence}; {reason}", remedy, operator, state)

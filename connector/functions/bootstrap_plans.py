@@ -69,7 +69,7 @@ class BroadcastInput:
     descriptors: tuple[MapStateDescriptor, ...]
 
 
-class KeyedSource(Protocol):
+class KeyedRecords(Protocol):
     """Records with a key: of one input, or of several in one table, whose columns ``inputs`` describes."""
 
     @property
@@ -99,14 +99,14 @@ class KeyedSource(Protocol):
         """Return the descriptor of the key, and the oldest Flink that must restore the state."""
 
 
-def order_of(source: KeyedSource) -> RecordOrder:
+def order_of(source: KeyedRecords) -> RecordOrder:
     """Return the order in which the function gets the records."""
     options = source.processing
     return RecordOrder(options.sorted, options.presorted, options.sort_memory, source.timestamp)
 
 
 @dataclass(frozen=True)
-class KeyedInput:
+class KeyedRecordInput:
     """Records of one input with their key, and the options of their processing, given as ``texts``."""
 
     frame: DataFrame
@@ -125,14 +125,14 @@ class KeyedInput:
         """The options of the processing."""
         return ProcessingOptions.parse(self.texts)
 
-    def hashed(self, max_parallelism: int) -> KeyedInput:
+    def hashed(self, max_parallelism: int) -> KeyedRecordInput:
         """Return the input with a column of the key groups that its function computes, if it has one."""
         if self.hash_code is None:
             return self
         frame = with_hashed_key_groups(self.frame, self.keys, self.hash_code, max_parallelism, HASHED)
         return replace(self, frame=frame, key_group=HASHED, hash_code=None)
 
-    def with_texts(self, more: Mapping[str, str]) -> KeyedInput:
+    def with_texts(self, more: Mapping[str, str]) -> KeyedRecordInput:
         """Return the input with more options."""
         found = replace(self, texts=merged(self.texts, more))
         ProcessingOptions.parse(found.texts)
@@ -189,7 +189,7 @@ class KeyedInput:
         return error
 
 
-def processed(source: KeyedSource, function: KeyedProcessFunction | ConnectedFunction, schema: Any) -> DataFrame:
+def processed(source: KeyedRecords, function: KeyedProcessFunction | ConnectedFunction, schema: Any) -> DataFrame:
     """Return the rows that a function yields."""
     found = struct_type(schema)
     copy_of(function)
@@ -208,7 +208,7 @@ def processed(source: KeyedSource, function: KeyedProcessFunction | ConnectedFun
 class KeyedRows:
     """Keyed state that a function or windows create from records."""
 
-    source: KeyedSource
+    source: KeyedRecords
     function: KeyedStateBootstrapFunction | WindowSpec | ConnectedFunction
 
     @property
@@ -239,7 +239,7 @@ class KeyedRows:
 
     def _element_type(self, version: tuple[int, int]) -> str:
         """Return the Flink type of the DataFrame's rows."""
-        assert isinstance(self.source, KeyedInput)
+        assert isinstance(self.source, KeyedRecordInput)
         schema = arrow_schema(self.source.frame.schema)
         kind = pa.struct([schema.field(name) for name in self.source.columns])
         return default_serializer(kind, "element", version).flink_type

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 from pyspark.sql import functions as F  # noqa: N812
 
 from pyspark_savepoint.formats.errors import OptionError
-from pyspark_savepoint.functions.bootstrap_plans import BroadcastInput, KeyedInput, KeyedRows, processed
+from pyspark_savepoint.functions.bootstrap_plans import BroadcastInput, KeyedRecordInput, KeyedRows, processed
 from pyspark_savepoint.functions.state_transformation import StateTransformation
 from pyspark_savepoint.options.bootstrap_options import ProcessingOptions
 from pyspark_savepoint.source.distribution import KEY_GROUP, by_key_group, cores, with_key_groups
@@ -46,7 +46,7 @@ KEYS, GIVEN, ROWS, TIMES = "__savepoint_key_", "__savepoint_given", "__savepoint
 class ConnectedSource:
     """Several keyed inputs, and perhaps a broadcast one, as one table."""
 
-    given: tuple[KeyedInput, ...]
+    given: tuple[KeyedRecordInput, ...]
     broadcast: BroadcastInput | None = None
 
     @property
@@ -103,18 +103,18 @@ class ConnectedSource:
         key = descriptor.key_columns[0]
         return by_key_group(table, KEY_GROUP, key, max_parallelism, parallelism).drop(KEY_GROUP), parallelism
 
-    def _table(self, number: int, given: KeyedInput | BroadcastInput) -> DataFrame:
+    def _table(self, number: int, given: KeyedRecordInput | BroadcastInput) -> DataFrame:
         """Return the rows of one input in the columns of the table."""
         columns = [F.lit(number).cast("int").alias(INPUT)]
         first = self.given[0]
-        keys = given.keys if isinstance(given, KeyedInput) else None
+        keys = given.keys if isinstance(given, KeyedRecordInput) else None
         for i, name in enumerate(first.keys):
             kind = first.frame.schema[name].dataType
             columns.append((F.col(_quoted(keys[i])) if keys else _null(kind)).alias(f"{KEYS}{i}"))
         if first.key_group is not None:
-            group = given.key_group if isinstance(given, KeyedInput) else None
+            group = given.key_group if isinstance(given, KeyedRecordInput) else None
             columns.append((F.col(_quoted(group)) if group else F.lit(None)).cast("int").alias(GIVEN))
-        every: list[tuple[int, KeyedInput | BroadcastInput]] = list(enumerate(self.given, 1))
+        every: list[tuple[int, KeyedRecordInput | BroadcastInput]] = list(enumerate(self.given, 1))
         if self.broadcast is not None:
             every.append((BROADCAST, self.broadcast))
         for other, each in every:
@@ -129,7 +129,7 @@ class ConnectedSource:
         return given.frame.select(*columns)
 
 
-def _input(number: int, given: KeyedInput | BroadcastInput) -> RecordInput:
+def _input(number: int, given: KeyedRecordInput | BroadcastInput) -> RecordInput:
     return RecordInput(f"{ROWS}{number}", given.columns, f"{TIMES}{number}" if given.timestamp is not None else None)
 
 
@@ -158,7 +158,7 @@ class ConnectedTransformation(StateTransformation):
         savepoint.with_operator("balances", balances)
     """
 
-    given: tuple[KeyedInput, ...]
+    given: tuple[KeyedRecordInput, ...]
     broadcast: BroadcastInput | None = None
 
     def _with_texts(self, more: Mapping[str, str]) -> Self:

@@ -23,7 +23,7 @@ from pyspark.sql.types import IntegralType, TimestampNTZType, TimestampType
 from pyspark_savepoint.formats.errors import OptionError, did_you_mean
 from pyspark_savepoint.functions.bootstrap_plans import (
     BroadcastInput,
-    KeyedInput,
+    KeyedRecordInput,
     KeyedRows,
     OperatorStateRows,
     processed,
@@ -384,9 +384,9 @@ class KeyedTransformation(StateTransformation):
         expect_function(function, KeyedProcessFunction)
         return processed(self._keyed(), function, schema)
 
-    def _keyed(self) -> KeyedInput:
+    def _keyed(self) -> KeyedRecordInput:
         source = self.source
-        return KeyedInput(
+        return KeyedRecordInput(
             source.frame,
             source.columns,
             source.timestamp,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.types import StructType
 
 from pyspark_savepoint.formats.errors import OptionError
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint as Snapshot
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.functions.function_pickles import copy_of
 from pyspark_savepoint.functions.processing_tasks import ReadTask
 from pyspark_savepoint.local.table_reads import cpus, default_parallelism

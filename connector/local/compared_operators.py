@@ -22,7 +22,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class ComparedOperator:
+class OperatorInSnapshot:
     """The operator in one of the snapshots."""
 
     path: str
@@ -56,7 +56,7 @@ class ComparedOperator:
 class ComparedOperators:
     """The operator in the older and the newer snapshot."""
 
-    sides: tuple[ComparedOperator, ComparedOperator]
+    sides: tuple[OperatorInSnapshot, OperatorInSnapshot]
 
     def expect_one(self, uid: str, known: Sequence[str]) -> None:
         """Raise OperatorNotFoundError unless one of the snapshots has the operator."""

@@ -13,7 +13,7 @@ from hashlib import blake2b
 from typing import Any
 
 from pyspark_savepoint.formats.errors import StateNotFoundError
-from pyspark_savepoint.local.compared_operators import COUNTS, OPERATOR, ComparedOperator, ComparedOperators, Row
+from pyspark_savepoint.local.compared_operators import COUNTS, OPERATOR, ComparedOperators, OperatorInSnapshot, Row
 from pyspark_savepoint.local.local_savepoint import LocalSavepoint
 from pyspark_savepoint.local.local_table import LocalTable
 from pyspark_savepoint.options.operators import identifier_of
@@ -76,12 +76,12 @@ def changed_rows(
     return Differences(compared.schema.names, compared.rows())
 
 
-def _operator(savepoint: LocalSavepoint, uid: str, listed: list[Row]) -> ComparedOperator:
+def _operator(savepoint: LocalSavepoint, uid: str, listed: list[Row]) -> OperatorInSnapshot:
     """Return the operator in a snapshot whose states are listed."""
     uid_hash = identifier_of(uid).operator_id.hex
     mine = [row for row in listed if uid == row["operator_uid"] or uid_hash == str(row["operator_uid_hash"])]
     found = mine[0]["operator_uid_hash"] if mine else None
-    return ComparedOperator(savepoint.path, savepoint.options, found, mine)
+    return OperatorInSnapshot(savepoint.path, savepoint.options, found, mine)
 
 
 def _table(old: LocalSavepoint, sides: Sides, states: list[str] | None) -> LocalTable:
@@ -136,7 +136,7 @@ def _entries(before: list[Row], after: list[Row]) -> Iterator[Row]:
             yield {"key": key, CHANGE: change, **values}
 
 
-def _rows(side: ComparedOperator, table: str, state: str | None = None) -> Iterator[Row]:
+def _rows(side: OperatorInSnapshot, table: str, state: str | None = None) -> Iterator[Row]:
     """Yield the rows of a side, none if it has no such state."""
     if side.has(table) and (state is None or state in side.names(table)):
         yield from _read(side.options(table, [] if state is None else [state])).rows()

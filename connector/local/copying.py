@@ -29,21 +29,21 @@ from pyspark_savepoint.formats.snapshot.relocation import (
     referenced,
     with_prefix,
 )
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 
 COPIERS = 8
 #: Seconds between two reports of progress.
 TELL_EVERY = 5.0
 
 
-def copy_snapshot(source: Savepoint, target: str) -> None:
+def copy_snapshot(source: Snapshot, target: str) -> None:
     """Copy a snapshot to a free path, with all of its files: a savepoint that can be moved."""
     staging = to_free_path(target)
     relocation = Relocation(f"{staging.token}-copy")
     publish(staging, lambda: _like(source, [relocation.copied(source, one) for one in source.operators]), relocation)
 
 
-def relocate_snapshot(source: Savepoint, given: str, target: str, old: str, new: str) -> None:
+def relocate_snapshot(source: Snapshot, given: str, target: str, old: str, new: str) -> None:
     """Write a savepoint to a free path whose files are those of a snapshot, at another prefix; copy none.
 
     ``given`` is the snapshot's path as the user wrote it.
@@ -54,7 +54,7 @@ def relocate_snapshot(source: Savepoint, given: str, target: str, old: str, new:
     publish(staging, lambda: _like(source, operators), Relocation(f"{staging.token}-copy"))
 
 
-def _like(source: Savepoint, operators: Sequence[OperatorState]) -> CheckpointMetadata:
+def _like(source: Snapshot, operators: Sequence[OperatorState]) -> CheckpointMetadata:
     return assemble(operators, [source.metadata], target_version([source.metadata], None))
 
 

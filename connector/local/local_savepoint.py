@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from pyspark_savepoint.formats.errors import OptionError, SavepointWarning, did_you_mean
 from pyspark_savepoint.formats.io.filesystem import absolute
 from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.local.local_table import LocalTable
 from pyspark_savepoint.local.migrating import Migration, MigrationArguments, migration_of, names_of
 from pyspark_savepoint.local.offset_changes import OffsetChange
@@ -101,10 +101,10 @@ class LocalSavepoint:
             warnings.warn(warning, SavepointWarning, stacklevel=2)
         return table
 
-    def snapshot(self) -> Savepoint:
+    def snapshot(self) -> Snapshot:
         """Internal: read ``_metadata``."""
         parsed = SavepointReadOptions.parse({**self.options, "path": self.path})
-        return Savepoint.open(parsed.located, allow_outside=parsed.allow_outside, checksums=parsed.checksums)
+        return Snapshot.open(parsed.located, allow_outside=parsed.allow_outside, checksums=parsed.checksums)
 
     def states(self) -> LocalTable:
         """Return table ``states``: one row per state with its operator, types and the options that read it."""

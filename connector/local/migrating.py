@@ -12,14 +12,14 @@ from typing import Protocol, TypedDict
 from pyspark_savepoint.formats.errors import OptionError, UnsupportedStateError
 from pyspark_savepoint.formats.snapshot.changes import assemble, metadata_version
 from pyspark_savepoint.formats.snapshot.relocation import Relocation
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.local.copying import TELL_EVERY, publish, to_free_path
 from pyspark_savepoint.options.paths import path_text
 from pyspark_savepoint.statebackends.migration.migration_check import verdicts_of
 from pyspark_savepoint.statebackends.migration.migration_plan import Knowledge, expect_known
 from pyspark_savepoint.statebackends.migration.migration_work import Planned, ScanWork, WriteWork
 from pyspark_savepoint.statebackends.migration.verdicts import MigrationCheck, PartVerdict
-from pyspark_savepoint.statebackends.type_extraction import Release
+from pyspark_savepoint.statebackends.type_extraction import ExtractionRelease
 
 #: Verdicts that an error lists; its text is bounded.
 LISTED = 6
@@ -62,7 +62,7 @@ def run_here(work: Work) -> dict[int, bytes]:
 class Migration:
     """A migration of a snapshot, not written yet."""
 
-    source: Savepoint
+    source: Snapshot
     knowledge: Knowledge
     drop: frozenset[str] = frozenset()
     as_is: frozenset[str] = frozenset()
@@ -105,12 +105,12 @@ class Migration:
 
 
 def migration_of(
-    source: Savepoint,
+    source: Snapshot,
     flink: str,
     *,
     classes: Paths = None,
     types: Mapping[str, str] | None = None,
-    types_from: Savepoint | None = None,
+    types_from: Snapshot | None = None,
     drop: Iterable[str] | None = None,
     as_is: Iterable[str] | None = None,
 ) -> Migration:
@@ -121,7 +121,7 @@ def migration_of(
         )
     paths = [classes] if isinstance(classes, str | PathLike) else list(classes or ())
     located = tuple(path_text(path) for path in paths)
-    knowledge = Knowledge(Release.parse(flink), located, dict(types or {}), types_from)
+    knowledge = Knowledge(ExtractionRelease.parse(flink), located, dict(types or {}), types_from)
     if located:
         knowledge.class_path  # noqa: B018 (jars that are not there are an error now, not when a class is looked for)
     return Migration(source, knowledge, names_of(drop), names_of(as_is))
@@ -132,7 +132,7 @@ def names_of(given: Iterable[str] | None) -> frozenset[str]:
     return frozenset([given] if isinstance(given, str) else given or ())
 
 
-def _hindered(parts: Sequence[PartVerdict], source: Savepoint) -> UnsupportedStateError:
+def _hindered(parts: Sequence[PartVerdict], source: Snapshot) -> UnsupportedStateError:
     """Return the error that lists what is missing."""
     lines = [f"{part.ref.label}{' ' + part.part if part.part else ''}: {part.reason}" for part in parts[:LISTED]]
     remedies = dict.fromkeys(part.remedy for part in parts if part.remedy)

@@ -13,7 +13,7 @@ from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, Un
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.snapshot.changes import assemble, target_version
 from pyspark_savepoint.formats.snapshot.relocation import Relocation
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.local.copying import publish, to_free_path
 from pyspark_savepoint.options.operators import identifier_of
 from pyspark_savepoint.statebackends.connectors.connector_states import list_states
@@ -35,7 +35,7 @@ class OffsetChange:
     by: int | None = None
     connector: str | None = None
 
-    def write(self, source: Savepoint, uid: Any, target: str) -> tuple[str, ...]:
+    def write(self, source: Snapshot, uid: Any, target: str) -> tuple[str, ...]:
         """Write a savepoint with the positions to a free path; return what its user should know.
 
         ``uid`` may be None where the snapshot has one source.
@@ -63,7 +63,7 @@ class OffsetChange:
         publish(staging, lambda: assemble(list(operators()), [source.metadata], version), relocation)
         return tuple(f"{found.label}: {note}" for note in edited.notes)
 
-    def _source(self, source: Savepoint, uid: Any) -> SourceState:
+    def _source(self, source: Snapshot, uid: Any) -> SourceState:
         if uid is not None:
             identifier = identifier_of(uid)
             operator = source.operator(uid_hash=identifier.operator_id.hex)
@@ -79,7 +79,7 @@ class OffsetChange:
             )
         return found[0]
 
-    def _sources(self, source: Savepoint) -> Iterator[SourceState]:
+    def _sources(self, source: Snapshot) -> Iterator[SourceState]:
         for operator in source.operators:
             names = list_states(operator)
             if READER_STATE in names or CONSUMER_STATE in names:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamStateHandle
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph, hasher_of
 from pyspark_savepoint.statebackends.jobs.restore.job_description import JobDescription
 from pyspark_savepoint.statebackends.jobs.restore.job_reader import Job, describe_job, is_execution_plan, with_settings
@@ -17,7 +17,7 @@ SOURCE_READER_STATE = "SourceReaderState"
 
 
 def check_snapshot(
-    savepoint: Savepoint,
+    savepoint: Snapshot,
     job: Job,
     *,
     hasher: str = "v2",
@@ -40,12 +40,12 @@ def check_snapshot(
 
 
 def values_of(
-    savepoint: Savepoint, job: Job, described: JobDescription, classes: str | Sequence[str] | None
+    savepoint: Snapshot, job: Job, described: JobDescription, classes: str | Sequence[str] | None
 ) -> Mapping[str, ValueVerdicts] | None:
     """Return what the job's Flink makes of the values in the savepoint; ``classes`` are jars and folders."""
     given = [classes, job.get("typesFrom") if isinstance(job, Mapping) else None]
     paths = [path for each in given for path in ([each] if isinstance(each, str) else map(str, each or ()))]
-    return restored_values(savepoint, described, paths, job if isinstance(job, Savepoint) else None)
+    return restored_values(savepoint, described, paths, job if isinstance(job, Snapshot) else None)
 
 
 def undescribed(check: RestoreCheck) -> list[str]:

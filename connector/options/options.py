@@ -16,7 +16,7 @@ from pyspark_savepoint.formats.io.storage_options import OPTION, StoragePath
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM
 from pyspark_savepoint.formats.plug_in_packages import KRYO_CLASSES, plugged_in
 from pyspark_savepoint.formats.serializers.given_serializers import GivenSerializers
-from pyspark_savepoint.formats.snapshot.savepoint import CHECKSUMS, IGNORE, Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import CHECKSUMS, IGNORE, Snapshot
 from pyspark_savepoint.options.option_fields import (
     SERIALIZERS_DOC,
     STORAGE_OPTIONS_DOC,
@@ -396,7 +396,7 @@ class SavepointReadOptions:
 
     def _place(self, node: str) -> str:
         """Return the uid hash of the operator at a position in the execution plan."""
-        snapshot = Savepoint.open(self.located, allow_outside=self.allow_outside)
+        snapshot = Snapshot.open(self.located, allow_outside=self.allow_outside)
         hasher = StreamGraphHasher(self.stream_graph_hasher)
         return operator_at_plan(snapshot, self.execution_plan or "", node, hasher).hex
 

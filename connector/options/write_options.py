@@ -40,7 +40,7 @@ from pyspark_savepoint.options.option_fields import (
 )
 from pyspark_savepoint.options.options import SavepointReadOptions, given_serializers
 from pyspark_savepoint.options.plan_option import PlannedWrite, parse_write_plan
-from pyspark_savepoint.statebackends.type_extraction.releases import DECLARED, Release
+from pyspark_savepoint.statebackends.type_extraction.releases import DECLARED, ExtractionRelease
 from pyspark_savepoint.statebackends.writing.planning.operator_types import split_types_from
 from pyspark_savepoint.statebackends.writing.planning.write_request import (
     BROADCAST,
@@ -152,7 +152,7 @@ def _inferred_by(value: str) -> str:
     if value.strip().casefold() == DECLARED:
         return ""
     try:
-        return str(Release.parse(value))
+        return str(ExtractionRelease.parse(value))
     except OptionError as error:
         raise InvalidOptionValueError(f"'declared', or {error.facts['expected']}") from None
 

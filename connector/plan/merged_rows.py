@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class MergedRows:
+class RowsToMerge:
     """Rows, how they are written, and the options that read the entries with which they are merged."""
 
     frame: DataFrame
@@ -31,7 +31,7 @@ class MergedRows:
     base: dict[str, str]
 
 
-def merged_rows(plan: OperatorPlan) -> MergedRows | None:
+def merged_rows(plan: OperatorPlan) -> RowsToMerge | None:
     """Return the only edit of an operator's keyed state if it is a table of keyed state; None for all others."""
     states = plan.of_kind(KEYED, TIMERS)
     sources = {state.put for state in states}
@@ -56,7 +56,7 @@ def merged_rows(plan: OperatorPlan) -> MergedRows | None:
         return None
     columns = [*given.key_columns, *([given.key_group] if given.key_group is not None else [])]
     columns += [name for _, *names in spec.entry_columns for name in names if name is not None]
-    return MergedRows(put.frame.select(*columns), spec, given, header, base_options(plan, states, with_keys=False))
+    return RowsToMerge(put.frame.select(*columns), spec, given, header, base_options(plan, states, with_keys=False))
 
 
 def _same(

@@ -19,7 +19,7 @@ from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, Operat
 from pyspark_savepoint.formats.metadata import OperatorState, read_metadata
 from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamStateHandle
 from pyspark_savepoint.formats.snapshot.publication import Staging
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint as Snapshot
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocation
 from pyspark_savepoint.options.option_values import SERIALIZERS
 from pyspark_savepoint.options.plan_option import write_plan

@@ -11,7 +11,7 @@ from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID, OperatorIdentifier
 from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
 from pyspark_savepoint.formats.snapshot.relocation import with_prefix
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint as Snapshot
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.options.operators import OperatorRef, identifier_of
 from pyspark_savepoint.plan.keyed_edits import rehashed
 from pyspark_savepoint.plan.operator_plan import Base, OperatorPlan

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from pyspark_savepoint.formats.errors import StateNotFoundError
 from pyspark_savepoint.formats.io.storage_options import OPTION
-from pyspark_savepoint.local.compared_operators import ComparedOperator, ComparedOperators
+from pyspark_savepoint.local.compared_operators import ComparedOperators, OperatorInSnapshot
 from pyspark_savepoint.options.option_values import inheriting
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.plan_option import comparison_plan
@@ -58,13 +58,13 @@ def differences(
     return old.spark.read.format(format_of(old.spark, options)).options(**options).load(path_of(old))
 
 
-def _operator(savepoint: SavepointContext, uid: str) -> ComparedOperator:
+def _operator(savepoint: SavepointContext, uid: str) -> OperatorInSnapshot:
     """Return the operator in a snapshot, with its states."""
     plan = savepoint.plan.find(uid)
     path = path_of(savepoint)
     if plan is None:
-        return ComparedOperator(path, savepoint.options, None)
-    found = ComparedOperator(path, savepoint.options, plan.identifier.operator_id.hex)
+        return OperatorInSnapshot(path, savepoint.options, None)
+    found = OperatorInSnapshot(path, savepoint.options, plan.identifier.operator_id.hex)
     listed = open_table(SavepointReadOptions.parse(found.options("states")).request())
     batches = (batch for partition in listed.partitions(1) for batch in partition.batches())
     return replace(found, states=[row for batch in batches for row in batch.to_pylist()])

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pyspark_savepoint.formats.metadata.identifiers import OperatorIdentifier
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.local.restore import values_of
 from pyspark_savepoint.options.operators import identifier_of
 from pyspark_savepoint.savepoint.context import SavepointContext
@@ -35,7 +35,7 @@ def restore_table(
 ) -> DataFrame:
     """Return the verdicts of the restore check as a DataFrame, the worst first."""
     classes = settings.get("types_from")
-    if isinstance(job, Savepoint):
+    if isinstance(job, Snapshot):
         settings["types_from"] = None  # its types are in it; the classes tell what Kryo wrote of them
     described = _described(job, stream_graph_hasher, **settings)
     snapshot = savepoint.snapshot()

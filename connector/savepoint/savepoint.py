@@ -23,7 +23,7 @@ from pyspark_savepoint.formats.errors import OptionError, ValueRangeError
 from pyspark_savepoint.formats.io.filesystem import absolute
 from pyspark_savepoint.formats.io.storage_options import OPTION
 from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint as Snapshot
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.options.operators import OperatorRef, identifier_of
 from pyspark_savepoint.options.option_values import inheriting, to_options
 from pyspark_savepoint.options.paths import located, path_text, reached, snapshot_path

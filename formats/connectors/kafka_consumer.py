@@ -32,7 +32,7 @@ SENTINELS = MappingProxyType(
 )
 
 
-class Element:
+class PartitionElement:
     """One element of the state."""
 
     def read(self, view: DataInputView, what: str) -> Row:
@@ -113,7 +113,7 @@ def _positions(value: Row) -> list[Position]:
     return [Position(value["topic"], value["partition"], following, marker)]
 
 
-ELEMENT = Element()
+ELEMENT = PartitionElement()
 KAFKA_CONSUMER = ConnectorKind[Row](
     "kafka_consumer",
     SPLITS,

@@ -43,7 +43,7 @@ from pyspark_savepoint.formats.io.remote import (
     CONNECT_TIMEOUT,
     MAX_ATTEMPTS,
     REQUEST_TIMEOUT,
-    Place,
+    StoreTarget,
     azure_settings,
     bucket_of,
     parts_of,
@@ -188,7 +188,7 @@ def _errors() -> tuple[type[Exception], ...]:
 
 
 @functools.lru_cache(maxsize=16)
-def conditional_store(place: Place) -> ConditionalStore:
+def conditional_store(place: StoreTarget) -> ConditionalStore:
     """Return the store of a path, with pyarrow's endpoint and identity; LookupError explains why there is none."""
     if place.scheme not in CLIENTS:
         raise LookupError(f"{place.scheme} has none")
@@ -201,7 +201,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=conditional_store.cache_clear)
 
 
-def _s3(place: Place) -> _Client:
+def _s3(place: StoreTarget) -> _Client:
     bucket, options = bucket_of(place), place.options
     if options.role_arn:
         raise LookupError("roleArn is assumed by pyarrow only: name the role in a profile")
@@ -237,7 +237,7 @@ def _certificates(path: str | None) -> dict[str, str]:
         return {"root_certificate": file.read()}
 
 
-def _gcs(place: Place) -> _Client:
+def _gcs(place: StoreTarget) -> _Client:
     bucket, options = bucket_of(place), place.options
     if options.service_account:
         raise LookupError("serviceAccount is impersonated by pyarrow only")
@@ -249,7 +249,7 @@ def _gcs(place: Place) -> _Client:
     return _Client("gs", arguments, client_options={"allow_http": scheme == "http"})
 
 
-def _azure(place: Place) -> _Client:
+def _azure(place: StoreTarget) -> _Client:
     account, container, settings = azure_settings(place)
     owner = os.environ.get("AZURE_STORAGE_ACCOUNT")
     if place.recorded or (owner and owner != account):
@@ -268,6 +268,6 @@ def _azure(place: Place) -> _Client:
     return _Client("abfs", given, client_options={"allow_http": scheme == "http"})
 
 
-CLIENTS: Mapping[str, Callable[[Place], _Client]] = MappingProxyType(
+CLIENTS: Mapping[str, Callable[[StoreTarget], _Client]] = MappingProxyType(
     {"s3": _s3, "gs": _gcs, "abfs": _azure, "abfss": _azure}
 )

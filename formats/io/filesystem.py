@@ -30,7 +30,7 @@ from pyspark_savepoint.formats.io.arrow_outputs import ArrowOutputs
 from pyspark_savepoint.formats.io.conditional_store import ConditionalStore, conditional_store
 from pyspark_savepoint.formats.io.local_input import NOT_THERE, LocalInputFile, local_error
 from pyspark_savepoint.formats.io.outputs import LocalOutputs
-from pyspark_savepoint.formats.io.remote import Place, connect
+from pyspark_savepoint.formats.io.remote import StoreTarget, connect
 from pyspark_savepoint.formats.io.remote_errors import CLIENT_ERRORS, storage_error
 from pyspark_savepoint.formats.io.remote_input import RemoteInputFile, version_of
 from pyspark_savepoint.formats.io.snapshot_files import Anchor, FileInfo, SnapshotFileSystem
@@ -287,10 +287,10 @@ class ArrowFileSystem(ArrowOutputs):
         place = self._place()
         return connect(place.scheme, place.authority, place.options, place.recorded)
 
-    def _place(self) -> Place:
+    def _place(self) -> StoreTarget:
         store = STORES.get(self.scheme)
         options = self.options.with_environment(store) if store else self.options
-        return Place(self.scheme, self.authority, options, self.recorded)
+        return StoreTarget(self.scheme, self.authority, options, self.recorded)
 
     def absence(self, path: str) -> str | None:
         """Return a hint if the bucket does not exist; else None."""

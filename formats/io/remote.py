@@ -46,7 +46,7 @@ Connection = tuple[arrow_fs.FileSystem, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StoreTarget:
     """The target of a connection."""
 
     scheme: str
@@ -63,7 +63,7 @@ def connect(scheme: str, authority: str, options: StorageOptions, recorded: bool
     """
     uri = f"{scheme}://{authority}"
     try:
-        return CONNECTORS[scheme](Place(scheme, authority, options, recorded))
+        return CONNECTORS[scheme](StoreTarget(scheme, authority, options, recorded))
     except (ImportError, AttributeError, TypeError) as error:
         raise StorageError(
             "this build of pyarrow cannot open this storage with these options",
@@ -82,7 +82,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=connect.cache_clear)
 
 
-def bucket_of(place: Place) -> str:
+def bucket_of(place: StoreTarget) -> str:
     """Return the validated name of a bucket, which becomes part of a host name."""
     scheme, bucket = place.scheme, place.authority
     if "@" in bucket:
@@ -99,7 +99,7 @@ def parts_of(endpoint: str | None) -> tuple[str | None, str | None]:
     return (scheme, host) if mark else (None, scheme or None)
 
 
-def _s3(place: Place) -> Connection:
+def _s3(place: StoreTarget) -> Connection:
     bucket, options = bucket_of(place), place.options
     scheme, host = parts_of(options.endpoint)
     settings: dict[str, Any] = {
@@ -130,7 +130,7 @@ def region_of(bucket: str, options: StorageOptions) -> str:
         return known
 
 
-def _gcs(place: Place) -> Connection:
+def _gcs(place: StoreTarget) -> Connection:
     bucket, options = bucket_of(place), place.options
     scheme, host = parts_of(options.endpoint)
     settings: dict[str, Any] = {
@@ -144,7 +144,7 @@ def _gcs(place: Place) -> Connection:
     return arrow_fs.GcsFileSystem(**_given(settings)), bucket
 
 
-def azure_settings(place: Place) -> tuple[str, str, dict[str, str | None]]:
+def azure_settings(place: StoreTarget) -> tuple[str, str, dict[str, str | None]]:
     """Parse ``container@account.dfs.core.windows.net``; return account, container and settings of pyarrow."""
     match = AZURE.fullmatch(place.authority)
     if match is None:
@@ -162,12 +162,12 @@ def azure_settings(place: Place) -> tuple[str, str, dict[str, str | None]]:
     return account, container, settings
 
 
-def _azure(place: Place) -> Connection:
+def _azure(place: StoreTarget) -> Connection:
     account, container, settings = azure_settings(place)
     return arrow_fs.AzureFileSystem(account, **_given(settings)), container
 
 
-def _azure_hosts(account: str, suffix: str | None, place: Place) -> dict[str, str | None]:
+def _azure_hosts(account: str, suffix: str | None, place: StoreTarget) -> dict[str, str | None]:
     """Return the hosts of the services: from the options, else from the path if it names a host of Azure."""
     options = place.options
     if options.endpoint is None:
@@ -206,12 +206,12 @@ def _given(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if value}
 
 
-def _hadoop(place: Place) -> Connection:
+def _hadoop(place: StoreTarget) -> Connection:
     filesystem, prefix = arrow_fs.FileSystem.from_uri(f"{place.scheme}://{place.authority or 'default'}/")
     return filesystem, prefix.rstrip("/")
 
 
-CONNECTORS: Mapping[str, Callable[[Place], Connection]] = MappingProxyType(
+CONNECTORS: Mapping[str, Callable[[StoreTarget], Connection]] = MappingProxyType(
     {
         "s3": _s3,
         "gs": _gcs,

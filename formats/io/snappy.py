@@ -100,7 +100,7 @@ def decompress(data: memoryview, path: str | None, base: int) -> Bytes:
     return out
 
 
-class Output(Protocol):
+class ByteOutput(Protocol):
     """An object that bytes can be written to."""
 
     def write(self, data: memoryview | bytes, /) -> object:
@@ -113,7 +113,7 @@ class FramedOutput:
     ``position`` is the file offset of the next byte. Chunks have the maximum size, as Flink's do.
     """
 
-    def __init__(self, file: Output, position: int, compressed: bool) -> None:
+    def __init__(self, file: ByteOutput, position: int, compressed: bool) -> None:
         self.file = file
         self.position = position
         self.compressed = compressed

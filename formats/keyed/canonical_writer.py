@@ -16,7 +16,7 @@ import numpy as np
 
 from pyspark_savepoint.formats.columns import Bytes, Ints, Longs
 from pyspark_savepoint.formats.data_view import DataOutputView
-from pyspark_savepoint.formats.io.snappy import FramedOutput, Output
+from pyspark_savepoint.formats.io.snappy import ByteOutput, FramedOutput
 from pyspark_savepoint.formats.keyed.entry_spool import EntrySpool
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, KeyGroupRangeOffsets
@@ -52,7 +52,7 @@ class CanonicalKeyedStreamWriter:
 
     def __init__(
         self,
-        file: Output,
+        file: ByteOutput,
         header: KeyedBackendHeader,
         key_group_range: KeyGroupRange,
         max_parallelism: int,

@@ -58,7 +58,7 @@ class Channel:
 
 
 @dataclass(frozen=True, slots=True)
-class Element:
+class ChannelElement:
     """An element in joined buffers: [start, end) is what follows the tag and the timestamp of a record."""
 
     kind: str
@@ -126,7 +126,7 @@ def frames(data: bytes, start: int = 0) -> tuple[list[tuple[int, int]], int] | N
     return spans, start
 
 
-def elements(data: bytes, spans: Iterable[tuple[int, int]]) -> list[Element] | None:
+def elements(data: bytes, spans: Iterable[tuple[int, int]]) -> list[ChannelElement] | None:
     """Return the elements at some spans; None if one of them is none of Flink's."""
     found = []
     for start, end in spans:
@@ -137,7 +137,7 @@ def elements(data: bytes, spans: Iterable[tuple[int, int]]) -> list[Element] | N
         if (size is not None and end - start != 1 + size) or (tag == 0 and end - start < WITH_TIMESTAMP):
             return None
         timestamp = None if place is None else TIMESTAMP.unpack_from(data, start + place)[0]
-        found.append(Element(kind, timestamp, start + (WITH_TIMESTAMP if tag == 0 else 1), end))
+        found.append(ChannelElement(kind, timestamp, start + (WITH_TIMESTAMP if tag == 0 else 1), end))
     return found
 
 

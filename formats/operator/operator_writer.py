@@ -14,7 +14,7 @@ import numpy as np
 
 from pyspark_savepoint.formats.columns import Bytes, Longs
 from pyspark_savepoint.formats.data_view import DataOutputView
-from pyspark_savepoint.formats.io.snappy import FramedOutput, Output
+from pyspark_savepoint.formats.io.snappy import ByteOutput, FramedOutput
 from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader
 from pyspark_savepoint.formats.metadata.operator_handles import Mode, StateMetaInfo
 
@@ -22,7 +22,7 @@ from pyspark_savepoint.formats.metadata.operator_handles import Mode, StateMetaI
 class OperatorStreamWriter:
     """Writer of the header, then of states in any order. Offsets count from the first byte of the file."""
 
-    def __init__(self, file: Output, header: OperatorBackendHeader) -> None:
+    def __init__(self, file: ByteOutput, header: OperatorBackendHeader) -> None:
         view = DataOutputView()
         header.write(view)
         file.write(view.getvalue())

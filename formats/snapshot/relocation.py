@@ -25,7 +25,7 @@ from pyspark_savepoint.formats.metadata.stream_handles import (
     StreamStateHandle,
 )
 from pyspark_savepoint.formats.snapshot.handle_streams import replace_streams, streams_of
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 
 COPY_BUFFER = 8 << 20
 #: Number of leading bytes that identify a file of Flink's.
@@ -116,14 +116,14 @@ class Relocation:
     prefix: str
     copies: dict[tuple[SnapshotFileSystem, str, int, int, NewHeader | None], FileCopy] = field(default_factory=dict)
 
-    def copied(self, snapshot: Savepoint, operator: OperatorState) -> OperatorState:
+    def copied(self, snapshot: Snapshot, operator: OperatorState) -> OperatorState:
         """Return the operator with handles of copies of its files."""
         raw = raw_streams_of(operator)
         return replace_streams(operator, lambda handle: self._copied(snapshot, operator, handle, handle in raw))
 
     def with_header(
         self,
-        snapshot: Savepoint,
+        snapshot: Snapshot,
         operator: OperatorState,
         handle: KeyGroupsSavepointStateHandle,
         header: NewHeader,
@@ -139,7 +139,7 @@ class Relocation:
 
     def _copied(
         self,
-        snapshot: Savepoint,
+        snapshot: Snapshot,
         operator: OperatorState,
         handle: StreamStateHandle,
         raw: bool,
@@ -191,7 +191,7 @@ def raw_streams_of(operator: OperatorState) -> set[StreamStateHandle]:
     return set(streams_of(replace(operator, subtasks=subtasks)))
 
 
-def referenced(snapshot: Savepoint, operator: OperatorState, given: str) -> OperatorState:
+def referenced(snapshot: Snapshot, operator: OperatorState, given: str) -> OperatorState:
     """Return the operator with absolute handles of its files; ``given`` is the snapshot's path as the user wrote it."""
 
     def refer(handle: StreamStateHandle) -> StreamStateHandle:

@@ -1,7 +1,7 @@
 """An opened snapshot: the content of ``_metadata``, its operators, and the locations of their bytes.
 
 A path may be the snapshot's folder (a savepoint, or a retained checkpoint ``chk-N``), or its metadata file under any
-name. No file stays open; executors use :attr:`Savepoint.location`, which pickles. Flink:
+name. No file stays open; executors use :attr:`Snapshot.location`, which pickles. Flink:
 ``SavepointLoader``, ``AbstractFsCheckpointStorageAccess#resolveCheckpointPointer``.
 """
 
@@ -59,7 +59,7 @@ NO_SNAPSHOTS_INSIDE = frozenset({"shared", "taskowned"})
 
 
 @dataclass(frozen=True, slots=True)
-class Savepoint:
+class Snapshot:
     """One opened snapshot, read-only."""
 
     location: SnapshotLocation
@@ -77,7 +77,7 @@ class Savepoint:
         checksums: str = IGNORE,
         found: tuple[SnapshotFileSystem, str] | None = None,
         classes: ClassDescriptions | None = None,
-    ) -> Savepoint:
+    ) -> Snapshot:
         """Open the snapshot at a path; ``found`` is what :meth:`find` returned for it.
 
         ``checksums``: ``ignore``, ``verify`` (the files that have checksums, as they are read), or ``require`` (files
@@ -101,7 +101,7 @@ class Savepoint:
     @classmethod
     def of_bytes(
         cls, filesystem: SnapshotFileSystem, directory: str, data: bytes, options: StorageOptions = NO_OPTIONS
-    ) -> Savepoint:
+    ) -> Snapshot:
         """Return the snapshot of a folder whose ``_metadata`` has been read already."""
         path = posixpath.join(directory, METADATA_FILE_NAME)
         metadata = read_metadata(memoryview(data), filesystem.uri(path))
@@ -117,7 +117,7 @@ class Savepoint:
                 remedy="run the query again",
             )
 
-    def verified(self) -> Savepoint:
+    def verified(self) -> Snapshot:
         """Return the same snapshot with verification of all data read from files that have checksums."""
         return replace(self, location=replace(self.location, checksums=self.metadata.checksums))
 
@@ -232,7 +232,7 @@ def find_snapshots(path: str, depth: int = SEARCH_DEPTH) -> list[SnapshotInfo]:
     if not info.is_directory:
         if posixpath.basename(located) != METADATA_FILE_NAME:
             # A file that is no metadata is an error, not a reference to its folder; metadata may have any name.
-            Savepoint.open(path)
+            Snapshot.open(path)
             return [_describe(filesystem, located)]
         located = posixpath.dirname(located)
     found = [_describe(filesystem, metadata) for metadata in _metadata_files(filesystem, located, depth)]

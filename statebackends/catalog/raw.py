@@ -8,7 +8,7 @@ from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.io.byte_source import ByteSource
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsStateHandle
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.catalog.rows import BYTES, INT, OPERATOR, TEXT, Row, identity, operators, schema
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.sources.operator_sources import operator_sources
@@ -19,20 +19,20 @@ RAW_OPERATOR_STATE = schema(**OPERATOR, subtask=INT, name=TEXT, value=BYTES)
 RAW_KEYED_STATE = schema(**OPERATOR, subtask=INT, key_group=INT, value=BYTES)
 
 
-def coordinator_state(savepoint: Savepoint, request: TableRequest) -> Iterator[Row]:
+def coordinator_state(savepoint: Snapshot, request: TableRequest) -> Iterator[Row]:
     """Yield the state of each operator's coordinator."""
     for operator in operators(savepoint, request):
         if operator.coordinator_state is not None:
             yield {**identity(operator), "value": operator.coordinator_state.data}
 
 
-def master_state(savepoint: Savepoint, _request: TableRequest) -> Iterator[Row]:
+def master_state(savepoint: Snapshot, _request: TableRequest) -> Iterator[Row]:
     """Yield the state of master hooks."""
     for master in savepoint.metadata.master_states:
         yield {"name": master.name, "version": master.version, "value": master.data}
 
 
-def raw_operator_state(savepoint: Savepoint, request: TableRequest) -> Iterator[Row]:
+def raw_operator_state(savepoint: Snapshot, request: TableRequest) -> Iterator[Row]:
     """Yield each piece of an operator's raw streams, with the name of its list."""
     for operator in operators(savepoint, request):
         for source in operator_sources(savepoint, operator, raw=True):
@@ -43,7 +43,7 @@ def raw_operator_state(savepoint: Savepoint, request: TableRequest) -> Iterator[
                     yield {**identity(operator), "subtask": source.subtask, "name": name, "value": value}
 
 
-def raw_keyed_state(savepoint: Savepoint, request: TableRequest) -> Iterator[Row]:
+def raw_keyed_state(savepoint: Snapshot, request: TableRequest) -> Iterator[Row]:
     """Yield each key group of an operator's raw keyed state."""
     for operator in operators(savepoint, request):
         for index in sorted(operator.subtasks):

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.operator_handles import AnyChannelStateHandle
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.request import TableRequest
 
 Row = dict[str, Any]
@@ -32,7 +32,7 @@ def identity(operator: OperatorState) -> Row:
     }
 
 
-def operators(savepoint: Savepoint, request: TableRequest) -> list[OperatorState]:
+def operators(savepoint: Snapshot, request: TableRequest) -> list[OperatorState]:
     """Return the operator that the request names, or all."""
     named = (request.uid, request.uid_hash, request.operator_name)
     if any(name is not None for name in named):

@@ -13,7 +13,7 @@ from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.operator.channel_state import channels_of
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.catalog.rows import (
     FLAG,
     OPERATOR,
@@ -66,13 +66,13 @@ _TABLES_OF_STATES = {state: table for table, names in STATES_OF_TABLES.items() f
 }
 
 
-def states(savepoint: Savepoint, request: TableRequest) -> Iterator[Row]:
+def states(savepoint: Snapshot, request: TableRequest) -> Iterator[Row]:
     """Yield all states, operator by operator, and those of master hooks."""
     yield from operator_states(savepoint, operators(savepoint, request), request)
     yield from master_states(savepoint)
 
 
-def operator_states(savepoint: Savepoint, listed: Sequence[OperatorState], request: TableRequest) -> Iterator[Row]:
+def operator_states(savepoint: Snapshot, listed: Sequence[OperatorState], request: TableRequest) -> Iterator[Row]:
     """Yield the states of some operators."""
     plan = names_of(request.field_names or "{}") or {}
     for operator in listed:
@@ -96,13 +96,13 @@ def _names_of_plan(plan: Mapping[str, Any], operator: OperatorState) -> Row:
     return {"operator_uid": operator.uid or node.uid, "operator_name": operator.name or node.description or None}
 
 
-def master_states(savepoint: Savepoint) -> Iterator[Row]:
+def master_states(savepoint: Snapshot) -> Iterator[Row]:
     """Yield the states of master hooks."""
     for master in savepoint.metadata.master_states:
         yield {"table": "master_state", "state": master.name, "kind": "MASTER", "options": {"table": "master_state"}}
 
 
-def _keyed(savepoint: Savepoint, operator: OperatorState, request: TableRequest) -> Iterator[Row]:
+def _keyed(savepoint: Snapshot, operator: OperatorState, request: TableRequest) -> Iterator[Row]:
     opened = OpenOperator(savepoint, operator)
     found = opened.keyed
     if any(is_python(meta) for header in found.headers for meta in header.states if is_key_value(meta)):
@@ -200,7 +200,7 @@ def _timer(meta: StateMetaInfoSnapshot, request: TableRequest) -> Row:
     }
 
 
-def _timers_on_the_heap(savepoint: Savepoint, operator: OperatorState, request: TableRequest) -> Iterator[Row]:
+def _timers_on_the_heap(savepoint: Snapshot, operator: OperatorState, request: TableRequest) -> Iterator[Row]:
     seen = set()
     for source in raw_timer_sources(savepoint, operator):
         for queue in source.queues(request.decode):
@@ -223,7 +223,7 @@ def _timers_on_the_heap(savepoint: Savepoint, operator: OperatorState, request: 
             }
 
 
-def _operator_states(savepoint: Savepoint, operator: OperatorState, request: TableRequest) -> Iterator[Row]:
+def _operator_states(savepoint: Snapshot, operator: OperatorState, request: TableRequest) -> Iterator[Row]:
     seen = set()
     for source in operator_sources(savepoint, operator):
         for meta in source.header().states:
@@ -253,7 +253,7 @@ def _shown_by(table: str | None) -> str | None:
     return None if table is None else f"option('table', '{table}') shows its content as rows"
 
 
-def _bytes_only(_savepoint: Savepoint, operator: OperatorState, _request: TableRequest) -> Iterator[Row]:
+def _bytes_only(_savepoint: Snapshot, operator: OperatorState, _request: TableRequest) -> Iterator[Row]:
     binary = {"value_type": "BYTES", "spark_value_type": "binary"}
     if operator.coordinator_state is not None:
         note = f"option('table', '{SOURCE_COORDINATOR}') shows its content as rows, if it is that of a source"

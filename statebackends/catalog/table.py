@@ -10,7 +10,7 @@ from types import MappingProxyType
 import pyarrow as pa
 
 from pyspark_savepoint.formats.metadata import VERSIONS, OperatorState, with_uids
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint, find_snapshots
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
 from pyspark_savepoint.statebackends.catalog import raw
 from pyspark_savepoint.statebackends.catalog.rows import INT, LONG, TEXT, Row, channels, identity, operators, schema
 from pyspark_savepoint.statebackends.catalog.statements import create_statements, drop_statements, name_tables
@@ -53,7 +53,7 @@ SCHEMAS: Mapping[str, pa.Schema] = MappingProxyType(
 )
 
 
-def _metadata(savepoint: Savepoint, request: TableRequest) -> Iterator[Row]:
+def _metadata(savepoint: Snapshot, request: TableRequest) -> Iterator[Row]:
     for operator in operators(savepoint, request):
         inputs, outputs = channels(operator)
         yield {
@@ -70,7 +70,7 @@ def _metadata(savepoint: Savepoint, request: TableRequest) -> Iterator[Row]:
         }
 
 
-def _statements(savepoint: Savepoint, request: TableRequest) -> Iterator[Row]:
+def _statements(savepoint: Snapshot, request: TableRequest) -> Iterator[Row]:
     tables = name_tables(list(states(savepoint, request)))
     created = enumerate(create_statements(tables, request.path, {}))
     dropped = enumerate(drop_statements(tables))
@@ -79,7 +79,7 @@ def _statements(savepoint: Savepoint, request: TableRequest) -> Iterator[Row]:
             yield {"action": action, "position": position, "namespace": namespace, "statement": statement}
 
 
-READERS: Mapping[str, Callable[[Savepoint, TableRequest], Iterator[Row]]] = MappingProxyType(
+READERS: Mapping[str, Callable[[Snapshot, TableRequest], Iterator[Row]]] = MappingProxyType(
     {
         "states": states,
         "metadata": _metadata,
@@ -220,7 +220,7 @@ def _batch(rows: list[Row], schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _without_uids(savepoint: Savepoint, operators: Sequence[OperatorState]) -> tuple[str, ...]:
+def _without_uids(savepoint: Snapshot, operators: Sequence[OperatorState]) -> tuple[str, ...]:
     """Return why column ``operator_uid`` is NULL of some operators, and what gives them uids."""
     count = sum(operator.uid is None for operator in operators)
     if not count:
@@ -233,9 +233,9 @@ def _without_uids(savepoint: Savepoint, operators: Sequence[OperatorState]) -> t
     return (f"{many}: the job gives them none, so that their ids depend on its graph; option 'node' names them by it",)
 
 
-def opened(request: TableRequest) -> Savepoint:
+def opened(request: TableRequest) -> Snapshot:
     """Open the snapshot of a request; operators get the uids that the request tells."""
-    found = Savepoint.open(
+    found = Snapshot.open(
         request.path, allow_outside=request.allow_outside, checksums=request.checksums, classes=request.classes
     )
     return replace(found, metadata=with_uids(found.metadata, request.uids)) if request.uids else found

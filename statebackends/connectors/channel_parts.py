@@ -14,7 +14,7 @@ from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.operator_handles import AnyChannelStateHandle
 from pyspark_savepoint.formats.operator.channel_state import Channel, channels_of, completes, frames, read_buffers
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 
 INPUT, OUTPUT = "input", "output"
 #: Pairs of senders and receivers above which elements in two buffers stay in two pieces.
@@ -24,7 +24,7 @@ Place = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Part:
+class ChannelGroup:
     """The channels of an input gate or of a result partition of an operator, in order."""
 
     operator: OperatorState
@@ -42,7 +42,7 @@ class Part:
         ends = channel.subtask, channel.number
         return ends if self.direction == INPUT else (ends[1], ends[0])
 
-    def buffers(self, savepoint: Savepoint) -> Iterator[tuple[Channel, bytes]]:
+    def buffers(self, savepoint: Snapshot) -> Iterator[tuple[Channel, bytes]]:
         """Yield the joined buffers of every channel."""
         for channel in self.channels:
             try:
@@ -52,7 +52,7 @@ class Part:
                 raise error.with_facts(operator=self.operator.label) from None
 
 
-def parts_of(operator: OperatorState) -> list[Part]:
+def parts_of(operator: OperatorState) -> list[ChannelGroup]:
     """Return the parts of an operator that have buffers."""
     inputs = [handle for index in sorted(operator.subtasks) for handle in operator.subtasks[index].input_channel_state]
     outputs = [
@@ -61,13 +61,13 @@ def parts_of(operator: OperatorState) -> list[Part]:
     return [*_parts(operator, INPUT, inputs), *_parts(operator, OUTPUT, outputs)]
 
 
-def _parts(operator: OperatorState, direction: str, handles: Sequence[AnyChannelStateHandle]) -> Iterator[Part]:
+def _parts(operator: OperatorState, direction: str, handles: Sequence[AnyChannelStateHandle]) -> Iterator[ChannelGroup]:
     found: dict[int, list[Channel]] = {}
     for channel in channels_of(handles):
         found.setdefault(channel.index, []).append(channel)
     for index in sorted(found):
         channels = sorted(found[index], key=lambda channel: (channel.subtask, channel.number))
-        yield Part(operator, direction, index, tuple(channels))
+        yield ChannelGroup(operator, direction, index, tuple(channels))
 
 
 @dataclass
@@ -84,11 +84,11 @@ class Joins:
 class _Ends:
     """Of a receiver, the incomplete elements at the ends of its channels; of a sender, its buffers."""
 
-    part: Part
+    part: ChannelGroup
     data: Mapping[Place, bytes]
 
 
-def joins_of(savepoint: Savepoint, parts: Sequence[Part]) -> Joins:
+def joins_of(savepoint: Snapshot, parts: Sequence[ChannelGroup]) -> Joins:
     """Return which elements lie in the buffers of two subtasks; reads all buffers if any receiver's end within one."""
     receivers = [ends for part in parts if part.direction == INPUT and (ends := _tails(savepoint, part)) is not None]
     senders = [part for part in parts if part.direction == OUTPUT]
@@ -109,25 +109,25 @@ def joins_of(savepoint: Savepoint, parts: Sequence[Part]) -> Joins:
     return found
 
 
-def _key(part: Part, place: Place) -> tuple[str, str, Place]:
+def _key(part: ChannelGroup, place: Place) -> tuple[str, str, Place]:
     return str(part.operator.operator_id), part.name, place
 
 
-def rest_of(found: Joins, part: Part, channel: Channel) -> tuple[bytes, str] | None:
+def rest_of(found: Joins, part: ChannelGroup, channel: Channel) -> tuple[bytes, str] | None:
     """Return what completes the last element of a receiver's channel, and where it lies."""
     return found.rests.get(_key(part, part.place(channel)))
 
 
-def front_of(found: Joins, part: Part, channel: Channel) -> tuple[int, str] | None:
+def front_of(found: Joins, part: ChannelGroup, channel: Channel) -> tuple[int, str] | None:
     """Return how many bytes at the beginning of a sender's channel complete an element, and where that begins."""
     return found.fronts.get(_key(part, part.place(channel)))
 
 
-def _label(part: Part) -> str:
+def _label(part: ChannelGroup) -> str:
     return f"{part.name} of operator {part.operator.label}"
 
 
-def _tails(savepoint: Savepoint, part: Part) -> _Ends | None:
+def _tails(savepoint: Snapshot, part: ChannelGroup) -> _Ends | None:
     tails = {}
     for channel, data in part.buffers(savepoint):
         found = frames(data)

@@ -17,12 +17,19 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Origin
 from pyspark_savepoint.formats.connectors.kind import ASYNC_STATE
 from pyspark_savepoint.formats.errors import CorruptStateError, OptionError
-from pyspark_savepoint.formats.operator.channel_state import Channel, Element, elements, frames
+from pyspark_savepoint.formats.operator.channel_state import Channel, ChannelElement, elements, frames
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer
 from pyspark_savepoint.formats.serializers.runtime.stream_element import StreamElementSerializer
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
-from pyspark_savepoint.statebackends.connectors.channel_parts import INPUT, OUTPUT, Joins, Part, front_of, rest_of
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+from pyspark_savepoint.statebackends.connectors.channel_parts import (
+    INPUT,
+    OUTPUT,
+    ChannelGroup,
+    Joins,
+    front_of,
+    rest_of,
+)
 from pyspark_savepoint.statebackends.model.descriptors import WINDOW_CONTENTS
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 
@@ -32,7 +39,7 @@ BEGINNING, REST, BUFFERS = "beginning_of_element", "rest_of_element", "buffers"
 OF_RECORDS = ("LIST", "REDUCING")
 
 
-def serializer_of_records(opened: OpenOperator, part: Part) -> TypeSerializer | None:
+def serializer_of_records(opened: OpenOperator, part: ChannelGroup) -> TypeSerializer | None:
     """Return the serializer of the records of an input, if the operator has state of them; else None."""
     if part.direction != INPUT:
         return None
@@ -97,8 +104,8 @@ class ChannelReader:
     Records of another type than ``value``, that of the table's column, are bytes.
     """
 
-    savepoint: Savepoint
-    part: Part
+    savepoint: Snapshot
+    part: ChannelGroup
     joins: Joins
     serializer: TypeSerializer | None
     named: bool
@@ -137,7 +144,7 @@ class ChannelReader:
             rows.add(BEGINNING, data[tail:], "its other bytes are in buffers of the sender")
         return rows
 
-    def _add(self, rows: ChannelRows, data: bytes, found: list[Element], lengths: list[int]) -> None:
+    def _add(self, rows: ChannelRows, data: bytes, found: list[ChannelElement], lengths: list[int]) -> None:
         first = len(rows.kind)
         records = [(row, each) for row, each in enumerate(found, first) if each.kind == RECORD]
         note = self._why_bytes()
@@ -165,7 +172,7 @@ class ChannelReader:
             return None
         return f"of type {self.serializer.flink_type}: options 'uid' and 'state' show one type at a time"
 
-    def _decode(self, serializer: TypeSerializer, data: bytes, records: list[Element]) -> pa.Array:
+    def _decode(self, serializer: TypeSerializer, data: bytes, records: list[ChannelElement]) -> pa.Array:
         starts = np.array([each.start for each in records], np.int64)
         ends = np.array([each.end for each in records], np.int64)
         buffer = np.frombuffer(bytearray(data), np.uint8)
@@ -175,7 +182,7 @@ class ChannelReader:
         return column
 
 
-def expect_parts(types: Mapping[str, str], parts: list[Part]) -> None:
+def expect_parts(types: Mapping[str, str], parts: list[ChannelGroup]) -> None:
     """Raise OptionError for types of parts that are not there."""
     known = [part.name for part in parts]
     for name in types:

@@ -16,7 +16,7 @@ from pyspark_savepoint.formats.connectors.registry import (
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.operator_handles import Mode
 from pyspark_savepoint.formats.serializers.runtime.timers_and_sinks import TwoPhaseCommitSerializer
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.operator_table import SUBTASK, VALUE, OperatorTable
@@ -37,7 +37,7 @@ class ConnectorState:
 
 
 def connector_states(
-    savepoint: Savepoint, operator: OperatorState, table: str, request: TableRequest
+    savepoint: Snapshot, operator: OperatorState, table: str, request: TableRequest
 ) -> Iterator[ConnectorState]:
     """Yield the states of an operator that a table shows, with their kinds; ``request`` may name the connector."""
     if table == SOURCE_COORDINATOR:
@@ -80,7 +80,7 @@ def state_elements(opened: OpenOperator, state: str, request: TableRequest) -> l
     return sorted(found, key=lambda element: element[0])
 
 
-def _coordinator(savepoint: Savepoint, operator: OperatorState, request: TableRequest) -> Iterator[ConnectorState]:
+def _coordinator(savepoint: Snapshot, operator: OperatorState, request: TableRequest) -> Iterator[ConnectorState]:
     if operator.coordinator_state is None:
         return
     # A coordinator without splits may look like that of any source: the splits of the readers say whose it is.

@@ -31,7 +31,7 @@ from pyspark_savepoint.formats.connectors.registry import kinds_of
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.catalog.rows import (
     BYTES,
     INT,
@@ -121,7 +121,7 @@ class ConnectorPartition:
                     yield from rows_of(found)
 
 
-def positions_of(savepoint: Savepoint, operator: OperatorState, request: TableRequest) -> Iterator[Row]:
+def positions_of(savepoint: Snapshot, operator: OperatorState, request: TableRequest) -> Iterator[Row]:
     """Yield the rows of table ``offsets`` of one operator, also of one that is changed and not written yet."""
     for found in _states(savepoint, operator, OFFSETS, request):
         yield from offsets_of(found)
@@ -165,7 +165,7 @@ def rows_of(found: ConnectorState) -> Iterator[Row]:
 
 
 def _states(
-    savepoint: Savepoint, operator: OperatorState, table: str, request: TableRequest
+    savepoint: Snapshot, operator: OperatorState, table: str, request: TableRequest
 ) -> Iterator[ConnectorState]:
     try:
         for shown in OF_SPLITS if table == OFFSETS else (table,):

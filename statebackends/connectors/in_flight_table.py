@@ -27,10 +27,10 @@ from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.operator.channel_state import Channel
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.notation.notation import NEWEST_VERSION, parse_type
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.catalog.rows import BYTES, INT, LONG, OPERATOR, TEXT, identity, operators, schema
 from pyspark_savepoint.statebackends.catalog.table import opened
-from pyspark_savepoint.statebackends.connectors.channel_parts import Part, joins_of, parts_of
+from pyspark_savepoint.statebackends.connectors.channel_parts import ChannelGroup, joins_of, parts_of
 from pyspark_savepoint.statebackends.connectors.channel_records import (
     ChannelReader,
     ChannelRows,
@@ -70,7 +70,7 @@ class InFlightTable:
         """Return the table; the type of its values is that of the queues."""
         savepoint = opened(request)
         tables: dict[int, OperatorTable] = {}
-        parts: list[Part] = []
+        parts: list[ChannelGroup] = []
         kinds: dict[str, pa.DataType] = {}
         inferred: list[pa.DataType] = []
         for index, operator in enumerate(operators(savepoint, request)):
@@ -173,7 +173,7 @@ class ChannelsPartition:
                     yield from self._batches(operator, part, channel, rows)
 
     def _batches(
-        self, operator: OperatorState, part: Part, channel: Channel, rows: ChannelRows
+        self, operator: OperatorState, part: ChannelGroup, channel: Channel, rows: ChannelRows
     ) -> Iterator[pa.RecordBatch]:
         count = len(rows.kind)
         columns = {name: _repeated(text, count) for name, text in identity(operator).items()}
@@ -196,13 +196,13 @@ def _types(request: TableRequest) -> dict[str, str]:
     return found
 
 
-def _decode(savepoint: Savepoint, request: TableRequest) -> DecodeOptions:
+def _decode(savepoint: Snapshot, request: TableRequest) -> DecodeOptions:
     return request.of_version(savepoint.metadata.version).decode
 
 
 def _serializers(
-    savepoint: Savepoint, request: TableRequest, parts: Sequence[Part]
-) -> list[tuple[Part, TypeSerializer | None]]:
+    savepoint: Snapshot, request: TableRequest, parts: Sequence[ChannelGroup]
+) -> list[tuple[ChannelGroup, TypeSerializer | None]]:
     """Return the parts of an operator, each with the serializer of its records."""
     types = _types(request)
     return [
@@ -213,7 +213,7 @@ def _serializers(
     ]
 
 
-def _queue(savepoint: Savepoint, request: TableRequest, index: int) -> OperatorTable:
+def _queue(savepoint: Snapshot, request: TableRequest, index: int) -> OperatorTable:
     """Return the elements of an operator's queue as operator state."""
     wanted = replace(
         request.of_version(savepoint.metadata.version), state=ASYNC_STATE, include_key_group=True, given=frozenset()

@@ -26,7 +26,7 @@ from pyspark_savepoint.formats.snapshot.publication import (
     relative_files,
     roll_back,
 )
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.connectors.source_edits import (
     add_splits,
     key_columns,
@@ -106,11 +106,11 @@ class SplitsWrite:
         """Remove what a failed write has left."""
         roll_back(self.staging)
 
-    def _opened(self, published: bytes) -> Savepoint:
+    def _opened(self, published: bytes) -> Snapshot:
         options = StoragePath.options_of(self.request.path)
-        return Savepoint.of_bytes(self.staging.filesystem, self.staging.directory, published, options)
+        return Snapshot.of_bytes(self.staging.filesystem, self.staging.directory, published, options)
 
-    def _source(self, savepoint: Savepoint) -> SourceState:
+    def _source(self, savepoint: Snapshot) -> SourceState:
         request = self.request
         operator = savepoint.operator(uid=request.uid, uid_hash=request.uid_hash, name=request.operator_name)
         try:
@@ -151,6 +151,6 @@ class SplitsWrite:
         return Edited(less.source, edited.notes)
 
 
-def _replaced(savepoint: Savepoint, changed: OperatorState) -> Iterator[OperatorState]:
+def _replaced(savepoint: Snapshot, changed: OperatorState) -> Iterator[OperatorState]:
     for operator in savepoint.operators:
         yield changed if operator.operator_id == changed.operator_id else operator

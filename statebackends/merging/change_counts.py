@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.errors import UndecodableStateError, UnsupportedStateError
 from pyspark_savepoint.formats.metadata import OperatorState
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.merging.comparison import COUNTS, compare
 from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk
 from pyspark_savepoint.statebackends.merging.keyed_input import KeyedInput, OpenInput, StateNumbers
@@ -49,7 +49,7 @@ NOTED = (UndecodableStateError, UnsupportedStateError)
 class ComparedSide:
     """One operator in one snapshot, or neither. ``savepoint`` knows no other operator."""
 
-    savepoint: Savepoint
+    savepoint: Snapshot
     operator: OperatorState | None
     request: TableRequest
 
@@ -207,7 +207,7 @@ class ChangeCounts:
     @cached_property
     def _sides(self) -> list[Sides]:
         opened = [
-            Savepoint.open(
+            Snapshot.open(
                 request.path, allow_outside=request.allow_outside, checksums=request.checksums, classes=request.classes
             )
             for request in self.requests

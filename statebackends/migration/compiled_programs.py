@@ -19,7 +19,7 @@ from pyspark_savepoint.formats.serializers.composite.collections import ListSeri
 from pyspark_savepoint.formats.serializers.composite.wrappers import NullableSerializer
 from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.layout import Layout
-from pyspark_savepoint.statebackends.migration.kryo_values import KryoPart
+from pyspark_savepoint.statebackends.migration.kryo_values import KryoStatePart
 from pyspark_savepoint.statebackends.migration.value_program import ValueProgram, marked_layout
 from pyspark_savepoint.statebackends.model.serializer_parts import Path
 
@@ -47,7 +47,7 @@ class CompiledProgram:
     node: int
 
     @classmethod
-    def of(cls, program: ValueProgram, parts: Mapping[Path, KryoPart]) -> CompiledProgram | None:
+    def of(cls, program: ValueProgram, parts: Mapping[Path, KryoStatePart]) -> CompiledProgram | None:
         """Return the compiled program of a program; None if a part is not of the simple forms."""
         from pyspark_savepoint.formats.kernels import kryo_collections
 
@@ -92,7 +92,7 @@ class CompiledProgram:
         return read_only(np.concatenate([out[: int(size)], rest])), starts, stops
 
 
-def _items(part: KryoPart) -> tuple[int, int] | None:
+def _items(part: KryoStatePart) -> tuple[int, int] | None:
     """Return what the items of a part are; None if Kryo, or the new serializer, has more than strings and numbers."""
     old, new = part.part.old, part.part.new
     if not isinstance(old, KryoSerializer) or any(map(old.classes.is_custom, (*CLASSES, *PLAIN))):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from pyspark_savepoint.statebackends.migration.verdicts import Outcome, Verdict
+from pyspark_savepoint.statebackends.migration.verdicts import MigrationVerdict, Outcome
 
 #: Reasons that are kept of each part; there is one for every class that is not known.
 MAX_HINDRANCES = 20
@@ -17,7 +17,7 @@ MAX_HINDRANCES = 20
 class Hindrance:
     """Why values cannot be rewritten, and what helps."""
 
-    verdict: Verdict
+    verdict: MigrationVerdict
     reason: str
     remedy: str
 
@@ -118,7 +118,9 @@ def _state(state: Mapping[str, Any]) -> StateFindings:
 
 
 def _part(part: Mapping[str, Any]) -> PartFindings:
-    hindrances = [Hindrance(Verdict(h["verdict"]), h["reason"], h["remedy"]) for h in part["hindrances"].values()]
+    hindrances = [
+        Hindrance(MigrationVerdict(h["verdict"]), h["reason"], h["remedy"]) for h in part["hindrances"].values()
+    ]
     return PartFindings(
         part["values"],
         part["changed"],

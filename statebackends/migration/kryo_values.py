@@ -1,7 +1,7 @@
 """Values of one version of Kryo as those of the other, or as values of Flink's own serializers; and what goes wrong.
 
 Both versions' bytes do not say which one wrote them: Kryo 5 reads what Kryo 2 wrote with an error, with other values,
-or rightly, by what the value holds. :class:`KryoPart` rewrites one part of a state and counts these cases.
+or rightly, by what the value holds. :class:`KryoStatePart` rewrites one part of a state and counts these cases.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pyspark_savepoint.formats.serializers.kryo.objects import (
 from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
 from pyspark_savepoint.statebackends.migration.java_times import expect_plausible, loses_offset
 from pyspark_savepoint.statebackends.migration.object_reader import FlinkReader, ReadObject
-from pyspark_savepoint.statebackends.migration.object_writer import ObjectWriter, PojoOf, WriteObject
+from pyspark_savepoint.statebackends.migration.object_writer import FlinkObjectWriter, PojoOf, WriteObject
 from pyspark_savepoint.statebackends.migration.target_types import ChangedPart, Target
 from pyspark_savepoint.statebackends.migration.value_program import Rewrite
 
@@ -152,13 +152,13 @@ class KryoChange:
 
         return FlinkReader(lambda kryo: self.reader(kryo, self.before), self.classes, pojo_of)
 
-    def writer(self) -> ObjectWriter:
+    def writer(self) -> FlinkObjectWriter:
         """Return a writer of objects by Flink's serializers."""
-        return ObjectWriter(self.kryo_writer, self.pojo_of)
+        return FlinkObjectWriter(self.kryo_writer, self.pojo_of)
 
 
 @dataclass
-class KryoPart:
+class KryoStatePart:
     """A part of a state whose values Kryo wrote, and what was found in those that were rewritten so far."""
 
     part: ChangedPart

@@ -28,7 +28,7 @@ from pyspark_savepoint.statebackends.merging.paired_chunks import together
 from pyspark_savepoint.statebackends.merging.runs import Runs
 from pyspark_savepoint.statebackends.migration.chunk_rewriter import ChunkRewriter
 from pyspark_savepoint.statebackends.migration.kryo_values import PartError
-from pyspark_savepoint.statebackends.migration.migration_plan import OperatorPlan, StatePlan
+from pyspark_savepoint.statebackends.migration.migration_plan import OperatorMigration, StatePlan
 from pyspark_savepoint.statebackends.migration.operator_elements import elements_in
 from pyspark_savepoint.statebackends.migration.state_programs import EntryProgram
 from pyspark_savepoint.statebackends.migration.value_program import UnknownSubclassError
@@ -48,7 +48,7 @@ EXPANDED = 16
 class MigratedOperator:
     """Files of one operator: its plan, the states to leave out or as they are, and where the files go."""
 
-    plan: OperatorPlan
+    plan: OperatorMigration
     dropped: frozenset[str]
     as_is: frozenset[str]
     staging: Staging

@@ -9,19 +9,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.migration.findings import StateFindings, merged
-from pyspark_savepoint.statebackends.migration.migration_plan import KEY_STATE, Knowledge, OperatorPlan, plan_migration
+from pyspark_savepoint.statebackends.migration.migration_plan import (
+    KEY_STATE,
+    Knowledge,
+    OperatorMigration,
+    plan_migration,
+)
 from pyspark_savepoint.statebackends.migration.state_programs import KEY, NAMESPACE
 from pyspark_savepoint.statebackends.migration.target_types import ChangedPart, Target
 from pyspark_savepoint.statebackends.migration.value_scan import KEY_NAME, Scan, operator_state_name, state_name
 from pyspark_savepoint.statebackends.migration.verdicts import (
     MISSING_CLASS,
     MigrationCheck,
+    MigrationVerdict,
     Outcome,
     PartVerdict,
     StateRef,
-    Verdict,
 )
 
 NOTHING = StateFindings()
@@ -30,7 +35,7 @@ NOT_LOOKED_AT = "its values were not looked at, because the state needs somethin
 MAX_REASONS = 5
 
 
-def check_migration(savepoint: Savepoint, knowledge: Knowledge, limit: int | None = None) -> MigrationCheck:
+def check_migration(savepoint: Snapshot, knowledge: Knowledge, limit: int | None = None) -> MigrationCheck:
     """Return the verdicts about all parts of a snapshot; ``limit`` values of each state are looked at, None: all."""
     plans, scan = plan_migration(savepoint, knowledge), Scan(limit)
     found: dict[int, list[Mapping[str, StateFindings]]] = {}
@@ -39,7 +44,7 @@ def check_migration(savepoint: Savepoint, knowledge: Knowledge, limit: int | Non
     return verdicts_of(plans, {number: merged(findings) for number, findings in found.items()})
 
 
-def verdicts_of(plans: Sequence[OperatorPlan], found: Mapping[int, Mapping[str, StateFindings]]) -> MigrationCheck:
+def verdicts_of(plans: Sequence[OperatorMigration], found: Mapping[int, Mapping[str, StateFindings]]) -> MigrationCheck:
     """Return the verdicts about the plans of operators; ``found`` is what scans found, by the operator's number."""
     verdicts: list[PartVerdict] = []
     for number, operator in enumerate(plans):
@@ -61,7 +66,7 @@ def _verdicts(ref: StateRef, roles: Iterable[tuple[str, Target]], found: StateFi
     roles = list(roles)
     if not any(target.parts for _, target in roles):
         types = [target.serializer.flink_type for role, target in roles if role != NAMESPACE]
-        yield PartVerdict(ref, "", Verdict.AS_IS, Outcome.RESTORES, ", ".join(types))
+        yield PartVerdict(ref, "", MigrationVerdict.AS_IS, Outcome.RESTORES, ", ".join(types))
     for role, target in roles:
         for part in target.parts:
             yield _verdict(ref, role, part, found)
@@ -71,20 +76,20 @@ def _verdict(ref: StateRef, role: str, part: ChangedPart, state: StateFindings) 
     name = ".".join(filter(None, ("namespace" if role == NAMESPACE else "", part.name)))
     old, new = part.old.flink_type, part.new.flink_type
     if part.obstacle is not None:
-        fails = part.obstacle.verdict is Verdict.IMPOSSIBLE
+        fails = part.obstacle.verdict is MigrationVerdict.IMPOSSIBLE
         outcome = Outcome.FAILS if fails else Outcome.UNKNOWN
         stands = part.obstacle
         return PartVerdict(ref, name, stands.verdict, outcome, old, None, stands.reason, stands.remedy)
     if not part.is_kryo:
         reason = f"{MISSING_CLASS}{part.old.snapshot_class} in that release: it was moved"
-        return PartVerdict(ref, name, Verdict.REWRITTEN, Outcome.FAILS, old, new, reason)
+        return PartVerdict(ref, name, MigrationVerdict.REWRITTEN, Outcome.FAILS, old, new, reason)
     found = state.parts.get((role, part.name))
     counts = (found.values, found.changed) if found is not None else (None, None)
     own, whole = (each.hindrances if each is not None else {} for each in (found, state.parts.get(("", ""))))
     hindrances = list({**own, **whole}.values())
     if hindrances:
         verdict = max((each.verdict for each in hindrances), key=lambda each: each.severity)
-        outcome = Outcome.FAILS if verdict is Verdict.IMPOSSIBLE and not whole else Outcome.UNKNOWN
+        outcome = Outcome.FAILS if verdict is MigrationVerdict.IMPOSSIBLE and not whole else Outcome.UNKNOWN
         reasons = "; ".join(each.reason for each in hindrances[:MAX_REASONS])
         more = len(hindrances) - MAX_REASONS
         reason = reasons + (f"; and {more} more" if more > 0 else "")
@@ -96,19 +101,27 @@ def _verdict(ref: StateRef, role: str, part: ChangedPart, state: StateFindings) 
         if lost:
             reason += f"; the classes are not kept, nor what they add, such as an order: {', '.join(lost)[:300]}"
         return PartVerdict(
-            ref, name, Verdict.IS_LOST if lost else Verdict.REWRITTEN, Outcome.FAILS, old, new, reason, None, *counts
+            ref,
+            name,
+            MigrationVerdict.IS_LOST if lost else MigrationVerdict.REWRITTEN,
+            Outcome.FAILS,
+            old,
+            new,
+            reason,
+            None,
+            *counts,
         )
     if found is None:
-        return PartVerdict(ref, name, Verdict.REWRITTEN, Outcome.UNKNOWN, old, new, NOT_LOOKED_AT)
+        return PartVerdict(ref, name, MigrationVerdict.REWRITTEN, Outcome.UNKNOWN, old, new, NOT_LOOKED_AT)
     if not found.changed:
         outcome = Outcome.UNKNOWN if state.is_hindered else Outcome.RESTORES
-        return PartVerdict(ref, name, Verdict.AS_IS, outcome, old, new, None, None, *counts)
+        return PartVerdict(ref, name, MigrationVerdict.AS_IS, outcome, old, new, None, None, *counts)
     reason = "Kryo of the other release writes other bytes"
     if found.offsets:
         reason += ", which keep no offset: the second hour of an overlap becomes the first"
-        return PartVerdict(ref, name, Verdict.IS_LOST, state.outcome, old, new, reason, None, *counts)
+        return PartVerdict(ref, name, MigrationVerdict.IS_LOST, state.outcome, old, new, reason, None, *counts)
     if found.inner:
         reason += f", without the outer object of inner classes: {', '.join(sorted(found.inner))[:300]}"
         outcome = max(state.outcome, Outcome.WRONG_VALUES, key=lambda each: each.severity)
-        return PartVerdict(ref, name, Verdict.IS_LOST, outcome, old, new, reason, None, *counts)
-    return PartVerdict(ref, name, Verdict.REWRITTEN, state.outcome, old, new, reason, None, *counts)
+        return PartVerdict(ref, name, MigrationVerdict.IS_LOST, outcome, old, new, reason, None, *counts)
+    return PartVerdict(ref, name, MigrationVerdict.REWRITTEN, state.outcome, old, new, reason, None, *counts)

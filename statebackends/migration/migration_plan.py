@@ -19,7 +19,7 @@ from pyspark_savepoint.formats.serializers.kryo.objects.described_classes import
 from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.runtime.timers_and_sinks import TimerSerializer
 from pyspark_savepoint.formats.snapshot.changes import has_channel_state
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.migration.kryo_values import KryoChange
 from pyspark_savepoint.statebackends.migration.state_programs import (
     LIST,
@@ -30,18 +30,18 @@ from pyspark_savepoint.statebackends.migration.state_programs import (
     RoleProgram,
 )
 from pyspark_savepoint.statebackends.migration.target_types import Target, TargetTypes
-from pyspark_savepoint.statebackends.migration.verdicts import Outcome, PartVerdict, StateRef, Verdict
+from pyspark_savepoint.statebackends.migration.verdicts import MigrationVerdict, Outcome, PartVerdict, StateRef
 from pyspark_savepoint.statebackends.model.entry_bytes import is_timer
 from pyspark_savepoint.statebackends.model.request import FIRST_METADATA_OF_FLINK_2
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
-from pyspark_savepoint.statebackends.type_extraction import Release
+from pyspark_savepoint.statebackends.type_extraction import ExtractionRelease
 from pyspark_savepoint.statebackends.type_extraction.releases import RELEASES
 from pyspark_savepoint.statebackends.type_extraction.words import TypeInference
 from pyspark_savepoint.statebackends.writing.planning.edited_header import KeyedStates, StateId
 
 #: The release whose inference POJOs of Flink 1 have: from 1.19 on the same for all that Flink 1 could write.
-BEFORE = Release.parse("1.20")
-NEWEST = Release(RELEASES[-1])
+BEFORE = ExtractionRelease.parse("1.20")
+NEWEST = ExtractionRelease(RELEASES[-1])
 #: The key of an operator, as a state of its own in the table.
 KEY_STATE = "key"
 IN_FLIGHT = "records in flight"
@@ -54,10 +54,10 @@ class Knowledge:
     ``types`` are by state, or by operator and state: ``total`` or ``accounts.total``; ``accounts.key`` is the key.
     """
 
-    release: Release
+    release: ExtractionRelease
     classes: tuple[str, ...] = ()
     types: Mapping[str, str] = field(default_factory=dict)
-    types_from: Savepoint | None = None
+    types_from: Snapshot | None = None
 
     @cached_property
     def class_path(self) -> ClassPath:
@@ -136,7 +136,7 @@ class StatePlan:
 
 
 @dataclass
-class OperatorPlan:
+class OperatorMigration:
     """The plan of one operator; states named by ``left_out`` are not in it."""
 
     opened: OpenOperator
@@ -145,9 +145,9 @@ class OperatorPlan:
     left_out: frozenset[str] = frozenset()
     _plans: dict[object, StatePlan] = field(default_factory=dict, init=False)
 
-    def without(self, names: Iterable[str]) -> OperatorPlan:
+    def without(self, names: Iterable[str]) -> OperatorMigration:
         """Return the plan without the states of some names."""
-        return OperatorPlan(self.opened, self.knowledge, self.change, frozenset(names))
+        return OperatorMigration(self.opened, self.knowledge, self.change, frozenset(names))
 
     @property
     def operator(self) -> OperatorState:
@@ -240,7 +240,7 @@ class OperatorPlan:
         return PartVerdict(
             self.ref(IN_FLIGHT, "CHANNEL", False),
             "",
-            Verdict.IMPOSSIBLE,
+            MigrationVerdict.IMPOSSIBLE,
             Outcome.UNKNOWN,
             "records",
             reason="records in flight may hold values of Kryo, and no snapshot says their types",
@@ -248,21 +248,21 @@ class OperatorPlan:
         )
 
 
-def kryo_of(savepoint: Savepoint) -> int:
+def kryo_of(savepoint: Snapshot) -> int:
     """Return the version of Kryo that wrote a snapshot: serializer snapshots do not say, but the metadata does."""
     return 5 if savepoint.metadata.version >= FIRST_METADATA_OF_FLINK_2 else 2
 
 
-def plan_migration(savepoint: Savepoint, knowledge: Knowledge) -> list[OperatorPlan]:
+def plan_migration(savepoint: Snapshot, knowledge: Knowledge) -> list[OperatorMigration]:
     """Return the plan of every operator."""
     before, after = kryo_of(savepoint), 5 if knowledge.release.version >= (2, 0) else 2
     change = None
     if before != after:
         change = KryoChange(before, after, knowledge.described, knowledge.targets.pojo, knowledge.subclass)
-    return [OperatorPlan(OpenOperator(savepoint, operator), knowledge, change) for operator in savepoint.operators]
+    return [OperatorMigration(OpenOperator(savepoint, operator), knowledge, change) for operator in savepoint.operators]
 
 
-def expect_known(plans: Iterable[OperatorPlan], names: Iterable[str], option: str) -> None:
+def expect_known(plans: Iterable[OperatorMigration], names: Iterable[str], option: str) -> None:
     """Raise OptionError if a name of an option is that of no state and no operator."""
     refs = [plan.ref for operator in plans for plan in operator.plans]
     known = sorted({ref.label for ref in refs})

@@ -20,11 +20,11 @@ from pyspark_savepoint.formats.metadata import (
 )
 from pyspark_savepoint.formats.snapshot.publication import Staging
 from pyspark_savepoint.formats.snapshot.relocation import Relocation
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.migration.findings import StateFindings, from_json, merged, to_json
 from pyspark_savepoint.statebackends.migration.migrated_files import MigratedOperator
-from pyspark_savepoint.statebackends.migration.migration_plan import Knowledge, OperatorPlan, plan_migration
-from pyspark_savepoint.statebackends.migration.value_scan import Piece, Scan
+from pyspark_savepoint.statebackends.migration.migration_plan import Knowledge, OperatorMigration, plan_migration
+from pyspark_savepoint.statebackends.migration.value_scan import Scan, ScanUnit
 
 #: The version of metadata in which handles are returned.
 VERSION = 6
@@ -34,18 +34,18 @@ VERSION = 6
 class Planned:
     """What is migrated: a savepoint, what is known of the new job, and states to leave out, or as they are."""
 
-    savepoint: Savepoint
+    savepoint: Snapshot
     knowledge: Knowledge
     drop: frozenset[str] = frozenset()
     as_is: frozenset[str] = frozenset()
 
     @cached_property
-    def plans(self) -> list[OperatorPlan]:
+    def plans(self) -> list[OperatorMigration]:
         """The plans of all operators."""
         return plan_migration(self.savepoint, self.knowledge)
 
     @cached_property
-    def wanted(self) -> list[OperatorPlan]:
+    def wanted(self) -> list[OperatorMigration]:
         """The plans without the states that are left out or as they are."""
         return [plan.without(self.drop | self.as_is) for plan in self.plans]
 
@@ -62,7 +62,7 @@ class ScanWork:
     limit: int | None = None
 
     @cached_property
-    def pieces(self) -> list[Piece]:
+    def pieces(self) -> list[ScanUnit]:
         """The pieces, in order."""
         return Scan(self.limit).pieces(self.planned.wanted)
 
@@ -95,13 +95,13 @@ class WriteWork:
         return MigratedOperator(planned.plans[number], planned.drop, planned.as_is, self.staging, f"{number}-")
 
     @cached_property
-    def pieces(self) -> list[Piece]:
+    def pieces(self) -> list[ScanUnit]:
         """The pieces, in order."""
         found = []
         for number in range(len(self.planned.plans)):
             files = self.operator(number)
-            found += [Piece(number, True, index, index) for index in files.keyed_subtasks]
-            found += [Piece(number, False, index, index) for index in files.operator_subtasks]
+            found += [ScanUnit(number, True, index, index) for index in files.keyed_subtasks]
+            found += [ScanUnit(number, False, index, index) for index in files.operator_subtasks]
         return found
 
     def unopened(self) -> WriteWork:

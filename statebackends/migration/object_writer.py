@@ -53,7 +53,7 @@ ABSENT_NANOS = -(1 << 31)
 ARRAY = "PRIMITIVE_ARRAY<"
 
 
-class ObjectWriter:
+class FlinkObjectWriter:
     """Writer of objects by Flink's serializers; one per state, as it keeps the functions that it made."""
 
     def __init__(self, kryo: KryoWriterOf, pojo_of: PojoOf) -> None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from pyspark_savepoint.formats.errors import SavepointError
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.jobs.compatibility.version_compatibility import crosses
 from pyspark_savepoint.statebackends.jobs.restore.job_description import JobDescription
 from pyspark_savepoint.statebackends.jobs.restore.restore_verdicts import StateVerdict, ValueVerdicts, Verdict
 from pyspark_savepoint.statebackends.migration.migration_check import check_migration
 from pyspark_savepoint.statebackends.migration.migration_plan import Knowledge
 from pyspark_savepoint.statebackends.migration.verdicts import FAILS_AT_FIRST_ACCESS, Outcome, PartVerdict
-from pyspark_savepoint.statebackends.migration.verdicts import Verdict as Migration
-from pyspark_savepoint.statebackends.type_extraction import Release
+from pyspark_savepoint.statebackends.migration.verdicts import MigrationVerdict as Migration
+from pyspark_savepoint.statebackends.type_extraction import ExtractionRelease
 from pyspark_savepoint.statebackends.type_extraction.releases import RELEASES
 
 #: Values of each state that are looked at.
@@ -27,7 +27,7 @@ OF_OUTCOME = {
 
 
 def restored_values(
-    savepoint: Savepoint, job: JobDescription, classes: Iterable[str] = (), new_job: Savepoint | None = None
+    savepoint: Snapshot, job: JobDescription, classes: Iterable[str] = (), new_job: Snapshot | None = None
 ) -> Mapping[str, ValueVerdicts] | None:
     """Return verdicts by uid hash; None if the job's Flink reads the values as they were written, or no one can tell.
 
@@ -36,7 +36,7 @@ def restored_values(
     version = job.flink_version
     if version not in RELEASES or not crosses(savepoint.metadata, version):
         return None
-    release = Release(version)
+    release = ExtractionRelease(version)
     try:
         parts = check_migration(savepoint, Knowledge(release, tuple(classes), {}, new_job), LIMIT).parts
     except SavepointError:
@@ -49,7 +49,7 @@ def restored_values(
     return {name: _of_operator(found.get(name, []), job.state_backend, release) for name in hashes}
 
 
-def _of_operator(parts: list[PartVerdict], backend: str | None, release: Release) -> ValueVerdicts:
+def _of_operator(parts: list[PartVerdict], backend: str | None, release: ExtractionRelease) -> ValueVerdicts:
     states, reasons = [], []
     for part in parts:
         outcome = _outcome(part, backend)

@@ -15,7 +15,7 @@ from pyspark_savepoint.formats.errors import CorruptStateError
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.statebackends.migration.compiled_programs import CompiledProgram
-from pyspark_savepoint.statebackends.migration.kryo_values import KryoChange, KryoPart
+from pyspark_savepoint.statebackends.migration.kryo_values import KryoChange, KryoStatePart
 from pyspark_savepoint.statebackends.migration.target_types import Target
 from pyspark_savepoint.statebackends.migration.value_program import Rewrite, SubclassOf, ValueProgram
 from pyspark_savepoint.statebackends.model.entry_bytes import is_timer
@@ -32,7 +32,7 @@ class RoleProgram:
     """The program for one serializer of a state, and the functions of its parts."""
 
     target: Target
-    parts: Mapping[Path, KryoPart]
+    parts: Mapping[Path, KryoStatePart]
     change: KryoChange | None = None
 
     @classmethod
@@ -40,7 +40,7 @@ class RoleProgram:
         """Return the program of a target without obstacles; without a change of Kryo it copies."""
         if change is None:
             return cls(target, {})
-        return cls(target, {part.path: KryoPart(part, change) for part in target.parts if part.is_kryo}, change)
+        return cls(target, {part.path: KryoStatePart(part, change) for part in target.parts if part.is_kryo}, change)
 
     def program(self, old: TypeSerializer, inside: str | None = None, *, misread: bool = False) -> ValueProgram:
         """Return the program for values of ``old``: the whole serializer, or its part called ``inside``."""

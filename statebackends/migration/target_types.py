@@ -21,9 +21,9 @@ from pyspark_savepoint.formats.serializers.composite.wrappers import RUNTIME, SC
 from pyspark_savepoint.formats.serializers.kryo.serializer import Frame, KryoSerializer
 from pyspark_savepoint.formats.serializers.sql.raw_values import RAW_VALUE
 from pyspark_savepoint.formats.serializers.sql.rowdata import ROW_DATA
-from pyspark_savepoint.statebackends.migration.verdicts import MISSING_CLASS, Verdict
+from pyspark_savepoint.statebackends.migration.verdicts import MISSING_CLASS, MigrationVerdict
 from pyspark_savepoint.statebackends.model.serializer_parts import Path, by_path, with_parts
-from pyspark_savepoint.statebackends.type_extraction import Release, TypeExtractor
+from pyspark_savepoint.statebackends.type_extraction import ExtractionRelease, TypeExtractor
 from pyspark_savepoint.statebackends.type_extraction.known_classes import LISTS, MAP, SET
 
 #: Interfaces that Flink 2 has serializers for, if their arguments are known and plain.
@@ -60,7 +60,7 @@ EXAMPLES = {"Map": "MAP<STRING, LONG>", "Set": "SET<STRING>"}
 class Obstacle:
     """What stands against the migration of a part."""
 
-    verdict: Verdict
+    verdict: MigrationVerdict
     reason: str
     remedy: str
 
@@ -96,7 +96,7 @@ class Target:
 class TargetTypes:
     """Types that a release infers, from class files."""
 
-    def __init__(self, release: Release, classes: ClassPath) -> None:
+    def __init__(self, release: ExtractionRelease, classes: ClassPath) -> None:
         self.release = release
         self.classes = classes
         self._extracted: dict[str, TypeSerializer | SavepointError] = {}
@@ -145,7 +145,7 @@ class _Search:
             self.parts.append(part)
             return part.new
         if old.snapshot_class in (RAW_VALUE, ROW_DATA) and _has_kryo(old):
-            self.parts.append(ChangedPart(path, old, old, Obstacle(Verdict.NEEDS, IN_RAW, LEAVE_OUT_OR_AS_IS)))
+            self.parts.append(ChangedPart(path, old, old, Obstacle(MigrationVerdict.NEEDS, IN_RAW, LEAVE_OUT_OR_AS_IS)))
             return old
         if isinstance(old, PojoSerializer | FieldsSerializer) and _has_collections(old):
             self._learn(old.class_name, path)
@@ -157,7 +157,7 @@ class _Search:
             new = replace(new, snapshot_class=renamed[name])
             self.parts.append(ChangedPart(path, old, new))
         elif unknown is not None and not self.types.release.has_collections:
-            self.parts.append(ChangedPart(path, old, old, Obstacle(Verdict.IMPOSSIBLE, unknown, LEAVE_OUT)))
+            self.parts.append(ChangedPart(path, old, old, Obstacle(MigrationVerdict.IMPOSSIBLE, unknown, LEAVE_OUT)))
         elif name.startswith(SCALA_API) or name in GONE:
             self.parts.append(ChangedPart(path, old, old, _gone(name)))
         return new
@@ -184,7 +184,7 @@ class _Search:
             old,
             old,
             Obstacle(
-                Verdict.NEEDS,
+                MigrationVerdict.NEEDS,
                 f"Flink {release} leaves lists, maps and sets to Kryo, by the class of the field, which is not known",
                 "name the job's jar or class files (classes), a savepoint of that job (types_from), or the type in "
                 "words (types): KRYO<java.util.List>",
@@ -205,7 +205,7 @@ class _Search:
         release = self.types.release
         if error is None:
             return Obstacle(
-                Verdict.NEEDS,
+                MigrationVerdict.NEEDS,
                 f"Flink {release} has a serializer for {name}<...> if its type arguments are plain classes; no class "
                 "file says them",
                 f"name a savepoint of the new job (types_from), or the type in words (types), such as "
@@ -213,9 +213,9 @@ class _Search:
                 f"KRYO<{old.type_class}> if it is Kryo's in the new job too",
             )
         if "StackOverflowError" in error.message:
-            return Obstacle(Verdict.IMPOSSIBLE, error.message, str(error.facts.get("remedy", "")))
+            return Obstacle(MigrationVerdict.IMPOSSIBLE, error.message, str(error.facts.get("remedy", "")))
         return Obstacle(
-            Verdict.NEEDS,
+            MigrationVerdict.NEEDS,
             f"Flink {release} has a serializer for {name}<...> if its arguments are plain classes: {error.message}",
             "name the job's jar or class files (classes), a savepoint of the new job (types_from), or the type in "
             "words (types)",
@@ -225,9 +225,9 @@ class _Search:
 def _gone(name: str) -> Obstacle:
     reason = f"{MISSING_CLASS}{name} in Flink 2"
     if name in GONE:
-        return Obstacle(Verdict.IMPOSSIBLE, f"{reason}: {GONE[name]}", RESAVE)
+        return Obstacle(MigrationVerdict.IMPOSSIBLE, f"{reason}: {GONE[name]}", RESAVE)
     return Obstacle(
-        Verdict.IMPOSSIBLE,
+        MigrationVerdict.IMPOSSIBLE,
         f"{reason}, which has no Scala API",
         "leave the state out (drop) and fill it again, or restore it with serializers of the job's own in Flink 1.20",
     )

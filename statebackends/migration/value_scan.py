@@ -21,16 +21,16 @@ from pyspark_savepoint.statebackends.migration.compiled_programs import CLASSES,
 from pyspark_savepoint.statebackends.migration.findings import Findings, Hindrance, StateFindings
 from pyspark_savepoint.statebackends.migration.kryo_values import (
     PLAIN_COLLECTIONS,
-    KryoPart,
+    KryoStatePart,
     NullReadError,
     PartError,
     UnreadableError,
 )
-from pyspark_savepoint.statebackends.migration.migration_plan import OperatorPlan, StatePlan
+from pyspark_savepoint.statebackends.migration.migration_plan import OperatorMigration, StatePlan
 from pyspark_savepoint.statebackends.migration.operator_elements import elements_in
 from pyspark_savepoint.statebackends.migration.state_programs import KEY, EntryProgram, RoleProgram
 from pyspark_savepoint.statebackends.migration.value_program import UnknownSubclassError
-from pyspark_savepoint.statebackends.migration.verdicts import Outcome, Verdict
+from pyspark_savepoint.statebackends.migration.verdicts import MigrationVerdict, Outcome
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.writing.planning.edited_header import StateId
 
@@ -55,7 +55,7 @@ MAX_LOOKED_AT = 1000
 
 
 @dataclass(frozen=True)
-class Piece:
+class ScanUnit:
     """A part of an operator, by the operator's number: key groups, or the operator state of one of its streams."""
 
     operator: int
@@ -72,21 +72,21 @@ class Scan:
 
     limit: int | None = None
 
-    def pieces(self, plans: Sequence[OperatorPlan]) -> list[Piece]:
+    def pieces(self, plans: Sequence[OperatorMigration]) -> list[ScanUnit]:
         """Return the pieces of all states that must be looked at."""
-        found: list[Piece] = []
+        found: list[ScanUnit] = []
         for number, plan in enumerate(plans):
             if scanned_states(plan):
                 limit = plan.operator.max_parallelism
                 count = 1 if self.limit is not None else max(1, min(limit, plan.operator.state_size // PIECE))
                 bounds = [limit * part // count for part in range(count + 1)]
                 sample = max(MIN_SAMPLE, SAMPLE // count)
-                found += [Piece(number, True, bounds[part], bounds[part + 1] - 1, sample) for part in range(count)]
+                found += [ScanUnit(number, True, bounds[part], bounds[part + 1] - 1, sample) for part in range(count)]
             if any(map(_is_scanned, plan.operator_plans)):
-                found += [Piece(number, False, place, place) for place in range(len(plan.opened.streams))]
+                found += [ScanUnit(number, False, place, place) for place in range(len(plan.opened.streams))]
         return found
 
-    def run(self, plans: Sequence[OperatorPlan], piece: Piece) -> Findings:
+    def run(self, plans: Sequence[OperatorMigration], piece: ScanUnit) -> Findings:
         """Return what is found in a piece."""
         plan = plans[piece.operator]
         if piece.keyed:
@@ -113,7 +113,7 @@ def _is_scanned(plan: StatePlan) -> bool:
     return plan.has_values and not plan.is_hindered
 
 
-def scanned_states(operator: OperatorPlan) -> dict[StateId, StatePlan]:
+def scanned_states(operator: OperatorMigration) -> dict[StateId, StatePlan]:
     """Return the keyed states and timers whose values must be looked at, and can be."""
     key = operator.key
     if operator.keyed is None or key is None or any(part.obstacle for part in key.parts):
@@ -126,7 +126,7 @@ def scanned_states(operator: OperatorPlan) -> dict[StateId, StatePlan]:
     }
 
 
-def _input(operator: OperatorPlan) -> KeyedInput:
+def _input(operator: OperatorMigration) -> KeyedInput:
     opened = operator.opened
     savepoint, metadata = opened.savepoint, opened.operator
     request = TableRequest(savepoint.path).of_version(savepoint.metadata.version)
@@ -134,7 +134,7 @@ def _input(operator: OperatorPlan) -> KeyedInput:
     return KeyedInput(sources, opened.raw_timers, metadata.max_parallelism, metadata.state_size, request, serial=False)
 
 
-def entries_of(operator: OperatorPlan, state: StateId) -> Iterator[tuple[bytes, bytes]]:
+def entries_of(operator: OperatorMigration, state: StateId) -> Iterator[tuple[bytes, bytes]]:
     """Yield the composite keys and values of one state, key group by key group."""
     with OpenInput(_input(operator), StateNumbers([state])) as opened:
         for group in range(operator.operator.max_parallelism):
@@ -151,7 +151,7 @@ def _entries(chunk: EntryChunk) -> Iterator[tuple[bytes, bytes]]:
         yield keys[low:high], values[start:end]
 
 
-def _scan_keyed(operator: OperatorPlan, piece: Piece, limit: int | None) -> Findings:
+def _scan_keyed(operator: OperatorMigration, piece: ScanUnit, limit: int | None) -> Findings:
     states = scanned_states(operator)
     findings: Findings = {KEY_NAME: StateFindings()}
     scans: list[_KeyedScan | None] = []
@@ -176,7 +176,7 @@ def _scan_keyed(operator: OperatorPlan, piece: Piece, limit: int | None) -> Find
     return findings
 
 
-def _scan_operator_state(operator: OperatorPlan, piece: Piece, limit: int | None) -> Findings:
+def _scan_operator_state(operator: OperatorMigration, piece: ScanUnit, limit: int | None) -> Findings:
     findings: Findings = {}
     source, header = operator.opened.streams[piece.first], operator.opened.stream_headers[piece.first]
     for place, plan in enumerate(operator.operator_plans):
@@ -211,7 +211,7 @@ class _Values:
     limit: int | None
     count: int = 0
     sampled: int = 0
-    parts: list[tuple[StateFindings, tuple[str, str], KryoPart]] = field(default_factory=list)
+    parts: list[tuple[StateFindings, tuple[str, str], KryoStatePart]] = field(default_factory=list)
 
     @property
     def is_done(self) -> bool:
@@ -337,7 +337,11 @@ def _failure(error: SavepointError) -> Hindrance:
     """Return the hindrance for an error that concerns a whole value."""
     remedy = str(error.facts.get("remedy") or CLASS_FILES)
     reason = ": ".join(filter(None, (error.message, str(error.facts.get("found") or ""))))
-    return Hindrance(Verdict.NEEDS if isinstance(error, UnsupportedStateError) else Verdict.IMPOSSIBLE, reason, remedy)
+    return Hindrance(
+        MigrationVerdict.NEEDS if isinstance(error, UnsupportedStateError) else MigrationVerdict.IMPOSSIBLE,
+        reason,
+        remedy,
+    )
 
 
 def _hindrance(found: PartError) -> Hindrance:
@@ -345,10 +349,10 @@ def _hindrance(found: PartError) -> Hindrance:
     error = found.error
     if isinstance(error, ForeignError):
         text = ": ".join(map(str, error.args))
-        return Hindrance(Verdict.NEEDS, f"Kryo wrote an object of {text}", CLASS_FILES)
+        return Hindrance(MigrationVerdict.NEEDS, f"Kryo wrote an object of {text}", CLASS_FILES)
     if isinstance(error, UnreadableError):
-        return Hindrance(Verdict.IMPOSSIBLE, str(error), LEAVE_OUT)
+        return Hindrance(MigrationVerdict.IMPOSSIBLE, str(error), LEAVE_OUT)
     if isinstance(error, SavepointError):
-        return Hindrance(Verdict.NEEDS, error.message, str(error.facts.get("remedy") or CLASS_FILES))
+        return Hindrance(MigrationVerdict.NEEDS, error.message, str(error.facts.get("remedy") or CLASS_FILES))
     reason = f"a value is not what Kryo writes: {': '.join(map(str, error.args))[:200]}"
-    return Hindrance(Verdict.IMPOSSIBLE, reason, LEAVE_OUT)
+    return Hindrance(MigrationVerdict.IMPOSSIBLE, reason, LEAVE_OUT)

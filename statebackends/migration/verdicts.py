@@ -28,7 +28,7 @@ from typing import Any
 import pyarrow as pa
 
 
-class Verdict(StrEnum):
+class MigrationVerdict(StrEnum):
     """What a migration does with a part of a state."""
 
     AS_IS = "as is"
@@ -39,7 +39,7 @@ class Verdict(StrEnum):
 
     @property
     def severity(self) -> int:
-        return list(Verdict).index(self)
+        return list(MigrationVerdict).index(self)
 
 
 class Outcome(StrEnum):
@@ -109,7 +109,7 @@ class PartVerdict:
 
     ref: StateRef
     part: str
-    verdict: Verdict
+    verdict: MigrationVerdict
     outcome: Outcome
     type: str
     new_type: str | None = None
@@ -167,7 +167,9 @@ class MigrationCheck:
     @property
     def missing(self) -> tuple[PartVerdict, ...]:
         """Return the parts that keep a migration from being written."""
-        return tuple(part for part in self.parts if part.verdict in (Verdict.NEEDS, Verdict.IMPOSSIBLE))
+        return tuple(
+            part for part in self.parts if part.verdict in (MigrationVerdict.NEEDS, MigrationVerdict.IMPOSSIBLE)
+        )
 
     def to_arrow(self) -> pa.Table:
         """Return the table of :data:`SCHEMA`, the worst first."""

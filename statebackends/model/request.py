@@ -13,7 +13,7 @@ from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, di
 
 if TYPE_CHECKING:
     from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
-    from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+    from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 
 DEFAULT_BATCH_ROWS = 32_768
 DEFAULT_MEMORY = 64 << 20
@@ -43,7 +43,7 @@ class EntriesRequest:
         """Raise ValueError if the digest is not one."""
         bytes.fromhex(self.digest)
 
-    def check_version(self, savepoint: Savepoint) -> None:
+    def check_version(self, savepoint: Snapshot) -> None:
         """Raise FileReplacedError if the snapshot is of another version."""
         if self.digest:
             savepoint.expect_version(bytes.fromhex(self.digest))

@@ -26,7 +26,7 @@ from pyspark_savepoint.formats.metadata.keyed_handles import (
     KeyGroupsStateHandle,
 )
 from pyspark_savepoint.formats.metadata.stream_handles import UNKNOWN_SIZE
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.sources.changelog_keys import with_keys
 from pyspark_savepoint.statebackends.sources.changelog_source import ChangelogSource
 from pyspark_savepoint.statebackends.sources.changelog_source import KeyedStream as KeyedStream
@@ -36,7 +36,7 @@ from pyspark_savepoint.statebackends.sources.rocksdb_source import RocksDBSource
 AnyKeyedSource = KeyedSource | RocksDBSource | ChangelogSource
 
 
-def keyed_sources(savepoint: Savepoint, operator: OperatorState) -> list[AnyKeyedSource]:
+def keyed_sources(savepoint: Snapshot, operator: OperatorState) -> list[AnyKeyedSource]:
     """Return the sources of an operator's managed keyed state, in order of key groups."""
     sources: list[AnyKeyedSource] = []
     for index in sorted(operator.subtasks):
@@ -59,7 +59,7 @@ def _with_keys(sources: list[AnyKeyedSource]) -> list[AnyKeyedSource]:
     return [*others, *with_keys(bare, known)]
 
 
-def refuse_overlaps(savepoint: Savepoint, operator: OperatorState, ranges: list[KeyGroupRange]) -> None:
+def refuse_overlaps(savepoint: Snapshot, operator: OperatorState, ranges: list[KeyGroupRange]) -> None:
     """Raise an error if two handles have the same key group, whose keys would be read twice."""
     present = [key_groups for key_groups in ranges if key_groups]
     for before, after in pairwise(sorted(present, key=lambda key_groups: key_groups.start)):
@@ -74,12 +74,12 @@ def refuse_overlaps(savepoint: Savepoint, operator: OperatorState, ranges: list[
             )
 
 
-def _sources(savepoint: Savepoint, operator: OperatorState, handle: Any) -> list[AnyKeyedSource]:
+def _sources(savepoint: Snapshot, operator: OperatorState, handle: Any) -> list[AnyKeyedSource]:
     return SOURCES_BY_HANDLE[type(handle)](savepoint, operator, handle)
 
 
 def _key_groups(
-    savepoint: Savepoint, operator: OperatorState, handle: KeyGroupsStateHandle | KeyGroupsSavepointStateHandle
+    savepoint: Snapshot, operator: OperatorState, handle: KeyGroupsStateHandle | KeyGroupsSavepointStateHandle
 ) -> list[AnyKeyedSource]:
     location = savepoint.resolve(handle.delegate, operator)
     canonical = isinstance(handle, KeyGroupsSavepointStateHandle)
@@ -87,13 +87,13 @@ def _key_groups(
 
 
 def _files(
-    savepoint: Savepoint, operator: OperatorState, handle: IncrementalRemoteKeyedStateHandle
+    savepoint: Snapshot, operator: OperatorState, handle: IncrementalRemoteKeyedStateHandle
 ) -> list[AnyKeyedSource]:
     return [RocksDBSource.of(savepoint, operator, handle)]
 
 
 def _changelog(
-    savepoint: Savepoint, operator: OperatorState, handle: ChangelogStateBackendHandle
+    savepoint: Snapshot, operator: OperatorState, handle: ChangelogStateBackendHandle
 ) -> list[AnyKeyedSource]:
     parts = [source for part in handle.materialized for source in _sources(savepoint, operator, part)]
     # A native savepoint materializes everything: then the wrapped handles are the whole state.
@@ -106,7 +106,7 @@ def _changelog(
     return [ChangelogSource(savepoint.metadata_path, tuple(parts), changes, size, *place)]
 
 
-def _changes(savepoint: Savepoint, operator: OperatorState, delta: Any) -> list[ChangeSource]:
+def _changes(savepoint: Snapshot, operator: OperatorState, delta: Any) -> list[ChangeSource]:
     if isinstance(delta, InMemoryChangelogStateHandle):
         changes = tuple((each.key_group, each.change) for each in delta.changes)
         return [InlineChanges(f"{savepoint.metadata_path} (inline changes)", changes)]
@@ -122,7 +122,7 @@ def _changes(savepoint: Savepoint, operator: OperatorState, delta: Any) -> list[
     return found
 
 
-def _no_state(savepoint: Savepoint, operator: OperatorState, handle: Any) -> NoReturn:
+def _no_state(savepoint: Snapshot, operator: OperatorState, handle: Any) -> NoReturn:
     raise CorruptStateError(
         "a handle is where its kind cannot be: changes are part of a changelog, and a changelog has nothing else",
         path=savepoint.metadata_path,
@@ -132,7 +132,7 @@ def _no_state(savepoint: Savepoint, operator: OperatorState, handle: Any) -> NoR
     )
 
 
-SOURCES_BY_HANDLE: Mapping[type, Callable[[Savepoint, OperatorState, Any], list[AnyKeyedSource]]] = MappingProxyType(
+SOURCES_BY_HANDLE: Mapping[type, Callable[[Snapshot, OperatorState, Any], list[AnyKeyedSource]]] = MappingProxyType(
     {
         KeyGroupsStateHandle: _key_groups,
         KeyGroupsSavepointStateHandle: _key_groups,

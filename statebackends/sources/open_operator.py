@@ -19,7 +19,7 @@ from pyspark_savepoint.formats.io.filesystem import LocalFileSystem
 from pyspark_savepoint.formats.keyed.changelog import FileChanges
 from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.timer_queue import TimerQueue
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
 from pyspark_savepoint.statebackends.sources.keyed_sources import AnyKeyedSource, KeyedSource, keyed_sources
@@ -41,7 +41,7 @@ class _Stream(Protocol[H]):
 class OpenOperator:
     """One operator of a savepoint; every header of its streams is read at most once."""
 
-    savepoint: Savepoint
+    savepoint: Snapshot
     operator: OperatorState
     #: The local files whose headers were read, each with its identity before that.
     identities: dict[str, str | None] = field(default_factory=dict, init=False, compare=False)

@@ -19,7 +19,7 @@ from pyspark_savepoint.formats.io.snapshot_files import SnapshotFileSystem
 from pyspark_savepoint.formats.io.storage_options import StorageOptions, StoragePath
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
 from pyspark_savepoint.formats.snapshot.handle_streams import streams_of
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 
@@ -81,10 +81,10 @@ class OpenedOperators:
             known = self._kept.get(key)
         if known is not None and known.is_current():
             return known.opened
-        filesystem, path = found = Savepoint.find(request.path)
+        filesystem, path = found = Snapshot.find(request.path)
         # Taken before the file is read: if it is replaced meanwhile, it is read again the next time.
         identity = filesystem.identity(path)
-        savepoint = Savepoint.open(
+        savepoint = Snapshot.open(
             request.path,
             allow_outside=request.allow_outside,
             checksums=request.checksums,

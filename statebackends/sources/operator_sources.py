@@ -10,7 +10,7 @@ from pyspark_savepoint.formats.keyed.headers import read_header
 from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamStateHandle, StateMetaInfo
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class OperatorSource:
         return next((state.offsets for state in self.states if state.name == name), ())
 
 
-def operator_sources(savepoint: Savepoint, operator: OperatorState, raw: bool = False) -> list[OperatorSource]:
+def operator_sources(savepoint: Snapshot, operator: OperatorState, raw: bool = False) -> list[OperatorSource]:
     """Return the managed (or raw) operator state of every subtask that has some."""
     found = []
     for index in sorted(operator.subtasks):

@@ -29,7 +29,7 @@ from pyspark_savepoint.formats.serializers.base import UnknownPayloads
 from pyspark_savepoint.formats.serializers.basic.primitives import BASE, NumberSerializer
 from pyspark_savepoint.formats.serializers.layout import locate
 from pyspark_savepoint.formats.serializers.registry import snapshot_reader
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.timer_queue import TIMER_DOMAINS, TimerQueue
 
 MAGIC = bytes.fromhex("f1cd859f")
@@ -110,7 +110,7 @@ def _one(value: int) -> Any:
     return np.array([value], np.int64)
 
 
-def raw_timer_sources(savepoint: Savepoint, operator: OperatorState) -> list[RawTimerSource]:
+def raw_timer_sources(savepoint: Snapshot, operator: OperatorState) -> list[RawTimerSource]:
     """Return the raw keyed handles of an operator that hold timers."""
     found = []
     for index in sorted(operator.subtasks):

@@ -21,7 +21,7 @@ from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange
 from pyspark_savepoint.formats.metadata.keyed_handles import IncrementalRemoteKeyedStateHandle
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 
 if TYPE_CHECKING:
     from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
@@ -41,7 +41,7 @@ class RocksDBSource:
 
     @classmethod
     def of(
-        cls, savepoint: Savepoint, operator: OperatorState, handle: IncrementalRemoteKeyedStateHandle
+        cls, savepoint: Snapshot, operator: OperatorState, handle: IncrementalRemoteKeyedStateHandle
     ) -> RocksDBSource:
         """Build the description from a handle."""
         known = handle.shared_state + handle.private_state

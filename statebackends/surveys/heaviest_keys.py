@@ -22,7 +22,7 @@ from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, KeyedBlock, b
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.json_values import to_json
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.python.pickled_keys import shown_keys
@@ -53,7 +53,7 @@ SCHEMA = pa.schema(
 
 
 def plan_heaviest_keys(
-    savepoint: Savepoint, operator: OperatorState, request: TableRequest, count: int
+    savepoint: Snapshot, operator: OperatorState, request: TableRequest, count: int
 ) -> Sequence[tuple[Surveyed, SurveyPart]]:
     """Return the key groups of an operator in ``count`` parts."""
     parts = keyed_parts(savepoint, operator, request, count)

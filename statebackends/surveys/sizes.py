@@ -28,7 +28,7 @@ from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsStateHandle
 from pyspark_savepoint.formats.operator.operator_stream import OperatorStream
 from pyspark_savepoint.formats.rocksdb.keyed_stream import RocksDBKeyedStream
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.python.python_state import name_of, names
 from pyspark_savepoint.statebackends.sources.keyed_plan import KeyedSplit, is_key_value, meets, table_of, vertices
@@ -52,7 +52,7 @@ SCHEMA = pa.schema(
 
 
 def plan_sizes(
-    savepoint: Savepoint, operator: OperatorState, request: TableRequest, count: int
+    savepoint: Snapshot, operator: OperatorState, request: TableRequest, count: int
 ) -> Sequence[tuple[Surveyed, SurveyPart]]:
     """Return the parts of an operator: its key groups in ``count`` parts, and state without key groups."""
     surveyed = Surveyed.of(operator)
@@ -64,7 +64,7 @@ def plan_sizes(
 
 
 def keyed_parts(
-    savepoint: Savepoint, operator: OperatorState, request: TableRequest, count: int
+    savepoint: Snapshot, operator: OperatorState, request: TableRequest, count: int
 ) -> Iterator[KeyedSizes]:
     """Yield parts with the keyed state and timers of some key groups."""
     surveyed = Surveyed.of(operator)
@@ -222,7 +222,7 @@ class OtherSizes:
                 yield self.operator.row(**dict(values))
 
 
-def _others(savepoint: Savepoint, operator: OperatorState) -> Iterator[tuple[tuple[str, str | int | None], ...]]:
+def _others(savepoint: Snapshot, operator: OperatorState) -> Iterator[tuple[tuple[str, str | int | None], ...]]:
     if operator.coordinator_state is not None:
         size = operator.coordinator_state_size
         yield _other("coordinator_state", "COORDINATOR", None, None, 1, size, size)

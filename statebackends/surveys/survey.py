@@ -18,7 +18,7 @@ from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.key_groups import UPPER_BOUND_MAX_PARALLELISM as MAX_PARALLELISM
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest, choose_columns
 
 Row = dict[str, Any]
@@ -75,14 +75,14 @@ class Refused:
 
 PlannedPart = tuple[Surveyed, SurveyPart]
 #: Function that returns the parts of an operator; ``count`` is the number of parts for its key groups.
-Plan = Callable[[Savepoint, OperatorState, TableRequest, int], Sequence[PlannedPart]]
+Plan = Callable[[Snapshot, OperatorState, TableRequest, int], Sequence[PlannedPart]]
 
 
 @dataclass(frozen=True)
 class SurveyTable:
     """Table with one row per finding."""
 
-    savepoint: Savepoint
+    savepoint: Snapshot
     operators: tuple[OperatorState, ...]
     request: TableRequest
     plan: Plan
@@ -138,7 +138,7 @@ class SurveyTable:
 
 
 def parts_of(
-    plan: Plan, savepoint: Savepoint, operator: OperatorState, request: TableRequest, count: int
+    plan: Plan, savepoint: Snapshot, operator: OperatorState, request: TableRequest, count: int
 ) -> Sequence[PlannedPart]:
     """Return the parts of an operator; if it cannot be read and is one of many, a part with the reason."""
     try:
@@ -150,9 +150,9 @@ def parts_of(
         return [(surveyed, Refused(surveyed, str(error)))]
 
 
-def opened(request: TableRequest) -> Savepoint:
+def opened(request: TableRequest) -> Snapshot:
     """Open the snapshot of a request."""
-    return Savepoint.open(
+    return Snapshot.open(
         request.path, allow_outside=request.allow_outside, checksums=request.checksums, classes=request.classes
     )
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Longs
 from pyspark_savepoint.formats.metadata import OperatorState
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.request import TablePartition, TableRequest
 from pyspark_savepoint.statebackends.model.state_column import LAST_ACCESS, has_ttl, unit_serializers
 from pyspark_savepoint.statebackends.python.python_state import name_of, names
@@ -48,7 +48,7 @@ SCHEMA = pa.schema(
 
 
 def plan_ttl_ages(
-    savepoint: Savepoint, operator: OperatorState, request: TableRequest, count: int
+    savepoint: Snapshot, operator: OperatorState, request: TableRequest, count: int
 ) -> Sequence[tuple[Surveyed, SurveyPart]]:
     """Return the key groups of an operator in ``count`` parts, for each kind of namespace of its states."""
     surveyed = Surveyed.of(operator)
@@ -87,7 +87,7 @@ def _states_with_ttl(headers: OperatorHeaders, request: TableRequest) -> Iterato
         yield "window_state" if namespace else "keyed_state", states
 
 
-def _snapshot_time(savepoint: Savepoint) -> int:
+def _snapshot_time(savepoint: Snapshot) -> int:
     """Return the time of the snapshot in microseconds since 1970."""
     info = savepoint.location.filesystem.info(savepoint.metadata_path)
     seconds = info.modified if info is not None and info.modified is not None else time.time()

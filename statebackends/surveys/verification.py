@@ -44,7 +44,7 @@ from pyspark_savepoint.formats.metadata.stream_handles import (
 )
 from pyspark_savepoint.formats.operator.operator_stream import OperatorStream
 from pyspark_savepoint.formats.snapshot.handle_streams import streams_of
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocation
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.python.python_state import name_of
@@ -86,7 +86,7 @@ ONLY_OWNER = "bytes that only their owner can read: that they are there was chec
 
 
 def plan_verification(
-    savepoint: Savepoint, operator: OperatorState, request: TableRequest, count: int
+    savepoint: Snapshot, operator: OperatorState, request: TableRequest, count: int
 ) -> Sequence[tuple[Surveyed, SurveyPart]]:
     """Return the parts of an operator; if planning fails, a part that reports the error."""
     surveyed = Surveyed.of(operator)
@@ -115,7 +115,7 @@ class Failed:
 # -- keyed state and timers ---------------------------------------------------------------------------------
 
 
-def _keyed(savepoint: Savepoint, operator: OperatorState, request: TableRequest, count: int) -> Iterator[SurveyPart]:
+def _keyed(savepoint: Snapshot, operator: OperatorState, request: TableRequest, count: int) -> Iterator[SurveyPart]:
     surveyed = Surveyed.of(operator)
     sources = keyed_sources(savepoint, operator)
     timers = raw_timer_sources(savepoint, operator)
@@ -284,9 +284,7 @@ class RawTimerVerification:
 # -- operator state -----------------------------------------------------------------------------------------
 
 
-def _elements(
-    savepoint: Savepoint, operator: OperatorState, request: TableRequest, _count: int
-) -> Iterator[SurveyPart]:
+def _elements(savepoint: Snapshot, operator: OperatorState, request: TableRequest, _count: int) -> Iterator[SurveyPart]:
     if request.key_groups is None:
         for source in operator_sources(savepoint, operator):
             yield OperatorStateVerification(Surveyed.of(operator), source)
@@ -353,7 +351,7 @@ class OperatorStateVerification:
 # -- opaque bytes, and files --------------------------------------------------------------------------------
 
 
-def _raw(savepoint: Savepoint, operator: OperatorState, request: TableRequest, _count: int) -> Iterator[SurveyPart]:
+def _raw(savepoint: Snapshot, operator: OperatorState, request: TableRequest, _count: int) -> Iterator[SurveyPart]:
     if request.key_groups is not None or request.state is not None:
         return
     surveyed = Surveyed.of(operator)
@@ -404,7 +402,7 @@ class Bytes:
             yield self.operator.row(status=OK, bytes=size, note=self.note, **what)
 
 
-def _files(savepoint: Savepoint, operator: OperatorState, request: TableRequest, _count: int) -> Iterator[SurveyPart]:
+def _files(savepoint: Snapshot, operator: OperatorState, request: TableRequest, _count: int) -> Iterator[SurveyPart]:
     if request.key_groups is not None or request.state is not None:
         return
     files = [handle for handle in dict.fromkeys(streams_of(operator)) if _is_file(handle)]
@@ -416,7 +414,7 @@ def _files(savepoint: Savepoint, operator: OperatorState, request: TableRequest,
         yield Files(Surveyed.of(operator), location, sized, tuple(each for each in some if each in changes))
 
 
-def _checksums(savepoint: Savepoint, handles: Sequence[StreamStateHandle]) -> Manifest | None:
+def _checksums(savepoint: Snapshot, handles: Sequence[StreamStateHandle]) -> Manifest | None:
     """Return the checksums of some files; None if the snapshot has no checksums."""
     known = savepoint.metadata.checksums
     if known is None:

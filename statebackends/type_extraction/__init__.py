@@ -3,4 +3,4 @@
 from __future__ import annotations
 
 from pyspark_savepoint.statebackends.type_extraction.extractor import TypeExtractor as TypeExtractor
-from pyspark_savepoint.statebackends.type_extraction.releases import Release as Release
+from pyspark_savepoint.statebackends.type_extraction.releases import ExtractionRelease as ExtractionRelease

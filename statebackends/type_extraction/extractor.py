@@ -74,7 +74,7 @@ from pyspark_savepoint.statebackends.type_extraction.known_classes import (
     known_class,
 )
 from pyspark_savepoint.statebackends.type_extraction.pojos import DuplicateFieldError, PojoField, pojo_fields
-from pyspark_savepoint.statebackends.type_extraction.releases import Release
+from pyspark_savepoint.statebackends.type_extraction.releases import ExtractionRelease
 
 #: Limits that no real job reaches: a snapshot repeats every nested class wherever it is used.
 MAX_DEPTH, MAX_TYPES, MAX_SUPERCLASSES = 40, 20_000, 100
@@ -100,7 +100,7 @@ class TypeExtractor:
 
     def __init__(
         self,
-        release: Release,
+        release: ExtractionRelease,
         classes: Callable[[str], JavaClass | None] | ClassPath | None = None,
         declared: Mapping[str, Extracted] = MappingProxyType({}),
     ) -> None:

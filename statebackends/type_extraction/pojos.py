@@ -26,13 +26,13 @@ from pyspark_savepoint.formats.class_files.java_types import class_name
 from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.statebackends.type_extraction.hierarchy import Hierarchy, materialized, qualified
 from pyspark_savepoint.statebackends.type_extraction.known_classes import BOXES, TYPE_INFO
-from pyspark_savepoint.statebackends.type_extraction.releases import Release
+from pyspark_savepoint.statebackends.type_extraction.releases import ExtractionRelease
 
 
 class Classes(Protocol):
     """Lookup of the classes around the inspected one."""
 
-    release: Release
+    release: ExtractionRelease
 
     def find(self, name: str) -> JavaClass | None:
         """Return a class by its name."""

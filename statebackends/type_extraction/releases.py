@@ -28,16 +28,16 @@ RELEASES: tuple[Flink, ...] = ((1, 16), (1, 17), (1, 18), (1, 19), (1, 20), (2, 
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class ExtractionRelease:
     """Flink release, given by its first two numbers."""
 
     version: Flink
 
     @classmethod
-    def parse(cls, text: str) -> Release:
+    def parse(cls, text: str) -> ExtractionRelease:
         """Parse a release such as 2.2 or 1.20.5; raise OptionError for an unknown one.
 
-        >>> str(Release.parse("1.20.5"))
+        >>> str(ExtractionRelease.parse("1.20.5"))
         '1.20'
         """
         match = re.fullmatch(r"\s*([0-9])\.([0-9]{1,2})(?:\.[0-9]{1,3})?\s*", text)

@@ -43,7 +43,7 @@ from pyspark_savepoint.statebackends.type_extraction.known_classes import (
     made_up,
     public_field,
 )
-from pyspark_savepoint.statebackends.type_extraction.releases import Release
+from pyspark_savepoint.statebackends.type_extraction.releases import ExtractionRelease
 
 COLLECTIONS: Mapping[type[TypeSerializer], str] = {
     ListSerializer: LISTS[0],
@@ -56,7 +56,7 @@ COLLECTIONS: Mapping[type[TypeSerializer], str] = {
 class TypeInference:
     """Inference of a release for types in notation; ``class_path`` are jars and folders of the job's class files."""
 
-    def __init__(self, release: Release, class_path: tuple[str, ...] = ()) -> None:
+    def __init__(self, release: ExtractionRelease, class_path: tuple[str, ...] = ()) -> None:
         self.release = release
         self.classes = ClassPath(class_path)
         self.extractor = TypeExtractor(release, self.classes)

@@ -12,7 +12,7 @@ from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import UndecodableStateError, UnsupportedStateError
 from pyspark_savepoint.formats.metadata.key_groups import key_group_for_hash
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
 from pyspark_savepoint.statebackends.tables.keyed_table import KeyedTable
@@ -55,7 +55,7 @@ def misplaced_keys(path: Path, listed: dict[str, Any]) -> Iterator[str]:
     table = read(request).combine_chunks()
     if not table.num_rows:
         return
-    operator = Savepoint.open(request.path).operator(uid=request.uid, uid_hash=request.uid_hash)
+    operator = Snapshot.open(request.path).operator(uid=request.uid, uid_hash=request.uid_hash)
     keys = table.column("key").chunk(0)
     try:
         hashes = _key_serializer(opened).java_hash(keys).tolist()

@@ -24,7 +24,7 @@ STATE_KINDS = ("key", "VALUE", "LIST", "MAP", "REDUCING", "AGGREGATING", "UNION"
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class RecordedSnapshot:
     """A snapshot, and what is in it. ``options`` go into every request.
 
     ``undecodable`` gets, by operator and state, what only the user's code could have read.
@@ -82,7 +82,7 @@ def kind_of(field: pa.Field) -> tuple[str, Kind]:
     return (what, parse(notation)) if what in STATE_KINDS else ("", parse(comment))
 
 
-def differences(snapshot: Snapshot) -> list[str]:
+def differences(snapshot: RecordedSnapshot) -> list[str]:
     """One line per difference between a snapshot's tables and what is expected in them."""
     lines: list[str] = []
     for operator in snapshot.operators("keyed"):
@@ -142,7 +142,7 @@ def is_opaque(column: pa.Field) -> bool:
     return bool(pa.types.is_binary(column.type)) and str(kind) != "PRIM<BYTE>"
 
 
-def read_keyed(snapshot: Snapshot, operator: Json) -> Keyed:
+def read_keyed(snapshot: RecordedSnapshot, operator: Json) -> Keyed:
     """The keyed state of an operator from its tables: one for each kind of namespace."""
     found = Keyed()
     spaces: dict[str, list[Json]] = {}
@@ -162,13 +162,13 @@ def read_keyed(snapshot: Snapshot, operator: Json) -> Keyed:
     return found
 
 
-def _states_of(snapshot: Snapshot, operator: Json, space: str, states: list[Json]) -> pa.Table:
+def _states_of(snapshot: RecordedSnapshot, operator: Json, space: str, states: list[Json]) -> pa.Table:
     table = "keyed_state" if space == "VOID" else "window_state"
     chosen = ",".join(state["name"] for state in states)
     return snapshot.table(operator, state=chosen, table=table, include_ttl=True, include_key_group=True)
 
 
-def keyed_differences(snapshot: Snapshot, operator: Json) -> list[str]:
+def keyed_differences(snapshot: RecordedSnapshot, operator: Json) -> list[str]:
     """Differences of one operator's keyed states, their types, times of last access and key groups."""
     found = read_keyed(snapshot, operator)
     lines = []
@@ -265,7 +265,7 @@ def _without_nulls(value: Json) -> Json:
 # -- timers and operator state -----------------------------------------------------------------------------------
 
 
-def timer_differences(snapshot: Snapshot, operator: Json) -> list[str]:
+def timer_differences(snapshot: RecordedSnapshot, operator: Json) -> list[str]:
     """Differences of one operator's timers, by service and domain."""
     services = operator.get("timers") or []
     if not any(service["eventTime"] or service["processingTime"] for service in services):
@@ -290,7 +290,7 @@ def timer_differences(snapshot: Snapshot, operator: Json) -> list[str]:
     return lines
 
 
-def operator_differences(snapshot: Snapshot, operator: Json, state: Json) -> list[str]:
+def operator_differences(snapshot: RecordedSnapshot, operator: Json, state: Json) -> list[str]:
     """Differences of one operator state: elements in any order, for they are dealt out; broadcast entries once."""
     label = f"{operator['uid']}/{state['name']}"
     try:

@@ -23,7 +23,7 @@ from pyspark_savepoint.formats.errors import (
 from pyspark_savepoint.formats.metadata.key_groups import range_for_operator_index
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
-from tests.corpus.expected import Snapshot, differences, read
+from tests.corpus.expected import RecordedSnapshot, differences, read
 from tests.corpus.written import EXACT
 from tests.oracle.compare import comparable
 
@@ -67,15 +67,15 @@ TABLES: tuple[dict[str, Any], ...] = (
 
 
 @pytest.fixture(params=READABLE)
-def case(request: pytest.FixtureRequest, corpus: Path) -> Snapshot:
-    return Snapshot(corpus / "lab" / request.param)
+def case(request: pytest.FixtureRequest, corpus: Path) -> RecordedSnapshot:
+    return RecordedSnapshot(corpus / "lab" / request.param)
 
 
-def lab(corpus: Path, name: str) -> Snapshot:
-    return Snapshot(corpus / "lab" / name)
+def lab(corpus: Path, name: str) -> RecordedSnapshot:
+    return RecordedSnapshot(corpus / "lab" / name)
 
 
-def request_of(snapshot: Snapshot, **options: Any) -> TableRequest:
+def request_of(snapshot: RecordedSnapshot, **options: Any) -> TableRequest:
     return TableRequest(snapshot.path, **{"decode": EXACT, **options})
 
 
@@ -92,14 +92,14 @@ def _freeze(value: Any) -> object:
     return comparable(value)
 
 
-def table_of(snapshot: Snapshot, parallelism: int = 2, **options: Any) -> pa.Table:
+def table_of(snapshot: RecordedSnapshot, parallelism: int = 2, **options: Any) -> pa.Table:
     return read(request_of(snapshot, **options), parallelism)
 
 
 # -- content -------------------------------------------------------------------------------------------------------
 
 
-def test_every_value_is_what_flink_put_in(case: Snapshot) -> None:
+def test_every_value_is_what_flink_put_in(case: RecordedSnapshot) -> None:
     assert differences(case) == []
 
     found = {label: error.facts["found"] for label, error in case.undecodable.items()}
@@ -108,14 +108,14 @@ def test_every_value_is_what_flink_put_in(case: Snapshot) -> None:
 
 
 @pytest.mark.parametrize(("memory", "batch_rows"), [(1 << 14, 20_000), (1 << 14, 7), (1 << 11, 1000)])
-def test_little_memory_gives_the_same_values(case: Snapshot, memory: int, batch_rows: int) -> None:
-    small = Snapshot(case.folder, {"memory": memory, "batch_rows": batch_rows}, parallelism=3)
+def test_little_memory_gives_the_same_values(case: RecordedSnapshot, memory: int, batch_rows: int) -> None:
+    small = RecordedSnapshot(case.folder, {"memory": memory, "batch_rows": batch_rows}, parallelism=3)
 
     assert differences(small) == []
     assert small.undecodable.keys() == UNDECODABLE.get(case.folder.name, {}).keys()
 
 
-def test_sessions_are_the_windows_that_the_merging_window_set_names(case: Snapshot) -> None:
+def test_sessions_are_the_windows_that_the_merging_window_set_names(case: RecordedSnapshot) -> None:
     (operator,) = [o for o in case.expected["operators"] if o.get("uid") == "window-session"]
     contents = {
         (row["key"], row["window"]["start"], row["window"]["end"]): list(row["window-contents"].values())
@@ -149,7 +149,7 @@ def test_values_of_an_unknown_subclass_are_there_as_bytes(corpus: Path) -> None:
 
 
 @pytest.mark.parametrize("options", TABLES, ids=str)
-def test_every_number_of_partitions_gives_the_same_rows(case: Snapshot, options: dict[str, Any]) -> None:
+def test_every_number_of_partitions_gives_the_same_rows(case: RecordedSnapshot, options: dict[str, Any]) -> None:
     expected = rows(table_of(case, 1, **options))
     assert expected
 
@@ -157,7 +157,7 @@ def test_every_number_of_partitions_gives_the_same_rows(case: Snapshot, options:
         assert rows(table_of(case, parallelism, **options)) == expected
 
 
-def test_a_partition_is_what_an_execution_vertex_restores(case: Snapshot) -> None:
+def test_a_partition_is_what_an_execution_vertex_restores(case: RecordedSnapshot) -> None:
     limit = case.expected["meta"]["maxParallelism"]
     request = request_of(case, uid="kv-long", include_key_group=True)
 
@@ -169,7 +169,7 @@ def test_a_partition_is_what_an_execution_vertex_restores(case: Snapshot) -> Non
             assert groups <= set(owned)
 
 
-def test_the_subtask_is_the_one_that_wrote_the_key(case: Snapshot) -> None:
+def test_the_subtask_is_the_one_that_wrote_the_key(case: RecordedSnapshot) -> None:
     meta = case.expected["meta"]
     table = table_of(case, 5, uid="kv-long", include_key_group=True)
 
@@ -180,7 +180,7 @@ def test_the_subtask_is_the_one_that_wrote_the_key(case: Snapshot) -> None:
 # -- options -------------------------------------------------------------------------------------------------------
 
 
-def test_chosen_columns_come_in_their_order(case: Snapshot) -> None:
+def test_chosen_columns_come_in_their_order(case: RecordedSnapshot) -> None:
     whole = table_of(case, uid="kv-long")
     for columns in (["v-string", "key"], ["map-sl"], ["key"], ["ttl-list", "v-long"]):
         table = open_table(request_of(case, uid="kv-long")).select(columns)
@@ -190,7 +190,7 @@ def test_chosen_columns_come_in_their_order(case: Snapshot) -> None:
         assert rows(pa.Table.from_batches(batches)) == rows(whole.select(columns))
 
 
-def test_chosen_states_leave_out_keys_that_have_none_of_them(case: Snapshot) -> None:
+def test_chosen_states_leave_out_keys_that_have_none_of_them(case: RecordedSnapshot) -> None:
     whole = table_of(case, uid="kv-long")
     some = table_of(case, uid="kv-long", state="list-int, map-ss")
 
@@ -210,7 +210,7 @@ def _without_empty(table: pa.Table) -> list[dict[str, Any]]:
         ("kv-pojo", [{"a": "p1", "b": -13}], [{"a": "p1", "b": -13}]),
     ],
 )
-def test_keys_are_looked_up(case: Snapshot, uid: str, keys: list[Any], column: list[Any]) -> None:
+def test_keys_are_looked_up(case: RecordedSnapshot, uid: str, keys: list[Any], column: list[Any]) -> None:
     options = {"uid": uid, "keys": json.dumps(keys)}
 
     found = table_of(case, 4, **options)
@@ -220,7 +220,7 @@ def test_keys_are_looked_up(case: Snapshot, uid: str, keys: list[Any], column: l
     assert rows(found) == rows(pa.Table.from_pylist(expected, schema=found.schema))
 
 
-def test_a_look_up_opens_only_the_key_groups_of_its_keys(case: Snapshot) -> None:
+def test_a_look_up_opens_only_the_key_groups_of_its_keys(case: RecordedSnapshot) -> None:
     places = {tuple(key) if isinstance(key, list) else key: group for key, group in _key_groups(case, "kv-long")}
 
     partitions: Any = open_table(request_of(case, uid="kv-long", keys="[0, -1]")).partitions(128)
@@ -228,20 +228,20 @@ def test_a_look_up_opens_only_the_key_groups_of_its_keys(case: Snapshot) -> None
     assert {group for partition in partitions for group in partition.split.key_groups} == {places[0], places[-1]}
 
 
-def _key_groups(snapshot: Snapshot, uid: str) -> list[list[Any]]:
+def _key_groups(snapshot: RecordedSnapshot, uid: str) -> list[list[Any]]:
     (operator,) = [o for o in snapshot.expected["operators"] if o.get("uid") == uid]
     groups: list[list[Any]] = operator["keyGroups"]
     return groups
 
 
-def test_a_look_up_in_a_flattened_map(case: Snapshot) -> None:
+def test_a_look_up_in_a_flattened_map(case: RecordedSnapshot) -> None:
     table = table_of(case, uid="kv-long", state="map-sl", flatten=True, keys="[9223372036854775807]")
 
     entries = {row["map_key"]: row["map_value"] for row in table.to_pylist()}
     assert entries == {"k0": 1, "k1": 0}
 
 
-def test_chosen_key_groups(case: Snapshot) -> None:
+def test_chosen_key_groups(case: RecordedSnapshot) -> None:
     chosen = ((0, 31), (77, 77))
     places = dict(_key_groups(case, "kv-long"))
 
@@ -265,7 +265,9 @@ def test_chosen_key_groups(case: Snapshot) -> None:
     ],
 )
 @pytest.mark.parametrize("memory", [64 << 20, 1 << 12])
-def test_a_flattened_state_has_a_row_per_element(case: Snapshot, uid: str, table: str, state: str, memory: int) -> None:
+def test_a_flattened_state_has_a_row_per_element(
+    case: RecordedSnapshot, uid: str, table: str, state: str, memory: int
+) -> None:
     options = {"uid": uid, "table": table, "state": state, "include_ttl": True, "include_key_group": True}
     flat = table_of(case, 3, flatten=True, memory=memory, batch_rows=50, **options)
 
@@ -286,7 +288,7 @@ def test_a_flattened_state_has_a_row_per_element(case: Snapshot, uid: str, table
     assert rows(flat) == Counter(map(_freeze, expected))
 
 
-def test_raw_states_are_the_bytes_of_values(case: Snapshot) -> None:
+def test_raw_states_are_the_bytes_of_values(case: RecordedSnapshot) -> None:
     typed = table_of(case, uid="kv-long")
     raw = table_of(case, uid="kv-long", raw=("v-long", "map-sl", "map-ss"))
 
@@ -326,7 +328,7 @@ def _are_null(entries: Sequence[tuple[Any, Any]] | None) -> Counter[bool] | None
     return None if entries is None else Counter(value is None for _, value in entries)
 
 
-def test_a_time_that_spark_cannot_hold_names_column_and_option(case: Snapshot) -> None:
+def test_a_time_that_spark_cannot_hold_names_column_and_option(case: RecordedSnapshot) -> None:
     with pytest.raises(ValueRangeError) as raised:
         table_of(case, uid="kv-string", state="instant", decode=DecodeOptions())
     assert raised.value.facts["state"] == "instant"
@@ -340,7 +342,7 @@ def test_a_time_that_spark_cannot_hold_names_column_and_option(case: Snapshot) -
     assert row["local-date-time"].isoformat() == "1959-10-10T09:09:09.009000"
 
 
-def test_what_is_asked_for_wrongly_is_answered_with_what_there_is(case: Snapshot) -> None:
+def test_what_is_asked_for_wrongly_is_answered_with_what_there_is(case: RecordedSnapshot) -> None:
     with pytest.raises(StateNotFoundError, match=r"did you mean 'v-string'"):
         table_of(case, uid="kv-long", state="v-strin")
     with pytest.raises(StateNotFoundError, match="option\\('table', 'window_state'\\) has it"):
@@ -349,7 +351,7 @@ def test_what_is_asked_for_wrongly_is_answered_with_what_there_is(case: Snapshot
         table_of(case, uid="kv-long", flatten=True)
 
 
-def test_raw_operator_states_are_the_bytes_of_elements(case: Snapshot) -> None:
+def test_raw_operator_states_are_the_bytes_of_elements(case: RecordedSnapshot) -> None:
     ints = table_of(case, uid="op-list", state="op-ints").column("value").to_pylist()
     raw = table_of(case, uid="op-list", state="op-ints", raw=("op-ints",)).column("value").to_pylist()
     assert sorted(raw) == sorted(value.to_bytes(4, "big", signed=True) for value in ints)
@@ -365,11 +367,11 @@ def test_raw_operator_states_are_the_bytes_of_elements(case: Snapshot) -> None:
 
 
 @pytest.fixture(params=FILES_OF_A_DATABASE)
-def database(request: pytest.FixtureRequest, corpus: Path) -> Snapshot:
-    return Snapshot(corpus / "lab" / request.param)
+def database(request: pytest.FixtureRequest, corpus: Path) -> RecordedSnapshot:
+    return RecordedSnapshot(corpus / "lab" / request.param)
 
 
-def test_its_states_are_listed_with_their_types(database: Snapshot, corpus: Path) -> None:
+def test_its_states_are_listed_with_their_types(database: RecordedSnapshot, corpus: Path) -> None:
     canonical = lab(corpus, "2.2.1-hashmap-canonical")
 
     rows_of = [read(TableRequest(snapshot.path)).to_pylist() for snapshot in (database, canonical)]
@@ -389,7 +391,7 @@ def _listed(row: dict[str, Any]) -> tuple[Any, ...]:
 # -- what is inside ------------------------------------------------------------------------------------------------
 
 
-def test_every_state_is_listed_with_the_options_that_read_it(case: Snapshot) -> None:
+def test_every_state_is_listed_with_the_options_that_read_it(case: RecordedSnapshot) -> None:
     listed = {(row["operator_uid_hash"], row["state"]): row for row in read(TableRequest(case.path)).to_pylist()}
     hashes = {known["uid"] or known["name"]: known["operatorId"] for known in case.expected["operatorIds"]}
 
@@ -407,7 +409,7 @@ def test_every_state_is_listed_with_the_options_that_read_it(case: Snapshot) -> 
 class Sql:
     """The SQL job: what its queries must have in state."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: RecordedSnapshot) -> None:
         self.snapshot = snapshot
         (self.expected,) = snapshot.expected["operators"]
         self.input = {row["id"]: row for row in self.expected["rows"]}

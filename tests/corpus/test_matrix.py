@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pyspark_savepoint.statebackends.model.request import TableRequest
-from tests.corpus.expected import Snapshot, read
+from tests.corpus.expected import RecordedSnapshot, read
 from tests.corpus.written import EXACT
 from tests.oracle.compare import comparable
 
@@ -65,8 +65,8 @@ def first_rows(path: str, table: int) -> Counter[object]:
 @pytest.mark.parametrize("table", range(len(TABLES)), ids=lambda i: f"{TABLES[i]['uid']}-{i}")
 @pytest.mark.parametrize("case", OTHERS)
 def test_rows_are_those_of_the_canonical_savepoint(case: str, table: int, corpus: Path) -> None:
-    expected = first_rows(Snapshot(corpus / "lab" / FIRST).path, table)
+    expected = first_rows(RecordedSnapshot(corpus / "lab" / FIRST).path, table)
     assert expected
 
     for reading in READINGS:
-        assert rows_of(Snapshot(corpus / "lab" / case).path, reading, **TABLES[table]) == expected
+        assert rows_of(RecordedSnapshot(corpus / "lab" / case).path, reading, **TABLES[table]) == expected

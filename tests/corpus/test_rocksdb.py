@@ -26,10 +26,10 @@ from pyspark_savepoint.formats.metadata.stream_handles import (
 )
 from pyspark_savepoint.formats.rocksdb.database import Database
 from pyspark_savepoint.formats.snapshot.handle_streams import replace_streams
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint, find_snapshots
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
-from tests.corpus.expected import Snapshot, differences
+from tests.corpus.expected import RecordedSnapshot, differences
 
 CASES = ("2.2.1-forst-native", "2.2.1-rocksdb-native", "2.2.1-rocksdb-incr-checkpoint")
 MERGE = 2
@@ -38,8 +38,8 @@ DAMAGED, OTHER = "kv-long", "kv-string"
 
 
 @pytest.fixture(params=CASES)
-def case(request: pytest.FixtureRequest, corpus: Path) -> Snapshot:
-    return Snapshot(corpus / "lab" / request.param)
+def case(request: pytest.FixtureRequest, corpus: Path) -> RecordedSnapshot:
+    return RecordedSnapshot(corpus / "lab" / request.param)
 
 
 def handles(operator: OperatorState) -> Iterator[tuple[int, IncrementalRemoteKeyedStateHandle]]:
@@ -52,8 +52,8 @@ def files_of(handle: IncrementalRemoteKeyedStateHandle) -> tuple[HandleAndLocalP
     return handle.shared_state + handle.private_state
 
 
-def test_a_database_has_a_column_family_per_state(case: Snapshot) -> None:
-    savepoint = Savepoint.open(case.path)
+def test_a_database_has_a_column_family_per_state(case: RecordedSnapshot) -> None:
+    savepoint = Snapshot.open(case.path)
     kinds: set[int] = set()
     for operator in savepoint.operators:
         for _, handle in handles(operator):
@@ -74,23 +74,23 @@ def test_a_database_has_a_column_family_per_state(case: Snapshot) -> None:
 
 
 @pytest.fixture
-def unpacked(corpus: Path, tmp_path: Path) -> Snapshot:
+def unpacked(corpus: Path, tmp_path: Path) -> RecordedSnapshot:
     """A native savepoint, every table file of one operator in a file of its own: ``SUBTASK-NAME``."""
-    source = Snapshot(corpus / "lab" / "2.2.1-rocksdb-native")
+    source = RecordedSnapshot(corpus / "lab" / "2.2.1-rocksdb-native")
     folder = tmp_path / "savepoint"
     folder.mkdir()
     for path in Path(source.path).iterdir():
         (folder / path.name).write_bytes(path.read_bytes())
-    savepoint = Savepoint.open(source.path)
+    savepoint = Snapshot.open(source.path)
     operators = tuple(_unpack(savepoint, operator, folder) for operator in savepoint.operators)
     metadata = dataclasses.replace(savepoint.metadata, operators=operators)
     (folder / "_metadata").write_bytes(write_metadata(metadata))
     expected = {**source.expected, "meta": {**source.expected["meta"], "savepoint": "savepoint"}}
     (tmp_path / "expected.json").write_text(json.dumps(expected))
-    return Snapshot(tmp_path)
+    return RecordedSnapshot(tmp_path)
 
 
-def _unpack(savepoint: Savepoint, operator: OperatorState, folder: Path) -> OperatorState:
+def _unpack(savepoint: Snapshot, operator: OperatorState, folder: Path) -> OperatorState:
     if operator.uid != DAMAGED:
         return operator
     subtasks = dict(operator.subtasks)
@@ -107,29 +107,29 @@ def _unpack(savepoint: Savepoint, operator: OperatorState, folder: Path) -> Oper
     return dataclasses.replace(operator, subtasks=subtasks)
 
 
-def operator_of(snapshot: Snapshot, uid: str) -> dict[str, object]:
+def operator_of(snapshot: RecordedSnapshot, uid: str) -> dict[str, object]:
     (operator,) = [each for each in snapshot.expected["operators"] if each.get("uid") == uid]
     found: dict[str, object] = operator
     return found
 
 
-def the_rest_reads(snapshot: Snapshot) -> None:
+def the_rest_reads(snapshot: RecordedSnapshot) -> None:
     expected = [operator for operator in snapshot.expected["operators"] if operator.get("uid") != DAMAGED]
-    rest = Snapshot(snapshot.folder)
+    rest = RecordedSnapshot(snapshot.folder)
     rest.__dict__["expected"] = {**snapshot.expected, "operators": expected}
     assert any(operator.get("uid") == OTHER for operator in expected)
     assert differences(rest) == []
 
 
-def test_files_of_their_own_read_as_inline_ones_do(unpacked: Snapshot) -> None:
+def test_files_of_their_own_read_as_inline_ones_do(unpacked: RecordedSnapshot) -> None:
     assert differences(unpacked) == []
 
 
-def table_files(snapshot: Snapshot) -> list[Path]:
+def table_files(snapshot: RecordedSnapshot) -> list[Path]:
     return sorted(Path(snapshot.path).glob("*-*.sst"))
 
 
-def test_a_missing_table_file(unpacked: Snapshot) -> None:
+def test_a_missing_table_file(unpacked: RecordedSnapshot) -> None:
     assert len(table_files(unpacked)) > 10
     for path in table_files(unpacked)[::5]:
         data = path.read_bytes()
@@ -144,7 +144,7 @@ def test_a_missing_table_file(unpacked: Snapshot) -> None:
     the_rest_reads(unpacked)
 
 
-def test_a_damaged_table_file(unpacked: Snapshot) -> None:
+def test_a_damaged_table_file(unpacked: RecordedSnapshot) -> None:
     for path in table_files(unpacked)[::5]:
         data = path.read_bytes()
         path.write_bytes(bytes([data[0] ^ 1]) + data[1:])
@@ -159,7 +159,7 @@ def test_a_damaged_table_file(unpacked: Snapshot) -> None:
 
 
 @pytest.mark.parametrize("name", ["CURRENT", "MANIFEST-000005"])
-def test_a_damaged_list_of_files(unpacked: Snapshot, name: str) -> None:
+def test_a_damaged_list_of_files(unpacked: RecordedSnapshot, name: str) -> None:
     path = Path(unpacked.path) / f"1-{name}"
     path.write_bytes(b"#" + path.read_bytes()[1:])
 
@@ -169,7 +169,7 @@ def test_a_damaged_list_of_files(unpacked: Snapshot, name: str) -> None:
     assert all(str(path) in text and DAMAGED in text for text in messages)
 
 
-def test_manifests_that_were_swapped(unpacked: Snapshot) -> None:
+def test_manifests_that_were_swapped(unpacked: RecordedSnapshot) -> None:
     first, second = (Path(unpacked.path) / f"{index}-MANIFEST-000005" for index in (0, 1))
     contents = first.read_bytes(), second.read_bytes()
     first.write_bytes(contents[1])
@@ -182,7 +182,7 @@ def test_manifests_that_were_swapped(unpacked: Snapshot) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"start": 1}, {"start": -1}, {"size": -1}, {"size": 1}], ids=str)
-def test_segments_of_a_merged_file_that_are_a_byte_off(unpacked: Snapshot, wrong: dict[str, int]) -> None:
+def test_segments_of_a_merged_file_that_are_a_byte_off(unpacked: RecordedSnapshot, wrong: dict[str, int]) -> None:
     merged = Path(unpacked.path) / "merged"
     places: dict[str, tuple[int, int]] = {}
     with merged.open("wb") as out:
@@ -198,7 +198,7 @@ def test_segments_of_a_merged_file_that_are_a_byte_off(unpacked: Snapshot, wrong
         scope = CheckpointedStateScope.SHARED
         return SegmentFileStateHandle(str(merged), max(at + start, 0), length + size, scope, handle.relative_path)
 
-    (operator,) = [each for each in Savepoint.open(unpacked.path).operators if each.uid == DAMAGED]
+    (operator,) = [each for each in Snapshot.open(unpacked.path).operators if each.uid == DAMAGED]
     rewrite(unpacked, replace_streams(operator, segment))
     assert failures(unpacked, SavepointError) == []
 
@@ -210,8 +210,8 @@ def test_segments_of_a_merged_file_that_are_a_byte_off(unpacked: Snapshot, wrong
     the_rest_reads(unpacked)
 
 
-def test_a_file_that_is_not_listed(unpacked: Snapshot) -> None:
-    savepoint = Savepoint.open(unpacked.path)
+def test_a_file_that_is_not_listed(unpacked: RecordedSnapshot) -> None:
+    savepoint = Snapshot.open(unpacked.path)
     (operator,) = [each for each in savepoint.operators if each.uid == DAMAGED]
     subtasks = dict(operator.subtasks)
     for index, handle in handles(operator):
@@ -230,8 +230,8 @@ def test_a_file_that_is_not_listed(unpacked: Snapshot) -> None:
     the_rest_reads(unpacked)
 
 
-def test_a_value_that_is_none_names_its_table_file(unpacked: Snapshot) -> None:
-    savepoint = Savepoint.open(unpacked.path)
+def test_a_value_that_is_none_names_its_table_file(unpacked: RecordedSnapshot) -> None:
+    savepoint = Snapshot.open(unpacked.path)
     (operator,) = [each for each in savepoint.operators if each.uid == DAMAGED]
     subtasks = dict(operator.subtasks)
     for index, handle in handles(operator):
@@ -257,9 +257,9 @@ def test_a_value_that_is_none_names_its_table_file(unpacked: Snapshot) -> None:
     assert raised.value.facts["state"] == "v-string"
 
 
-def test_handles_of_old_releases_read_as_those_of_new_ones(case: Snapshot, tmp_path: Path) -> None:
+def test_handles_of_old_releases_read_as_those_of_new_ones(case: RecordedSnapshot, tmp_path: Path) -> None:
     """Up to 1.14, handles had no id and no checkpointed size: type 5 in place of 11."""
-    savepoint = Savepoint.open(case.path)
+    savepoint = Snapshot.open(case.path)
     folder = tmp_path / "checkpoints" / "chk-1"
     shutil.copytree(case.path, folder)
     beside = Path(case.path).parent / "shared"
@@ -278,8 +278,8 @@ def test_handles_of_old_releases_read_as_those_of_new_ones(case: Snapshot, tmp_p
     expected = {**case.expected, "meta": {**case.expected["meta"], "savepoint": "checkpoints/chk-1"}}
     (tmp_path / "expected.json").write_text(json.dumps(expected))
 
-    assert {handle.type_byte for each in Savepoint.open(str(folder)).operators for _, handle in handles(each)} == {5}
-    assert differences(Snapshot(tmp_path)) == []
+    assert {handle.type_byte for each in Snapshot.open(str(folder)).operators for _, handle in handles(each)} == {5}
+    assert differences(RecordedSnapshot(tmp_path)) == []
 
 
 @pytest.mark.parametrize("uid", ["by-long", "by-string", "by-tuple", "by-pojo"])
@@ -310,15 +310,15 @@ def read_rows(path: str, uid: str, table: str) -> list[dict[str, Any]]:
     return [row for part in partitions for batch in part.batches() for row in batch.to_pylist()]
 
 
-def rewrite(snapshot: Snapshot, changed: OperatorState) -> None:
+def rewrite(snapshot: RecordedSnapshot, changed: OperatorState) -> None:
     """Put another description of an operator into a snapshot."""
-    savepoint = Savepoint.open(snapshot.path)
+    savepoint = Snapshot.open(snapshot.path)
     operators = tuple(changed if each.uid == changed.uid else each for each in savepoint.operators)
     metadata = dataclasses.replace(savepoint.metadata, operators=operators)
     (Path(snapshot.path) / "_metadata").write_bytes(write_metadata(metadata))
 
 
-def failures(snapshot: Snapshot, kind: type[SavepointError]) -> list[str]:
+def failures(snapshot: RecordedSnapshot, kind: type[SavepointError]) -> list[str]:
     """What is said by those tables of the operator that cannot be read, which are not all."""
     operator = operator_of(snapshot, DAMAGED)
     states = operator["states"]

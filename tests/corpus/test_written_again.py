@@ -17,7 +17,7 @@ from pyspark_savepoint.formats.io.byte_source import InlineLocation
 from pyspark_savepoint.formats.keyed.canonical_writer import CanonicalKeyedStreamWriter
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, KeyedBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, StateDescriptor, StateKind
 from pyspark_savepoint.statebackends.model.key_codec import KeyCodec, entry_keys
 from pyspark_savepoint.statebackends.model.request import TableRequest
@@ -37,7 +37,7 @@ UNORDERED = ("2.2.1-hashmap-canonical", "2.3.0-hashmap-canonical-compressed")
 
 def canonical_sources(path: Path) -> Iterator[tuple[KeyedSource, bytes]]:
     """The canonical keyed streams of a snapshot, and their bytes."""
-    savepoint = Savepoint.open(str(path))
+    savepoint = Snapshot.open(str(path))
     for operator in savepoint.metadata.operators:
         for source in keyed_sources(savepoint, operator):
             if isinstance(source, KeyedSource) and source.canonical:
@@ -129,7 +129,7 @@ NULLS_ALONE = {ORDERED[1]: {"map-ss", "map-void"}}
 @pytest.mark.parametrize("case", ORDERED)
 def test_columns_become_the_entries_that_they_came_from(corpus: Path, case: str) -> None:
     path = corpus / "lab" / case / "savepoint"
-    savepoint = Savepoint.open(str(path))
+    savepoint = Snapshot.open(str(path))
     same, different = set(), set()
     for operator in savepoint.metadata.operators:
         sources = [source for source in keyed_sources(savepoint, operator) if isinstance(source, KeyedSource)]

@@ -25,7 +25,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
 from pyspark_savepoint.statebackends.writing.commit.committer import commit
@@ -114,7 +114,7 @@ def content_of(path: Path) -> Content | None:
     if not (path / "_metadata").exists():
         return None
     sums: Content = {}
-    for operator in Savepoint.open(str(path)).operators:
+    for operator in Snapshot.open(str(path)).operators:
         request = TableRequest(str(path), uid_hash=operator.operator_id.hex)
         rows = total = 0
         for partition in open_table(request).partitions(1):

@@ -14,9 +14,9 @@ from pyspark_savepoint.formats.errors import CorruptStateError
 from pyspark_savepoint.formats.java_stream import (
     MAX_LINEAGE,
     JavaArray,
-    JavaClass,
     JavaEnum,
     JavaObject,
+    ObjectStreamClass,
     parse_java_object,
     skip_java_object,
 )
@@ -100,7 +100,7 @@ def test_small_contents() -> None:
     assert isinstance(numbers, JavaArray)
     assert numbers.elements == [1, -1]
     kind = parse(b"\x76" + described("X", 0))
-    assert isinstance(kind, JavaClass)
+    assert isinstance(kind, ObjectStreamClass)
     assert kind.class_name == "X"
     proxy = parse(b"\x73\x7d" + bytes.fromhex("00000001") + utf("I") + b"\x78\x70")
     assert isinstance(proxy, JavaObject)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import SavepointError
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.catalog.table import SCHEMAS
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
@@ -94,7 +94,7 @@ def _requests(base: TableRequest) -> Iterator[TableRequest]:
     for name in SCHEMAS:
         yield replace(base, table=name)
     try:
-        operators = Savepoint.open(base.path).operators[:4]
+        operators = Snapshot.open(base.path).operators[:4]
         states = _states(base)
     except SavepointError:
         return

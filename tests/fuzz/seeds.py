@@ -20,7 +20,7 @@ from pyspark_savepoint.formats.metadata.keyed_handles import (
     InMemoryChangelogStateHandle,
 )
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 
 ROOT = Path(__file__).parents[2]
 CORPUS = ROOT.parent / "shared" / "corpus"
@@ -38,7 +38,7 @@ def snapshot_paths() -> list[Path]:
 
 def seeds_of(path: Path) -> Iterator[CheckpointMetadata]:
     """The operators of a snapshot, each alone, with their state inline."""
-    savepoint = Savepoint.open(str(path))
+    savepoint = Snapshot.open(str(path))
     for operator in savepoint.operators:
         if operator.state_size > MAX_STATE:
             continue
@@ -52,7 +52,7 @@ def seeds_of(path: Path) -> Iterator[CheckpointMetadata]:
         yield replace(savepoint.metadata, operators=(alone,))
 
 
-def _inline_subtask(savepoint: Savepoint, operator: OperatorState, subtask: OperatorSubtaskState) -> Any:
+def _inline_subtask(savepoint: Snapshot, operator: OperatorState, subtask: OperatorSubtaskState) -> Any:
     inlined = {}
     for name in MANAGED:
         handle: Any = getattr(subtask, name)
@@ -61,7 +61,7 @@ def _inline_subtask(savepoint: Savepoint, operator: OperatorState, subtask: Oper
     return replace(subtask, **inlined)
 
 
-def _inlined(savepoint: Savepoint, operator: OperatorState, handle: Any) -> Any:
+def _inlined(savepoint: Snapshot, operator: OperatorState, handle: Any) -> Any:
     """A handle of any kind, its bytes in it."""
 
     def inline(stream: Any) -> ByteStreamStateHandle:

@@ -54,7 +54,7 @@ from pyspark_savepoint.formats.serializers.kryo.objects.object_format import Ver
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.serializers.sql.logical_streams import logical_stream
 from pyspark_savepoint.formats.serializers.sql.logical_types import EmbeddedType, LogicalType
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.formats.variant import encode_variant
 from pyspark_savepoint.statebackends.connectors.connector_states import list_states, state_elements
 from pyspark_savepoint.statebackends.model.request import TableRequest
@@ -180,7 +180,7 @@ def _read_tables(data: bytes) -> None:
     """Keyed state and timers of the first operator."""
     folder = Path(_folder().name)
     (folder / "_metadata").write_bytes(data)
-    for operator in Savepoint.open(str(folder)).operators[:1]:
+    for operator in Snapshot.open(str(folder)).operators[:1]:
         for table in ("keyed_state", "timers"):
             request = TableRequest(str(folder), uid_hash=operator.operator_id.hex, table=table)
             for partition in open_table(request).partitions(1):
@@ -432,7 +432,7 @@ def _connector_seeds() -> list[bytes]:
     """Table, state, and an element of the state; or the state of a coordinator."""
     found: set[tuple[str, bytes]] = set()
     for path in sorted((CORPUS / "connectors").rglob("_metadata")):
-        savepoint = Savepoint.open(str(path.parent))
+        savepoint = Snapshot.open(str(path.parent))
         for operator in savepoint.operators:
             if operator.coordinator_state is not None:
                 found.add((f"{SOURCE_COORDINATOR}/{COORDINATOR}", operator.coordinator_state.data))

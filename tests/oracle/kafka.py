@@ -27,7 +27,7 @@ from pyspark_savepoint.formats.connectors.kafka_consumer import KAFKA_CONSUMER, 
 from pyspark_savepoint.formats.metadata import OperatorState, write_metadata
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID, OperatorIdentifier
 from pyspark_savepoint.formats.snapshot.changes import assemble, with_identifier
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.connectors.migrated_sources import enumerator_version, kafka_source
 from pyspark_savepoint.statebackends.connectors.operator_streams import with_elements
 from pyspark_savepoint.statebackends.connectors.source_edits import (
@@ -81,7 +81,7 @@ class Scenario:
         )
 
 
-def scenarios(savepoint: Savepoint, earlier: Savepoint, release: str) -> dict[str, Scenario]:
+def scenarios(savepoint: Snapshot, earlier: Snapshot, release: str) -> dict[str, Scenario]:
     """All changes of a savepoint; ``earlier`` is another of the same job."""
     opened = OpenOperator(savepoint, savepoint.operator(uid="orders"))
     source = SourceState.read(opened)
@@ -158,7 +158,7 @@ def scenarios(savepoint: Savepoint, earlier: Savepoint, release: str) -> dict[st
 
 def _consumer(positions: Mapping[Partition, int]) -> OpenOperator:
     """The FlinkKafkaConsumer that a job of 1.20 saved, with other partitions: next offsets."""
-    savepoint = Savepoint.open(str(LEGACY))
+    savepoint = Snapshot.open(str(LEGACY))
     opened = next(
         each
         for each in (OpenOperator(savepoint, operator) for operator in savepoint.operators)
@@ -203,14 +203,14 @@ class KafkaJob:
         found: list[dict[str, Any]] = json.loads((out / "found.json").read_text("utf-8"))
         return found
 
-    def save(self, name: str, records: int) -> tuple[Savepoint, dict[str, int]]:
+    def save(self, name: str, records: int) -> tuple[Snapshot, dict[str, int]]:
         """A savepoint that is taken after some records, and the counts in its keyed state."""
         (found,) = self.run(name, f"--save={records}", f"--parallelism={PARALLELISM}")
         if found["failure"]:
             raise FlinkError(f"the job that is saved failed: {found['failure'][:1000]}")
-        return Savepoint.open(found["savepoint"]), found["counts"]
+        return Snapshot.open(found["savepoint"]), found["counts"]
 
-    def restore(self, savepoint: Savepoint, changed: Mapping[str, Scenario]) -> list[dict[str, Any]]:
+    def restore(self, savepoint: Snapshot, changed: Mapping[str, Scenario]) -> list[dict[str, Any]]:
         """What the job reads from each changed savepoint."""
         runs = []
         for number, scenario in enumerate(changed.values()):

@@ -26,11 +26,11 @@ from itertools import product
 from pathlib import Path
 
 from pyspark_savepoint.formats.errors import SavepointError
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.local.comparing import count_differences
 from pyspark_savepoint.local.local_savepoint import open_savepoint
 from pyspark_savepoint.local.migrating import Migration, migration_of
-from pyspark_savepoint.statebackends.migration.verdicts import Verdict
+from pyspark_savepoint.statebackends.migration.verdicts import MigrationVerdict
 from tests.conftest import CORPUS
 from tests.oracle.flink import FlinkError, _filled_at_once, _tool, cache_folder, class_path, command_line, fetch
 
@@ -103,10 +103,10 @@ def migration(case: str, backend: str = "hashmap", flink: str = "2.3", writer: s
     """The migration of a case, with all that is known."""
     folder = MIGRATION / "cases" / case
     old, new = folder / f"1.20.5-{backend}", folder / "2.3.0-hashmap"
-    told = Savepoint.open(str(new)) if new.exists() else None
+    told = Snapshot.open(str(new)) if new.exists() else None
     if writer != CORPUS_WRITER:
         old = written(writer) / case / "savepoint"
-    source = Savepoint.open(str(old if old.exists() else folder / "1.20.5-hashmap"))
+    source = Snapshot.open(str(old if old.exists() else folder / "1.20.5-hashmap"))
     return migration_of(source, flink, classes=[MIGRATION / "classes"], types_from=told)
 
 
@@ -122,7 +122,7 @@ def migrated(
         except SavepointError:
             said[case] = REFUSED
         else:
-            lost = any(part.verdict is Verdict.IS_LOST for part in one.check().parts)
+            lost = any(part.verdict is MigrationVerdict.IS_LOST for part in one.check().parts)
             said[case] = LOST if lost else EQUAL
     return said
 

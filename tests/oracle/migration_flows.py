@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark_savepoint.formats.errors import SavepointError
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.local.migrating import migration_of
 from tests.oracle.compare import differences
 from tests.oracle.flink import (
@@ -114,7 +114,7 @@ def migrated(old: Path, new: Path, release: str) -> dict[str, str]:
     refused = {}
     for folder in sorted(old.iterdir()):
         if (folder / "savepoint" / "_metadata").exists():
-            source = Savepoint.open(str(folder / "savepoint"))
+            source = Snapshot.open(str(folder / "savepoint"))
             try:
                 migration_of(source, release, classes=[compiled(WRITER)]).write(str(new / folder.name / "savepoint"))
             except SavepointError as error:
@@ -164,7 +164,7 @@ def harness(job: str, releases: list[str], backend: str, scratch: Path) -> int:
     failed = 0
     for release in releases:
         new = scratch / f"{release}-migrated"
-        source = Savepoint.open(str(old.path))
+        source = Snapshot.open(str(old.path))
         migration_of(source, release.rpartition(".")[0], classes=[compile_harness(WRITER)]).write(str(new))
         found = restore(release, job, new, scratch / release, backend=backend)
         lines = differences(old.expected, found)

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from pyspark_savepoint.formats.metadata.keyed_handles import ChangelogStateBackendHandle, ChangelogStateHandleStreamImpl
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
-from tests.corpus.expected import Snapshot, differences
+from tests.corpus.expected import RecordedSnapshot, differences
 from tests.oracle.flink import SavepointOf
 from tests.oracle.test_reader import OF_ANIMALS, WITHOUT_LENGTHS, snapshot_of, without
 
@@ -32,20 +32,20 @@ WITHOUT_KEYS = {"inferred/pojo"}
 
 
 @pytest.fixture(params=CASES)
-def logged(request: pytest.FixtureRequest, flink_version: str, savepoint_of: SavepointOf) -> Snapshot:
+def logged(request: pytest.FixtureRequest, flink_version: str, savepoint_of: SavepointOf) -> RecordedSnapshot:
     snapshot = snapshot_of(savepoint_of(flink_version, format="checkpoint", **CASES[request.param]))
     snapshot.options["allow_outside"] = True  # the changelogs have a folder of their own
     return snapshot
 
 
-def handles(snapshot: Snapshot) -> Iterator[ChangelogStateBackendHandle]:
-    for operator in Savepoint.open(snapshot.path).operators:
+def handles(snapshot: RecordedSnapshot) -> Iterator[ChangelogStateBackendHandle]:
+    for operator in Snapshot.open(snapshot.path).operators:
         for subtask in operator.subtasks.values():
             if isinstance(subtask.managed_keyed_state, ChangelogStateBackendHandle):
                 yield subtask.managed_keyed_state
 
 
-def test_changes_and_what_was_materialized_read_to_what_went_in(logged: Snapshot) -> None:
+def test_changes_and_what_was_materialized_read_to_what_went_in(logged: RecordedSnapshot) -> None:
     found = list(handles(logged))
     assert found
     if logged.expected["meta"]["backend"] == "changelog":
@@ -59,7 +59,7 @@ def test_changes_and_what_was_materialized_read_to_what_went_in(logged: Snapshot
     assert WITHOUT_LENGTHS <= logged.undecodable.keys() <= WITHOUT_LENGTHS | OF_ANIMALS | WITHOUT_KEYS
 
 
-def test_a_changelog_lists_its_states_as_others_do(logged: Snapshot) -> None:
+def test_a_changelog_lists_its_states_as_others_do(logged: RecordedSnapshot) -> None:
     (partition,) = open_table(TableRequest(logged.path, allow_outside=True)).partitions(1)
 
     rows = [row for batch in partition.batches() for row in batch.to_pylist()]

@@ -10,7 +10,7 @@ import pytest
 
 from pyspark_savepoint.formats.java import string_hash
 from pyspark_savepoint.formats.metadata.key_groups import key_group_for_hash
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from tests.oracle.compare import Found, differences
 from tests.oracle.flink import FlinkError, Oracle, SavepointOf, restore, run
 
@@ -39,7 +39,7 @@ LONG = snapshot("org.apache.flink.api.common.typeutils.base.LongSerializer$LongS
 @pytest.mark.parametrize("case", SNAPSHOTS, ids=lambda case: "-".join(map(str, case.values())))
 def test_generated_snapshots_open(flink_version: str, savepoint_of: SavepointOf, case: dict[str, object]) -> None:
     generated = savepoint_of(flink_version, **case)
-    savepoint = Savepoint.open(str(generated.path))
+    savepoint = Snapshot.open(str(generated.path))
 
     expected = {operator["operatorId"]: operator for operator in generated.expected["operatorIds"]}
     stateful = {operator["uid"] for operator in generated.expected["operators"]}

@@ -18,7 +18,7 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer, write_env
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.statebackends.jobs.compatibility.compatibility import Compatibility
 from pyspark_savepoint.statebackends.jobs.compatibility.compatibility_rules import resolve
-from pyspark_savepoint.statebackends.type_extraction import Release, TypeExtractor
+from pyspark_savepoint.statebackends.type_extraction import ExtractionRelease, TypeExtractor
 from pyspark_savepoint.statebackends.type_extraction.words import TypeInference
 from tests.oracle.conftest import VERSIONS
 from tests.oracle.evolution import evolve
@@ -52,7 +52,7 @@ def test_classes_have_the_snapshots_that_flink_gives_them(flink_version: str) ->
     hints = classes.find(HINTS)
     assert hints is not None
     kinds = {f"{HINTS}#{field.name}": field.type for field in hints.fields}
-    extractor = TypeExtractor(Release.parse(flink_version), classes)
+    extractor = TypeExtractor(ExtractionRelease.parse(flink_version), classes)
     differences = []
     for name, flinks in answers.items():
         try:
@@ -76,7 +76,7 @@ def snapshot(serializer: TypeSerializer) -> bytes:
 
 def test_flink_refuses_the_plain_form_of_what_it_infers(flink_oracle: Oracle) -> None:
     expect_asked(flink_oracle.version)
-    release = Release.parse(flink_oracle.version)
+    release = ExtractionRelease.parse(flink_oracle.version)
     inference = TypeInference(release, (str(compile_harness(flink_oracle.version)),))
     plain, inferred = parse_type(LINES), inference.parse("oracle.Inferred$Lines")
     for old, new, expected in ((plain, inferred, "incompatible"), (inferred, inferred, "as is")):
@@ -99,7 +99,7 @@ def test_flink_restores_a_job_whose_types_it_infers(flink_version: str, spark: S
     """Class files tell the types of the write, and the job gives Flink the classes alone."""
     if "FLINK_VERSIONS" not in os.environ and not flink_version.startswith("2"):
         pytest.skip("releases of Flink 1 are asked where FLINK_VERSIONS names them")
-    release, folder = Release.parse(flink_version), str(compile_harness(flink_version))
+    release, folder = ExtractionRelease.parse(flink_version), str(compile_harness(flink_version))
     address = "struct<street: string, zip: int>"
     columns = {"home": (ADDRESS, address), "pair": (f"TUPLE<LONG, {ADDRESS}>", f"struct<f0: bigint, f1: {address}>")}
     if release.has_collections:

@@ -14,7 +14,7 @@ from pyspark_savepoint.formats.errors import TypeNotationError, UndecodableState
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
 from pyspark_savepoint.formats.serializers.base import TypeSerializer, write_enveloped
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.state_entries import encode_column
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.writing.planning.exact_casts import conform_column
@@ -180,7 +180,7 @@ WITHOUT_TEXT = ("KRYO", "VALUE", "JAVA", "WRITABLE", "UNKNOWN")
 
 def test_what_is_shown_of_a_savepoint_can_be_pasted(flink_version: str, savepoint_of: SavepointOf) -> None:
     major, minor = (int(part) for part in flink_version.split(".")[:2])
-    savepoint = Savepoint.open(str(savepoint_of(flink_version, "types").path))
+    savepoint = Snapshot.open(str(savepoint_of(flink_version, "types").path))
     metas: dict[str, StateMetaInfoSnapshot] = {}
     for operator in savepoint.operators:
         for header in OpenOperator(savepoint, operator).keyed.headers:

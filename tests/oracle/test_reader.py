@@ -17,12 +17,20 @@ from pyspark_savepoint.formats.errors import UndecodableStateError, ValueRangeEr
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata.key_groups import key_group_for_hash
 from pyspark_savepoint.formats.serializers.base import TypeSerializer, write_enveloped
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.open_table import open_table
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.sources.operator_sources import operator_sources
-from tests.corpus.expected import Json, Snapshot, differences, is_opaque, kind_of, multiset_differences, read_keyed
+from tests.corpus.expected import (
+    Json,
+    RecordedSnapshot,
+    differences,
+    is_opaque,
+    kind_of,
+    multiset_differences,
+    read_keyed,
+)
 from tests.corpus.written import from_variant, is_variant, written
 from tests.oracle.compare import comparable
 from tests.oracle.flink import Generated, Oracle, SavepointOf
@@ -46,25 +54,25 @@ WITHOUT_LAW = {"pojo", "record"}
 OF_USER = {"enum-set", "object-enum", "registered-class", "other-class", "other-class-in-list"}
 
 
-def snapshot_of(generated: Generated, **options: Any) -> Snapshot:
+def snapshot_of(generated: Generated, **options: Any) -> RecordedSnapshot:
     depth = len(Path(generated.expected["meta"]["savepoint"]).parts)
-    return Snapshot(generated.path.parents[depth - 1], options, generated.expected["meta"]["parallelism"])
+    return RecordedSnapshot(generated.path.parents[depth - 1], options, generated.expected["meta"]["parallelism"])
 
 
-def operator_of(snapshot: Snapshot, uid: str) -> Json:
+def operator_of(snapshot: RecordedSnapshot, uid: str) -> Json:
     (operator,) = [operator for operator in snapshot.expected["operators"] if operator["uid"] == uid]
     return operator
 
 
-def without(snapshot: Snapshot, *uids: str) -> Snapshot:
+def without(snapshot: RecordedSnapshot, *uids: str) -> RecordedSnapshot:
     """The same without some operators."""
     kept = [operator for operator in snapshot.expected["operators"] if operator["uid"] not in uids]
     snapshot.__dict__["expected"] = {**snapshot.expected, "operators": kept}
     return snapshot
 
 
-def headers_of(snapshot: Snapshot, uid: str) -> OperatorHeaders:
-    savepoint = Savepoint.open(snapshot.path)
+def headers_of(snapshot: RecordedSnapshot, uid: str) -> OperatorHeaders:
+    savepoint = Snapshot.open(snapshot.path)
     return OpenOperator(savepoint, savepoint.operator(uid=uid)).keyed
 
 
@@ -85,11 +93,11 @@ def flink_reads(oracle: Oracle, serializer: TypeSerializer, values: Iterable[byt
 
 
 @pytest.fixture(params=TYPES)
-def types(request: pytest.FixtureRequest, flink_version: str, savepoint_of: SavepointOf) -> Snapshot:
+def types(request: pytest.FixtureRequest, flink_version: str, savepoint_of: SavepointOf) -> RecordedSnapshot:
     return snapshot_of(savepoint_of(flink_version, **TYPES[request.param]))
 
 
-def test_all_types_read_to_what_went_in(types: Snapshot) -> None:
+def test_all_types_read_to_what_went_in(types: RecordedSnapshot) -> None:
     least, most = WITHOUT_LENGTHS, WITHOUT_LENGTHS
     if types.expected["meta"]["format"] == "native":
         # The order of states in a file is another with every run: what stands behind the animals is lost with them.
@@ -126,7 +134,7 @@ def test_flink_reads_the_bytes_of_what_the_user_wrote(
     types = snapshot_of(savepoint_of(flink_version, "types"))
     pojos, states = operator_of(types, "pojos"), operator_of(types, "operator-states")
     header = headers_of(types, "pojos").headers[0]
-    savepoint = Savepoint.open(types.path)
+    savepoint = Snapshot.open(types.path)
     sources = operator_sources(savepoint, savepoint.operator(uid="operator-states"))
     (animals,) = [meta for meta in sources[0].header().states if meta.name == "animals"]
 
@@ -142,7 +150,7 @@ def test_flink_reads_the_bytes_of_what_the_user_wrote(
     assert not list(multiset_differences("animals", union["entries"], [value["json"] for value in read]))
 
 
-def test_half_of_a_surrogate_pair_is_an_error_with_a_way_out(types: Snapshot) -> None:
+def test_half_of_a_surrogate_pair_is_an_error_with_a_way_out(types: RecordedSnapshot) -> None:
     operator = operator_of(types, "broken-strings")
 
     with pytest.raises(ValueRangeError) as raised:
@@ -185,7 +193,7 @@ def test_timers_have_keys_and_namespaces_as_bytes(
     assert sorted(found) == sorted(timers["eventTime"] + timers["processingTime"])
 
 
-def test_namespaces_are_there_as_bytes(types: Snapshot) -> None:
+def test_namespaces_are_there_as_bytes(types: RecordedSnapshot) -> None:
     operator = operator_of(types, "namespaces")
     (by_text,) = [state for state in operator["states"] if state["name"] == "by-text"]
 
@@ -210,17 +218,17 @@ def test_a_database_and_its_timers_on_the_heap_read(flink_version: str, savepoin
 
 
 @pytest.fixture
-def keys(flink_version: str, savepoint_of: SavepointOf) -> Snapshot:
+def keys(flink_version: str, savepoint_of: SavepointOf) -> RecordedSnapshot:
     return snapshot_of(savepoint_of(flink_version, **KEYS))
 
 
-def operators_of_keys(keys: Snapshot) -> Iterator[tuple[Json, bool]]:
+def operators_of_keys(keys: RecordedSnapshot) -> Iterator[tuple[Json, bool]]:
     """Every operator, and whether its keys can be shown: of the chars one is half a character."""
     for operator in keys.operators("keyed"):
         yield operator, operator["uid"] != "char"
 
 
-def test_keys_of_all_types_read_to_what_went_in(keys: Snapshot) -> None:
+def test_keys_of_all_types_read_to_what_went_in(keys: RecordedSnapshot) -> None:
     counts = {operator["uid"]: len(operator["keyGroups"]) for operator in keys.operators("keyed")}
 
     assert differences(without(keys, "char")) == []
@@ -230,13 +238,13 @@ def test_keys_of_all_types_read_to_what_went_in(keys: Snapshot) -> None:
     assert min(counts.values()) >= 2
 
 
-def test_key_groups_are_those_that_flink_computed(keys: Snapshot) -> None:
+def test_key_groups_are_those_that_flink_computed(keys: RecordedSnapshot) -> None:
     for operator, _ in operators_of_keys(without(keys, "char")):
         told = {comparable(key): group for key, group in operator["keyGroups"]}
         assert read_keyed(keys, operator).key_groups == told
 
 
-def test_hash_codes_are_javas(keys: Snapshot, flink_oracle: Oracle) -> None:
+def test_hash_codes_are_javas(keys: RecordedSnapshot, flink_oracle: Oracle) -> None:
     lawless = set()
     for operator, shown in operators_of_keys(keys):
         uid = operator["uid"]
@@ -263,7 +271,7 @@ def test_hash_codes_are_javas(keys: Snapshot, flink_oracle: Oracle) -> None:
     assert lawless == WITHOUT_LAW & {operator["uid"] for operator in keys.operators("keyed")}
 
 
-def test_every_key_is_found(keys: Snapshot) -> None:
+def test_every_key_is_found(keys: RecordedSnapshot) -> None:
     for operator, shown in operators_of_keys(keys):
         if not shown:
             continue
@@ -287,7 +295,7 @@ def written_keys(table: pa.Table) -> list[Json]:
     return [written(kind, key) for key in table.column("key").to_pylist()]
 
 
-def test_keys_that_are_half_a_character_are_an_error_with_a_way_out(keys: Snapshot) -> None:
+def test_keys_that_are_half_a_character_are_an_error_with_a_way_out(keys: RecordedSnapshot) -> None:
     operator = operator_of(keys, "char")
 
     with pytest.raises(ValueRangeError) as raised:

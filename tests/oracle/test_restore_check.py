@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from pyspark_savepoint import Savepoint as FluentSavepoint
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint import Snapshot as FluentSavepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.jobs.graph.hashers import operator_ids
 from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph, StreamGraphHasher
 from pyspark_savepoint.statebackends.jobs.graph.stream_nodes import ChainingStrategy
@@ -266,7 +266,7 @@ def verdict_of(case: Case, flink_version: str) -> RestoreCheck:
         job = from_graph(graph_of(case.job), types, flink_version=version, state_backend=case.job["stateBackend"])
     else:
         job = describe_job({**described(case.job), "flinkVersion": version})
-    return check_restore(Savepoint.open(str(case.snapshot)), job, allow_non_restored_state=allowed)
+    return check_restore(Snapshot.open(str(case.snapshot)), job, allow_non_restored_state=allowed)
 
 
 def test_verdicts_are_those_of_real_restores(cases: list[Case], flink_version: str) -> None:
@@ -311,7 +311,7 @@ def test_reasons_of_failures_name_the_state(cases: list[Case], flink_version: st
 def test_version_3_keeps_state_when_chaining_changes(cases: list[Case]) -> None:
     by_name = {case.name: case for case in cases}
     case = by_name["without uids, chaining switched off (hashmap)"]
-    savepoint = Savepoint.open(str(case.snapshot))
+    savepoint = Snapshot.open(str(case.snapshot))
     graph, before = graph_of(case.job), graph_of(WITHOUT_UIDS)
     assert operator_ids(graph, StreamGraphHasher.V3) == operator_ids(before, StreamGraphHasher.V3)
     assert operator_ids(before)[2] in {operator.operator_id for operator in savepoint.operators}

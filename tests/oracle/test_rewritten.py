@@ -10,7 +10,7 @@ import pytest
 
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import SavepointError
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.writing.commit.committer import commit
 from pyspark_savepoint.statebackends.writing.commit.write_task import write_rows
@@ -70,7 +70,7 @@ def rewrite(old: Path, new: Path, part: dict[str, Any], by_text: bool, version: 
     request = TableRequest(str(old), **part, decode=EXACT, include_ttl=True, include_key_group=key_group is not None)
     rows = read(request, 1)
     rows = rows.drop_columns([name for name in rows.schema.names if name in (*OF_USER, "subtask")])
-    operator = Savepoint.open(str(old)).operator(uid=part.get("uid"), uid_hash=part.get("uid_hash"))
+    operator = Snapshot.open(str(old)).operator(uid=part.get("uid"), uid_hash=part.get("uid_hash"))
     types: dict[str, Any] = {"types_from": str(old)}
     if by_text and part["table"] == "keyed_state":
         comments = {field.name: (field.metadata or {}).get(b"comment", b"").decode() for field in rows.schema}
@@ -109,7 +109,7 @@ def check_job(job: str, flink_version: str, savepoint_of: SavepointOf, folder: P
             refused.append(f"{part}: {error}")
 
     # Behind what Flink reads of the metadata stand checksums, which it passes over.
-    assert Savepoint.open(str(new), checksums="require").metadata.checksums
+    assert Snapshot.open(str(new), checksums="require").metadata.checksums
     backend = "rocksdb" if job == "keys" else "hashmap"
     found = restore(flink_version, job, new, folder / "restored", backend=backend)
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
-from tests.corpus.expected import Snapshot, differences
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
+from tests.corpus.expected import RecordedSnapshot, differences
 from tests.oracle.flink import Generated
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def test_its_metadata_names_the_operators_that_it_was_made_of(shop: Generated) -> None:
-    savepoint = Savepoint.open(str(shop.path))
+    savepoint = Snapshot.open(str(shop.path))
 
     found = {(operator.uid, operator.name, operator.operator_id.hex) for operator in savepoint.operators}
 
@@ -33,7 +33,7 @@ def test_its_metadata_names_the_operators_that_it_was_made_of(shop: Generated) -
 
 
 def test_its_metadata_knows_every_file(shop: Generated) -> None:
-    savepoint = Savepoint.open(str(shop.path))
+    savepoint = Snapshot.open(str(shop.path))
     names = {path.name for path in shop.path.iterdir()} - {"_metadata"}
 
     metadata = (shop.path / "_metadata").read_bytes()
@@ -58,7 +58,7 @@ def test_it_holds_no_path_of_a_machine(shop: Generated) -> None:
 
 
 @dataclass(frozen=True)
-class ThroughSpark(Snapshot):
+class ThroughSpark(RecordedSnapshot):
     """A snapshot whose tables Spark reads."""
 
     spark: Any = None
@@ -93,4 +93,4 @@ def test_spark_reads_exactly_what_the_job_put_in(spark: SparkSession, shop: Gene
 
 
 def test_it_reads_exactly_without_spark_too(shop: Generated) -> None:
-    assert differences(Snapshot(shop.path.parent)) == []
+    assert differences(RecordedSnapshot(shop.path.parent)) == []

@@ -14,12 +14,12 @@ from pyspark_savepoint.formats.columns import Cursors
 from pyspark_savepoint.formats.errors import SavepointError, StateFileNotFoundError, UnsafePathError
 from pyspark_savepoint.formats.metadata.keyed_handles import ChangelogStateBackendHandle, ChangelogStateHandleStreamImpl
 from pyspark_savepoint.formats.serializers.layout import skip_rows
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.request import EntriesRequest, TableRequest
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.entries_table import EntriesTable
 from pyspark_savepoint.statebackends.writing.planning.edited_header import KeyedStates
-from tests.corpus.expected import Snapshot, differences
+from tests.corpus.expected import RecordedSnapshot, differences
 from tests.oracle.flink import Generated
 
 FOLDER = Path(__file__).parent / "savepoints" / "changelog"
@@ -27,18 +27,18 @@ FOLDER = Path(__file__).parent / "savepoints" / "changelog"
 WRITTEN = (1_795_000_000_000, 1_796_000_000_000)
 
 
-def snapshot_below(folder: Path, shop: Generated, parallelism: int = 2) -> Snapshot:
+def snapshot_below(folder: Path, shop: Generated, parallelism: int = 2) -> RecordedSnapshot:
     """The checkpoint in a folder, with what the shop's savepoint is expected to hold."""
     (path,) = folder.glob("checkpoints/*/chk-*")
     meta = {**shop.expected["meta"], "savepoint": str(path.relative_to(folder)), "writtenBetween": WRITTEN}
     # Its changelogs are beside the folder of checkpoints, not in it.
-    snapshot = Snapshot(folder, parallelism=parallelism, options={"allow_outside": True})
+    snapshot = RecordedSnapshot(folder, parallelism=parallelism, options={"allow_outside": True})
     snapshot.__dict__["expected"] = {**shop.expected, "meta": meta}
     return snapshot
 
 
-def handles(snapshot: Snapshot) -> Iterator[ChangelogStateBackendHandle]:
-    for operator in Savepoint.open(snapshot.path).operators:
+def handles(snapshot: RecordedSnapshot) -> Iterator[ChangelogStateBackendHandle]:
+    for operator in Snapshot.open(snapshot.path).operators:
         for subtask in operator.subtasks.values():
             if subtask.managed_keyed_state is not None:
                 assert isinstance(subtask.managed_keyed_state, ChangelogStateBackendHandle)
@@ -127,7 +127,7 @@ def test_a_link_out_of_the_changelog_is_not_followed(shop: Generated, tmp_path: 
 def test_timers_have_the_bytes_of_their_keys(shop: Generated) -> None:
     """Rows of deleted keys, and key groups of another max parallelism, are found by them."""
     snapshot = snapshot_below(FOLDER, shop)
-    savepoint = Savepoint.open(snapshot.path, allow_outside=True)
+    savepoint = Snapshot.open(snapshot.path, allow_outside=True)
     found = 0
     for operator in map(partial(OpenOperator, savepoint), savepoint.operators):
         states = KeyedStates.of(operator)

@@ -10,7 +10,7 @@ import pytest
 
 from pyspark_savepoint.formats.metadata import OperatorState, write_metadata
 from pyspark_savepoint.formats.snapshot.changes import assemble
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint, find_snapshots
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
 from pyspark_savepoint.statebackends.connectors.committable_edits import (
     marked_committables,
     without_committables,
@@ -29,7 +29,7 @@ PARALLELISM = 3
 
 
 def opened(corpus: Path, case: str, operator_id: str) -> OpenOperator:
-    savepoint = Savepoint.open(find_snapshots(str(corpus / "connectors" / case))[0].path)
+    savepoint = Snapshot.open(find_snapshots(str(corpus / "connectors" / case))[0].path)
     return OpenOperator(savepoint, savepoint.operator(uid_hash=operator_id))
 
 

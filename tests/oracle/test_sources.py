@@ -15,7 +15,7 @@ import pyspark_savepoint
 from pyspark_savepoint.formats.errors import SavepointWarning
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, write_metadata
 from pyspark_savepoint.formats.snapshot.changes import assemble
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint, find_snapshots
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
 from pyspark_savepoint.statebackends.connectors.source_edits import add_splits, remove_splits, start_over, with_offsets
 from pyspark_savepoint.statebackends.connectors.source_state import SourceState
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
@@ -30,7 +30,7 @@ PARALLELISM = 3
 CASES = {"1": "1.20.5-seq", "2": "2.3.0-seq"}
 
 
-def with_source(savepoint: Savepoint, changed: OperatorState) -> CheckpointMetadata:
+def with_source(savepoint: Snapshot, changed: OperatorState) -> CheckpointMetadata:
     others = [changed if operator.operator_id.hex == SOURCE else operator for operator in savepoint.operators]
     metadata = savepoint.metadata
     return assemble(others, [metadata], metadata.version)
@@ -40,7 +40,7 @@ def test_numbers_go_on_where_they_should(flink_version: str, corpus: Path, tmp_p
     if tuple(map(int, flink_version.split(".")[:2])) < (1, 18):
         pytest.skip("operator state of the savepoints is in a form that came with 1.18")
     folder = corpus / "connectors" / CASES[flink_version.partition(".")[0]]
-    savepoint = Savepoint.open(find_snapshots(str(folder))[0].path)
+    savepoint = Snapshot.open(find_snapshots(str(folder))[0].path)
     opened = OpenOperator(savepoint, savepoint.operator(uid_hash=SOURCE))
     source = SourceState.read(opened)
     at = {split.value.split_id: split.value.next for split in source.splits}

@@ -18,7 +18,7 @@ from pyspark_savepoint.formats.io.filesystem import locate
 from pyspark_savepoint.formats.io.snapshot_files import SnapshotFileSystem
 from pyspark_savepoint.formats.io.storage_options import StorageOptions, StoragePath
 from pyspark_savepoint.formats.snapshot.publication import Staging
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint, find_snapshots
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
 
 FAULTS = ("denied", "missing", "busy", "cut", "nobody")
 PATHS = ("s3://{}/sp", "gs://{}/sp", "abfss://{}@account.dfs.core.windows.net/sp")
@@ -56,7 +56,7 @@ def ask(fault: str, path: str) -> None:
     filesystem, directory = locate(path)
     staging = Staging.at(path)
     print(repr(filesystem), pickle.dumps(filesystem), repr(staging), pickle.dumps(staging), pickle.dumps(path))
-    told(f"{what} open", Savepoint.open, path)
+    told(f"{what} open", Snapshot.open, path)
     if path.startswith("abfss") and fault not in ("denied", "missing"):
         return  # its client takes seconds for each
     told(f"{what} list", find_snapshots, path)
@@ -86,7 +86,7 @@ def main(port: int, faults: list[str]) -> None:
         for form in PATHS:
             ask(fault, StoragePath.of(form.format(fault), options))
     for path in PASTED:
-        told("pasted", Savepoint.open, path)
+        told("pasted", Snapshot.open, path)
         told("pasted", Staging.at, path)
     for text in OPTIONS:
         told("options", StorageOptions.parse, text)

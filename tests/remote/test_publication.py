@@ -20,12 +20,12 @@ from pyspark_savepoint.formats.errors import (
 from pyspark_savepoint.formats.io.aws_profiles import ProfileKeys, profile_credentials
 from pyspark_savepoint.formats.io.conditional_store import ConditionalStore, conditional_store
 from pyspark_savepoint.formats.io.filesystem import locate
-from pyspark_savepoint.formats.io.remote import Place
+from pyspark_savepoint.formats.io.remote import StoreTarget
 from pyspark_savepoint.formats.io.snapshot_files import Published
 from pyspark_savepoint.formats.io.storage_options import StorageOptions, StoragePath
 from pyspark_savepoint.formats.snapshot import publication
 from pyspark_savepoint.formats.snapshot.publication import relative_files, roll_back
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.formats.snapshot.vacuum import vacuum
 from pyspark_savepoint.statebackends.writing.commit.committer import commit
 from pyspark_savepoint.statebackends.writing.commit.write_task import write_rows
@@ -41,7 +41,9 @@ def of(proxy: FaultyProxy, name: str) -> str:
 
 
 def store_of(proxy: FaultyProxy, **options: Any) -> ConditionalStore:
-    return conditional_store(Place("s3", "bucket", StorageOptions.of({"endpoint": proxy.endpoint, **options}), False))
+    return conditional_store(
+        StoreTarget("s3", "bucket", StorageOptions.of({"endpoint": proxy.endpoint, **options}), False)
+    )
 
 
 def overwrite(path: str, value: int) -> tuple[WritePlan, list[TaskOutput]]:
@@ -270,8 +272,8 @@ def test_a_table_of_a_replaced_file_is_an_error(proxy: FaultyProxy, store: int) 
     path = of(proxy, "replaced-state")
     write(path, [rows(1)])
     write(of(proxy, "other-state"), [rows(2)])
-    (name,) = relative_files(Savepoint.open(path).metadata)
-    (other,) = relative_files(Savepoint.open(of(proxy, "other-state")).metadata)
+    (name,) = relative_files(Snapshot.open(path).metadata)
+    (other,) = relative_files(Snapshot.open(of(proxy, "other-state")).metadata)
     filesystem, folder = locate(of(proxy, "other-state"))
     found = filesystem.read_published(f"{folder}/{other}")
     assert found is not None

@@ -25,7 +25,7 @@ from pyspark_savepoint.formats.io.filesystem import locate
 from pyspark_savepoint.formats.io.remote import region_of
 from pyspark_savepoint.formats.io.storage_options import StorageOptions, StoragePath
 from pyspark_savepoint.formats.metadata.stream_handles import FileStateHandle
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint, find_snapshots
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
 from tests.remote.conftest import SHOP
@@ -81,15 +81,15 @@ def test_every_backend_reads_ranges(proxy: FaultyProxy, store: int, corpus: Path
 
 def test_the_endpoint_may_come_from_the_environment(proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
-    assert Savepoint.open("s3a://bucket/savepoints/savepoint-shop").path == "s3://bucket/savepoints/savepoint-shop"
+    assert Snapshot.open("s3a://bucket/savepoints/savepoint-shop").path == "s3://bucket/savepoints/savepoint-shop"
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", proxy.endpoint)
-    assert Savepoint.open("s3://bucket/savepoints/savepoint-shop").operators
+    assert Snapshot.open("s3://bucket/savepoints/savepoint-shop").operators
 
 
 def test_options_of_a_local_snapshot_reach_the_store_that_its_handles_name(proxy: FaultyProxy) -> None:
     options = StorageOptions.of({"endpoint": proxy.endpoint})
-    snapshot = Savepoint.open(StoragePath.of(str(SHOP), options), allow_outside=True)
+    snapshot = Snapshot.open(StoragePath.of(str(SHOP), options), allow_outside=True)
     file = next(path for path in SHOP.iterdir() if path.name != "_metadata")
     handle = FileStateHandle(f"s3://bucket/savepoints/savepoint-shop/{file.name}", file.stat().st_size)
 
@@ -102,7 +102,7 @@ def test_snapshots_below_a_folder(proxy: FaultyProxy) -> None:
     (found,) = find_snapshots(of(proxy, "/savepoints"))
     assert (found.path, found.problem) == ("s3://bucket/savepoints/savepoint-shop", None)
     with pytest.raises(SnapshotNotFoundError, match="contains snapshots") as raised:
-        Savepoint.open(of(proxy, "/savepoints"))
+        Snapshot.open(of(proxy, "/savepoints"))
     assert raised.value.facts["found"] == "s3://bucket/savepoints/savepoint-shop"
 
 
@@ -196,7 +196,7 @@ def test_what_fails_for_a_moment_is_not_noticed(proxy: FaultyProxy, fault: int |
 
 def test_a_stall_for_a_moment_is_not_noticed(proxy: FaultyProxy) -> None:
     proxy.fault = first("stall")
-    assert Savepoint.open(of(proxy, "/savepoints/savepoint-shop", **HASTY, maxAttempts=2)).operators
+    assert Snapshot.open(of(proxy, "/savepoints/savepoint-shop", **HASTY, maxAttempts=2)).operators
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_what_fails_for_good_is_said_soon(
     proxy: FaultyProxy, method: str, fault: int | str, kind: type[SavepointError], message: str
 ) -> None:
     path = of(proxy, "/savepoints/savepoint-shop", **HASTY, maxAttempts=1)
-    savepoint = Savepoint.open(path)
+    savepoint = Snapshot.open(path)
     proxy.fault = lambda asked, path: fault if asked == method else None
     started = time.monotonic()
     with pytest.raises(kind, match=message) as raised:
@@ -232,17 +232,17 @@ def test_what_fails_for_good_is_said_soon(
 
 def test_what_is_not_there_is_named(proxy: FaultyProxy) -> None:
     with pytest.raises(SnapshotNotFoundError) as raised:
-        Savepoint.open(of(proxy, "/nothing"))
+        Snapshot.open(of(proxy, "/nothing"))
     assert "remedy" not in raised.value.facts
     with pytest.raises(SnapshotNotFoundError) as raised:
-        Savepoint.open(StoragePath.of("s3://nobucket/x", StorageOptions(endpoint=proxy.endpoint)))
+        Snapshot.open(StoragePath.of("s3://nobucket/x", StorageOptions(endpoint=proxy.endpoint)))
     assert "no bucket or container 'nobucket'" in raised.value.facts["remedy"]
 
 
 def test_an_endpoint_where_nobody_listens(proxy: FaultyProxy) -> None:
     proxy.server_close()
     with pytest.raises(StorageError, match="does not answer") as raised:
-        Savepoint.open(of(proxy, "/x", **HASTY, maxAttempts=2))
+        Snapshot.open(of(proxy, "/x", **HASTY, maxAttempts=2))
     assert "endpoint" in raised.value.facts["remedy"]
 
 
@@ -281,7 +281,7 @@ def test_a_missing_file_of_a_snapshot_names_the_operator(proxy: FaultyProxy, sto
     metadata = next((corpus / "lab" / "2.2.1-rocksdb-incr-checkpoint").rglob("_metadata"))
     put(store, "/bucket/damaged/chk-2/_metadata", metadata.read_bytes())
     path = of(proxy, "/damaged/chk-2")
-    operators = [operator for operator in Savepoint.open(path).operators if operator.state_size > 1 << 15]
+    operators = [operator for operator in Snapshot.open(path).operators if operator.state_size > 1 << 15]
     for operator in operators:
         with pytest.raises(SavepointError, match="file") as raised:
             rows(path, uid_hash=str(operator.operator_id), table="keyed_state")
@@ -312,7 +312,7 @@ def test_a_missing_file_of_a_snapshot_names_the_operator(proxy: FaultyProxy, sto
 )
 def test_what_a_path_cannot_say(path: str, message: str) -> None:
     with pytest.raises(OptionError, match=message) as raised:
-        Savepoint.open(path)
+        Snapshot.open(path)
     assert "hidden" not in str(raised.value)
 
 
@@ -320,7 +320,7 @@ def test_hdfs_without_its_library_says_what_to_install(monkeypatch: pytest.Monke
     for name in ("HADOOP_HOME", "ARROW_LIBHDFS_DIR"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(StorageError, match="libhdfs") as raised:
-        Savepoint.open("hdfs://127.0.0.1:1/x")
+        Snapshot.open("hdfs://127.0.0.1:1/x")
     assert "CLASSPATH" in raised.value.facts["remedy"]
 
 

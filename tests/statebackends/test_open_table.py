@@ -20,7 +20,7 @@ from pyspark_savepoint.formats.errors import (
     UndecodableStateError,
 )
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.applicability import TABLES
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
@@ -171,7 +171,7 @@ def test_opaque_values_are_binary_with_a_warning_or_an_error(lab: str) -> None:
 
 
 def test_key_groups_that_two_handles_have_are_refused(lab: str) -> None:
-    savepoint = Savepoint.open(lab)
+    savepoint = Snapshot.open(lab)
     operator = savepoint.operator(uid="kv-long")
 
     refuse_overlaps(savepoint, operator, [KeyGroupRange(64, 127), KeyGroupRange(0, 63), KeyGroupRange(0, -1)])

@@ -46,7 +46,7 @@ from pyspark_savepoint.formats.serializers.basic.primitives import (
     INT,
     LONG,
     SHORT,
-    Kind,
+    NumberType,
     SimpleSerializer,
     double_bits,
     float_bits,
@@ -71,7 +71,7 @@ from pyspark_savepoint.formats.serializers.registry import register
 GELLY = "org.apache.flink.graph.types.valuearray."
 STRING_ARRAY = f"{BASE}array.StringArraySerializer$StringArraySerializerSnapshot"
 
-CHAR = Kind("CHAR", "read_i16", np.uint16, pa.string(), lambda units: units.astype(np.int32))
+CHAR = NumberType("CHAR", "read_i16", np.uint16, pa.string(), lambda units: units.astype(np.int32))
 ELEMENTS = {
     "Boolean": BOOLEAN,
     "Short": SHORT,
@@ -123,7 +123,7 @@ class PrimitiveArraySerializer(SimpleSerializer):
     """Serializer of PRIMITIVE_ARRAY<T> and VALUE_ARRAY<T>: no element is null, all have the same width."""
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> NumberType:
         return ARRAYS[self.snapshot_class][0]
 
     @property

@@ -80,7 +80,7 @@ def double_bits(values: npt.NDArray[Any]) -> Longs:
 
 
 @dataclass(frozen=True)
-class Kind:
+class NumberType:
     """Type of number: the kernel that reads it, the NumPy type of its output, the Arrow type, and the Java hash."""
 
     flink_type: str
@@ -94,13 +94,13 @@ def _same(values: npt.NDArray[Any]) -> Ints:
     return values.astype(np.int32)
 
 
-BOOLEAN = Kind("BOOLEAN", "read_flags", np.bool_, pa.bool_(), hash_boolean)
-BYTE = Kind("BYTE", "read_i8", np.int8, pa.int8(), _same)
-SHORT = Kind("SHORT", "read_i16", np.int16, pa.int16(), _same)
-INT = Kind("INT", "read_i32", np.int32, pa.int32(), _same)
-LONG = Kind("LONG", "read_i64", np.int64, pa.int64(), fold_long)
-FLOAT = Kind("FLOAT", "read_i32", np.float32, pa.float32(), float_bits)
-DOUBLE = Kind("DOUBLE", "read_i64", np.float64, pa.float64(), lambda values: fold_long(double_bits(values)))
+BOOLEAN = NumberType("BOOLEAN", "read_flags", np.bool_, pa.bool_(), hash_boolean)
+BYTE = NumberType("BYTE", "read_i8", np.int8, pa.int8(), _same)
+SHORT = NumberType("SHORT", "read_i16", np.int16, pa.int16(), _same)
+INT = NumberType("INT", "read_i32", np.int32, pa.int32(), _same)
+LONG = NumberType("LONG", "read_i64", np.int64, pa.int64(), fold_long)
+FLOAT = NumberType("FLOAT", "read_i32", np.float32, pa.float32(), float_bits)
+DOUBLE = NumberType("DOUBLE", "read_i64", np.float64, pa.float64(), lambda values: fold_long(double_bits(values)))
 
 KINDS = {
     "Boolean": BOOLEAN,
@@ -155,7 +155,7 @@ class NumberSerializer(SimpleSerializer):
     """Serializer of BOOLEAN, BYTE, SHORT, INT, LONG, FLOAT, DOUBLE, and of their ``*Value`` classes."""
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> NumberType:
         """The type of number that the snapshot class names."""
         return BY_SNAPSHOT[self.snapshot_class][1]
 

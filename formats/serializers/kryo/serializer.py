@@ -68,7 +68,7 @@ Frame = tuple[str, bytes | None, bytes | None]
 
 
 @dataclass(frozen=True)
-class Kind:
+class ColumnType:
     """Column type of the values of a class, also with ``timestamps=raw``, and the classes of values that it accepts."""
 
     arrow: pa.DataType
@@ -90,16 +90,16 @@ def _list(kind: pa.DataType) -> pa.DataType:
     return pa.list_(pa.field("element", kind))
 
 
-DATES = Kind(TIMESTAMP, pa.int64(), ("java.util.Date", "java.sql.Date"))
-KINDS: Mapping[str, Kind] = {
-    "int": Kind(pa.int32()),
-    "long": Kind(pa.int64()),
-    "boolean": Kind(pa.bool_()),
-    "byte": Kind(pa.int8()),
-    "short": Kind(pa.int16()),
-    "char": Kind(pa.string()),
-    "float": Kind(pa.float32()),
-    "double": Kind(pa.float64()),
+DATES = ColumnType(TIMESTAMP, pa.int64(), ("java.util.Date", "java.sql.Date"))
+KINDS: Mapping[str, ColumnType] = {
+    "int": ColumnType(pa.int32()),
+    "long": ColumnType(pa.int64()),
+    "boolean": ColumnType(pa.bool_()),
+    "byte": ColumnType(pa.int8()),
+    "short": ColumnType(pa.int16()),
+    "char": ColumnType(pa.string()),
+    "float": ColumnType(pa.float32()),
+    "double": ColumnType(pa.float64()),
     **dict.fromkeys(
         [
             *("java.lang.String", "java.lang.StringBuilder", "java.lang.StringBuffer", "java.util.UUID"),
@@ -108,30 +108,30 @@ KINDS: Mapping[str, Kind] = {
             *("java.time.ZoneOffset", "java.time.DayOfWeek", "java.time.Month"),
             *("java.util.concurrent.TimeUnit", "java.math.RoundingMode"),
         ],
-        Kind(pa.string()),
+        ColumnType(pa.string()),
     ),
-    "java.time.Year": Kind(pa.int32()),
+    "java.time.Year": ColumnType(pa.int32()),
     "java.util.Date": DATES,
     "java.sql.Date": DATES,
-    "java.sql.Time": Kind(pa.int64()),
-    "java.sql.Timestamp": Kind(TIMESTAMP, MOMENT),
-    "java.time.Instant": Kind(TIMESTAMP, MOMENT),
-    "java.time.LocalDate": Kind(pa.date32(), DATE_PARTS),
-    "java.time.LocalTime": Kind(pa.int64()),
-    "java.time.LocalDateTime": Kind(TIMESTAMP_NTZ, DATE_TIME_PARTS),
-    "java.time.Duration": Kind(pa.duration("us"), MOMENT),
-    "java.util.BitSet": Kind(_list(pa.int32())),
-    "java.util.concurrent.atomic.AtomicInteger": Kind(pa.int32()),
-    "java.util.concurrent.atomic.AtomicLong": Kind(pa.int64()),
-    "java.util.concurrent.atomic.AtomicBoolean": Kind(pa.bool_()),
-    "[B": Kind(pa.binary()),
-    "[Z": Kind(_list(pa.bool_())),
-    "[S": Kind(_list(pa.int16())),
-    "[I": Kind(_list(pa.int32())),
-    "[J": Kind(_list(pa.int64())),
-    "[F": Kind(_list(pa.float32())),
-    "[D": Kind(_list(pa.float64())),
-    "[Ljava.lang.String;": Kind(_list(pa.string())),
+    "java.sql.Time": ColumnType(pa.int64()),
+    "java.sql.Timestamp": ColumnType(TIMESTAMP, MOMENT),
+    "java.time.Instant": ColumnType(TIMESTAMP, MOMENT),
+    "java.time.LocalDate": ColumnType(pa.date32(), DATE_PARTS),
+    "java.time.LocalTime": ColumnType(pa.int64()),
+    "java.time.LocalDateTime": ColumnType(TIMESTAMP_NTZ, DATE_TIME_PARTS),
+    "java.time.Duration": ColumnType(pa.duration("us"), MOMENT),
+    "java.util.BitSet": ColumnType(_list(pa.int32())),
+    "java.util.concurrent.atomic.AtomicInteger": ColumnType(pa.int32()),
+    "java.util.concurrent.atomic.AtomicLong": ColumnType(pa.int64()),
+    "java.util.concurrent.atomic.AtomicBoolean": ColumnType(pa.bool_()),
+    "[B": ColumnType(pa.binary()),
+    "[Z": ColumnType(_list(pa.bool_())),
+    "[S": ColumnType(_list(pa.int16())),
+    "[I": ColumnType(_list(pa.int32())),
+    "[J": ColumnType(_list(pa.int64())),
+    "[F": ColumnType(_list(pa.float32())),
+    "[D": ColumnType(_list(pa.float64())),
+    "[Ljava.lang.String;": ColumnType(_list(pa.string())),
 }
 BIG_DECIMALS = {"java.math.BigDecimal", "scala.math.BigDecimal"}
 BIG_NUMBERS = {"java.math.BigInteger", "scala.math.BigInt"} | BIG_DECIMALS

@@ -34,7 +34,7 @@ from pyspark_savepoint.formats.serializers.sql.binary_numbers import BooleanCode
 from pyspark_savepoint.formats.serializers.sql.binary_texts import BytesCodec, VariantCodec
 from pyspark_savepoint.formats.serializers.sql.binary_times import DayTimeIntervalCodec, TimestampCodec
 from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType, arrow_type
-from pyspark_savepoint.formats.serializers.sql.slots import RowWriter, SlotCodec, Slots, Target, Wide, first_row
+from pyspark_savepoint.formats.serializers.sql.slots import RowWriter, SlotCodec, SlotOutput, Slots, Wide, first_row
 
 RAW_STATE = 'read the state as bytes: option("raw", "<state>")'
 COUNT = LogicalType("INTEGER", nullable=False)
@@ -125,7 +125,7 @@ def write_fields(
     for index, (kind, column) in enumerate(zip(kinds, columns, strict=True)):
         valid = present & valid_rows(column)
         binaryrow.put_bits(buffer, base * 8 + 8 + index, valid | ~present)
-        target = Target(buffer, base + header + 8 * index, base, free, valid, present, generated)
+        target = SlotOutput(buffer, base + header + 8 * index, base, free, valid, present, generated)
         CODECS[kind.root].write(kind, column, target)
         free = free + variable_sizes(kind, column, present, generated)
 
@@ -187,7 +187,7 @@ def write_elements(
     running = np.concatenate(([0], np.cumsum(extra)))
     free = (base + padded(header + width * counts))[owner] + running[:-1] - running[before][owner]
     place = base[owner] + header[owner] + width * nth
-    target = Target(buffer, place, base[owner], free, valid, everything)
+    target = SlotOutput(buffer, place, base[owner], free, valid, everything)
     CODECS[kind.root].write(kind, items, target)
 
 
@@ -213,7 +213,7 @@ class Container(Wide, ABC):
     def variable(self, kind: LogicalType, column: pa.Array, target: RowWriter) -> Longs:
         return self.sizes(kind, column, target.valid)
 
-    def write(self, kind: LogicalType, column: pa.Array, target: Target) -> None:
+    def write(self, kind: LogicalType, column: pa.Array, target: SlotOutput) -> None:
         target.put_extent(self.sizes(kind, column, target.valid), target.valid)
         self.write_column(kind, column, target.buffer, target.free, target.valid)
 
@@ -315,7 +315,7 @@ class DistinctCodec:
     def variable(self, kind: LogicalType, column: pa.Array, target: RowWriter) -> Longs:
         return self._source(kind).variable(kind.children[0], column, target)
 
-    def write(self, kind: LogicalType, column: pa.Array, target: Target) -> None:
+    def write(self, kind: LogicalType, column: pa.Array, target: SlotOutput) -> None:
         self._source(kind).write(kind.children[0], column, target)
 
     def _source(self, kind: LogicalType) -> SlotCodec:

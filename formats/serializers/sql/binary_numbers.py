@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.columns import Cursors, Flags, Longs, bool_array, fixed_array, fixed_values
 from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType, arrow_type
-from pyspark_savepoint.formats.serializers.sql.slots import InSlot, RowWriter, Slots, Target, Wide, first_row
+from pyspark_savepoint.formats.serializers.sql.slots import InSlot, RowWriter, SlotOutput, Slots, Wide, first_row
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class NumberCodec(InSlot):
         values = slots.numbers(width).astype(f"i{width}").view(self.dtype)
         return fixed_array(arrow_type(kind, slots.at.options), values, slots.valid)
 
-    def write(self, kind: LogicalType, column: pa.Array, target: Target) -> None:
+    def write(self, kind: LogicalType, column: pa.Array, target: SlotOutput) -> None:
         width = self.width(kind)
         target.put(fixed_values(column, self.dtype).view(f"i{width}"), width)
 
@@ -49,7 +49,7 @@ class BooleanCodec(InSlot):
     def read(self, kind: LogicalType, slots: Slots) -> pa.Array:
         return bool_array(slots.numbers(1) != 0, slots.valid)
 
-    def write(self, kind: LogicalType, column: pa.Array, target: Target) -> None:
+    def write(self, kind: LogicalType, column: pa.Array, target: SlotOutput) -> None:
         target.put(np.asarray(column.fill_null(False).to_numpy(zero_copy_only=False), np.int64), 1)
 
 
@@ -57,7 +57,7 @@ class NullCodec(Wide, InSlot):
     def read(self, kind: LogicalType, slots: Slots) -> pa.Array:
         return pa.nulls(len(slots.place))
 
-    def write(self, kind: LogicalType, column: pa.Array, target: Target) -> None:
+    def write(self, kind: LogicalType, column: pa.Array, target: SlotOutput) -> None:
         """Write nothing: the null bit is set already."""
 
 
@@ -75,7 +75,7 @@ class DecimalCodec(Wide):
             return np.zeros(len(column), np.int64)
         return np.where(target.present if target.generated else target.valid, 16, 0).astype(np.int64)
 
-    def write(self, kind: LogicalType, column: pa.Array, target: Target) -> None:
+    def write(self, kind: LogicalType, column: pa.Array, target: SlotOutput) -> None:
         from pyspark_savepoint.formats.kernels import binaryrow
 
         halves = decimal_halves(column)

@@ -18,7 +18,7 @@ from pyspark_savepoint.formats.columns import Cursors, Flags, Longs, binary_arra
 from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers
 from pyspark_savepoint.formats.serializers.basic.strings import expect_utf8, refuse_size
 from pyspark_savepoint.formats.serializers.sql.logical_types import LogicalType, arrow_type
-from pyspark_savepoint.formats.serializers.sql.slots import RowWriter, Slots, Target, Wide, first_row
+from pyspark_savepoint.formats.serializers.sql.slots import RowWriter, SlotOutput, Slots, Wide, first_row
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class BytesCodec(Wide):
             sizes = np.where(sizes > 7, sizes, 0)
         return np.where(target.valid, sizes, 0)
 
-    def write(self, kind: LogicalType, column: pa.Array, target: Target) -> None:
+    def write(self, kind: LogicalType, column: pa.Array, target: SlotOutput) -> None:
         from pyspark_savepoint.formats.kernels import binaryrow
 
         if self.text:
@@ -112,7 +112,7 @@ class VariantCodec(Wide):
         sizes = sum(np.diff(binary_parts(part)[0]) for part in column.flatten())
         return np.where(target.valid, sizes + np.int64(4), 0)
 
-    def write(self, kind: LogicalType, column: pa.Array, target: Target) -> None:
+    def write(self, kind: LogicalType, column: pa.Array, target: SlotOutput) -> None:
         from pyspark_savepoint.formats.kernels import binaryrow
 
         value, metadata = (binary_parts(part) for part in column.flatten())

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark_savepoint.formats.columns import Cursors, Flags, Longs, fixed_array, fixed_values, struct_array
 from pyspark_savepoint.formats.serializers.checks import refuse_where
 from pyspark_savepoint.formats.serializers.sql.logical_types import RAW_TIMESTAMP, LogicalType, arrow_type
-from pyspark_savepoint.formats.serializers.sql.slots import InSlot, RowWriter, Slots, Target, Wide, first_row
+from pyspark_savepoint.formats.serializers.sql.slots import InSlot, RowWriter, SlotOutput, Slots, Wide, first_row
 
 #: Spark's timestamps: 0001-01-01 to 9999-12-31, in milliseconds.
 FIRST_MILLI, LAST_MILLI = -62_135_596_800_000, 253_402_300_799_999
@@ -36,7 +36,7 @@ class DayTimeIntervalCodec(Wide, InSlot):
             slots.at.out_of_range(row, f"an interval of {int(millis[row])} ms is too long for microseconds", RAW)
         return fixed_array(pa.duration("us"), millis * 1000, slots.valid)
 
-    def write(self, kind: LogicalType, column: pa.Array, target: Target) -> None:
+    def write(self, kind: LogicalType, column: pa.Array, target: SlotOutput) -> None:
         values = fixed_values(column, np.int64)
         if pa.types.is_duration(column.type):
             refuse_where((values % 1000 != 0) & target.valid, column, f"whole milliseconds for {kind}", "round them")
@@ -65,7 +65,7 @@ class TimestampCodec(Wide):
             return np.zeros(len(column), np.int64)
         return np.where(target.present if target.generated else target.valid, 8, 0).astype(np.int64)
 
-    def write(self, kind: LogicalType, column: pa.Array, target: Target) -> None:
+    def write(self, kind: LogicalType, column: pa.Array, target: SlotOutput) -> None:
         millis, nanos = timestamp_parts(kind, column, target.valid)
         if kind.compact:
             target.put(millis)

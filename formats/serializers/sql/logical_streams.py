@@ -27,7 +27,7 @@ from pyspark_savepoint.formats.java_stream import (
     STREAM_HEADER,
     STRING,
     WRITE_METHOD,
-    JavaField,
+    ObjectStreamField,
 )
 from pyspark_savepoint.formats.serializers.sql.logical_types import KINDS, PACKAGE, ROWS, LogicalType
 
@@ -43,18 +43,18 @@ class Described:
 
     uid: int
     flags: int
-    fields: tuple[JavaField, ...] = ()
+    fields: tuple[ObjectStreamField, ...] = ()
     superclass: str | None = LOGICAL_TYPE
 
 
-def _reference(name: str, class_name: str) -> JavaField:
-    return JavaField("L", name, f"L{class_name.replace('.', '/')};")
+def _reference(name: str, class_name: str) -> ObjectStreamField:
+    return ObjectStreamField("L", name, f"L{class_name.replace('.', '/')};")
 
 
 def _type_class(simple_name: str) -> Described:
     """Describe a logical type whose fields are numbers and one enum, in Java's order: numbers first, sorted by name."""
     root, attributes = KINDS[simple_name]
-    numbers = [JavaField("I", name) for name, ours in sorted(attributes.items()) if ours != "kind"]
+    numbers = [ObjectStreamField("I", name) for name, ours in sorted(attributes.items()) if ours != "kind"]
     enums = [_reference(name, ENUMS[root]) for name, ours in attributes.items() if ours == "kind"]
     return Described(1, SERIALIZABLE, (*numbers, *enums))
 
@@ -76,7 +76,9 @@ UNMODIFIABLE_COLLECTION = "java.util.Collections$UnmodifiableCollection"
 ARRAY_LIST = "java.util.ArrayList"
 
 CLASSES: Mapping[str, Described] = {
-    LOGICAL_TYPE: Described(1, SERIALIZABLE, (JavaField("Z", "isNullable"), _reference("typeRoot", ROOT)), None),
+    LOGICAL_TYPE: Described(
+        1, SERIALIZABLE, (ObjectStreamField("Z", "isNullable"), _reference("typeRoot", ROOT)), None
+    ),
     JAVA_ENUM: Described(0, SERIALIZABLE | ENUM_CLASS, superclass=None),
     ROOT: ENUM_CONSTANTS,
     **dict.fromkeys(ENUMS.values(), ENUM_CONSTANTS),
@@ -86,26 +88,30 @@ CLASSES: Mapping[str, Described] = {
     PACKAGE + "MapType": Described(
         1, SERIALIZABLE, (_reference("keyType", LOGICAL_TYPE), _reference("valueType", LOGICAL_TYPE))
     ),
-    PACKAGE + "RowType": Described(1, SERIALIZABLE, (JavaField("L", "fields", LIST),)),
+    PACKAGE + "RowType": Described(1, SERIALIZABLE, (ObjectStreamField("L", "fields", LIST),)),
     ROW_FIELD: Described(
         1,
         SERIALIZABLE,
-        (JavaField("L", "description", TEXT), JavaField("L", "name", TEXT), _reference("type", LOGICAL_TYPE)),
+        (
+            ObjectStreamField("L", "description", TEXT),
+            ObjectStreamField("L", "name", TEXT),
+            _reference("type", LOGICAL_TYPE),
+        ),
         None,
     ),
     UNMODIFIABLE_LIST: Described(
-        -283967356065247728, SERIALIZABLE, (JavaField("L", "list", LIST),), UNMODIFIABLE_COLLECTION
+        -283967356065247728, SERIALIZABLE, (ObjectStreamField("L", "list", LIST),), UNMODIFIABLE_COLLECTION
     ),
     UNMODIFIABLE_COLLECTION: Described(
-        1820017752578914078, SERIALIZABLE, (JavaField("L", "c", "Ljava/util/Collection;"),), None
+        1820017752578914078, SERIALIZABLE, (ObjectStreamField("L", "c", "Ljava/util/Collection;"),), None
     ),
-    ARRAY_LIST: Described(8683452581122892189, SERIALIZABLE | WRITE_METHOD, (JavaField("I", "size"),), None),
+    ARRAY_LIST: Described(8683452581122892189, SERIALIZABLE | WRITE_METHOD, (ObjectStreamField("I", "size"),), None),
 }
 BY_ROOT: Mapping[str, str] = {root: PACKAGE + name for name, (root, _) in KINDS.items()}
 
 
 @dataclass(frozen=True)
-class Constant:
+class EnumConstant:
     """Constant of an enum class."""
 
     class_name: str
@@ -113,12 +119,12 @@ class Constant:
 
 
 @dataclass(frozen=True, eq=False)
-class Instance:
+class WrittenObject:
     """Object to write: the fields of its class and superclasses, and the elements of a list."""
 
     class_name: str
     fields: dict[str, Any]
-    elements: list[Instance] | None = None
+    elements: list[WrittenObject] | None = None
 
 
 def logical_stream(kind: LogicalType) -> bytes:
@@ -128,30 +134,30 @@ def logical_stream(kind: LogicalType) -> bytes:
     return stream.view.getvalue()
 
 
-def _instance(kind: LogicalType) -> Instance:
+def _instance(kind: LogicalType) -> WrittenObject:
     class_name = BY_ROOT.get(kind.root, "")
     if class_name not in CLASSES:
         raise UnsupportedStateError(
             f"a serializer snapshot of {kind} cannot be created from its name alone",
             remedy="write into a savepoint that has this state: its serializer snapshot is kept",
         )
-    fields: dict[str, Any] = {"isNullable": kind.nullable, "typeRoot": Constant(ROOT, kind.root)}
+    fields: dict[str, Any] = {"isNullable": kind.nullable, "typeRoot": EnumConstant(ROOT, kind.root)}
     for theirs, ours in KINDS[class_name.removeprefix(PACKAGE)][1].items():
         value = getattr(kind, ours)
-        fields[theirs] = Constant(ENUMS[kind.root], value) if ours == "kind" else value
+        fields[theirs] = EnumConstant(ENUMS[kind.root], value) if ours == "kind" else value
     children = [_instance(child) for child in kind.children]
     if kind.root == "MAP":
         fields |= {"keyType": children[0], "valueType": children[1]}
     elif kind.root == "ROW":
         members = [
-            Instance(ROW_FIELD, {"description": None, "name": name, "type": child})
+            WrittenObject(ROW_FIELD, {"description": None, "name": name, "type": child})
             for name, child in zip(kind.names, children, strict=True)
         ]
-        elements = Instance(ARRAY_LIST, {"size": len(members)}, members)
-        fields["fields"] = Instance(UNMODIFIABLE_LIST, {"c": elements, "list": elements})
+        elements = WrittenObject(ARRAY_LIST, {"size": len(members)}, members)
+        fields["fields"] = WrittenObject(UNMODIFIABLE_LIST, {"c": elements, "list": elements})
     elif children:
         fields["elementType"] = children[0]
-    return Instance(class_name, fields)
+    return WrittenObject(class_name, fields)
 
 
 class _Stream:
@@ -181,7 +187,7 @@ class _Stream:
             self.view.write_u8(NULL)
         elif isinstance(value, str):
             self.text(value, key=None)
-        elif isinstance(value, Constant):
+        elif isinstance(value, EnumConstant):
             self.constant(value)
         else:
             self.instance(value)
@@ -214,7 +220,7 @@ class _Stream:
         self.view.write_u8(END_BLOCKDATA)
         self.description(described.superclass)
 
-    def constant(self, constant: Constant) -> None:
+    def constant(self, constant: EnumConstant) -> None:
         if self.seen(constant):
             return
         self.view.write_u8(ENUM)
@@ -222,7 +228,7 @@ class _Stream:
         self.reserve(constant)
         self.text(constant.name, key=None)
 
-    def instance(self, instance: Instance) -> None:
+    def instance(self, instance: WrittenObject) -> None:
         if self.seen(instance):
             return
         self.view.write_u8(OBJECT)
@@ -239,7 +245,7 @@ class _Stream:
                 self.value(element)
             self.view.write_u8(END_BLOCKDATA)
 
-    def member(self, member: JavaField, value: Any) -> None:
+    def member(self, member: ObjectStreamField, value: Any) -> None:
         if member.code == "Z":
             self.view.write_bool(value)
         elif member.code == "I":

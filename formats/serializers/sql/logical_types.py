@@ -20,9 +20,9 @@ from pyspark_savepoint.formats.columns import DecodeOptions, map_type
 from pyspark_savepoint.formats.data_view import DataInputView
 from pyspark_savepoint.formats.java_stream import (
     JavaArray,
-    JavaClass,
     JavaEnum,
     JavaObject,
+    ObjectStreamClass,
     parse_java_object,
 )
 from pyspark_savepoint.formats.variant import VARIANT
@@ -265,7 +265,7 @@ class _Reader:
             children = [value.fields.get("sourceType")]
             found["class_name"] = self.identifier(value)
         elif root == "RAW":
-            found["class_name"] = self.field(value, "clazz", JavaClass).class_name
+            found["class_name"] = self.field(value, "clazz", ObjectStreamClass).class_name
         elif root in ROWS:
             fields = self.row_fields(value, depth)
             found["names"] = tuple(self.field(member, "name", str) for member in fields)
@@ -319,7 +319,7 @@ class _Reader:
             parts = (self.field(name, part, str) for part in ("catalogName", "databaseName", "objectName"))
             return ".".join(f"`{part}`" for part in parts)
         described = value.fields.get("implementationClass")
-        if isinstance(described, JavaClass):
+        if isinstance(described, ObjectStreamClass):
             return described.class_name
         return str(value.fields.get("className") or "")
 

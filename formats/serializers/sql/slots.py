@@ -65,7 +65,7 @@ class Slots:
 
 
 @dataclass(slots=True)
-class Target:
+class SlotOutput:
     """Slots to write: ``free`` is the next byte of each container's variable part, ``present`` whether it exists.
 
     ``generated``: write as Flink's generated code does (all keys), which reserves the bytes of null values.
@@ -105,7 +105,7 @@ class SlotCodec(Protocol):
     def variable(self, kind: LogicalType, column: pa.Array, target: RowWriter) -> Longs:
         """Return the bytes of the variable part, before padding."""
 
-    def write(self, kind: LogicalType, column: pa.Array, target: Target) -> None:
+    def write(self, kind: LogicalType, column: pa.Array, target: SlotOutput) -> None:
         """Write a column."""
 
 

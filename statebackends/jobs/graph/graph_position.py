@@ -9,7 +9,7 @@ from typing import Any
 
 from pyspark_savepoint.formats.errors import OperatorNotFoundError, OptionError
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID, OperatorIdentifier
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.jobs.graph.hashers import operator_id_pairs, operator_ids
 from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph, StreamGraphHasher
 from pyspark_savepoint.statebackends.jobs.graph.stream_nodes import StreamNode
@@ -17,7 +17,7 @@ from pyspark_savepoint.statebackends.jobs.graph.stream_plan import from_executio
 
 
 def operator_at(
-    snapshot: Savepoint, graph: StreamGraph, name: str, hasher: StreamGraphHasher | None = None
+    snapshot: Snapshot, graph: StreamGraph, name: str, hasher: StreamGraphHasher | None = None
 ) -> OperatorID:
     """Return the operator id for a name, uid or number in the graph; OperatorNotFoundError lists the ids tried."""
     node = _node(graph, name)
@@ -38,7 +38,7 @@ def operator_at(
     )
 
 
-def operator_at_plan(snapshot: Savepoint, plan: str, name: str, hasher: StreamGraphHasher) -> OperatorID:
+def operator_at_plan(snapshot: Snapshot, plan: str, name: str, hasher: StreamGraphHasher) -> OperatorID:
     """Return the operator id by an execution plan as JSON, which may have ``settings`` next to ``nodes``."""
     try:
         parsed: Any = json.loads(plan)
@@ -54,7 +54,7 @@ def _node(graph: StreamGraph, name: str) -> StreamNode:
     return graph.node(name)
 
 
-def identifiers_to_change(snapshot: Savepoint, graph: StreamGraph) -> dict[OperatorID, OperatorIdentifier]:
+def identifiers_to_change(snapshot: Snapshot, graph: StreamGraph) -> dict[OperatorID, OperatorIdentifier]:
     """Return the new identifiers of a snapshot's operators for a job to which uids were added, by their current ids.
 
     The graph is that of the job with its new uids, and otherwise unchanged. Operators without uid also change their id

@@ -13,7 +13,7 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer, MapSerializer
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.serializers.runtime.ttl import TtlSerializer
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.jobs.compatibility.compatibility import NEWEST_FLINK, Flink
 from pyspark_savepoint.statebackends.jobs.graph.chaining import tasks
 from pyspark_savepoint.statebackends.jobs.graph.hashers import OperatorIDPair, operator_id_pairs
@@ -27,7 +27,7 @@ from pyspark_savepoint.statebackends.jobs.restore.job_description import (
     StateDescription,
 )
 from pyspark_savepoint.statebackends.jobs.restore.snapshot_types import from_snapshot
-from pyspark_savepoint.statebackends.type_extraction.releases import DECLARED, Release
+from pyspark_savepoint.statebackends.type_extraction.releases import DECLARED, ExtractionRelease
 from pyspark_savepoint.statebackends.type_extraction.words import TypeInference
 
 JOB_FIELDS = (
@@ -39,7 +39,7 @@ OPERATOR_FIELDS = ("name", "uid", "uidHash", "generatedId", "parallelism", "maxP
 STATE_FIELDS = ("kind", "type", "key", "namespace", "ttl")
 BACKEND_NAMES = ("hashmap", "rocksdb", "forst")
 
-Job = JobDescription | StreamGraph | Savepoint | Mapping[str, Any] | str
+Job = JobDescription | StreamGraph | Snapshot | Mapping[str, Any] | str
 
 
 def describe_job(job: Job, hasher: StreamGraphHasher | None = None, **settings: Any) -> JobDescription:
@@ -65,7 +65,7 @@ def describe_job(job: Job, hasher: StreamGraphHasher | None = None, **settings: 
         )
     if isinstance(job, JobDescription):
         return job
-    if isinstance(job, Savepoint):
+    if isinstance(job, Snapshot):
         return from_snapshot(job)
     if not isinstance(job, Mapping):
         raise OptionError(
@@ -282,7 +282,7 @@ class _TypeReader:
                     remedy="give 'inferredBy', such as '2.2': the release of the job",
                 )
             return cls(version or NEWEST_FLINK, None)
-        return cls(version or NEWEST_FLINK, TypeInference(Release.parse(str(inferred_by)), paths))
+        return cls(version or NEWEST_FLINK, TypeInference(ExtractionRelease.parse(str(inferred_by)), paths))
 
     def __call__(self, given: Any) -> TypeSerializer:
         if isinstance(given, TypeSerializer):

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.keyed.meta_info import StateMetaInfoSnapshot
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.jobs.compatibility.compatibility import (
     NEWEST_FLINK,
     Compatibility,
@@ -58,7 +58,7 @@ class MatchedOperator:
 
     def __init__(
         self,
-        savepoint: Savepoint,
+        savepoint: Snapshot,
         job: JobDescription,
         operator: OperatorDescription,
         match: Match,

@@ -16,7 +16,7 @@ from pyspark_savepoint.formats.java import hash_map_order
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.key_groups import default_max_parallelism
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.jobs.compatibility.compatibility import NEWEST_FLINK
 from pyspark_savepoint.statebackends.jobs.compatibility.version_compatibility import flink_of, metadata_problem
 from pyspark_savepoint.statebackends.jobs.restore.job_description import JobDescription, OperatorDescription
@@ -33,7 +33,7 @@ INLINED = "a source that runs inside an operator with several inputs: Flink rest
 
 
 def check_restore(
-    savepoint: Savepoint,
+    savepoint: Snapshot,
     job: JobDescription,
     *,
     allow_non_restored_state: bool = False,
@@ -62,7 +62,7 @@ def check_restore(
     return RestoreCheck(tuple(rows), job.notes)
 
 
-def _metadata(savepoint: Savepoint, job: JobDescription) -> Iterator[OperatorVerdict]:
+def _metadata(savepoint: Snapshot, job: JobDescription) -> Iterator[OperatorVerdict]:
     """Yield a row without operator if the job's Flink cannot open the snapshot."""
     problem = metadata_problem(savepoint.metadata, job.flink_version or NEWEST_FLINK)
     if problem is not None:

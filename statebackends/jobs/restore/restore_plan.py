@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.jobs.restore.job_description import JobDescription
 from pyspark_savepoint.statebackends.jobs.restore.operator_matching import match_job
 from pyspark_savepoint.statebackends.sources.assignment import StateAssignment, assign_state
@@ -32,7 +32,7 @@ SCHEMA = pa.schema(
 )
 
 
-def plan_restore(savepoint: Savepoint, job: JobDescription) -> dict[str, tuple[StateAssignment, ...]]:
+def plan_restore(savepoint: Snapshot, job: JobDescription) -> dict[str, tuple[StateAssignment, ...]]:
     """Return the state that each subtask of each matched operator restores, by the operator's label in the job."""
     matches = match_job(job, savepoint.operators)
     return {
@@ -41,7 +41,7 @@ def plan_restore(savepoint: Savepoint, job: JobDescription) -> dict[str, tuple[S
     }
 
 
-def restore_plan_table(savepoint: Savepoint, job: JobDescription) -> pa.Table:
+def restore_plan_table(savepoint: Snapshot, job: JobDescription) -> pa.Table:
     """Return the assignment as a table of :data:`SCHEMA`: one row per operator and subtask."""
     rows = [_row(label, one) for label, all_of_it in plan_restore(savepoint, job).items() for one in all_of_it]
     return pa.Table.from_pylist(rows, SCHEMA)

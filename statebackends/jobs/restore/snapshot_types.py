@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.jobs.graph.hashers import OperatorIDPair
 from pyspark_savepoint.statebackends.jobs.restore.job_description import (
     JobDescription,
@@ -40,7 +40,7 @@ class RegisteredStates:
                     yield from meta.serializers.values()
 
 
-def registered_states(savepoint: Savepoint, operator: OperatorState) -> RegisteredStates:
+def registered_states(savepoint: Snapshot, operator: OperatorState) -> RegisteredStates:
     """Read the states from the headers of all subtasks."""
     headers = [source.header() for source in keyed_sources(savepoint, operator)]
     keys = tuple(dict.fromkeys(header.key_serializer for header in headers))
@@ -57,7 +57,7 @@ def _by_name(metas: Iterable[StateMetaInfoSnapshot]) -> StateMetas:
     return found
 
 
-def from_snapshot(savepoint: Savepoint) -> JobDescription:
+def from_snapshot(savepoint: Snapshot) -> JobDescription:
     """Describe the job that took a snapshot by its ids, parallelism and states; max parallelism counts as not set."""
     operators = []
     for number, operator in enumerate(savepoint.operators):

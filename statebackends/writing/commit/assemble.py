@@ -24,7 +24,7 @@ from pyspark_savepoint.statebackends.writing.files.write_results import RunFile,
 from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
 
 if TYPE_CHECKING:
-    from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+    from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
     from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
 
 #: Bytes of rows per subtask if no parallelism was given.
@@ -33,7 +33,7 @@ BYTES_PER_SUBTASK = 64 << 20
 MAX_LANES = 4
 
 
-def assemble_keyed(plan: WritePlan, base: Savepoint | None, outputs: Sequence[TaskOutput]) -> OperatorState:
+def assemble_keyed(plan: WritePlan, base: Snapshot | None, outputs: Sequence[TaskOutput]) -> OperatorState:
     """Return the operator with a state file for every subtask; ``base`` has the states to keep."""
     runs = [output.run for output in outputs if output.run is not None]
     finals = [output.file for output in outputs if output.file is not None]
@@ -46,7 +46,7 @@ def assemble_keyed(plan: WritePlan, base: Savepoint | None, outputs: Sequence[Ta
 
 def _fill(
     plan: WritePlan,
-    base: Savepoint | None,
+    base: Snapshot | None,
     parallelism: int,
     files: dict[int, StateFile],
     runs: list[RunFile],

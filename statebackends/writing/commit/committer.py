@@ -25,7 +25,7 @@ from pyspark_savepoint.formats.snapshot.publication import (
     relative_files,
     roll_back,
 )
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.writing.commit.assemble import assemble_keyed
 from pyspark_savepoint.statebackends.writing.files.write_results import TaskOutput
 from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
@@ -69,7 +69,7 @@ def abort(plan: WritePlan) -> None:
             roll_back(plan.staging, plan.existed)
 
 
-def _base(plan: WritePlan) -> Savepoint | None:
+def _base(plan: WritePlan) -> Snapshot | None:
     """Return the savepoint to change; raise an error if it changed since the write was planned."""
     if plan.seen is None:
         return None
@@ -82,10 +82,10 @@ def _base(plan: WritePlan) -> Savepoint | None:
             remedy="nothing of this write was published: check the savepoint that is there now, then write again",
         )
     options = StoragePath.options_of(plan.request.path)
-    return Savepoint.of_bytes(staging.filesystem, staging.directory, published, options)
+    return Snapshot.of_bytes(staging.filesystem, staging.directory, published, options)
 
 
-def _rewritten(plan: WritePlan, there: Savepoint | None) -> CheckpointMetadata | None:
+def _rewritten(plan: WritePlan, there: Snapshot | None) -> CheckpointMetadata | None:
     """Return the savepoint to change, with operator state rewritten if the target release cannot read it."""
     if there is None or not plan.rewritten:
         return there.metadata if there is not None else None
@@ -103,7 +103,7 @@ def _rewritten(plan: WritePlan, there: Savepoint | None) -> CheckpointMetadata |
 
 
 def _operator(
-    plan: WritePlan, snapshot: Savepoint | None, base: CheckpointMetadata | None, outputs: Sequence[TaskOutput]
+    plan: WritePlan, snapshot: Snapshot | None, base: CheckpointMetadata | None, outputs: Sequence[TaskOutput]
 ) -> OperatorState:
     """Return the operator with the written state, and the rest of its existing state."""
     there = next((found for found in base.operators if found.operator_id == plan.operator_id), None) if base else None

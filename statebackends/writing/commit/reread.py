@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from pyspark_savepoint.formats.metadata import CheckpointMetadata, OperatorState, OperatorSubtaskState
 from pyspark_savepoint.formats.metadata.key_groups import range_for_operator_index
-from pyspark_savepoint.formats.snapshot.savepoint import METADATA_FILE_NAME, Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import METADATA_FILE_NAME, Snapshot
 from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocation
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor
 from pyspark_savepoint.statebackends.model.request import EntriesRequest, TablePartition, TableRequest
@@ -53,7 +53,7 @@ def _opened(plan: WritePlan, parallelism: int, file: StateFile) -> OpenOperator:
     folder = posixpath.dirname(plan.staging.state_path(file.name))
     metadata = CheckpointMetadata(plan.metadata_version, 0, (), (operator,))
     location = SnapshotLocation(plan.staging.filesystem, folder, classes=plan.request.job_classes)
-    return OpenOperator(Savepoint(location, posixpath.join(folder, METADATA_FILE_NAME), metadata), operator)
+    return OpenOperator(Snapshot(location, posixpath.join(folder, METADATA_FILE_NAME), metadata), operator)
 
 
 def _batches(partitions: list[TablePartition]) -> Iterator[pa.RecordBatch]:

@@ -21,7 +21,7 @@ from pyspark_savepoint.formats.errors import DuplicateKeyError
 from pyspark_savepoint.formats.keyed.canonical_writer import CanonicalKeyedStreamWriter, read_only
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, key_groups_for_hashes
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.merging.entry_chunk import EntryChunk, concat
 from pyspark_savepoint.statebackends.merging.key_numbers import KeyNumbers
 from pyspark_savepoint.statebackends.merging.keyed_input import KeyedInput, OpenInput, StateNumbers
@@ -74,7 +74,7 @@ class _Base:
 
     @classmethod
     def of(cls, plan: WritePlan, request: TableRequest) -> _Base:
-        savepoint = Savepoint.open(
+        savepoint = Snapshot.open(
             request.path, allow_outside=request.allow_outside, checksums=request.checksums, classes=request.classes
         )
         request = request.of_version(savepoint.metadata.version)

@@ -30,7 +30,7 @@ from pyspark_savepoint.formats.metadata.operator_handles import OperatorStreamSt
 from pyspark_savepoint.formats.metadata.stream_handles import RelativeFileStateHandle
 from pyspark_savepoint.formats.operator.operator_writer import OperatorStreamWriter
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.descriptors import OperatorStateDescriptor
 from pyspark_savepoint.statebackends.model.sort_order import order_within
 from pyspark_savepoint.statebackends.model.state_entries import encode_column
@@ -167,7 +167,7 @@ def _columns(plan: WritePlan) -> Mapping[str, TypeSerializer]:
 
 
 def assemble_operator_state(
-    plan: WritePlan, base: Savepoint | None, there: OperatorState | None, elements: Sequence[tuple[str, int]]
+    plan: WritePlan, base: Snapshot | None, there: OperatorState | None, elements: Sequence[tuple[str, int]]
 ) -> OperatorState:
     """Return the operator with a file of operator state for every subtask, from the tasks' files in order."""
     assert plan.parallelism is not None

@@ -20,7 +20,7 @@ from pyspark_savepoint.formats.keyed.canonical_writer import CanonicalKeyedStrea
 from pyspark_savepoint.formats.keyed.key_group_reader import Extent, whole_content
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, range_for_operator_index
 from pyspark_savepoint.formats.snapshot.publication import Staging
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES
 from pyspark_savepoint.statebackends.model.request import EntriesRequest, TableRequest
 from pyspark_savepoint.statebackends.model.sort import RowSorter
@@ -52,11 +52,11 @@ def kept_entries(
         yield form.sink(writer), sorter.sorted()
 
 
-def kept_headers(plan: WritePlan, base: Savepoint | None = None) -> OperatorHeaders | None:
+def kept_headers(plan: WritePlan, base: Snapshot | None = None) -> OperatorHeaders | None:
     """Return the headers of the operator whose other states are kept; None if there are none."""
     if not plan.kept:
         return None
-    base = base or Savepoint.open(plan.request.path)
+    base = base or Snapshot.open(plan.request.path)
     operator = next(operator for operator in base.operators if operator.operator_id == plan.operator_id)
     return OpenOperator(base, operator).keyed
 

@@ -18,13 +18,13 @@ from pyspark_savepoint.formats.io.storage_options import StoragePath
 from pyspark_savepoint.formats.keyed.meta_info import BackendStateType, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.serializers.base import ClassDescriptions, TypeSerializer, write_enveloped
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.serializer_parts import with_parts
 from pyspark_savepoint.statebackends.model.state_column import unwrap
 from pyspark_savepoint.statebackends.model.timer_queue import TimerQueue, timer_queues
 from pyspark_savepoint.statebackends.sources.keyed_plan import OperatorHeaders
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
-from pyspark_savepoint.statebackends.type_extraction.releases import Release
+from pyspark_savepoint.statebackends.type_extraction.releases import ExtractionRelease
 from pyspark_savepoint.statebackends.type_extraction.words import TypeInference
 from pyspark_savepoint.statebackends.writing.planning.write_request import KeySpec, WriteSpec
 
@@ -56,7 +56,7 @@ class OperatorTypes:
             return None
         path, _, name = request.types_from.partition("#")
         located = StoragePath.of(path, StoragePath.options_of(request.types_from))
-        savepoint = Savepoint.open(located, classes=_job_classes(request))
+        savepoint = Snapshot.open(located, classes=_job_classes(request))
         if not name and not isinstance(request, WriteSpec):
             raise OptionError(
                 "option 'typesFrom' needs an operator", path=savepoint.path, remedy="name it: savepoint#uid"
@@ -177,7 +177,7 @@ def inference_of(request: KeySpec) -> TypeInference | None:
     """Return the type inference of the release in option ``inferredBy``; None if types are declared."""
     if request.inferred_by is None:
         return None
-    return TypeInference(Release.parse(request.inferred_by), request.class_path)
+    return TypeInference(ExtractionRelease.parse(request.inferred_by), request.class_path)
 
 
 def _fullest(metas: list[StateMetaInfoSnapshot]) -> StateMetaInfoSnapshot:

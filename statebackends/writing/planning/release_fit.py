@@ -25,7 +25,7 @@ from pyspark_savepoint.formats.metadata.keyed_handles import (
 from pyspark_savepoint.formats.metadata.operator_handles import MergedChannelStateHandle
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.descriptors import OperatorStateDescriptor
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.writing.planning.planned_write import WritePlan
@@ -86,7 +86,7 @@ def _fit(opened: OpenOperator, written: Release, release: Release) -> OperatorFi
     )
 
 
-def fitted(plan: WritePlan, base: Savepoint | None, opened: OpenOperator | None, release: Release) -> WritePlan:
+def fitted(plan: WritePlan, base: Snapshot | None, opened: OpenOperator | None, release: Release) -> WritePlan:
     """Return the plan of a single write, extended by the operators that must be rewritten for a release.
 
     ``opened`` is the operator that is written to, if it exists.

@@ -21,7 +21,7 @@ from pyspark_savepoint.formats.metadata.key_groups import check_parallelism
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.snapshot.changes import target_version
 from pyspark_savepoint.formats.snapshot.publication import Staging, fingerprint, read_published
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, OperatorStateDescriptor, StateKind
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.model.state_column import has_ttl
@@ -157,12 +157,12 @@ def _describe(
     return describe_operator_state(schema, request)
 
 
-def _opened(request: WriteRequest, staging: Staging, published: bytes) -> Savepoint:
+def _opened(request: WriteRequest, staging: Staging, published: bytes) -> Snapshot:
     options = StoragePath.options_of(request.path)
-    return Savepoint.of_bytes(staging.filesystem, staging.directory, published, options)
+    return Snapshot.of_bytes(staging.filesystem, staging.directory, published, options)
 
 
-def refuse_checkpoint(base: Savepoint) -> None:
+def refuse_checkpoint(base: Snapshot) -> None:
     """Raise OptionError for a checkpoint, which belongs to its job."""
     if base.kind is SnapshotKind.CHECKPOINT:
         raise OptionError(
@@ -172,7 +172,7 @@ def refuse_checkpoint(base: Savepoint) -> None:
         )
 
 
-def _resolve(request: WriteRequest, base: Savepoint | None) -> tuple[WriteRequest, OperatorState | None]:
+def _resolve(request: WriteRequest, base: Snapshot | None) -> tuple[WriteRequest, OperatorState | None]:
     """Return the request with the operator's uid or hash, and the existing operator, if any."""
     if request.uid is None and request.uid_hash is None:
         if base is None:

@@ -188,9 +188,9 @@ def test_relocated_files_are_found_where_they_are(run: Run, shop: Path, tmp_path
 def absolute_paths(metadata: Path) -> set[str]:
     from pyspark_savepoint.formats.metadata.stream_handles import FileStateHandle
     from pyspark_savepoint.formats.snapshot.handle_streams import streams_of
-    from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+    from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 
-    operators = Savepoint.open(str(metadata)).operators
+    operators = Snapshot.open(str(metadata)).operators
     return {one.path for operator in operators for one in streams_of(operator) if isinstance(one, FileStateHandle)}
 
 

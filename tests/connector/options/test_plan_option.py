@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyspark_savepoint.formats.errors import OptionError
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.options.option_fields import InvalidOptionValueError
 from pyspark_savepoint.options.options import SavepointReadOptions
 from pyspark_savepoint.options.plan_option import (
@@ -46,7 +46,7 @@ COLUMNS = WriteSpec(table="entries", key=("id",), composite_key=True, entry_colu
 
 @pytest.mark.parametrize("spec", [WriteSpec(uid="u"), SPEC, replace(SPEC, ttl=True, types_from=None), COLUMNS])
 def test_a_write_arrives_as_it_was_made(shop: Path, spec: WriteSpec) -> None:
-    savepoint = Savepoint.open(str(shop))
+    savepoint = Snapshot.open(str(shop))
     header = OpenOperator(savepoint, savepoint.operator(uid="accounts")).keyed.headers[0]
     text = write_plan(spec, "abc/op0k", header)
     request = SavepointWriteOptions.parse({"path": "/new", "plan": text}).request(overwrite=False)

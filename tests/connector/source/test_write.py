@@ -17,7 +17,7 @@ import pyspark_savepoint
 from pyspark_savepoint import key_by
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.metadata.key_groups import operator_index_for_key_group
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.source.distribution import hashed_to, layout_of, spark_hash
 from tests.connector.comparing import assert_same_rows
 
@@ -107,7 +107,7 @@ def test_every_table_is_written_the_same_way(spark: SparkSession, write: Any, re
     kinds = {row.state: row.kind for row in read(table="states").collect()}
     assert kinds["window-contents"] == "REDUCING"
     assert kinds["_timer_state/processing_user-timers"] == "TIMER"
-    metadata = Savepoint.open(str(tmp_path / "sp")).metadata
+    metadata = Snapshot.open(str(tmp_path / "sp")).metadata
     assert (metadata.version, len(metadata.operators), metadata.operators[0].max_parallelism) == (4, 1, 64)
 
 
@@ -168,7 +168,7 @@ def test_a_laid_out_dataframe_is_written_by_its_tasks(
 ) -> None:
     frame = spark.range(1000).selectExpr("id AS a", "concat('k', id % 10) AS b", "id * 2 AS n")
     write(key_by(frame, "a", "b", max_parallelism=64, parallelism=3), key="a,b")
-    operator = Savepoint.open(str(tmp_path / "sp")).operators[0]
+    operator = Snapshot.open(str(tmp_path / "sp")).operators[0]
     assert (operator.parallelism, operator.max_parallelism) == (3, 64)
     assert_same_rows(read().selectExpr("key.f0 AS a", "key.f1 AS b", "n"), frame)
 

@@ -171,7 +171,7 @@ def test_a_driver_that_dies_before_the_end_publishes_nothing(tmp_path: Path) -> 
     import sys
 
     from pyspark_savepoint.formats.errors import SnapshotNotFoundError
-    from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+    from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     path = tmp_path / "sp"
@@ -179,11 +179,11 @@ def test_a_driver_that_dies_before_the_end_publishes_nothing(tmp_path: Path) -> 
     assert subprocess.run(command, env=environment, check=False).returncode == 7
     assert path.exists()
     with pytest.raises(SnapshotNotFoundError, match="never completed"):
-        Savepoint.open(str(path))
+        Snapshot.open(str(path))
     # The same write again, to its end, is not in the way of what the first has left.
     finished = KILLED.replace("module.publish_metadata", "unused")
     subprocess.run([sys.executable, "-c", finished, str(path)], env=environment, check=True)
     before = (path / "_metadata").read_bytes()
     assert subprocess.run(command, env=environment, check=False).returncode == 7
     assert (path / "_metadata").read_bytes() == before
-    assert json.dumps(Savepoint.open(str(path)).metadata.version) == "4"
+    assert json.dumps(Snapshot.open(str(path)).metadata.version) == "4"

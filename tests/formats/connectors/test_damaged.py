@@ -17,7 +17,7 @@ from pyspark_savepoint.formats.connectors.registry import (
     recognise_elements,
 )
 from pyspark_savepoint.formats.errors import SavepointError
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint, find_snapshots
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
 from pyspark_savepoint.statebackends.connectors.connector_states import list_states, state_elements
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
@@ -101,7 +101,7 @@ def test_damaged_payloads_made_by_hand(made: tuple[str, str, bytes]) -> None:
 def test_damaged_payloads_of_real_flink(corpus: Path) -> None:
     chance, recognised = random.Random(7), 0
     for found in find_snapshots(str(corpus / "connectors")):
-        savepoint = Savepoint.open(found.path)
+        savepoint = Snapshot.open(found.path)
         for operator in savepoint.operators:
             for state in list_states(operator):
                 elements = state_elements(OpenOperator(savepoint, operator), state, TableRequest(found.path))

@@ -27,7 +27,7 @@ from pyspark_savepoint.formats.io.filesystem import ArrowFileSystem, LocalFileSy
 from pyspark_savepoint.formats.io.local_input import local_error
 from pyspark_savepoint.formats.io.snapshot_files import Anchor
 from pyspark_savepoint.formats.io.storage_options import StorageOptions, StoragePath
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 
 
 @pytest.mark.parametrize(
@@ -227,5 +227,5 @@ def test_a_folder_that_is_gone_is_no_error_of_the_system(tmp_path: Path) -> None
 
 def test_dbfs_that_is_not_mounted_is_said() -> None:
     with pytest.raises(SnapshotNotFoundError) as raised:
-        Savepoint.open("dbfs:/some/savepoint")
+        Snapshot.open("dbfs:/some/savepoint")
     assert "/Volumes/" in raised.value.facts["remedy"]

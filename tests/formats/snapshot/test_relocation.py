@@ -48,18 +48,18 @@ from pyspark_savepoint.formats.snapshot.changes import (
 )
 from pyspark_savepoint.formats.snapshot.handle_streams import replace_streams, streams_of
 from pyspark_savepoint.formats.snapshot.relocation import Relocation, absolute, is_state, raw_streams_of, referenced
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 
 ID = OperatorID.from_uid("a")
 
 
-def checkpoint(tmp_path: Path, corpus: Path) -> Savepoint:
+def checkpoint(tmp_path: Path, corpus: Path) -> Snapshot:
     """An incremental checkpoint of RocksDB with files of its own and shared ones."""
     case = corpus / "lab" / "2.2.1-rocksdb-incr-checkpoint" / "checkpoints"
     copied = tmp_path / "checkpoints"
     shutil.copytree(case, copied)
     (found,) = copied.rglob("_metadata")
-    return Savepoint.open(str(found.parent))
+    return Snapshot.open(str(found.parent))
 
 
 def digests(folder: Path) -> dict[str, str]:
@@ -68,10 +68,10 @@ def digests(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
-def snapshot_of(metadata: CheckpointMetadata, folder: Path) -> Savepoint:
+def snapshot_of(metadata: CheckpointMetadata, folder: Path) -> Snapshot:
     """Metadata in a folder, opened."""
     (folder / "_metadata").write_bytes(write_metadata(metadata))
-    return Savepoint.open(str(folder))
+    return Snapshot.open(str(folder))
 
 
 # -- files --------------------------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ def test_replacing_nothing_changes_nothing(corpus: Path) -> None:
 
     count = 0
     for path in sorted((corpus / "lab").rglob("_metadata")):
-        for operator in Savepoint.open(str(path)).operators:
+        for operator in Snapshot.open(str(path)).operators:
             changed = replace_streams(operator, same)
             assert sorted(streams_of(changed), key=repr) == sorted(streams_of(operator), key=repr)
             assert changed.state_size == operator.state_size
@@ -214,7 +214,7 @@ def test_two_operators_of_one_id_are_refused() -> None:
 
 
 def test_properties_of_a_savepoint_stay_and_those_of_a_checkpoint_do_not(tmp_path: Path, corpus: Path) -> None:
-    savepoint = Savepoint.open(str(corpus / "lab" / "2.2.1-rocksdb-native" / "savepoint")).metadata
+    savepoint = Snapshot.open(str(corpus / "lab" / "2.2.1-rocksdb-native" / "savepoint")).metadata
     taken = checkpoint(tmp_path, corpus).metadata
     assert assemble([], [savepoint], 6).properties == savepoint.properties != NULL_PROPERTIES
     assert assemble([], [savepoint], 4).properties == NULL_PROPERTIES
@@ -233,7 +233,7 @@ def test_merged_channel_state_does_not_go_to_old_flinks() -> None:
 
 
 def test_a_finished_subtask_goes_on_where_it_is_given_state(corpus: Path) -> None:
-    shop = Savepoint.open(str(corpus / "lab" / "2.2.1-hashmap-canonical" / "savepoint"))
+    shop = Snapshot.open(str(corpus / "lab" / "2.2.1-hashmap-canonical" / "savepoint"))
     written = next(o for o in shop.operators if any(s.managed_keyed_state for s in o.subtasks.values()))
     finished = OperatorState(ID, 2, 128, subtasks={0: FINISHED_SUBTASK, 1: FINISHED_SUBTASK})
     some = replace(written, subtasks={0: written.subtasks[0]})
@@ -250,7 +250,7 @@ def test_a_finished_subtask_goes_on_where_it_is_given_state(corpus: Path) -> Non
 KEY = b"-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmU\n"
 
 
-def naming(home: Path, handle: StreamStateHandle, raw: bool = False) -> Savepoint:
+def naming(home: Path, handle: StreamStateHandle, raw: bool = False) -> Snapshot:
     """A snapshot in a folder that is not its own, with an operator whose state is said to be a file there."""
     state = OperatorStreamStateHandle((), handle)
     subtask = OperatorSubtaskState(raw_operator_state=state) if raw else OperatorSubtaskState(state)
@@ -284,7 +284,7 @@ def test_a_snapshot_in_a_home_carries_no_key_along(home: Path, name: str, raw: b
     assert os.listdir(out) == []
 
 
-def copy_all(base: Savepoint, out: Path) -> None:
+def copy_all(base: Snapshot, out: Path) -> None:
     relocation = Relocation("t")
     for operator in base.operators:
         relocation.copied(base, operator)
@@ -310,7 +310,7 @@ def test_a_segment_of_what_is_no_state_is_none_either(home: Path) -> None:
 def test_everything_that_flink_wrote_is_state(corpus: Path) -> None:
     count = 0
     for path in sorted((corpus / "lab").rglob("_metadata")):
-        base = Savepoint.open(str(path))
+        base = Snapshot.open(str(path))
         for operator in base.operators:
             raw = raw_streams_of(operator)
             for handle in streams_of(operator):

@@ -36,7 +36,7 @@ from pyspark_savepoint.formats.metadata.state_handles import (
     StateHandle,
     StreamStateHandle,
 )
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint, find_snapshots
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
 from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocation
 
 CANONICAL = "lab/2.2.1-hashmap-canonical/savepoint"
@@ -58,7 +58,7 @@ def streams(handle: StateHandle) -> Iterator[StreamStateHandle]:
             yield handle.delegate  # type: ignore[union-attr]
 
 
-def check_all_state(savepoint: Savepoint) -> int:
+def check_all_state(savepoint: Snapshot) -> int:
     """Open the bytes of every handle; the number of them."""
     count = 0
     for operator in savepoint.operators:
@@ -77,7 +77,7 @@ def check_all_state(savepoint: Savepoint) -> int:
 def test_every_state_of_every_real_snapshot_is_found(corpus: Path) -> None:
     count = 0
     for metadata in corpus.rglob("_metadata"):
-        savepoint = Savepoint.open(str(metadata.parent))
+        savepoint = Snapshot.open(str(metadata.parent))
         assert pickle.loads(pickle.dumps(savepoint)) == savepoint
         count += check_all_state(savepoint)
     assert count > 2000
@@ -86,7 +86,7 @@ def test_every_state_of_every_real_snapshot_is_found(corpus: Path) -> None:
 @pytest.mark.parametrize("suffix", ["", "/", "/_metadata"])
 @pytest.mark.parametrize("prefix", ["", "file:", "file://"])
 def test_a_path_is_a_folder_or_its_metadata(corpus: Path, prefix: str, suffix: str) -> None:
-    savepoint = Savepoint.open(f"{prefix}{corpus.resolve() / CANONICAL}{suffix}")
+    savepoint = Snapshot.open(f"{prefix}{corpus.resolve() / CANONICAL}{suffix}")
     assert savepoint.path == str((corpus / CANONICAL).resolve())
     assert savepoint.kind is SnapshotKind.CANONICAL_SAVEPOINT
 
@@ -94,7 +94,7 @@ def test_a_path_is_a_folder_or_its_metadata(corpus: Path, prefix: str, suffix: s
 def test_a_metadata_file_may_have_any_name(corpus: Path, tmp_path: Path) -> None:
     shutil.copytree(corpus / CANONICAL, tmp_path / "sp")
     (tmp_path / "sp" / "_metadata").rename(tmp_path / "sp" / "renamed")
-    assert check_all_state(Savepoint.open(str(tmp_path / "sp" / "renamed"))) > 10
+    assert check_all_state(Snapshot.open(str(tmp_path / "sp" / "renamed"))) > 10
 
 
 # -- several snapshots --------------------------------------------------------------------------------------
@@ -104,14 +104,14 @@ def test_a_folder_of_snapshots_lists_them(corpus: Path) -> None:
     (found,) = find_snapshots(str(corpus / INCREMENTAL))
     assert found.path.endswith("/chk-2")
     assert (found.checkpoint_id, found.kind, found.problem) == (2, SnapshotKind.CHECKPOINT, None)
-    assert found.size == Savepoint.open(found.path).metadata.state_size
+    assert found.size == Snapshot.open(found.path).metadata.state_size
     assert find_snapshots(found.path) == find_snapshots(found.path + "/_metadata") == [found]
     assert len(find_snapshots(str(corpus / "datastream"))) == 64
 
 
 def test_a_folder_of_snapshots_is_not_opened_but_named(corpus: Path) -> None:
     with pytest.raises(SnapshotNotFoundError, match="chk-2"):
-        Savepoint.open(str(corpus / INCREMENTAL / "checkpoints"))
+        Snapshot.open(str(corpus / INCREMENTAL / "checkpoints"))
 
 
 def test_snapshots_that_cannot_be_read_are_listed_with_their_problem(tmp_path: Path) -> None:
@@ -126,8 +126,8 @@ def test_snapshots_that_cannot_be_read_are_listed_with_their_problem(tmp_path: P
 
 def test_paths_without_a_snapshot(tmp_path: Path) -> None:
     with pytest.raises(SnapshotNotFoundError, match="there is no snapshot in this folder"):
-        Savepoint.open(str(tmp_path))
-    for look in (Savepoint.open, find_snapshots):
+        Snapshot.open(str(tmp_path))
+    for look in (Snapshot.open, find_snapshots):
         with pytest.raises(SnapshotNotFoundError, match="no file or folder at this path"):
             look(str(tmp_path / "none"))
 
@@ -136,7 +136,7 @@ def test_paths_without_a_snapshot(tmp_path: Path) -> None:
 
 
 def test_operators_are_found_by_uid_hash_and_name(corpus: Path) -> None:
-    savepoint = Savepoint.open(str(corpus / CANONICAL))
+    savepoint = Snapshot.open(str(corpus / CANONICAL))
     operator = savepoint.operator(uid="kv-long")
     assert operator.uid == "kv-long"
     assert savepoint.operator(uid_hash=operator.operator_id.hex.upper()) is operator
@@ -153,7 +153,7 @@ def test_operators_are_found_by_uid_hash_and_name(corpus: Path) -> None:
 
 
 def test_older_snapshots_name_their_operators_by_hash(corpus: Path) -> None:
-    savepoint = Savepoint.open(str(corpus / "lab/1.18.1-rocksdb-canonical/savepoint"))
+    savepoint = Snapshot.open(str(corpus / "lab/1.18.1-rocksdb-canonical/savepoint"))
     assert savepoint.operator(uid="kv-long").uid is None
     with pytest.raises(OperatorNotFoundError, match=r"[0-9a-f]{32}"):
         savepoint.operator(uid="nothing")
@@ -162,7 +162,7 @@ def test_older_snapshots_name_their_operators_by_hash(corpus: Path) -> None:
 
 
 def test_an_ambiguous_name_is_refused_with_the_operators_that_have_it(corpus: Path) -> None:
-    savepoint = Savepoint.open(str(corpus / CANONICAL))
+    savepoint = Snapshot.open(str(corpus / CANONICAL))
     operators = tuple(replace(operator, name="same") for operator in savepoint.operators)
     doubled = replace(savepoint, metadata=replace(savepoint.metadata, operators=operators))
     with pytest.raises(OptionError, match="kv-long"):
@@ -185,7 +185,7 @@ def job(tmp_path: Path) -> Path:
 
 
 def content(job: Path, handle: StreamStateHandle, allow_outside: bool = False) -> bytes:
-    savepoint = Savepoint.open(str(job / "chk-2"), allow_outside=allow_outside)
+    savepoint = Snapshot.open(str(job / "chk-2"), allow_outside=allow_outside)
     operator = OperatorState(OperatorID(bytes(16)), 1, 1, uid="sums")
     with savepoint.open_state(handle, operator) as source:
         return source.read(0, source.size)
@@ -215,7 +215,7 @@ def test_a_copied_checkpoint_prefers_its_own_files(job: Path, tmp_path: Path) ->
 def test_a_real_incremental_checkpoint_reads_after_a_move(corpus: Path, tmp_path: Path) -> None:
     shutil.copytree(corpus / INCREMENTAL / "checkpoints", tmp_path / "moved")
     (chk,) = (tmp_path / "moved").glob("*/chk-2")
-    savepoint = Savepoint.open(str(chk))
+    savepoint = Snapshot.open(str(chk))
     recorded = [
         stream
         for operator in savepoint.operators
@@ -267,7 +267,7 @@ def test_links_out_of_the_snapshot_are_refused(job: Path, tmp_path: Path) -> Non
 
 def test_a_link_to_the_snapshot_is_the_users_own(job: Path, tmp_path: Path) -> None:
     (tmp_path / "latest").symlink_to(job / "chk-2")
-    savepoint = Savepoint.open(str(tmp_path / "latest"))
+    savepoint = Snapshot.open(str(tmp_path / "latest"))
     with savepoint.open_state(FileStateHandle(f"{job}/shared/x", 6)) as source:
         assert source.read(0, 6) == b"shared"
 
@@ -295,7 +295,7 @@ def test_a_segment_is_a_part_of_a_file(job: Path) -> None:
     assert content(job, EmptySegmentFileStateHandle()) == b""
     with pytest.raises(CorruptStateError, match="shorter"):
         content(job, segment(4, 6))
-    savepoint = Savepoint.open(str(job / "chk-2"))
+    savepoint = Snapshot.open(str(job / "chk-2"))
     with savepoint.open_state(segment(4, 3)) as source, pytest.raises(CorruptStateError, match="behind the end"):
         source.read(1, 3)
 
@@ -303,7 +303,7 @@ def test_a_segment_is_a_part_of_a_file(job: Path) -> None:
 def test_inline_bytes_and_nested_handles_are_the_delegates(job: Path) -> None:
     inline = ByteStreamStateHandle("name", b"0123456789")
     assert content(job, KeyGroupsStreamStateHandle(None, inline)) == b"0123456789"  # type: ignore[arg-type]
-    with Savepoint.open(str(job / "chk-2")).open_state(inline) as source:
+    with Snapshot.open(str(job / "chk-2")).open_state(inline) as source:
         buffer = bytearray(4)
         source.read_into(3, memoryview(buffer)[1:])
         assert buffer == b"\x00345"
@@ -313,7 +313,7 @@ def test_inline_bytes_and_nested_handles_are_the_delegates(job: Path) -> None:
 
 
 def test_locations_resolve_after_pickling(job: Path) -> None:
-    location: SnapshotLocation = pickle.loads(pickle.dumps(Savepoint.open(str(job / "chk-2")).location))
+    location: SnapshotLocation = pickle.loads(pickle.dumps(Snapshot.open(str(job / "chk-2")).location))
     resolved = pickle.loads(pickle.dumps(location.resolve(FileStateHandle("/old/shared/x", 6), "sums")))
     with resolved.open() as source:
         assert source.read(0, 6) == b"shared"
@@ -323,7 +323,7 @@ def test_a_metadata_file_of_impossible_size_is_not_read(job: Path) -> None:
     with (job / "chk-2" / "_metadata").open("r+b") as file:
         file.truncate(1 << 40)  # sparse: it takes no room on the disk
     with pytest.raises(UnsafePathError, match="larger than Flink writes"):
-        Savepoint.open(str(job / "chk-2"))
+        Snapshot.open(str(job / "chk-2"))
 
 
 def test_a_stray_file_is_not_taken_for_its_folder(tmp_path: Path, corpus: Path) -> None:

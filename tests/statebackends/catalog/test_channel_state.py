@@ -13,7 +13,7 @@ import pytest
 from pyspark_savepoint.formats.metadata import write_metadata
 from pyspark_savepoint.formats.metadata.operator_handles import ChannelStateHandle, MergedChannelStateHandle
 from pyspark_savepoint.formats.metadata.stream_handles import RelativeFileStateHandle
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
 
@@ -31,7 +31,7 @@ def unaligned(tmp_path: Path) -> Path:
     """The shop's savepoint as if records had been in flight to and from its accounts."""
     shutil.copytree(SHOP, tmp_path / "snapshot")
     (tmp_path / "snapshot" / "in-flight").write_bytes(bytes(700))
-    savepoint = Savepoint.open(str(SHOP))
+    savepoint = Snapshot.open(str(SHOP))
     operators = []
     for operator in savepoint.operators:
         subtasks = dict(operator.subtasks)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pyspark_savepoint.formats.errors import FileReplacedError
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
 from pyspark_savepoint.statebackends.sources.keyed_plan import distinct
@@ -30,14 +30,14 @@ def rows(path: Path, table: str, parts: int) -> list[list[dict[str, Any]]]:
 
 
 def test_equal_headers_are_one_object(wide: Path) -> None:
-    savepoint = Savepoint.open(str(wide))
+    savepoint = Snapshot.open(str(wide))
     headers = [header for each in savepoint.operators for header in OpenOperator(savepoint, each).keyed.headers]
     assert len(headers) == OPERATORS * SUBTASKS
     assert len(distinct(headers)) == 1
 
 
 def test_a_process_keeps_the_metadata_that_it_parsed(wide: Path) -> None:
-    assert Savepoint.open(str(wide)).metadata is Savepoint.open(str(wide)).metadata
+    assert Snapshot.open(str(wide)).metadata is Snapshot.open(str(wide)).metadata
 
 
 @pytest.mark.parametrize("table", ["states", *SURVEYS])

@@ -12,7 +12,7 @@ from pyspark_savepoint.formats.connectors.frames import read_element
 from pyspark_savepoint.formats.connectors.kind import ASYNC_STATE, COMMITTER_STATE
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError
 from pyspark_savepoint.formats.metadata import OperatorState
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.connectors.committable_edits import (
     marked_committables,
     without_committables,
@@ -27,7 +27,7 @@ from tests.statebackends.connectors.test_connector_tables import case
 def opened(corpus: Path, name: str, operator_id: str | None = None) -> OpenOperator:
     """The committer of a case, or another operator."""
     path, expected = case(corpus, name)
-    savepoint = Savepoint.open(path)
+    savepoint = Snapshot.open(path)
     wanted = operator_id or expected["committer"]["operatorId"]
     return OpenOperator(savepoint, next(each for each in savepoint.operators if each.operator_id.hex == wanted))
 

@@ -11,7 +11,7 @@ import pytest
 from pyspark_savepoint.formats.connectors.frames import CoordinatorFrame, Payload, write_element
 from pyspark_savepoint.formats.connectors.registry import recognise_coordinator, recognise_elements
 from pyspark_savepoint.formats.errors import OptionError
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint, find_snapshots
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
 from pyspark_savepoint.statebackends.connectors.connector_states import list_states, state_elements
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
@@ -106,7 +106,7 @@ def test_only_what_a_known_source_wrote_is_taken_for_it(corpus: Path) -> None:
     for metadata in sorted(corpus.rglob("_metadata")):
         if metadata.is_relative_to(corpus / "connectors"):
             continue
-        savepoint = Savepoint.open(str(metadata.parent), allow_outside=True)
+        savepoint = Snapshot.open(str(metadata.parent), allow_outside=True)
         for operator in savepoint.operators:
             opened = OpenOperator(savepoint, operator)
             for state in list_states(operator):

@@ -9,7 +9,7 @@ import pytest
 from pyspark_savepoint.formats.errors import OptionError
 from pyspark_savepoint.formats.metadata import write_metadata
 from pyspark_savepoint.formats.snapshot.changes import assemble
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint, find_snapshots
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
 from tests.statebackends.connectors.test_connector_tables import case, rows
@@ -36,12 +36,12 @@ def test_a_snapshot_without_queues_has_none(corpus: Path) -> None:
 
 def test_rows_of_sql_wait_as_rows_and_types_that_differ_are_refused(corpus: Path, tmp_path: Path) -> None:
     calls = corpus / "sql" / "stream-exec-async-calc_1__async-calc-failure-exception"
-    sql = Savepoint.open(find_snapshots(str(calls))[0].path)
+    sql = Snapshot.open(find_snapshots(str(calls))[0].path)
     (row,) = rows(sql.path, "in_flight")
     assert (row["kind"], row["value"]) == ("record", {"f0": 2})
 
     path, _ = case(corpus, "2.3.0-async")
-    numbers = Savepoint.open(path)
+    numbers = Snapshot.open(path)
     both = [*numbers.operators, *sql.operators]
     merged = write_metadata(assemble(both, [numbers.metadata, sql.metadata], numbers.metadata.version))
     (tmp_path / "_metadata").write_bytes(merged)

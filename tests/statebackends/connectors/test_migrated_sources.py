@@ -20,7 +20,7 @@ from pyspark_savepoint.formats.connectors.kind import READER_STATE
 from pyspark_savepoint.formats.connectors.registry import recognise_coordinator, recognise_elements
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, UnsupportedStateError
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.connectors.connector_states import state_elements
 from pyspark_savepoint.statebackends.connectors.migrated_sources import enumerator_version, kafka_source
 from pyspark_savepoint.statebackends.connectors.operator_streams import with_elements
@@ -33,7 +33,7 @@ from tests.statebackends.connectors.test_connector_tables import case
 def consumer(corpus: Path) -> OpenOperator:
     """The FlinkKafkaConsumer of a job of Flink 1.20: partitions 0 and 1 of ``topic``, read up to 50."""
     folder = corpus / "migration" / "flows" / "legacy-source-union-kryo" / "1.20.5-hashmap"
-    savepoint = Savepoint.open(str(folder))
+    savepoint = Snapshot.open(str(folder))
     opened = [OpenOperator(savepoint, operator) for operator in savepoint.operators]
     return next(each for each in opened if STATE in each.operator_state_names)
 
@@ -105,7 +105,7 @@ def test_what_would_be_read_twice_or_lost_is_refused(corpus: Path, consumer: Ope
         kafka_source(other, 2, None, lose_data=False)
     assert isinstance(kafka_source(other, 2, None, lose_data=True).coordinator_state, ByteStreamStateHandle)
     path, _ = case(corpus, "2.3.0-kafka-v5.0.0")
-    source = Savepoint.open(path)
+    source = Snapshot.open(path)
     with pytest.raises(StateNotFoundError, match="no FlinkKafkaConsumer"):
         kafka_source(OpenOperator(source, source.operators[0]), 2, None, lose_data=False)
     with pytest.raises(OptionError, match="no release of the Kafka connector"):

@@ -16,7 +16,7 @@ from pyspark_savepoint.formats.connectors.kind import COMMITTABLES
 from pyspark_savepoint.formats.connectors.registry import KINDS, recognise_coordinator, recognise_elements
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.metadata import OperatorState, OperatorSubtaskState
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint, find_snapshots
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
 from pyspark_savepoint.statebackends.connectors.connector_states import connector_states, state_elements
 from pyspark_savepoint.statebackends.connectors.operator_streams import with_elements
 from pyspark_savepoint.statebackends.model.request import TableRequest
@@ -117,7 +117,7 @@ def test_nothing_else_is_taken_for_a_connector(corpus: Path) -> None:
 
 def operator_states(path: str) -> Iterator[tuple[str, tuple[bytes, ...], tuple[str, ...]]]:
     """Yield name and elements of each list and union state of a savepoint, and the names of all of its operator."""
-    savepoint = Savepoint.open(path, allow_outside=True)
+    savepoint = Snapshot.open(path, allow_outside=True)
     for operator in savepoint.operators:
         opened = OpenOperator(savepoint, operator)
         for meta in {meta.name: meta for meta in opened.operator_states}.values():
@@ -128,7 +128,7 @@ def operator_states(path: str) -> Iterator[tuple[str, tuple[bytes, ...], tuple[s
 
 def test_a_state_named_as_any_may_be_is_read_only_with_the_serializer_of_a_sink(corpus: Path) -> None:
     path = str(corpus / "migration" / "flows" / "two-phase-sink" / "1.20.5-hashmap")
-    savepoint = Savepoint.open(path)
+    savepoint = Snapshot.open(path)
     opened = [OpenOperator(savepoint, operator) for operator in savepoint.operators]
     (sink,) = [each for each in opened if "state" in each.operator_state_names]
 

@@ -18,7 +18,7 @@ from pyspark_savepoint.formats.connectors.kafka import (
 )
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError, UnsupportedStateError
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint, find_snapshots
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
 from pyspark_savepoint.statebackends.connectors.connector_states import connector_states, state_elements
 from pyspark_savepoint.statebackends.connectors.connector_table import offsets_of
 from pyspark_savepoint.statebackends.connectors.operator_streams import with_elements
@@ -42,7 +42,7 @@ ORDERS_1 = ("orders", 1)
 
 
 def opened(corpus: Path, case: str) -> OpenOperator:
-    savepoint = Savepoint.open(find_snapshots(str(corpus / "connectors" / case))[0].path)
+    savepoint = Snapshot.open(find_snapshots(str(corpus / "connectors" / case))[0].path)
     return OpenOperator(savepoint, savepoint.operator(uid_hash=SOURCE))
 
 
@@ -362,7 +362,7 @@ def test_sources_that_are_not_known_are_not_changed(corpus: Path) -> None:
 
 def test_other_states_of_a_compressed_stream_stay(corpus: Path) -> None:
     path = str(corpus / "lab" / "2.3.0-hashmap-canonical-compressed" / "savepoint")
-    savepoint = Savepoint.open(path)
+    savepoint = Snapshot.open(path)
     several = OpenOperator(savepoint, savepoint.operator(uid="op-list"))
     names = several.operator_state_names
     before = {name: state_elements(several, name, TableRequest(path)) for name in names}

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from pyspark_savepoint.formats.errors import ConcurrentWriteError, OptionError, SavepointError
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint, find_snapshots
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot, find_snapshots
 from pyspark_savepoint.statebackends.connectors.source_edits import REWOUND
 from pyspark_savepoint.statebackends.connectors.splits_write import SplitsWrite
 from pyspark_savepoint.statebackends.model.request import TableRequest
@@ -47,9 +47,9 @@ def with_offset(table: pa.Table, offset: int) -> pa.Table:
 
 
 def test_what_was_read_is_written_back_unchanged(path: str) -> None:
-    before = Savepoint.open(path).metadata
+    before = Snapshot.open(path).metadata
     assert write(path, splits(path)) == ()
-    assert Savepoint.open(path).metadata.operators == before.operators
+    assert Snapshot.open(path).metadata.operators == before.operators
 
 
 def test_rows_change_splits_and_add_some(path: str) -> None:

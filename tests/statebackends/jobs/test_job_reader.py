@@ -11,7 +11,7 @@ import pytest
 from pyspark_savepoint.formats.errors import OptionError, TypeNotationError
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.jobs.graph.hashers import operator_ids
 from pyspark_savepoint.statebackends.jobs.graph.stream_graph import StreamGraph
 from pyspark_savepoint.statebackends.jobs.restore.job_reader import describe_job, from_graph
@@ -105,7 +105,7 @@ def test_plans() -> None:
 
 
 def test_another_snapshot() -> None:
-    job = describe_job(Savepoint.open(str(SHOP)))
+    job = describe_job(Snapshot.open(str(SHOP)))
     accounts = next(operator for operator in job.operators if operator.label == "'accounts'")
     assert accounts.key == parse_type("LONG")
     assert set(accounts.keyed_states or ()) >= {"total", "profile", "recent_amounts"}

@@ -11,7 +11,7 @@ import pytest
 
 from pyspark_savepoint.formats.errors import OperatorNotFoundError, OptionError
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID, OperatorIdentifier
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.jobs.graph.graph_position import (
     identifiers_to_change,
     operator_at,
@@ -33,8 +33,8 @@ UIDS = (
 
 
 @pytest.fixture(scope="module")
-def shop() -> Savepoint:
-    return Savepoint.open(str(SHOP))
+def shop() -> Snapshot:
+    return Snapshot.open(str(SHOP))
 
 
 def job(*changed: dict[str, Any], without: tuple[str, ...] = (), **more: Any) -> Any:
@@ -49,14 +49,14 @@ def only(check: RestoreCheck, verdict: Verdict) -> OperatorVerdict:
     return row
 
 
-def test_the_same_job_restores(shop: Savepoint) -> None:
+def test_the_same_job_restores(shop: Snapshot) -> None:
     for same in (describe_job(shop), job()):
         check = check_restore(shop, same)
         assert check.verdict is Verdict.RESTORES
         assert len(check.operators) == len(UIDS)
 
 
-def test_an_operator_that_is_gone_is_named_with_what_it_may_be_now(shop: Savepoint) -> None:
+def test_an_operator_that_is_gone_is_named_with_what_it_may_be_now(shop: Snapshot) -> None:
     check = check_restore(shop, job({"uid": "account"}, without=("accounts",)))
     row = only(check, Verdict.FAILS)
     assert row.match is not None
@@ -69,7 +69,7 @@ def test_an_operator_that_is_gone_is_named_with_what_it_may_be_now(shop: Savepoi
     assert only(allowed, Verdict.IS_DROPPED).reasons == ("the job has no operator of this id",)
 
 
-def test_an_operator_is_recognised_by_its_name(shop: Savepoint) -> None:
+def test_an_operator_is_recognised_by_its_name(shop: Snapshot) -> None:
     made = StreamGraph()
     made.operator("orders per minute", made.source("orders").key_by(), uid="per-minute")
     rows = {row.match.state.uid: row for row in check_restore(shop, from_graph(made)).operators if row.match}
@@ -81,7 +81,7 @@ def test_an_operator_is_recognised_by_its_name(shop: Savepoint) -> None:
     assert "remove_operator" in str(rows["currency-converter"].remedy)
 
 
-def test_a_source_inside_another_operator_is_not_restored(shop: Savepoint) -> None:
+def test_a_source_inside_another_operator_is_not_restored(shop: Snapshot) -> None:
     made = StreamGraph()
     inputs = [made.source(name, uid=name) for name in ("orders-source", "rates-source")]
     made.operator("both", *inputs, uid="both", chaining=ChainingStrategy.HEAD_WITH_SOURCES)
@@ -93,7 +93,7 @@ def test_a_source_inside_another_operator_is_not_restored(shop: Savepoint) -> No
     assert sum(row.verdict is Verdict.RESTORES for row in apart.operators) == 2
 
 
-def test_an_operator_without_state_is_not_missed(shop: Savepoint) -> None:
+def test_an_operator_without_state_is_not_missed(shop: Snapshot) -> None:
     check = check_restore(shop, job(without=("orders-parser",)))
     assert check.verdict is Verdict.RESTORES
     assert only(check, Verdict.NOTHING_TO_RESTORE).reasons == ("it has no state",)
@@ -130,13 +130,13 @@ def test_an_operator_without_state_is_not_missed(shop: Savepoint) -> None:
         ),
     ],
 )
-def test_what_fails_says_why_and_what_to_do(shop: Savepoint, changed: Any, reason: str, remedy: str) -> None:
+def test_what_fails_says_why_and_what_to_do(shop: Snapshot, changed: Any, reason: str, remedy: str) -> None:
     row = only(check_restore(shop, job({"uid": "accounts", **changed})), Verdict.FAILS)
     assert reason in row.reasons
     assert remedy in str(row.remedy)
 
 
-def test_states_of_both_sides_are_listed(shop: Savepoint) -> None:
+def test_states_of_both_sides_are_listed(shop: Snapshot) -> None:
     check = check_restore(shop, job({"uid": "accounts", "key": "LONG", "states": {"total": "LONG", "new": "INT"}}))
     row = next(row for row in check.operators if row.states)
     verdicts = {state.state: state.verdict for state in row.states}
@@ -145,7 +145,7 @@ def test_states_of_both_sides_are_listed(shop: Savepoint) -> None:
     assert verdicts["profile"] == "not used"
 
 
-def test_classes_of_states_that_are_not_used_must_still_be_there(shop: Savepoint) -> None:
+def test_classes_of_states_that_are_not_used_must_still_be_there(shop: Snapshot) -> None:
     accounts = {"uid": "accounts", "key": "LONG", "states": {"total": "LONG"}}
     row = only(check_restore(shop, job(accounts)), Verdict.UNKNOWN)
     assert "oracle.Shop$Profile" in row.reasons[0]
@@ -160,12 +160,12 @@ def enumerate_names(names: list[str]) -> list[tuple[str, str]]:
     return [(f"state {number}", name) for number, name in enumerate(names)]
 
 
-def test_an_operator_that_is_not_keyed_any_more_drops_its_keyed_state(shop: Savepoint) -> None:
+def test_an_operator_that_is_not_keyed_any_more_drops_its_keyed_state(shop: Snapshot) -> None:
     row = only(check_restore(shop, job({"uid": "accounts", "states": {}})), Verdict.IS_DROPPED)
     assert "total" in row.reasons[0]
 
 
-def test_state_under_the_id_that_is_not_taken_is_dropped(shop: Savepoint) -> None:
+def test_state_under_the_id_that_is_not_taken_is_dropped(shop: Snapshot) -> None:
     other = str(OperatorID.from_uid("rates-source"))
     check = check_restore(shop, job({"uid": "accounts", "uidHash": other}, without=("rates-source",)))
     row = only(check, Verdict.IS_DROPPED)
@@ -174,14 +174,14 @@ def test_state_under_the_id_that_is_not_taken_is_dropped(shop: Savepoint) -> Non
     assert row.reasons == ("'accounts' takes the state of another of its ids; this one is dropped unsaid",)
 
 
-def test_a_plan_of_the_rest_interface_leaves_operators_open(shop: Savepoint) -> None:
+def test_a_plan_of_the_rest_interface_leaves_operators_open(shop: Snapshot) -> None:
     nodes = [{"id": str(OperatorID.from_uid("accounts")), "parallelism": 2, "description": "accounts<br/>+- more<br/>"}]
     check = check_restore(shop, describe_job({"nodes": nodes}))
     assert check.verdict is Verdict.UNKNOWN
     assert check.notes
 
 
-def test_the_table_has_the_worst_first(shop: Savepoint) -> None:
+def test_the_table_has_the_worst_first(shop: Snapshot) -> None:
     table = check_restore(shop, job({"uid": "accounts", "key": "STRING"}, {"uid": "late"})).to_arrow()
     assert table.schema.equals(SCHEMA)
     assert table.column("verdict").to_pylist()[:2] == ["fails", "begins empty"]
@@ -189,7 +189,7 @@ def test_the_table_has_the_worst_first(shop: Savepoint) -> None:
     assert table.column("matched_by").to_pylist()[:2] == ["uid", None]
 
 
-def test_execution_vertices_are_given_their_state(shop: Savepoint) -> None:
+def test_execution_vertices_are_given_their_state(shop: Snapshot) -> None:
     plan = plan_restore(shop, job({"uid": "accounts", "parallelism": 3}))
     accounts = plan["'accounts'"]
     assert [vertex.key_group_range.start for vertex in accounts] == [0, 43, 86]
@@ -217,7 +217,7 @@ def graph() -> StreamGraph:
 
 
 @pytest.mark.parametrize("hasher", StreamGraphHasher)
-def test_an_operator_is_found_by_its_place(shop: Savepoint, hasher: StreamGraphHasher) -> None:
+def test_an_operator_is_found_by_its_place(shop: Snapshot, hasher: StreamGraphHasher) -> None:
     for name in ("accounts", "3"):
         assert operator_at(shop, graph(), name, hasher) == OperatorID.from_uid("accounts")
     with pytest.raises(OperatorNotFoundError) as error:
@@ -225,7 +225,7 @@ def test_an_operator_is_found_by_its_place(shop: Savepoint, hasher: StreamGraphH
     assert f"({hasher.value})" in str(error.value)
 
 
-def test_an_operator_is_found_by_its_place_in_a_plan(shop: Savepoint) -> None:
+def test_an_operator_is_found_by_its_place_in_a_plan(shop: Snapshot) -> None:
     bare = '{"nodes": [{"id": 4, "type": "Source: orders", "parallelism": 1}]}'
     plan = bare[:-1] + ', "settings": {"4": {"uid": "orders-source"}}}'
     assert operator_at_plan(shop, plan, "4", StreamGraphHasher.V2) == OperatorID.from_uid("orders-source")
@@ -235,7 +235,7 @@ def test_an_operator_is_found_by_its_place_in_a_plan(shop: Savepoint) -> None:
         operator_at_plan(shop, "{", "4", StreamGraphHasher.V2)
 
 
-def test_uids_for_operators_that_had_none(shop: Savepoint) -> None:
+def test_uids_for_operators_that_had_none(shop: Snapshot) -> None:
     before = StreamGraph()
     before.operator("last", before.operator("count", before.source("orders").key_by()))
     old = operator_ids(before)
@@ -255,7 +255,7 @@ def test_uids_for_operators_that_had_none(shop: Savepoint) -> None:
     assert identifiers_to_change(known, after) == {}
 
 
-def test_a_graph_whose_operators_have_no_uids_fails(shop: Savepoint) -> None:
+def test_a_graph_whose_operators_have_no_uids_fails(shop: Snapshot) -> None:
     made = StreamGraph()
     made.operator("accounts", made.source("orders").key_by())
     check = check_restore(shop, from_graph(made))
@@ -280,7 +280,7 @@ def test_what_a_release_infers_is_held_against_the_snapshot(
 ) -> None:
     """As real Flink did (corpus/migration/outcomes.json): 2.x refuses the Kryo of 1.x, and any plain list."""
     folder = corpus / "migration" / "cases" / "pojo-list-string" / f"{written_by}-hashmap"
-    savepoint = Savepoint.open(str(folder))
+    savepoint = Snapshot.open(str(folder))
     classes = str(corpus / "migration" / "classes")
     words = "POJO<miglab.Model$PListString>(id INT, name STRING, v LIST<STRING>)"
     texts = [words] if not fields else [words, "miglab.Model$PListString", "POJO<miglab.Model$PListString>"]

@@ -12,7 +12,7 @@ from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.composite.collections import ListSerializer
 from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.jobs.compatibility.compatibility import Compatibility, Flink
 from pyspark_savepoint.statebackends.jobs.compatibility.version_compatibility import (
     flink_of,
@@ -67,7 +67,7 @@ def test_what_flink_2_makes_of_types_of_flink_1(serializer: TypeSerializer, expe
 
 
 def test_the_restore_check_says_it_of_the_whole_snapshot() -> None:
-    shop = Savepoint.open(str(SHOP))
+    shop = Snapshot.open(str(SHOP))
     job = {"operators": [{"uid": operator.uid} for operator in shop.operators]}
     check = check_restore(shop, describe_job({**job, "flinkVersion": "1.20"}))
     (row,) = [row for row in check.operators if row.verdict is Verdict.FAILS]

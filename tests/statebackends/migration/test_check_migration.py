@@ -14,11 +14,11 @@ from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.serializers.sql.raw_values import RAW_VALUE
 from pyspark_savepoint.formats.serializers.sql.table_data import RawValueDataSerializer
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.local.migrating import migration_of
 from pyspark_savepoint.statebackends.migration.migration_plan import Knowledge
-from pyspark_savepoint.statebackends.migration.verdicts import MigrationCheck, Outcome, Verdict
-from pyspark_savepoint.statebackends.type_extraction import Release
+from pyspark_savepoint.statebackends.migration.verdicts import MigrationCheck, MigrationVerdict, Outcome
+from pyspark_savepoint.statebackends.type_extraction import ExtractionRelease
 from tests.conftest import CORPUS
 
 MIGRATION = CORPUS / "migration"
@@ -30,10 +30,10 @@ def checked(case: str, backend: str = "hashmap", *, told: bool = True, classes: 
     folder = MIGRATION / "cases" / case
     new = folder / "2.3.0-hashmap"
     migration = migration_of(
-        Savepoint.open(str(folder / f"1.20.5-{backend}")),
+        Snapshot.open(str(folder / f"1.20.5-{backend}")),
         "2.3",
         classes=[MIGRATION / "classes"] if classes else None,
-        types_from=Savepoint.open(str(new)) if told and new.exists() else None,
+        types_from=Snapshot.open(str(new)) if told and new.exists() else None,
     )
     return migration.check()
 
@@ -68,22 +68,22 @@ def test_the_backend_that_wrote_a_savepoint_changes_no_verdict(case: str) -> Non
 def test_parts_of_a_type_have_verdicts_of_their_own() -> None:
     parts = {part.part: part for part in checked("pojo-all", told=False).parts if part.ref.state == "v"}
     assert parts["tags"].new_type == "NULLABLE<LIST<NULLABLE<STRING>>>"
-    assert (parts["tags"].verdict, parts["tags"].outcome) == (Verdict.REWRITTEN, Outcome.FAILS)
-    assert (parts["byCity"].verdict, parts["byCity"].outcome) == (Verdict.REWRITTEN, Outcome.WRONG_VALUES)
-    assert parts["seen"].verdict is Verdict.IS_LOST
+    assert (parts["tags"].verdict, parts["tags"].outcome) == (MigrationVerdict.REWRITTEN, Outcome.FAILS)
+    assert (parts["byCity"].verdict, parts["byCity"].outcome) == (MigrationVerdict.REWRITTEN, Outcome.WRONG_VALUES)
+    assert parts["seen"].verdict is MigrationVerdict.IS_LOST
     assert "java.util.LinkedHashSet" in str(parts["seen"].reason)
 
 
 def test_without_class_files_the_check_says_what_it_needs() -> None:
     parts = {part.part: part for part in checked("pojo-all", told=False, classes=False).parts if part.ref.state == "v"}
-    assert (parts["tags"].verdict, parts["tags"].outcome) == (Verdict.NEEDS, Outcome.UNKNOWN)
+    assert (parts["tags"].verdict, parts["tags"].outcome) == (MigrationVerdict.NEEDS, Outcome.UNKNOWN)
     assert "classes" in str(parts["tags"].remedy)
 
 
 def test_a_class_that_was_moved_is_rewritten(tmp_path: Path) -> None:
-    source = Savepoint.open(str(MIGRATION / "flows" / "two-phase-sink" / "1.20.5-hashmap"))
-    parts = [part for part in migration_of(source, "2.3").check().parts if part.verdict is not Verdict.AS_IS]
-    assert [(part.verdict, part.outcome) for part in parts] == [(Verdict.REWRITTEN, Outcome.FAILS)]
+    source = Snapshot.open(str(MIGRATION / "flows" / "two-phase-sink" / "1.20.5-hashmap"))
+    parts = [part for part in migration_of(source, "2.3").check().parts if part.verdict is not MigrationVerdict.AS_IS]
+    assert [(part.verdict, part.outcome) for part in parts] == [(MigrationVerdict.REWRITTEN, Outcome.FAILS)]
     assert "TwoPhaseCommitSinkFunction" in str(parts[0].reason)
 
 
@@ -91,16 +91,16 @@ def test_kryo_in_raw_types_of_sql_is_no_silent_as_is() -> None:
     """Rows hold it as bytes, which nothing rewrites: so it is named, in a row and beside one."""
     raw = RawValueDataSerializer(RAW_VALUE, 2, 0, (KryoSerializer.of("java.util.ArrayList"),))
     row = parse_type("ROWDATA<n INT, m INT>")
-    targets = Knowledge(Release.parse("2.3")).targets
+    targets = Knowledge(ExtractionRelease.parse("2.3")).targets
     for serializer in (raw, replace(row, nested=(row.children[0], raw))):
         (part,) = targets.of(serializer).parts
         assert part.obstacle is not None
-        assert (part.obstacle.verdict, part.path) == (Verdict.NEEDS, ())
+        assert (part.obstacle.verdict, part.path) == (MigrationVerdict.NEEDS, ())
     assert not targets.of(row).parts
 
 
 def test_a_savepoint_of_flink_2_needs_nothing() -> None:
-    check = migration_of(Savepoint.open(str(MIGRATION / "cases" / "pojo-all" / "2.3.0-hashmap")), "2.3").check()
+    check = migration_of(Snapshot.open(str(MIGRATION / "cases" / "pojo-all" / "2.3.0-hashmap")), "2.3").check()
     assert check.restores
 
 
@@ -109,6 +109,6 @@ def test_a_savepoint_of_flink_2_needs_nothing() -> None:
     [("kryo-zoned-overlap", "overlap"), ("kryo-u-inner", "KInner"), ("pojo-set-string", "LinkedHashSet")],
 )
 def test_what_flink_itself_cannot_keep_is_named(case: str, reason: str) -> None:
-    parts = [part for part in checked(case).parts if part.verdict is Verdict.IS_LOST]
+    parts = [part for part in checked(case).parts if part.verdict is MigrationVerdict.IS_LOST]
     assert [reason in str(part.reason) for part in parts] == [True]
-    assert not [part for part in checked("kryo-zoned-date-time").parts if part.verdict is Verdict.IS_LOST]
+    assert not [part for part in checked("kryo-zoned-date-time").parts if part.verdict is MigrationVerdict.IS_LOST]

@@ -18,11 +18,11 @@ from pyspark_savepoint.statebackends.migration.compiled_programs import Compiled
 from pyspark_savepoint.statebackends.migration.kryo_values import KryoChange
 from pyspark_savepoint.statebackends.migration.migration_plan import Knowledge
 from pyspark_savepoint.statebackends.migration.state_programs import RoleProgram
-from pyspark_savepoint.statebackends.type_extraction import Release
+from pyspark_savepoint.statebackends.type_extraction import ExtractionRelease
 
 LIST, MAP, SET = (KryoSerializer.of(f"java.util.{name}") for name in ("List", "Map", "Set"))
 KRYO_2 = object_format(2, LIST.classes)
-KNOWLEDGE = Knowledge(Release.parse("2.3"))
+KNOWLEDGE = Knowledge(ExtractionRelease.parse("2.3"))
 CHANGE = KryoChange(2, 5, KNOWLEDGE.described, KNOWLEDGE.targets.pojo, KNOWLEDGE.subclass)
 TEXTS = st.text(max_size=70)
 NUMBERS = {

@@ -10,12 +10,12 @@ import pytest
 
 import pyspark_savepoint
 from pyspark_savepoint.formats.errors import OptionError, StateExistsError, UnsupportedStateError
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.local.migrating import migration_of
 from pyspark_savepoint.statebackends.migration.migration_plan import Knowledge, plan_migration
 from pyspark_savepoint.statebackends.migration.operator_elements import elements_of
 from pyspark_savepoint.statebackends.migration.value_scan import entries_of
-from pyspark_savepoint.statebackends.type_extraction import Release
+from pyspark_savepoint.statebackends.type_extraction import ExtractionRelease
 from tests.conftest import CORPUS
 
 MIGRATION = CORPUS / "migration"
@@ -38,14 +38,14 @@ TOLD = (
 )
 
 
-def source(case: str, written_by: str = "1.20.5-hashmap") -> Savepoint:
-    return Savepoint.open(str(MIGRATION / "cases" / case / written_by))
+def source(case: str, written_by: str = "1.20.5-hashmap") -> Snapshot:
+    return Snapshot.open(str(MIGRATION / "cases" / case / written_by))
 
 
-def content(savepoint: Savepoint) -> dict[Any, Any]:
+def content(savepoint: Snapshot) -> dict[Any, Any]:
     """Return headers and bytes of all states, but those of the source of the jobs."""
     found: dict[Any, Any] = {}
-    for operator in plan_migration(savepoint, Knowledge(Release.parse("2.3"))):
+    for operator in plan_migration(savepoint, Knowledge(ExtractionRelease.parse("2.3"))):
         if operator.keyed is not None:
             found["key"] = operator.keyed.key_serializer
             for state, plan in operator.keyed_plans.items():
@@ -64,7 +64,7 @@ def test_class_files_suffice(case: str, backend: str, tmp_path: Path) -> None:
     """The written bytes are those of 2.3.0, of snapshots and of values."""
     target = str(tmp_path / "new")
     migration_of(source(case, f"1.20.5-{backend}"), "2.3", classes=[CLASSES]).write(target)
-    assert content(Savepoint.open(target)) == content(source(case, "2.3.0-hashmap"))
+    assert content(Snapshot.open(target)) == content(source(case, "2.3.0-hashmap"))
 
 
 @pytest.mark.parametrize("case", TOLD)
@@ -74,13 +74,13 @@ def test_a_savepoint_of_the_new_job_tells_types(case: str, tmp_path: Path) -> No
         migration_of(source(case), "2.3", classes=[CLASSES]).write(target)
     assert not (tmp_path / "new").exists()
     migration_of(source(case), "2.3", types_from=source(case, "2.3.0-hashmap")).write(target)
-    assert content(Savepoint.open(target)) == content(source(case, "2.3.0-hashmap"))
+    assert content(Snapshot.open(target)) == content(source(case, "2.3.0-hashmap"))
 
 
 def test_words_tell_types(tmp_path: Path) -> None:
     target = str(tmp_path / "new")
     migration_of(source("hint-list-string"), "2.3", types={"v": "LIST<STRING>"}).write(target)
-    assert content(Savepoint.open(target)) == content(source("hint-list-string", "2.3.0-hashmap"))
+    assert content(Snapshot.open(target)) == content(source("hint-list-string", "2.3.0-hashmap"))
 
 
 def test_words_that_do_not_fit_the_values_are_refused(tmp_path: Path) -> None:
@@ -88,13 +88,13 @@ def test_words_that_do_not_fit_the_values_are_refused(tmp_path: Path) -> None:
         with pytest.raises(UnsupportedStateError, match="nothing was written"):
             migration_of(source("hint-list-string"), "2.3", types={"v": words}).write(str(tmp_path / "new"))
     migration_of(source("class-list"), "2.3", types={"v": "KRYO<java.util.List>"}).write(str(tmp_path / "kryo"))
-    assert content(Savepoint.open(str(tmp_path / "kryo"))) == content(source("class-list", "2.3.0-hashmap"))
+    assert content(Snapshot.open(str(tmp_path / "kryo"))) == content(source("class-list", "2.3.0-hashmap"))
 
 
 def test_a_moved_class_is_renamed_and_values_stay(tmp_path: Path) -> None:
-    old = Savepoint.open(str(MIGRATION / "flows" / "two-phase-sink" / "1.20.5-hashmap"))
+    old = Snapshot.open(str(MIGRATION / "flows" / "two-phase-sink" / "1.20.5-hashmap"))
     migration_of(old, "2.3").write(str(tmp_path / "new"))
-    new = Savepoint.open(str(tmp_path / "new"))
+    new = Snapshot.open(str(tmp_path / "new"))
     assert migration_of(new, "2.3").check().restores
     before, after = content(old)["state"], content(new)["state"]
     assert before[1] == after[1]
@@ -108,9 +108,9 @@ def test_states_can_be_left_out_or_kept(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="names no state"):
         migration_of(case, "2.3", drop=["w"]).write(str(tmp_path / "none"))
     migration_of(case, "2.3", drop=["v"]).write(str(tmp_path / "dropped"))
-    assert ("v", False) not in content(Savepoint.open(str(tmp_path / "dropped")))
+    assert ("v", False) not in content(Snapshot.open(str(tmp_path / "dropped")))
     migration_of(case, "2.3", as_is=["v"]).write(str(tmp_path / "kept"))
-    assert content(Savepoint.open(str(tmp_path / "kept"))) == content(case)
+    assert content(Snapshot.open(str(tmp_path / "kept"))) == content(case)
     with pytest.raises(StateExistsError):
         migration_of(case, "2.3", as_is=["v"]).write(str(tmp_path / "kept"))
     assert not (tmp_path / "none").exists()
@@ -144,6 +144,6 @@ def test_what_flink_2_wrote_goes_back_to_1_20(case: str, tmp_path: Path) -> None
     """The written bytes are those of 1.20.5."""
     target = str(tmp_path / "old")
     migration_of(source(case, "2.3.0-hashmap"), "1.20", classes=[CLASSES]).write(target)
-    assert content(Savepoint.open(target)) == content(source(case))
+    assert content(Snapshot.open(target)) == content(source(case))
     with pytest.raises(UnsupportedStateError) if "list" in case else nullcontext():
         migration_of(source(case, "2.3.0-hashmap"), "1.20").write(str(tmp_path / "unknown"))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.local.restore import check_snapshot
 from tests.conftest import CORPUS
 
@@ -17,10 +17,10 @@ UID_HASH = "0dccc6d845eac8e1b962e0ff56612b4e"
 
 def rows(case: str, backend: str | None, *, as_savepoint: bool) -> dict[str, Any]:
     folder = MIGRATION / "cases" / case
-    old = Savepoint.open(str(folder / "1.20.5-hashmap"))
+    old = Snapshot.open(str(folder / "1.20.5-hashmap"))
     job: Any = {"operators": [{"uid": UID}], "flinkVersion": "2.3"}
     if as_savepoint:
-        job = Savepoint.open(str(folder / "2.3.0-hashmap"))
+        job = Snapshot.open(str(folder / "2.3.0-hashmap"))
     classes = [str(MIGRATION / "classes")]
     check = check_snapshot(old, job, flink_version="2.3", state_backend=backend, classes=classes)
     found = check.to_arrow().to_pylist()
@@ -58,7 +58,7 @@ def test_values_that_are_silently_wrong_are_misread() -> None:
 
 def test_values_that_restore_are_no_question() -> None:
     """What Kryo wrote is not unknown any more where the values say that they restore."""
-    old = Savepoint.open(str(MIGRATION / "cases" / "kryo-big-integer" / "1.20.5-hashmap"))
-    new = Savepoint.open(str(MIGRATION / "cases" / "kryo-big-integer" / "2.3.0-hashmap"))
+    old = Snapshot.open(str(MIGRATION / "cases" / "kryo-big-integer" / "1.20.5-hashmap"))
+    new = Snapshot.open(str(MIGRATION / "cases" / "kryo-big-integer" / "2.3.0-hashmap"))
     verdicts = {row["verdict"] for row in check_snapshot(old, new, flink_version="2.3").to_arrow().to_pylist()}
     assert verdicts <= {"restores", "nothing to restore", "begins empty"}

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 
 from pyspark_savepoint.formats.errors import UnsupportedStateError
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.local.migrating import Migration, migration_of
 from pyspark_savepoint.statebackends.migration.findings import from_json, to_json
 from pyspark_savepoint.statebackends.migration.migration_work import Planned, ScanWork
 from pyspark_savepoint.statebackends.migration.value_scan import SAMPLE
-from pyspark_savepoint.statebackends.migration.verdicts import Outcome, Verdict
+from pyspark_savepoint.statebackends.migration.verdicts import MigrationVerdict, Outcome
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.writing.commit.committer import commit
@@ -36,7 +36,7 @@ def of_class(name: str) -> bytes:
 
 
 def migration(path: Path, values: list[bytes]) -> Migration:
-    objects = Savepoint.open(OBJECTS)
+    objects = Snapshot.open(OBJECTS)
     (header,) = OpenOperator(objects, objects.operator(uid_hash=UID_HASH)).keyed.headers[:1]
     keys = [struct.pack(">q", key) + b"\0" for key in range(len(values))]
     groups = [key * 128 // len(values) for key in range(len(values))]
@@ -47,13 +47,13 @@ def migration(path: Path, values: list[bytes]) -> Migration:
     )
     plan = plan_write(request, table.schema, None)
     commit(plan, [write_rows(plan, 0, table.to_batches())])
-    return migration_of(Savepoint.open(str(path)), "2.3")
+    return migration_of(Snapshot.open(str(path)), "2.3")
 
 
 def test_classes_that_come_late_are_known_before_anything_is_written(tmp_path: Path) -> None:
     late = migration(tmp_path / "old", [TEXT] * (SAMPLE + 10) + [of_class("com.shop.A"), TEXT, of_class("com.shop.B")])
     (part,) = [part for part in late.check().parts if part.ref.state == "v"]
-    assert (part.verdict, part.outcome, part.values) == (Verdict.NEEDS, Outcome.UNKNOWN, SAMPLE + 11)
+    assert (part.verdict, part.outcome, part.values) == (MigrationVerdict.NEEDS, Outcome.UNKNOWN, SAMPLE + 11)
     assert all(name in str(part.reason) for name in ("com.shop.A", "com.shop.B"))
     with pytest.raises(UnsupportedStateError, match="nothing was written"):
         late.write(str(tmp_path / "new"))

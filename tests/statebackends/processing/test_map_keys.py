@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from pyspark_savepoint.formats.errors import ValueRangeError
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.processing.api.functions import (
     KeyedStateBootstrapFunction,
@@ -60,7 +60,7 @@ class Gets(KeyedStateReaderFunction):
 )
 def test_lists_in_keys_are_tuples(backend: str, key_type: str, key: Any, tmp_path: Path) -> None:
     written(tmp_path / "sp", plan_of(Puts(key_type, key), backend), [("a", 1, 1), ("a", 2, 2), ("a", 3, 3)])
-    savepoint, request = Savepoint.open(str(tmp_path / "sp")), TableRequest(str(tmp_path / "sp"), uid="uid")
+    savepoint, request = Snapshot.open(str(tmp_path / "sp")), TableRequest(str(tmp_path / "sp"), uid="uid")
     schema = pa.schema([("found", pa.int64())])
     plan = KeyedReaderPlan.of(Gets(key), schema, OpenOperator(savepoint, savepoint.operator(uid="uid")), request, 1)
     (batch,) = KeyedReaderTask(plan, 0).run()

@@ -17,7 +17,7 @@ from pyspark_savepoint.formats.errors import (
     UserFunctionError,
     ValueRangeError,
 )
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
 from pyspark_savepoint.statebackends.processing.api.evictors import CountEvictor
@@ -46,7 +46,7 @@ LONGS = pa.list_(pa.int64())
 
 
 def opened(path: Path, **named: Any) -> tuple[OpenOperator, TableRequest]:
-    savepoint = Savepoint.open(str(path))
+    savepoint = Snapshot.open(str(path))
     request = TableRequest(str(path), **named).of_version(savepoint.metadata.version)
     return OpenOperator(savepoint, savepoint.operator(uid=request.uid, uid_hash=request.uid_hash)), request
 
@@ -272,7 +272,7 @@ def test_aggregated_windows_and_their_timers() -> None:
 
 def operators_with(path: Path, kind: str, namespace: str) -> Iterator[str]:
     """The uid hashes of operators whose windows are of a kind."""
-    savepoint = Savepoint.open(str(path))
+    savepoint = Snapshot.open(str(path))
     for operator in savepoint.operators:
         metas = OpenOperator(savepoint, operator).keyed.metas()
         found = metas.get(("window-contents", False))
@@ -400,7 +400,7 @@ def test_an_accumulator_is_what_its_function_makes_of_it(corpus: Path) -> None:
             return f"of {accumulator!r}"
 
     path = corpus / "lab" / "1.18.1-rocksdb-canonical" / "savepoint"
-    savepoint = Savepoint.open(str(path))
+    savepoint = Snapshot.open(str(path))
     places = [
         (operator.operator_id.hex, state)
         for operator in savepoint.operators

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.descriptors import StateKind
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.processing.api.evictors import TimeEvictor
@@ -223,7 +223,7 @@ class Reads(KeyedStateReaderFunction):
 def test_a_reader_takes_the_descriptor_that_wrote(tmp_path: Path) -> None:
     # A snapshot does not keep the names of a ROW's fields, so that they are no difference.
     written(tmp_path / "sp", plan_of(Writes()), [("a", 1, 1), ("a", 2, 2)])
-    savepoint = Savepoint.open(str(tmp_path / "sp"))
+    savepoint = Snapshot.open(str(tmp_path / "sp"))
     schema = pa.schema([("key", pa.string()), ("at", pa.list_(pa.string())), ("x", pa.int64())])
     plan = KeyedReaderPlan.of(
         Reads(),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pyspark_savepoint.formats.errors import OperatorNotFoundError, UndecodableStateError
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.json_values import from_json, to_json
 from pyspark_savepoint.statebackends.model.request import EntriesRequest, TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
@@ -34,7 +34,7 @@ def snapshot(corpus: Path, case: str) -> Path:
 
 def entries(path: Path, uid: str = UID) -> tuple[list[str], list[dict[str, Any]]]:
     """The names of the states, and every entry as bytes of the canonical format."""
-    savepoint = Savepoint.open(str(path))
+    savepoint = Snapshot.open(str(path))
     metas = OpenOperator(savepoint, savepoint.operator(uid=uid)).keyed.metas()
     states = tuple(metas)
     found = rows(path, uid=uid, entries=EntriesRequest(states, keys=True))

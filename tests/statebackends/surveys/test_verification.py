@@ -13,7 +13,7 @@ from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.keyed.keyed_block import KeyedBlock
 from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHandle
 from pyspark_savepoint.formats.snapshot.handle_streams import streams_of
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
 from pyspark_savepoint.statebackends.sources.keyed_sources import KeyedSource, keyed_sources
@@ -41,7 +41,7 @@ def shop(tmp_path: Path) -> Path:
 
 def entry(shop: Path, state: str, n: int = 0) -> tuple[Path, KeyedBlock, int]:
     """A file of ``accounts``, a block of it that begins at its byte 0, and the number of an entry of a state."""
-    savepoint = Savepoint.open(str(shop))
+    savepoint = Snapshot.open(str(shop))
     source = keyed_sources(savepoint, savepoint.operator(uid="accounts"))[0]
     assert isinstance(source, KeyedSource)
     with source.open(DecodeOptions()) as stream:
@@ -205,7 +205,7 @@ def test_blocks_of_rocksdb_have_checksums(corpus: Path, tmp_path: Path) -> None:
     origin = corpus / "lab" / "2.2.1-rocksdb-native"
     snapshot = next(Path(shutil.copytree(origin, tmp_path / "native")).rglob("_metadata")).parent
     assert [row for row in verify(snapshot) if row["status"] == "error"] == []
-    operator = Savepoint.open(str(snapshot)).operator(uid="kv-long")
+    operator = Snapshot.open(str(snapshot)).operator(uid="kv-long")
     table = next(
         stream.data
         for stream in streams_of(operator)

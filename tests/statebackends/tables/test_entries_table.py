@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pyspark_savepoint.formats.columns import Cursors
 from pyspark_savepoint.formats.errors import UndecodableStateError
 from pyspark_savepoint.formats.metadata.key_groups import key_group_for_hash, key_groups_for_hashes
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES, KEYED_ENTRIES, length_column
 from pyspark_savepoint.statebackends.model.request import EntriesRequest, TableRequest
 from pyspark_savepoint.statebackends.model.timer_queue import TimerQueue
@@ -100,7 +100,7 @@ NULLS = {"map-sl", "map-ss", "map-void"}
 
 def all_entries(path: Path, **wanted: Any) -> dict[tuple[str, str], dict[tuple[int, bytes], bytes]]:
     """The entries of every state of every operator that can be read whole."""
-    savepoint = Savepoint.open(str(path), allow_outside=True)
+    savepoint = Snapshot.open(str(path), allow_outside=True)
     found: dict[tuple[str, str], dict[tuple[int, bytes], bytes]] = {}
     for operator in savepoint.operators:
         states = KeyedStates.of(OpenOperator(savepoint, operator))

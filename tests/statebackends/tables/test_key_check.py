@@ -12,7 +12,7 @@ import pytest
 from pyspark_savepoint.formats.errors import CorruptStateError
 from pyspark_savepoint.formats.io.byte_source import InlineLocation
 from pyspark_savepoint.formats.metadata.key_groups import KeyGroupRange, KeyGroupRangeOffsets, key_group_for_hash
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
 from pyspark_savepoint.statebackends.sources.keyed_sources import KeyedSource, keyed_sources
@@ -84,7 +84,7 @@ def test_every_table_of_keyed_state_checks_its_keys(options: dict[str, Any], tmp
     request = TableRequest(str(shop), uid="accounts", **options)
     assert sum(batch.num_rows for part in open_table(request).partitions(1) for batch in part.batches())
     name = options.get("state", "_timer_state/event_user-timers")
-    savepoint = Savepoint.open(str(shop))
+    savepoint = Snapshot.open(str(shop))
     source = keyed_sources(savepoint, savepoint.operator(uid="accounts"))[0]
     assert isinstance(source, KeyedSource)
     with source.open(RAW) as stream:

@@ -15,7 +15,7 @@ from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
 from tests.benchmarks.data import UID
 from tests.benchmarks.rocksdb_data import write_native_savepoint
-from tests.corpus.expected import Snapshot, read
+from tests.corpus.expected import RecordedSnapshot, read
 from tests.corpus.written import EXACT
 
 KEYS = 150_000
@@ -100,7 +100,7 @@ TABLES: tuple[dict[str, Any], ...] = (
 @pytest.mark.parametrize("options", TABLES, ids=lambda options: "-".join(map(str, options.values())))
 @pytest.mark.parametrize("case", CASES)
 def test_looked_up_rows_are_those_of_the_whole_table(case: str, options: dict[str, Any], corpus: Path) -> None:
-    path = Snapshot(corpus / "lab" / case).path
+    path = RecordedSnapshot(corpus / "lab" / case).path
     whole = read(TableRequest(path, decode=EXACT, **options)).to_pylist()
     keys = list({repr(row["key"]): row["key"] for row in whole}.values())[::9]
 

@@ -13,7 +13,7 @@ from pyspark_savepoint.formats.errors import OptionError, TypeNotationError, Uns
 from pyspark_savepoint.formats.serializers.base import TypeSerializer, write_versioned
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
 from pyspark_savepoint.formats.serializers.registry import snapshot_reader
-from pyspark_savepoint.statebackends.type_extraction import Release, TypeExtractor
+from pyspark_savepoint.statebackends.type_extraction import ExtractionRelease, TypeExtractor
 from pyspark_savepoint.statebackends.type_extraction.known_classes import made_up, public_field
 from pyspark_savepoint.statebackends.type_extraction.words import TypeInference
 
@@ -47,7 +47,7 @@ def class_path(corpus: Path) -> str:
 @pytest.mark.parametrize("version", ["1.20.5", "2.3.0"])
 def test_classes_have_the_snapshots_that_flink_wrote(corpus: Path, class_path: str, version: str) -> None:
     cases = json.loads((corpus / "migration" / f"bytes-{version}.json").read_text())
-    extractor = TypeExtractor(Release.parse(version), ClassPath([class_path]))
+    extractor = TypeExtractor(ExtractionRelease.parse(version), ClassPath([class_path]))
     compared = 0
     for name, case in cases.items():
         if "snapshot" not in case or not (name in HINTS or name.startswith(("pojo-", "record-"))):
@@ -66,7 +66,7 @@ def test_classes_have_the_snapshots_that_flink_wrote(corpus: Path, class_path: s
 
 
 def test_a_collection_of_itself_ends_in_flinks_own_error(class_path: str) -> None:
-    extractor = TypeExtractor(Release.parse("2.2"), ClassPath([class_path]))
+    extractor = TypeExtractor(ExtractionRelease.parse("2.2"), ClassPath([class_path]))
     with pytest.raises(UnsupportedStateError, match="StackOverflowError"):
         extractor.of(ClassType("miglab.Model$PSelfList"))
 
@@ -84,17 +84,17 @@ def test_a_collection_of_itself_ends_in_flinks_own_error(class_path: str) -> Non
     ],
 )
 def test_what_classes_become(class_path: str, version: str, name: str, expected: str) -> None:
-    found = TypeExtractor(Release.parse(version), ClassPath([class_path])).of(ClassType(name))
+    found = TypeExtractor(ExtractionRelease.parse(version), ClassPath([class_path])).of(ClassType(name))
     assert found.flink_type.startswith(expected)
 
 
 def test_what_is_not_known_is_refused(class_path: str) -> None:
-    extractor = TypeExtractor(Release.parse("2.2"), ClassPath([class_path]))
+    extractor = TypeExtractor(ExtractionRelease.parse("2.2"), ClassPath([class_path]))
     for name in ("com.shop.Order", "java.awt.Point", "java.util.Locale$Category"):
         with pytest.raises(UnsupportedStateError, match="not in the class files"):
             extractor.of(ClassType(name))
     with pytest.raises(OptionError, match="not known"):
-        Release.parse("2.4")
+        ExtractionRelease.parse("2.4")
 
 
 def test_classes_that_grow_without_end_are_refused() -> None:
@@ -104,13 +104,13 @@ def test_classes_that_grow_without_end_are_refused() -> None:
     }
     classes["C30"] = made_up("C30", [public_field("n", ClassType("java.lang.Long"))])
     with pytest.raises(UnsupportedStateError, match="too many parts"):
-        TypeExtractor(Release.parse("2.2"), classes.get).of(ClassType("C0"))
+        TypeExtractor(ExtractionRelease.parse("2.2"), classes.get).of(ClassType("C0"))
     chain = {f"C{n}": made_up(f"C{n}", superclass=ClassType(f"C{n + 1}")) for n in range(500)}
     with pytest.raises(UnsupportedStateError, match="superclasses"):
-        TypeExtractor(Release.parse("2.2"), chain.get).of(ClassType("C0"))
+        TypeExtractor(ExtractionRelease.parse("2.2"), chain.get).of(ClassType("C0"))
     ring = {name: made_up(name, superclass=ClassType(above)) for name, above in (("A", "B"), ("B", "A"))}
     with pytest.raises(UnsupportedStateError, match="superclasses"):
-        TypeExtractor(Release.parse("2.2"), ring.get).of(ClassType("A"))
+        TypeExtractor(ExtractionRelease.parse("2.2"), ring.get).of(ClassType("A"))
 
 
 # -- words ---------------------------------------------------------------------------------------------------
@@ -143,24 +143,24 @@ ORDER = "POJO<com.shop.Order>(id LONG, lines LIST<STRING>)"
     ],
 )  # fmt: skip
 def test_words_stand_for_classes(words: str, expected: str) -> None:
-    assert TypeInference(Release.parse("2.2")).parse(words).flink_type == expected
+    assert TypeInference(ExtractionRelease.parse("2.2")).parse(words).flink_type == expected
 
 
 def test_before_2_0_lists_are_kryos() -> None:
-    inference = TypeInference(Release.parse("1.20"))
+    inference = TypeInference(ExtractionRelease.parse("1.20"))
     assert inference.parse(ORDER).flink_type == "POJO<com.shop.Order>(id LONG, lines KRYO<java.util.List>)"
     with pytest.raises(TypeNotationError, match=r"Flink 1\.20 uses Kryo for lines"):
         inference.written(ORDER, (1, 16))
 
 
 def test_the_container_of_a_state_is_its_own() -> None:
-    inference = TypeInference(Release.parse("2.2"))
+    inference = TypeInference(ExtractionRelease.parse("2.2"))
     found = inference.parse("LIST<POJO<a.C>(l LIST<LONG>)>", container=True)
     assert found.flink_type == "LIST<POJO<a.C>(l NULLABLE<LIST<NULLABLE<LONG>>>)>"
 
 
 def test_names_of_classes_are_types(class_path: str) -> None:
-    inference = TypeInference(Release.parse("2.2"), (class_path,))
+    inference = TypeInference(ExtractionRelease.parse("2.2"), (class_path,))
     address = "POJO<miglab.Model$Addr>(street STRING, zip INT)"
     for words, expected in {
         "miglab.Model$Addr": address,

@@ -33,7 +33,7 @@ from pyspark_savepoint.formats.metadata.key_groups import (
 )
 from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsSavepointStateHandle
 from pyspark_savepoint.formats.snapshot.publication import relative_files, roll_back
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
 from pyspark_savepoint.statebackends.writing.commit import assemble, write_task
@@ -107,7 +107,7 @@ def by_subtask(table: pa.Table, max_parallelism: int, parallelism: int) -> list[
 
 def state_files(path: Path) -> list[bytes]:
     """The files of the subtasks, in their order."""
-    operator = Savepoint.open(str(path)).operators[0]
+    operator = Snapshot.open(str(path)).operators[0]
     handles = [operator.subtasks[i].managed_keyed_state for i in range(operator.parallelism)]
     return [(path / handle.delegate.relative_path).read_bytes() for handle in handles]
 
@@ -118,7 +118,7 @@ def left_over(path: Path) -> list[str]:
         return []
     named = {"_metadata"}
     if (path / "_metadata").exists():
-        named |= relative_files(Savepoint.open(str(path)).metadata)
+        named |= relative_files(Snapshot.open(str(path)).metadata)
     return sorted(str(entry.relative_to(path)) for entry in path.rglob("*") if entry.name not in named)
 
 
@@ -149,7 +149,7 @@ def test_a_laid_out_partition_is_a_final_file(tmp_path: Path) -> None:
     write(tmp_path / "plain", [table], max_parallelism=128, parallelism=3)
     assert state_files(tmp_path / "sp") == state_files(tmp_path / "plain")
     assert not left_over(tmp_path / "sp")
-    operator = Savepoint.open(str(tmp_path / "sp")).operators[0]
+    operator = Snapshot.open(str(tmp_path / "sp")).operators[0]
     assert (operator.parallelism, operator.max_parallelism) == (3, 128)
     for index, subtask in operator.subtasks.items():
         assert isinstance(subtask.managed_keyed_state, KeyGroupsSavepointStateHandle)
@@ -229,7 +229,7 @@ def test_the_size_of_the_state_decides_the_parallelism(tmp_path: Path, monkeypat
     monkeypatch.setattr(assemble, "BYTES_PER_SUBTASK", 8 << 10)
     table = accounts(range(1000))
     write(tmp_path / "sp", split(table, 3, 5))
-    assert Savepoint.open(str(tmp_path / "sp")).operators[0].parallelism > 4
+    assert Snapshot.open(str(tmp_path / "sp")).operators[0].parallelism > 4
     assert read(tmp_path / "sp") == without_empty(table)
 
 
@@ -396,7 +396,7 @@ def test_state_that_stays_binds_what_is_written(tmp_path: Path) -> None:
 def test_operator_state_does_not_bind_key_groups(tmp_path: Path) -> None:
     write(tmp_path / "sp", [pa.table({"x": [1]})], table="operator_state", state="s", parallelism=2)
     write(tmp_path / "sp", [accounts(range(10))], max_parallelism=64)
-    operator = Savepoint.open(str(tmp_path / "sp")).operators[0]
+    operator = Snapshot.open(str(tmp_path / "sp")).operators[0]
     assert (operator.parallelism, operator.max_parallelism) == (2, 64)
     assert read(tmp_path / "sp", table="operator_state", state="s") == [{"value": 1}]
     with pytest.raises(OptionError, match="a savepoint is a folder"):
@@ -419,11 +419,11 @@ def test_a_new_operator_is_named_by_uid(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="the uid of the new operator is missing"):
         write(tmp_path / "sp", [accounts([1])], uid=None, operator_name="x")
     write(tmp_path / "sp", [accounts([1])], operator_name="x", flink_version=(2, 2))
-    operator = Savepoint.open(str(tmp_path / "sp")).operators[0]
+    operator = Snapshot.open(str(tmp_path / "sp")).operators[0]
     assert (operator.uid, operator.name) == ("op", "x")
     write(tmp_path / "sp", [timers([1])], uid=None, operator_name="x", table="timers")
     write(tmp_path / "sp", [accounts([1])], uid=None, uid_hash="0" * 31 + "1")
-    assert [operator.uid for operator in Savepoint.open(str(tmp_path / "sp")).operators] == ["op", None]
+    assert [operator.uid for operator in Snapshot.open(str(tmp_path / "sp")).operators] == ["op", None]
 
 
 @pytest.mark.parametrize(("wanted", "version"), [(None, 4), ((1, 20), 4), ((2, 0), 5), ((2, 3), 6)])
@@ -432,7 +432,7 @@ def test_flink_decides_the_version_of_the_metadata(
 ) -> None:
     write(tmp_path / "sp", [accounts([1])], flink_version=wanted)
     write(tmp_path / "sp", [accounts([1])], uid="other")
-    savepoint = Savepoint.open(str(tmp_path / "sp"))
+    savepoint = Snapshot.open(str(tmp_path / "sp"))
     assert savepoint.metadata.version == version
     assert [operator.uid for operator in savepoint.operators] == ["op", "other"]  # version 4: behind what Flink reads
 
@@ -454,14 +454,14 @@ def test_elements_are_dealt_out_in_order(tmp_path: Path) -> None:
         state="l",
         parallelism=3,
     )
-    operator = Savepoint.open(str(tmp_path / "sp")).operators[0]
+    operator = Snapshot.open(str(tmp_path / "sp")).operators[0]
     counts = [len(operator.subtasks[i].managed_operator_state.states[0].offsets) for i in range(3)]
     assert counts == [4, 4, 3]
     assert sorted(elements(tmp_path / "sp", "l")) == list(range(11))
     write(tmp_path / "sp", [values], table="operator_state", kind="union", state="u")
     pairs = pa.table({"key": [f"k{i}" for i in range(5)], "value": pa.array(range(5), pa.float64())})
     write(tmp_path / "sp", [pairs.slice(0, 2), pairs.slice(2)], table="operator_state", state="b")
-    operator = Savepoint.open(str(tmp_path / "sp")).operators[0]
+    operator = Snapshot.open(str(tmp_path / "sp")).operators[0]
     for subtask in operator.subtasks.values():
         states = {state.name: state for state in subtask.managed_operator_state.states}
         assert states.keys() == {"l", "u", "b"}
@@ -475,7 +475,7 @@ def test_an_operator_state_keeps_its_kind_unless_another_is_named(tmp_path: Path
     def kind(of: str = "sp") -> str:
         (mode,) = {
             state.mode.name
-            for subtask in Savepoint.open(str(tmp_path / of)).operators[0].subtasks.values()
+            for subtask in Snapshot.open(str(tmp_path / of)).operators[0].subtasks.values()
             for state in subtask.managed_operator_state.states
         }
         return mode

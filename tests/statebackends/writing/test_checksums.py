@@ -14,7 +14,7 @@ from pyspark_savepoint.formats.errors import CorruptStateError, OptionError
 from pyspark_savepoint.formats.io.filesystem import LocalFileSystem
 from pyspark_savepoint.formats.snapshot.publication import relative_files
 from pyspark_savepoint.formats.snapshot.relocation import Relocation
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
 from tests.statebackends.writing.written_operators import read, write
@@ -34,7 +34,7 @@ def verify(path: Path) -> list[dict[str, Any]]:
 
 
 def checksums(path: Path) -> dict[str, bytes]:
-    return {name: one.digest for name, one in (Savepoint.open(str(path)).metadata.checksums or {}).items()}
+    return {name: one.digest for name, one in (Snapshot.open(str(path)).metadata.checksums or {}).items()}
 
 
 def digests(path: Path) -> dict[str, bytes]:
@@ -51,7 +51,7 @@ def test_every_file_has_checksums_whatever_comes_and_goes(tmp_path: Path) -> Non
     write(path, [table(50)], uid="a", overwrite=True)
     again = checksums(path)
     assert {name: one for name, one in digests(path).items() if name in again} == again
-    assert set(again) == relative_files(Savepoint.open(str(path)).metadata)
+    assert set(again) == relative_files(Snapshot.open(str(path)).metadata)
     assert set(again) & set(first)
     assert all(row["status"] == "ok" for row in verify(path))
     assert any("have checksums" in (row["note"] or "") for row in verify(path))
@@ -79,7 +79,7 @@ def test_a_flipped_value_is_seen_by_those_who_look(tmp_path: Path) -> None:
 def test_what_is_damaged_is_not_copied_with_checksums_of_its_own(tmp_path: Path) -> None:
     path = tmp_path / "savepoint"
     write(path, [table(100)])
-    snapshot = Savepoint.open(str(path))
+    snapshot = Snapshot.open(str(path))
     relocation = Relocation("copy")
     relocation.copied(snapshot, snapshot.operators[0])
     copy = next(iter(relocation.copies.values()))
@@ -100,5 +100,5 @@ def test_what_flink_wrote_has_none(tmp_path: Path) -> None:
     # State in the metadata itself needs none; what is added has some.
     write(path, [table(10)], uid="new")
     assert read(path, uid="new", checksums="require") == read(path, uid="new")
-    assert set(checksums(path)) < relative_files(Savepoint.open(str(path)).metadata)
+    assert set(checksums(path)) < relative_files(Snapshot.open(str(path)).metadata)
     assert all(row["status"] == "ok" for row in verify(path))

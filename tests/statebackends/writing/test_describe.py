@@ -20,7 +20,7 @@ from pyspark_savepoint.formats.errors import (
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata.operator_handles import Mode
 from pyspark_savepoint.formats.serializers.sql.rowdata import RowDataSerializer
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.descriptors import (
     KeyedDescriptor,
     OperatorStateDescriptor,
@@ -426,12 +426,12 @@ def test_types_from_a_savepoint(lab: Path) -> None:
         keyed(fields, key=(), types_from=f"{lab}#kv-long", states={"reduce-long": "value"})
     with pytest.raises(UndecodableStateError, match=r"column 'no-default'(.|\n)*passes states"):
         keyed({"key": INT, "no-default": pa.binary()}, key=(), types_from=f"{lab}#kv-kryo")
-    uid_hash = str(Savepoint.open(str(lab)).operator(uid="kv-long").operator_id)
+    uid_hash = str(Snapshot.open(str(lab)).operator(uid="kv-long").operator_id)
     assert keyed(fields, key=(), types_from=f"{lab}#{uid_hash}").states == found.states
 
 
 def test_the_key_of_the_operator_that_is_there(lab: Path) -> None:
-    savepoint = Savepoint.open(str(lab))
+    savepoint = Snapshot.open(str(lab))
     base = OpenOperator(savepoint, savepoint.operator(uid="kv-tuple")).keyed
     schema = pa.schema([("name", TEXT), ("number", LONG), ("timestamp", LONG), ("domain", TEXT)])
     request = WriteRequest("/new", uid="u", table="timers", key=("name", "number"))

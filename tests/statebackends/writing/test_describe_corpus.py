@@ -12,7 +12,7 @@ import pytest
 from pyspark_savepoint.formats.columns import DecodeOptions
 from pyspark_savepoint.formats.errors import UndecodableStateError, ValueRangeError
 from pyspark_savepoint.formats.serializers.composite.pojo import PojoSerializer
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.descriptors import KeyedDescriptor, StateDescriptor, StateKind
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.model.state_entries import encode_column, state_entries
@@ -51,7 +51,7 @@ def operators_of(path: Path, table: str) -> Iterator[dict[str, str]]:
 
 def writable(path: Path, operator: dict[str, str], table: str) -> list[str]:
     """The states whose values can be written."""
-    savepoint = Savepoint.open(str(path))
+    savepoint = Snapshot.open(str(path))
     found = savepoint.operator(**operator)
     states = OpenOperator(savepoint, found).keyed.choose(table == "window_state", None)
     names = []
@@ -68,7 +68,7 @@ def writable(path: Path, operator: dict[str, str], table: str) -> list[str]:
 
 def has_own_hash(path: Path, operator: dict[str, str]) -> bool:
     """Whether only user code knows the hash of the keys."""
-    savepoint = Savepoint.open(str(path))
+    savepoint = Snapshot.open(str(path))
     return isinstance(OpenOperator(savepoint, savepoint.operator(**operator)).keyed.key_serializers[0], PojoSerializer)
 
 
@@ -158,7 +158,7 @@ def test_keyed_state_is_written_as_it_was_read(snapshot: Path, table: str, form:
 
 def test_descriptors_are_what_flink_registered(snapshot: Path) -> None:
     """Names, kinds, options and serializers of states and timers, as they stand in the savepoint's headers."""
-    savepoint = Savepoint.open(str(snapshot))
+    savepoint = Snapshot.open(str(snapshot))
     for table in ("keyed_state", "window_state", "timers"):
         for operator in operators_of(snapshot, table):
             schema = open_table(TableRequest(str(snapshot), **operator, table=table)).schema
@@ -181,7 +181,7 @@ def test_descriptors_are_what_flink_registered(snapshot: Path) -> None:
 
 
 def test_operator_state_is_written_as_it_was_read(snapshot: Path) -> None:
-    savepoint = Savepoint.open(str(snapshot))
+    savepoint = Snapshot.open(str(snapshot))
     seen = 0
     for row in states_of(snapshot):
         if row["table"] != "operator_state":

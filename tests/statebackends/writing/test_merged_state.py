@@ -14,7 +14,7 @@ from pyspark_savepoint.formats.errors import DuplicateKeyError, FileReplacedErro
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.metadata.identifiers import OperatorID
 from pyspark_savepoint.formats.metadata.key_groups import key_group_for_hash
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.entry_bytes import ENTRIES
 from pyspark_savepoint.statebackends.model.request import EntriesRequest, TableRequest
 from pyspark_savepoint.statebackends.open_table import open_table
@@ -47,7 +47,7 @@ def test_entries_of_another_version_are_refused(tmp_path: Path) -> None:
     """A base that is replaced while tasks read it gives an error, not entries of both."""
     path = tmp_path / "sp"
     shutil.copytree(SHOP, path)
-    digest = Savepoint.open(str(path)).digest.hex()
+    digest = Snapshot.open(str(path)).digest.hex()
     wanted = EntriesRequest((("total", False),), digest=digest)
     request = TableRequest(str(path), uid="accounts", entries=wanted)
     assert open_table(request).partitions(1)
@@ -69,7 +69,7 @@ class Merge:
 
     def __init__(self, path: str, uid: str, target: Path, **changed: Any) -> None:
         self.path, self.uid, self.target = path, uid, target
-        snapshot = Savepoint.open(path)
+        snapshot = Snapshot.open(path)
         self.operator = snapshot.operator(uid=uid)
         self.states = KeyedStates.of(OpenOperator(snapshot, self.operator))
         self.names: States = tuple(self.states.metas)

@@ -22,7 +22,7 @@ from pyspark_savepoint.formats.metadata.stream_handles import ByteStreamStateHan
 from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.serializers.registry import known_serializers
 from pyspark_savepoint.formats.snapshot.changes import without_empty_segments
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.formats.snapshot.snapshot_location import SnapshotLocation
 from pyspark_savepoint.statebackends.model.descriptors import NO_NAMESPACE, StateDescriptor, StateKind
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
@@ -41,7 +41,7 @@ ROWS = pa.table({"key": pa.array([1, 2], pa.int64()), "n": pa.array([10, 20], pa
 
 def fits(path: Path, version: tuple[int, int]) -> dict[str, OperatorFit]:
     """What a release makes of every operator of a snapshot, as far as it is not all well."""
-    savepoint = Savepoint.open(str(path), allow_outside=True)
+    savepoint = Snapshot.open(str(path), allow_outside=True)
     found = {
         op.uid or op.operator_id.hex: operator_fit(OpenOperator(savepoint, op), release_of(version))
         for op in savepoint.operators
@@ -134,7 +134,7 @@ def test_handles_that_a_release_does_not_know() -> None:
     subtask = OperatorSubtaskState(input_channel_state=(merged,))
     operator = OperatorState(OperatorID.from_uid("a"), 1, 128, subtasks={0: subtask})
     location = SnapshotLocation(LocalFileSystem(), "/nowhere")
-    savepoint = Savepoint(location, "/nowhere/_metadata", CheckpointMetadata(6, 1, operators=(operator,)))
+    savepoint = Snapshot(location, "/nowhere/_metadata", CheckpointMetadata(6, 1, operators=(operator,)))
     assert operator_fit(OpenOperator(savepoint, operator), release_of((2, 1))).problems == ()
     assert operator_fit(OpenOperator(savepoint, operator), release_of((2, 0))).problems[0].place == "records in flight"
     empty = FileMergingOperatorStreamStateHandle((), "/t", "/s", True, EmptySegmentFileStateHandle())
@@ -152,7 +152,7 @@ def test_an_append_for_an_older_release_writes_untouched_operator_state_anew(tmp
         for name in ("pending_orders", "exported_until")
     }
     write(tmp_path / "sp", [ROWS], uid="new", flink_version=(1, 16))
-    savepoint = Savepoint.open(str(tmp_path / "sp"))
+    savepoint = Snapshot.open(str(tmp_path / "sp"))
     assert savepoint.metadata.version == 4
     versions = {s.header().version for op in savepoint.operators for s in operator_sources(savepoint, op)}
     assert versions == {5}

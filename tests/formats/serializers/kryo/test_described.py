@@ -285,7 +285,7 @@ import sys; sys.path.insert(0, {folder!r})
 import pyspark_savepoint
 from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.model.state_entries import encode_column
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 table = pyspark_savepoint.open({path!r}).table(uid="state")
@@ -295,7 +295,7 @@ try:
 except SavepointError as error:
     print(error)
     sys.exit()
-snapshot = Savepoint.open({path!r})
+snapshot = Snapshot.open({path!r})
 ((meta,),) = OpenOperator(snapshot, snapshot.operator(uid="state")).keyed.metas().values()
 serializer = JobClasses(kryo=2).described(meta.value_serializer)
 raw = pyspark_savepoint.open({path!r}, raw="v").table(uid="state").to_arrow()["v"][0].as_py()

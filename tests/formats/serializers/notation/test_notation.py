@@ -22,7 +22,7 @@ from pyspark_savepoint.formats.serializers.notation.notation import parse_type
 from pyspark_savepoint.formats.serializers.notation.parser import SPECIAL
 from pyspark_savepoint.formats.serializers.registry import read_serializer
 from pyspark_savepoint.formats.serializers.sql.rowdata import CollectionDataSerializer, RowDataSerializer
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from tests.formats.serializers.codec_checks import check_column
 
@@ -245,7 +245,7 @@ def test_rows_of_sql_are_written_as_flink_wrote_them(corpus: Path) -> None:
     """Snapshots of rows, arrays and maps from their texts alone, Java objects and all."""
     texts: dict[str, bytes] = {}
     for metadata in sorted(corpus.glob("sql/**/_metadata")):
-        savepoint = Savepoint.open(str(metadata.parent))
+        savepoint = Snapshot.open(str(metadata.parent))
         for operator in savepoint.operators:
             for header in OpenOperator(savepoint, operator).keyed.headers:
                 metas = [header.key_serializer, *(s for meta in header.states for s in meta.serializers.values())]

@@ -19,7 +19,7 @@ from pyspark_savepoint.formats.metadata.state_handles import KeyGroupsSavepointS
 from pyspark_savepoint.formats.serializers.base import TypeSerializer
 from pyspark_savepoint.formats.serializers.layout import count_until_end, decode_elements
 from pyspark_savepoint.formats.serializers.sql.rowdata import RowDataSerializer
-from pyspark_savepoint.formats.snapshot.savepoint import Savepoint
+from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from tests.formats.serializers.codec_checks import encode
 
 LAB = "lab/2.2.1-hashmap-canonical-sql/savepoint"
@@ -41,7 +41,7 @@ class Entries:
 
 def states_of(path: Path, uid: str | None = None) -> Iterator[Entries]:
     """All keyed states of a canonical savepoint, except timers."""
-    savepoint = Savepoint.open(str(path))
+    savepoint = Snapshot.open(str(path))
     for operator in [savepoint.operator(uid=uid)] if uid else savepoint.operators:
         for subtask in operator.subtasks.values():
             handle = subtask.managed_keyed_state
