@@ -89,6 +89,40 @@ def split_frames(
             state = -1
 
 
+@kernel
+def sum_frames(
+    buf: Any,
+    pos: int,
+    end: int,
+    key_group: int,
+    prefix: int,
+    key_start: Any,
+    key_end: Any,
+    value_start: Any,
+    value_end: Any,
+    state_of: Any,
+    sums: Any,
+) -> Any:
+    """Add entries, bytes and the largest entry of every state of one key group; return (reason, position).
+
+    ``sums`` has a row per state. The other arrays are room for some entries at a time.
+    """
+    state = -1
+    while True:
+        why, pos, state, count = split_frames(
+            buf, pos, end, state, key_group, prefix, sums.shape[0],
+            key_start, key_end, value_start, value_end, state_of, 0,
+        )  # fmt: skip
+        for i in range(count):
+            size = key_end[i] - key_start[i] + value_end[i] - value_start[i]
+            row = state_of[i]
+            sums[row, 0] += 1
+            sums[row, 1] += size
+            sums[row, 2] = max(sums[row, 2], size)
+        if why != FULL:
+            return why, pos
+
+
 @inline
 def compare_spans(buf: Any, a: Any, a_end: Any, b: Any, b_end: Any) -> Any:
     """Compare two spans by unsigned bytes; return a negative number, 0, or a positive number."""

@@ -74,6 +74,8 @@ ROW_BYTES = 16
 SPANS_PER_BYTE = 6
 #: Size of the smallest entry in bytes: two lengths and one byte of key.
 MIN_FRAME = 9
+#: Number of entries whose spans are computed at a time where only their sizes are wanted.
+SOME_FRAMES = 1 << 12
 
 
 class CanonicalKeyedStream:
@@ -121,27 +123,68 @@ class CanonicalKeyedStream:
         rows = join and self._tail(selected) >= 0
         # Compressed data usually expands fourfold; the window bounds the memory, not the bytes read.
         limit = block_bytes // 4 if self.header.compressed else block_bytes
+        for extents in self._adjacent(key_groups, limit):
+            extent = extents[0]
+            if extent.size <= limit:
+                yield self._complete(extents, selected, namespaced, rows)
+                continue
+            joined = self._joined(extent, selected, namespaced) if rows and extent.size <= WHOLE * limit else None
+            if joined is not None:
+                yield joined
+                continue
+            wanted = (selected, namespaced, block_bytes)
+            merged = merge_large_key_group(self, extent, wanted) if join else None
+            yield from merged or self._partial(extent, *wanted)
+
+    def _adjacent(self, key_groups: set[int], limit: int) -> Iterator[list[Extent]]:
+        """Yield adjacent key groups of ``limit`` bytes together, and each larger one by itself."""
         waiting: list[Extent] = []
         size = 0
         for extent in self.extents:
             if extent.key_group not in key_groups:
                 continue
             if waiting and (size + extent.size > limit or waiting[-1].end != extent.start):
-                yield self._complete(waiting, selected, namespaced, rows)
+                yield waiting
                 waiting, size = [], 0
-            if extent.size > limit:
-                joined = self._joined(extent, selected, namespaced) if rows and extent.size <= WHOLE * limit else None
-                if joined is not None:
-                    yield joined
-                    continue
-                wanted = (selected, namespaced, block_bytes)
-                merged = merge_large_key_group(self, extent, wanted) if join else None
-                yield from merged or self._partial(extent, *wanted)
-                continue
             waiting.append(extent)
             size += extent.size
         if waiting:
-            yield self._complete(waiting, selected, namespaced, rows)
+            yield waiting
+
+    def sizes(self, key_groups: set[int], block_bytes: int) -> Iterator[tuple[int, Longs]]:
+        """Yield for each key group the entries, bytes and largest entry of every state, a row per state.
+
+        Bytes are those of keys, namespaces and values, without the prefix and lengths.
+        """
+        from pyspark_savepoint.formats.kernels import frames
+
+        limit = block_bytes // 4 if self.header.compressed else block_bytes
+        states = len(self.header.states)
+        for extents in self._adjacent(key_groups, limit):
+            if extents[0].size > limit:
+                yield extents[0].key_group, self._sizes_by_windows(extents[0], block_bytes)
+                continue
+            buffer, ends, origin = self._content(extents)
+            some = FrameSpans(min(SOME_FRAMES, len(buffer) // MIN_FRAME + 1), self.prefix, states)
+            spans = (some.key_start, some.key_end, some.value_start, some.value_end, some.state)
+            start = 0
+            for extent, end in zip(extents, ends, strict=True):
+                sums = np.zeros((states, 3), np.int64)
+                why, position = frames.sum_frames(buffer, start, end, extent.key_group, self.prefix, *spans, sums)
+                if why != frames.DONE or position != end:
+                    self._unreadable(origin, position, extent.key_group, why, some)
+                yield extent.key_group, sums
+                start = end
+
+    def _sizes_by_windows(self, extent: Extent, block_bytes: int) -> Longs:
+        states = len(self.header.states)
+        sums = np.zeros((states, 3), np.int64)
+        for block in self._partial(extent, set(), False, block_bytes):
+            sizes = block.key_end - block.key_start + block.value_end - block.value_start
+            sums[:, 0] += np.bincount(block.state, minlength=states)
+            sums[:, 1] += np.bincount(block.state, sizes, states).astype(np.int64)
+            np.maximum.at(sums[:, 2], block.state, sizes)
+        return sums
 
     def _tail(self, selected: set[int]) -> int:
         """Return the byte width of the namespace if all selected states share it and none is a map; else -1."""

@@ -23,7 +23,7 @@ from pyspark_savepoint.formats.io.byte_source import ByteSource
 from pyspark_savepoint.formats.keyed.canonical_stream import CanonicalKeyedStream
 from pyspark_savepoint.formats.keyed.headers import read_header
 from pyspark_savepoint.formats.keyed.keyed_block import HEAP, KeyedBlock
-from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader
+from pyspark_savepoint.formats.keyed.meta_info import OperatorBackendHeader, StateMetaInfoSnapshot
 from pyspark_savepoint.formats.metadata import OperatorState
 from pyspark_savepoint.formats.metadata.keyed_handles import KeyGroupsStateHandle
 from pyspark_savepoint.formats.operator.operator_stream import OperatorStream
@@ -126,6 +126,16 @@ class _Sums:
         sums[1] += np.bincount(at, sizes, self.width).astype(np.int64)
         np.maximum.at(sums[2], at, sizes)
 
+    def add_sums(self, what: tuple[str, str, str], key_group: int, added: Sequence[int]) -> None:
+        """Add entries, bytes and the largest entry of a state in one key group."""
+        sums = self.found.get(what)
+        if sums is None:
+            sums = self.found[what] = np.zeros((3, self.width), np.int64)
+        at = key_group - self.first
+        sums[0, at] += added[0]
+        sums[1, at] += added[1]
+        sums[2, at] = max(sums[2, at], added[2])
+
     def rows(self, operator: Surveyed) -> Iterator[Row]:
         """Yield one row per state and key group that has entries."""
         for (table, state, kind), (counts, sizes, largest) in self.found.items():
@@ -159,21 +169,28 @@ class KeyedSizes:
         yield from sums.rows(self.operator)
 
     def _add_stream(self, stream: KeyedStream, wanted: set[int], sums: _Sums, request: TableRequest) -> None:
-        selected = wanted
-        if isinstance(stream, CanonicalKeyedStream):
-            selected = set()  # all entries are returned, without splitting their composite keys
-        elif isinstance(stream, RocksDBKeyedStream):
-            stream.split_keys = False
         if not wanted:
             return
-        for block in stream.blocks(set(self.split.key_groups), selected, False, request.block_bytes):
+        if isinstance(stream, CanonicalKeyedStream):
+            described = [describe(meta) for meta in stream.header.states]
+            for key_group, found in stream.sizes(set(self.split.key_groups), request.block_bytes):
+                for state, added in enumerate(found.tolist()):
+                    if added[0] and state in wanted:
+                        sums.add_sums(described[state], key_group, added)
+            return
+        if isinstance(stream, RocksDBKeyedStream):
+            stream.split_keys = False
+        for block in stream.blocks(set(self.split.key_groups), wanted, False, request.block_bytes):
             for state in sorted(wanted):
                 entries = block.entries_of(state)
                 if len(entries):
-                    meta = block.states[state]
-                    what = (table_of(meta), name_of(meta), meta.state_type)
                     counts, sizes = entry_counts(block, entries), entry_bytes(block, entries)
-                    sums.add(what, block.key_group[entries].astype(np.int64), counts, sizes)
+                    sums.add(describe(block.states[state]), block.key_group[entries].astype(np.int64), counts, sizes)
+
+
+def describe(meta: StateMetaInfoSnapshot) -> tuple[str, str, str]:
+    """Return table, name and kind of a state."""
+    return table_of(meta), name_of(meta), meta.state_type
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from pyspark_savepoint.statebackends.model.request import EntriesRequest, TableR
 from pyspark_savepoint.statebackends.open_table import open_table
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.surveys.ttl_ages import BOUNDS
+from tests.benchmarks.data import write_savepoint
 
 SHOP = Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint"
 FULL = ("2.2.1-hashmap-canonical", "2.2.1-rocksdb-canonical-maxp1000", "2.2.1-rocksdb-incr-checkpoint")
@@ -58,6 +59,21 @@ def test_sizes_are_those_of_all_entries(corpus: Path, case: str) -> None:
     }
     assert len(shown) == len(counts)
     assert {r["operator_uid"] for r in shown} == {UID}
+
+
+@pytest.mark.parametrize("memory", [64 << 20, 1 << 20], ids=["whole", "windows"])
+def test_sizes_of_large_key_groups(tmp_path: Path, memory: int) -> None:
+    path = write_savepoint(tmp_path / "savepoint", "long", 20_000, max_parallelism=2, ordered=False)
+    shown = rows(path, table="sizes", memory=memory)
+    # A LONG key and one byte for the namespace, and a LONG or an INT.
+    widths = {"total": 17, "count": 13}
+    assert [(r["state"], r["largest"]) for r in shown] == [(r["state"], widths[r["state"]]) for r in shown]
+    assert [r["bytes"] for r in shown] == [r["entries"] * r["largest"] for r in shown]
+    assert {state: sum(r["entries"] for r in shown if r["state"] == state) for state in widths} == {
+        "total": 20_000,
+        "count": 20_000,
+    }
+    assert len(shown) == 4
 
 
 def test_maps_on_the_heap_count_their_entries(corpus: Path) -> None:
