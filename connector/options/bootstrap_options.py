@@ -27,7 +27,9 @@ class ProcessingOptions:
         "false",
     )
     state_backend: str | None = option(
-        choice(*BACKENDS), ", ".join(f"`{name}`" for name in BACKENDS), shown="`single_key`, unsorted `heap`"
+        choice(*BACKENDS),
+        ", ".join(f"`{name}`" for name in BACKENDS),
+        shown="`single_key`; `heap` if `sorted` is `false`",
     )
     object_reuse: str = option(
         choice(*(mode.value.casefold() for mode in ObjectReuseMode)),
@@ -46,7 +48,7 @@ class ProcessingOptions:
     )
     max_parallelism: int | None = option(
         whole_number(1, UPPER_BOUND_MAX_PARALLELISM),
-        "number of key groups of the operator, and its most subtasks",
+        "number of key groups of the operator, and so the largest number of subtasks",
         shown="that of the savepoint",
     )
 

@@ -28,11 +28,11 @@ NO_PATH = """there is no path: load() and save() need that of a savepoint or che
 OF_SESSION, EVERYBODYS = "SPARK_JOB_ARTIFACT_UUID", "default"
 
 STORAGE_OPTIONS_DOC = (
-    'JSON: how an object store is reached, such as `{"endpoint": "http://host:9000"}`; its names are below'
+    'JSON: settings of the object store, such as `{"endpoint": "http://host:9000"}`; their names are below'
 )
 SERIALIZERS_DOC = (
-    "serializers of the job's own: an argument of the Python API, `serializers=[MoneySerializer(...)]`; they are code, "
-    "so no text that is set as an option, in SQL for instance, is taken"
+    "serializers of the job's own, as an argument of the Python API: `serializers=[MoneySerializer(...)]`; they are "
+    "code, so they cannot be given as text, for instance in SQL"
 )
 
 #: Maximum length of an invalid value in an error.
@@ -95,18 +95,18 @@ def names(value: str) -> tuple[str, ...]:
     """Parse names separated by commas."""
     found = tuple(name.strip() for name in value.split(",") if name.strip())
     if not found:
-        raise InvalidOptionValueError("names with commas between them")
+        raise InvalidOptionValueError("names separated by commas")
     return found
 
 
 def class_paths(value: str) -> tuple[str, ...]:
-    """Parse paths with commas between them, or a JSON list of paths."""
+    """Parse paths separated by commas, or a JSON list of paths."""
     try:
         found = json.loads(value) if value.lstrip().startswith("[") else value.split(",")
     except (ValueError, RecursionError):
         found = [None]
     if not all(isinstance(path, str) and path.strip() for path in found):
-        raise InvalidOptionValueError("paths of jars and folders, with commas between them or as a JSON list")
+        raise InvalidOptionValueError("paths of jars and folders, separated by commas or as a JSON list")
     return tuple(absolute_path(path.strip()) for path in found)
 
 

@@ -58,8 +58,8 @@ if TYPE_CHECKING:
     from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
 
 MEMORY = (
-    "largest key group that a task joins in memory, in about three times its size; state is read in windows of a "
-    "sixteenth of it, and larger key groups by windows, if sorted, or through local disk"
+    "bytes of the largest key group that a task joins in memory, which takes about three times as much; larger key "
+    "groups are merged block by block if they are sorted, else go through local disk"
 )
 MAX_BATCH_ROWS = 1 << 20
 MAX_TOP = 10_000
@@ -124,7 +124,7 @@ def _field_names(value: str) -> str:
 
 
 def _uids(value: str) -> tuple[str, ...]:
-    """Parse uids: a JSON list, or texts with commas between them."""
+    """Parse uids: a JSON list, or texts separated by commas."""
     if not value.lstrip().startswith("["):
         return names(value)
     try:
@@ -160,8 +160,8 @@ def given_serializers(value: str) -> GivenSerializers:
 class SavepointReadOptions:
     path: str = required(
         absolute_path,
-        "the directory of a savepoint or checkpoint, its `_metadata` file, or a directory that holds several; what "
-        "`load(path)` is given",
+        "the directory of a savepoint or checkpoint, its `_metadata` file, or a directory that contains several; the "
+        "argument of `load(path)`",
     )
     uid: str | None = option(text, "the operator, by the uid that its job gave it")
     uid_hash: str | None = option(text, "the operator, by its uid hash (32 hex digits)")
@@ -169,63 +169,73 @@ class SavepointReadOptions:
     node: str | None = option(text, "the operator, by its name or number in `executionPlan`: for operators without uid")
     execution_plan: str | None = option(
         text,
-        "what the job's `env.getExecutionPlan()` gives, as JSON; `settings` beside its `nodes` say what it does not",
+        "the JSON of the job's `env.getExecutionPlan()`; an object `settings` beside its `nodes` adds what it leaves "
+        "out, such as uids",
     )
     stream_graph_hasher: str = option(
         choice(*StreamGraphHasher),
-        "with `executionPlan`, what gives ids to operators without uid: `v2`, or the proposed `v3`",
+        "with `executionPlan`, the hasher for ids of operators without uid: `v2`, or the proposed `v3`",
         "v2",
         "v2",
     )
     table: str | None = option(
         choice(*TABLES),
         ", ".join(f"`{name}`" for name in TABLES),
-        shown="`states`, or what the operator or state named has",
+        shown="`states`; of an operator or state, the table that it has",
     )
     state: str | None = option(
-        text, "an operator state by name; of keyed tables the states to read, with commas between them", shown="all"
+        text, "the name of an operator state; of keyed tables the states to read, such as `total,profile`", shown="all"
     )
-    flatten: bool = option(flag, "a list or map state as one row per element", False, "false")
+    flatten: bool = option(flag, "one row per element of a list or map state", False, "false")
     parallelism: int | None = option(
         whole_number(1, UPPER_BOUND_MAX_PARALLELISM),
-        "number of input partitions: each is what that execution vertex of a job of this parallelism would restore",
+        "number of partitions; each has the key groups that one subtask of a job with this parallelism would restore",
         shown="from CPUs and bytes, at most max parallelism",
     )
     undecodable: str = option(
         choice("binary", "error"),
-        "what only the user's code can decode: `binary` shows its bytes and warns, `error` refuses",
+        "values that only the user's code can decode: `binary` returns their bytes and warns, `error` fails",
         "binary",
         "binary",
     )
-    include_key_group: bool = option(flag, "columns `key_group` and `subtask`", False, "false")
-    include_ttl: bool = option(flag, "of state with a TTL, also the time of its last access", False, "false")
+    include_key_group: bool = option(flag, "adds the columns `key_group` and `subtask`", False, "false")
+    include_ttl: bool = option(
+        flag,
+        "adds a column `<state>__last_access` for each state with a TTL: the time of its last access",
+        False,
+        "false",
+    )
     include_state_window: bool = option(
         flag,
-        "of sessions, also column `state_window`: the window under which Flink keeps the contents of `window`",
+        "adds for session windows the column `state_window`: the window under which Flink stores the contents of "
+        "`window`",
         False,
         "false",
     )
     include_internal: bool = option(
         flag,
-        "of windows with an evictor, elements with all fields of Flink's stream elements, not only value and timestamp",
+        "shows elements of windows with an evictor with all fields of Flink's stream elements, not only value and "
+        "timestamp",
         False,
         "false",
     )
     field_names: str | None = option(
         _field_names,
-        "names of fields that Flink does not record (`f0`, `_1`): the JSON of a compiled plan (`COMPILE PLAN`), or the "
-        "text of `EXPLAIN`, which names keys, rows and aggregates of SQL operators, or names by column: "
-        """`{"key": ["user"], "accState": ["count(*)", "sum(amount)"]}`, keys of a map as `left-records.key`""",
+        "names for fields that Flink does not record (`f0`, `_1`): the JSON of a compiled plan (`COMPILE PLAN`) or the "
+        "text of `EXPLAIN`, which name keys, rows and aggregates of SQL operators; or names by column, such as "
+        """`{"key": ["user"], "accState": ["count(*)", "sum(amount)"]}` (keys of a map: `left-records.key`)""",
     )
-    include_row_kind: bool = option(flag, "rows of SQL jobs have a field `__row_kind`", False, "false")
-    keys: str | None = option(_keys, "only these keys: a JSON list; opens only their key groups", shown="all")
+    include_row_kind: bool = option(flag, "adds a field `__row_kind` to rows of SQL jobs", False, "false")
+    keys: str | None = option(
+        _keys, 'only these keys, such as `[1042, 1043]` or `["a"]`; opens only their key groups', shown="all"
+    )
     key_groups: tuple[tuple[int, int], ...] | None = option(
         _key_groups, "only these key groups, such as `0-31,77`", shown="all"
     )
     timestamps: str = option(
         choice("micros", "truncate", "raw"),
-        "times that are finer than Spark's microseconds, or out of its range: `micros` is an error, `truncate` cuts "
-        "digits, `raw` shows what Flink stores",
+        "times that Spark's microseconds cannot hold: `micros` fails, `truncate` cuts digits, `raw` returns the "
+        "numbers that Flink stores",
         "micros",
         "micros",
     )
@@ -238,23 +248,24 @@ class SavepointReadOptions:
     )
     raw: tuple[str, ...] = option(
         names,
-        "states to show as BINARY, undecoded, with commas between them; also `key`, `window`, and timers' `namespace`",
+        "states to return undecoded, as BINARY, such as `profile,total`; also `key`, `window`, and `namespace` of "
+        "timers",
         (),
         "none",
     )
     kryo: int | None = option(
-        _kryo, "the version of Kryo that wrote: 2 (Flink 1), 5 (Flink 2), or `auto`", shown="auto"
+        _kryo, "the version of Kryo that wrote the values: `2` (Flink 1), `5` (Flink 2), or `auto`", shown="auto"
     )
     classes: tuple[str, ...] = option(
         class_paths,
-        "jars and folders of the job's class files, with commas between them or as a JSON list: Kryo's values of their "
-        "classes are columns; every process reads them",
+        "jars and folders of the job's class files, separated by commas or as a JSON list: values of their classes "
+        "that Kryo wrote become columns; every task reads the files",
         (),
         "none",
     )
     kryo_types: str = option(
         kryo_words,
-        "the same in words, for lack of class files: `com.shop.Money(cents LONG, cur STRING)`",
+        "the same without class files, by name and fields, such as `com.shop.Money(cents LONG, cur STRING)`",
         "",
         "none",
     )
@@ -265,8 +276,9 @@ class SavepointReadOptions:
     )
     connector: str | None = option(
         text,
-        "what the splits, coordinators or committables are of, such as `kafka`, where their bytes do not say it",
-        shown="by content",
+        "the connector of splits, coordinators or committables that cannot be recognised by their bytes, such as "
+        "`kafka`",
+        shown="recognised by content",
     )
     pickle: bool = option(
         flag,
@@ -276,7 +288,7 @@ class SavepointReadOptions:
     )
     py_types: str | None = option(
         python_types,
-        "types that a PyFlink job gave to its states, such as `total LONG; tags LIST<STRING>`",
+        "types that a PyFlink job declared for its states, such as `total LONG; tags LIST<STRING>`",
         shown="what the bytes prove, else BINARY",
     )
     record_types: str | None = option(
@@ -295,16 +307,17 @@ class SavepointReadOptions:
     storage_options: str | None = option(storage, STORAGE_OPTIONS_DOC, shown="the environment")
     uids: tuple[str, ...] = option(
         _uids,
-        "uids of the job, with commas between them: listings show them, where metadata of Flink 1 has hashes alone",
+        "uids of the job, such as `accounts,orders`: listings show them where metadata of Flink 1 has only hashes",
         (),
         "none",
     )
     top: int = option(
-        whole_number(1, MAX_TOP), "of table `heaviest_keys`: how many of each state", DEFAULT_TOP, str(DEFAULT_TOP)
+        whole_number(1, MAX_TOP), "number of keys per state in table `heaviest_keys`", DEFAULT_TOP, str(DEFAULT_TOP)
     )
     checksums: str = option(
         choice(*CHECKSUMS),
-        "of files that this package wrote: `ignore` them, `verify` what is read, `require` them of every file",
+        "checksums that this package wrote: `ignore` them, `verify` those of files that are read, or `require` that "
+        "every file has one",
         IGNORE,
         IGNORE,
     )

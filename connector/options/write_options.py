@@ -83,7 +83,7 @@ def _columns(value: str) -> tuple[str, ...]:
 def _json_names(value: str) -> list[str]:
     parsed = _json(value)
     if not isinstance(parsed, list) or not parsed or not all(isinstance(name, str) for name in parsed):
-        raise InvalidOptionValueError("""names with commas between them, or a JSON list of names, such as ["a", "b"]""")
+        raise InvalidOptionValueError("""names separated by commas, or a JSON list of names, such as ["a", "b"]""")
     return parsed
 
 
@@ -162,11 +162,11 @@ def _inferred_by(value: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavepointWriteOptions:
-    path: str = required(absolute_path, "the directory of the savepoint, new or existing; what `save(path)` is given")
-    uid: str | None = option(text, "the operator, by the uid that its job gives it")
+    path: str = required(absolute_path, "the directory of the savepoint, new or existing; the argument of `save(path)`")
+    uid: str | None = option(text, "the operator, by the uid that the job gives it")
     uid_hash: str | None = option(_uid_hash, "the operator, by its uid hash (32 hex digits)")
     operator_name: str | None = option(
-        text, "the operator's name, which metadata of Flink 2 records; alone it names an operator that is there"
+        text, "the operator's name, which metadata of Flink 2 records; without `uid` it names an existing operator"
     )
     table: str = option(
         choice(*WRITTEN_TABLES, ENTRIES, ELEMENTS),
@@ -176,80 +176,83 @@ class SavepointWriteOptions:
     )
     state: str | None = option(
         text,
-        "the name of an operator state; of timers their services, with commas between them; of `keyed_state` and "
-        "`window_state` the states that are written, beside which the operator's others stay",
+        "the name of an operator state; of `timers` the timer services; of `keyed_state` and `window_state` the "
+        "states to write, such as `total,profile`: other states of the operator stay",
         shown="required for `operator_state`; of timers `user-timers`; else all",
     )
     kind: str | None = option(
         choice(*OPERATOR_KINDS),
-        "of `operator_state`: " + ", ".join(f"`{name}`" for name in OPERATOR_KINDS),
+        "the kind of an operator state: " + ", ".join(f"`{name}`" for name in OPERATOR_KINDS),
         shown="that of the state in the savepoint or in `typesFrom`; else `broadcast` for columns `key` and `value`, "
         "`list` for one column",
     )
     key: tuple[str, ...] = option(
-        _columns, "the column of the key; several, with commas between them, make a composite key", (), "`key`"
+        _columns, "the key column, or the columns of a composite key, such as `tenant,account`", (), "`key`"
     )
     states: Mapping[str, str] | None = option(
         _kinds,
-        "JSON: column to `value`, `list`, `map`, `reducing` or `aggregating`",
-        shown="arrays are list, maps are map, others value",
+        """kinds by column, such as `{"totals": "reducing"}`: `value`, `list`, `map`, `reducing`, `aggregating`""",
+        shown="`list` for arrays, `map` for maps, else `value`",
     )
     types: Mapping[str, str] | None = option(
-        _texts, "JSON: column (or `key`, for a composite key) to its Flink type", shown="from the Spark type"
+        _texts,
+        """Flink types by column (a composite key is `key`), such as `{"total": "LONG"}`""",
+        shown="from the Spark type",
     )
     types_from: tuple[str, ...] = option(
         _types_from,
-        "a savepoint, or `savepoint#uid`: serializers are taken from its operator, exactly as they are there; with "
-        "`inferredBy` also jars and folders of class files, whose classes `types` name; several as a JSON list",
+        "a savepoint whose serializers are used unchanged, such as `/savepoints/old#accounts` (path and uid); with "
+        "`inferredBy` also jars and folders of class files, whose classes `types` can name; several as a JSON list",
         (),
-        "types follow from the columns",
+        "none",
     )
     inferred_by: str = option(
         _inferred_by,
-        "`declared`: `types` are serializers, word by word; a release from 1.16 to 2.3: they are what its type "
-        "extraction infers from the classes that they stand for, as a job has them without types of its own",
+        "`declared`: each type names one serializer; a release from 1.16 to 2.3: types name classes, and serializers "
+        "are those that the type extraction of this release infers from them",
         "",
         "`declared`",
     )
     serializers: GivenSerializers | None = option(  # noqa: RUF009 (a field)
         given_serializers,
-        SERIALIZERS_DOC + "; `types` name them by the word of their `flink_type`, or by their snapshot class",
+        SERIALIZERS_DOC + "; in `types` a serializer has the name of its `flink_type`, or of its snapshot class",
         shown="Flink's, and those of entry points",
     )
     max_parallelism: int | None = option(
         whole_number(1, UPPER_BOUND_MAX_PARALLELISM),
-        "number of key groups; the job must have the same, if it sets one",
-        shown=f"that of `key_by`, of the operator that is there, or {DEFAULT_MAX_PARALLELISM}",
+        "number of key groups; if the job sets a max parallelism, it must be the same",
+        shown=f"that of `key_by` or of the existing operator, else {DEFAULT_MAX_PARALLELISM}",
     )
     parallelism: int | None = option(
         whole_number(1, UPPER_BOUND_MAX_PARALLELISM),
-        "number of subtasks, so of state files; a job may restore it with any other",
-        shown="that of `key_by`, of the operator that is there, or what the size of the state asks for",
+        "number of subtasks, and so of state files; a job may restore the savepoint with another parallelism",
+        shown="that of `key_by` or of the existing operator, else by the size of the state",
     )
     compression: str = option(choice("none", "snappy"), "`none` or `snappy`", "none", "none")
     ttl: bool | tuple[str, ...] = option(
         _ttl,
-        "`true`, or the columns of the states that the job declares with a time to live; column "
-        "`<state>__last_access` has times of last access, else it is now",
+        "`true`, or the columns whose states have a TTL in the job, such as `total,profile`; times of last access come "
+        "from column `<state>__last_access`, else are the time of the write",
         False,
         "false",
     )
     py_types: str | None = option(
         python_types,
-        "types that a PyFlink job gave to its states, as option `pyTypes` of a read",
-        shown="what the bytes of the states that are there prove",
+        "types that a PyFlink job declared for its states, as in option `pyTypes` of a read",
+        shown="what the bytes of existing states prove",
     )
     classes: tuple[str, ...] = option(
         class_paths,
-        "jars and folders of the job's class files, as of a read: columns of their classes are written as Kryo does",
+        "jars and folders of the job's class files, as in option `classes` of a read: columns of their classes are "
+        "written as Kryo does",
         (),
         "none",
     )
-    kryo_types: str = option(kryo_words, "the same in words, as option `kryoTypes` of a read", "", "none")
+    kryo_types: str = option(kryo_words, "the same by name and fields, as in option `kryoTypes` of a read", "", "none")
     flink_version: tuple[int, int] | None = option(
         _flink_version,
-        "the oldest Flink that must restore the savepoint",
-        shown=f"that of the savepoint that is there, or {DEFAULT_FLINK_VERSION[0]}.{DEFAULT_FLINK_VERSION[1]}",
+        "the oldest release of Flink that must be able to restore the savepoint, such as `1.20`",
+        shown=f"that of the existing savepoint, else {DEFAULT_FLINK_VERSION[0]}.{DEFAULT_FLINK_VERSION[1]}",
     )
     sort_memory: int = option(
         size,
@@ -258,19 +261,20 @@ class SavepointWriteOptions:
         f"{DEFAULT_SORT_MEMORY >> 20}m",
     )
     key_group: str | None = option(
-        text, "a column that says every row's key group, for keys whose hash only the job's code knows"
+        text, "the column that has the key group of each row, for keys whose hash only the job's code computes"
     )
     storage_options: str | None = option(storage, STORAGE_OPTIONS_DOC, shown="the environment")
     drop: tuple[str, ...] = option(
         names,
-        "states and timer services that an overwritten operator or table loses, where rows have none of them; `*`: all",
+        "states and timer services that an overwrite may remove although no row has them, such as "
+        "`profile,user-timers`; `*`: all",
         (),
-        "none: what would be lost is refused",
+        "none: an overwrite that would remove any fails",
     )
     retention: int = option(
         seconds,
-        "how long files that the write replaces stay for queries that still read them (`0`, `30m`, `1d`); the first "
-        "write after that deletes them, or `Savepoint.vacuum`",
+        "how long replaced files stay for queries that still read them, such as `0`, `30m` or `1d`; after that the "
+        "next write deletes them, or `Savepoint.vacuum`",
         DEFAULT_RETENTION,
         f"{DEFAULT_RETENTION // 3600}h",
     )

@@ -37,27 +37,35 @@ class StorageOptions:
 
     endpoint: str | None = _setting(
         "s3 gs abfs",
-        "another endpoint than the cloud's own, such as `http://host:9000`",
+        "an endpoint other than the cloud's own, such as `http://host:9000`",
         "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", *EMULATORS, "AZURE_STORAGE_BLOB_ENDPOINT",
     )  # fmt: skip
     dfs_endpoint: str | None = _setting(
-        "abfs", "the endpoint of hierarchical namespaces, where it is not that of blobs", "AZURE_STORAGE_DFS_ENDPOINT"
+        "abfs", "the endpoint for hierarchical namespaces, if it is not the blob endpoint", "AZURE_STORAGE_DFS_ENDPOINT"
     )
-    region: str | None = _setting("s3", "the bucket's region; else what the bucket says, else `AWS_REGION`")
-    anonymous: bool | None = _setting("s3 gs", "no credentials are sent", "AWS_SKIP_SIGNATURE", "GOOGLE_SKIP_SIGNATURE")
-    role_arn: str | None = _setting("s3", "a role to take on")
-    external_id: str | None = _setting("s3", "what the role asks for")
-    ca_file: str | None = _setting("s3", "certificates of the endpoint's authority", "AWS_CA_BUNDLE")
+    region: str | None = _setting(
+        "s3", "the bucket's region, such as `eu-west-1`; else asked of the bucket, else `AWS_REGION`"
+    )
+    anonymous: bool | None = _setting(
+        "s3 gs", "`true`: no credentials are sent", "AWS_SKIP_SIGNATURE", "GOOGLE_SKIP_SIGNATURE"
+    )
+    role_arn: str | None = _setting("s3", "the role to assume")
+    external_id: str | None = _setting("s3", "the external id that the role requires")
+    ca_file: str | None = _setting(
+        "s3", "file with the certificates of the endpoint's certificate authority", "AWS_CA_BUNDLE"
+    )
     virtual_hosted: bool | None = _setting(
-        "s3", "the bucket is part of the endpoint's host", "AWS_VIRTUAL_HOSTED_STYLE_REQUEST"
+        "s3", "`true`: the bucket is part of the host name", "AWS_VIRTUAL_HOSTED_STYLE_REQUEST"
     )
-    connect_timeout: float | None = _setting("s3", "seconds", low=1, high=3600)
-    request_timeout: float | None = _setting("s3", "seconds", low=1, high=3600)
-    max_attempts: int | None = _setting("s3", "how often a request is made in all", "AWS_MAX_ATTEMPTS", low=1, high=100)
-    retry_limit: float | None = _setting("gs", "seconds for which a request is repeated", low=1, high=86_400)
+    connect_timeout: float | None = _setting("s3", "seconds until a connection fails", low=1, high=3600)
+    request_timeout: float | None = _setting("s3", "seconds until a request fails", low=1, high=3600)
+    max_attempts: int | None = _setting(
+        "s3", "number of attempts of a request, the first included", "AWS_MAX_ATTEMPTS", low=1, high=100
+    )
+    retry_limit: float | None = _setting("gs", "seconds for which a failed request is retried", low=1, high=86_400)
     project_id: str | None = _setting("gs", "the project that is billed", "GOOGLE_CLOUD_PROJECT")
-    service_account: str | None = _setting("gs", "an account to act for")
-    client_id: str | None = _setting("abfs", "the managed identity to use")
+    service_account: str | None = _setting("gs", "the service account to impersonate")
+    client_id: str | None = _setting("abfs", "the client id of the managed identity")
 
     @classmethod
     def parse(cls, text: str) -> Self:

@@ -190,7 +190,7 @@ class TimerForm:
                 found=repr(wrong),
                 remedy=did_you_mean(wrong, known)
                 if name == DOMAIN
-                else "option 'state' lists the timer services, with commas between them",
+                else "option 'state' lists the timer services, separated by commas",
             )
         return np.asarray(codes, np.int32)
 

@@ -110,7 +110,7 @@ def test_everything_that_is_wrong_is_said_at_once() -> None:
         "4 things are wrong with the options:",
         "  there is no option 'tabel', did you mean 'table' or 'state' or 'states'?",
         """  option 'types' is '{', expected a JSON object of texts, such as {"column": "..."}""",
-        "  option 'ttl' is '', expected names with commas between them",
+        "  option 'ttl' is '', expected names separated by commas",
         "  no operator is named: set option 'uid' to the uid that the job gives it",
     ]
 
