@@ -21,6 +21,7 @@ FAMILIES = (
     "composite.tuples",
     "composite.row",
     "composite.wrappers",
+    "composite.flinkx",
     "runtime.ttl",
     "runtime.windows",
     "runtime.timers_and_sinks",

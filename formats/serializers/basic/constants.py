@@ -1,6 +1,7 @@
 """Types that have only one value, which becomes null: one byte 00, or no bytes.
 
     Void, table Null, Unit             00     Len 1    no value; Scala's ()
+    Unit of flink-scala-api            -      Len 0
     VoidNamespace                      00     Len 0    one byte, though its length says none
     GlobalWindow                       00     Len 1
     NullValue                          -      Len 0
@@ -45,6 +46,7 @@ CONSTANTS = {
     "org.apache.flink.table.dataview.NullSerializer$NullSerializerSnapshot": Constant("NULL", 1, 1),
     "org.apache.flink.api.scala.typeutils.UnitSerializer$UnitSerializerSnapshot": UNIT,
     "org.apache.flink.table.api.typeutils.UnitSerializer$UnitSerializerSnapshot": UNIT,
+    "org.apache.flinkx.api.serializer.UnitSerializer$UnitSerializerSnapshot": Constant("FLINKX_UNIT", 0, 0),
     "org.apache.flink.runtime.state.VoidNamespaceSerializer$VoidNamespaceSerializerSnapshot": VOID_NAMESPACE,
     "org.apache.flink.queryablestate.client.VoidNamespaceSerializer$VoidNamespaceSerializerSnapshot": VOID_NAMESPACE,
     "org.apache.flink.streaming.api.windowing.windows.GlobalWindow$Serializer$GlobalWindowSerializerSnapshot": (

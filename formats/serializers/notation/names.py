@@ -25,6 +25,7 @@ from pyspark_savepoint.formats.serializers.composite.collections import (
     NullAwareMapSerializer,
     SetSerializer,
 )
+from pyspark_savepoint.formats.serializers.composite.flinkx import COLLECTIONS
 from pyspark_savepoint.formats.serializers.composite.tuples import TUPLE0, Tuple0Serializer
 from pyspark_savepoint.formats.serializers.composite.wrappers import (
     RUNTIME,
@@ -137,6 +138,16 @@ NOT_FROM_TEXT: Mapping[str, str] = {
     **dict.fromkeys(
         ("EVENT_ID", "DEWEY_NUMBER", "NODE_ID", "SHARED_BUFFER_EDGE", "SHARED_BUFFER_NODE", "NFA_STATE", "LOCKABLE"),
         "the pattern of the job decides it",
+    ),
+    **dict.fromkeys(
+        tuple(
+            f"FLINKX_{word}"
+            for word in (
+                *("CASE_CLASS", "CASE_OBJECT", "COPRODUCT", "MAPPED", "OPTION", "EITHER", "MAP", "MUTABLE_MAP"),
+                *COLLECTIONS.values(),
+            )
+        ),
+        "its snapshot names classes of the job's: a savepoint of the job says it",
     ),
     **dict.fromkeys(("NODE", "ROW_SQN_INFO", "META_SQN_INFO"), "SQL makes it itself"),
 }

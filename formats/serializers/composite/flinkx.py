@@ -1,0 +1,472 @@
+"""Serializers of flink-extended's flink-scala-api, with which jobs in Scala go on in Flink 2 (package ``flinkx``).
+
+    CaseClass   := Composite, outer version 2: utf class; 3: utf class, bool isImmutable; the fields nested
+    Option, Either := Composite, empty outer part (Option version 1 or 2)
+    Collection 2 := utf serializerClass  utf elementClass  Versioned
+    Map 2, MutableMap 1 := Versioned key, Versioned value
+    Mapped 2    := utf mapperClass  Versioned
+    CaseObject 1 := utf class
+    Coproduct 2 := i32 n  utf class[n]  Versioned[n];  3: Composite 3, outer part string array of classes
+    values:
+    CaseClass   := i32 n  field[n], nothing where the class has no fields; n is smaller in values that were written
+                   before fields were added behind the others
+    Option      := 01 value | 00
+    Either      := 01 left | 00 right
+    Collection  := i32 n  element[n]; of mutable ones i32 -2^31 for null
+    Map         := i32 n  (key value)[n]; of the mutable one i32 -2^31 for null
+    Mapped      := what the mapper makes of the value
+    CaseObject  := nothing
+    Coproduct   := u8 number of the subtype  its value
+
+Collections and maps of version 1 have nested snapshots without versions, and stay unknown, as all else of the package.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Flags, Longs, scatter, struct_array, valid_rows
+from pyspark_savepoint.formats.data_view import DataOutputView
+from pyspark_savepoint.formats.serializers.base import (
+    CompositeSerializer,
+    SnapshotReader,
+    TypeSerializer,
+    flink_types,
+    write_versioned,
+)
+from pyspark_savepoint.formats.serializers.basic.elements import pick
+from pyspark_savepoint.formats.serializers.basic.primitives import read_numbers, write_numbers
+from pyspark_savepoint.formats.serializers.basic.shapes import Choice, Fields, MapEntries, Repeated, Shaped
+from pyspark_savepoint.formats.serializers.checks import refuse_nulls
+from pyspark_savepoint.formats.serializers.composite.tuples import FieldsSerializer
+from pyspark_savepoint.formats.serializers.composite.wrappers import EitherSerializer, ScalaOptionSerializer
+from pyspark_savepoint.formats.serializers.layout import UNKNOWN, Layout, Part
+from pyspark_savepoint.formats.serializers.registry import OpaqueSerializer, register
+
+FLINKX = "org.apache.flinkx.api.serializer."
+#: Collections by the names of their serializers.
+COLLECTIONS = {
+    f"{FLINKX}{name}Serializer": word
+    for name, word in (
+        *(("List", "LIST"), ("ListCC", "LIST_CC"), ("Seq", "SEQ"), ("Vector", "VECTOR"), ("Set", "SET")),
+        *(("Array", "ARRAY"), ("MutableBuffer", "BUFFER"), ("MutableQueue", "QUEUE")),
+        *(("MutableArrayDeque", "ARRAY_DEQUE"), ("MutableSet", "MUTABLE_SET")),
+    )
+}
+MUTABLE = f"{FLINKX}Mutable"
+#: What stands for null in place of a number of elements.
+NULL_COUNT = -(1 << 31)
+#: Fields of a case class up to which values may have fewer of them.
+MAX_EVOLVED = 32
+#: Subtypes that the tag of a coproduct can tell apart.
+MAX_SUBTYPES = 128
+
+
+@dataclass(frozen=True)
+class CountedFields:
+    """Shape of ``i32 n`` and the first n of some fields, nothing if there are none; the others are null."""
+
+    fields: Fields
+
+    @property
+    def flink_type(self) -> str:
+        return self.fields.flink_type
+
+    @property
+    def fewest(self) -> int:
+        """The smallest number of fields that a value may have."""
+        count = len(self.fields.parts)
+        return 1 if count <= MAX_EVOLVED else count
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return self.fields.arrow_type(options)
+
+    def layout(self, layout: Layout) -> int:
+        from pyspark_savepoint.formats.kernels import skip
+
+        if not self.fields.parts:
+            return self.fields.layout(layout)
+        parts = [part.layout(layout) for part in self.fields.parts]
+        prefixes = [
+            layout.add(skip.SEQUENCE, parts=parts[:count]) for count in range(self.fewest, len(self.fields.parts) + 1)
+        ]
+        return layout.add(skip.CHOICE, self.fewest, 4, prefixes)
+
+    def decode(self, at: Cursors) -> pa.Array:
+        """Read the numbers of all rows, then every field for the rows that have it."""
+        count = len(self.fields.parts)
+        if not count:
+            return self.fields.decode(at)
+        start = at.at(at.position.copy(), at.end)
+        counts = read_numbers(at, "read_i32", np.int32, "the number of fields of a case class")
+        wrong = np.flatnonzero((counts < self.fewest) | (counts > count))
+        if len(wrong):
+            row = int(wrong[0])
+            start.fail(row, f"a number of fields from {self.fewest} to {count}", int(counts[row]))
+        if (counts == count).all():
+            return self.fields.decode(at)
+        columns = []
+        for place, (name, part) in enumerate(zip(self.fields.names, self.fields.parts, strict=True)):
+            there: Flags = counts > place
+            some = at.select(there)
+            with some.inside(name):
+                columns.append(scatter(part.decode(some), there))
+            at.update(there, some)
+        return struct_array(self.arrow_type(at.options), columns, len(at))
+
+    def sizes(self, column: pa.Array) -> Longs:
+        return self.fields.sizes(column) + (4 if self.fields.parts else 0)
+
+    def encode(self, column: pa.Array, at: Cursors) -> None:
+        """Write all fields."""
+        if self.fields.parts:
+            write_numbers(np.full(len(column), len(self.fields.parts), np.int32), at)
+        self.fields.encode(column, at)
+
+
+@dataclass(frozen=True)
+class NullCounted:
+    """Shape of a collection that may be null: then a number that none has stands in place of its count."""
+
+    part: Part
+
+    @property
+    def flink_type(self) -> str:
+        return f"NULLABLE<{self.part.flink_type}>"
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return self.part.arrow_type(options)
+
+    def layout(self, layout: Layout) -> int:
+        """Return UNKNOWN: no node has such a count."""
+        return UNKNOWN
+
+    def decode(self, at: Cursors) -> pa.Array:
+        """Look at the counts of all rows, then read the collections that are not null."""
+        counts = read_numbers(at.at(at.position.copy(), at.end), "read_i32", np.int32, "a number of elements")
+        valid: Flags = counts != NULL_COUNT
+        at.position[~valid] += 4
+        there = at.select(valid)
+        column = self.part.decode(there)
+        at.update(valid, there)
+        return scatter(column, valid)
+
+    def sizes(self, column: pa.Array) -> Longs:
+        valid = valid_rows(column)
+        sizes = np.full(len(column), 4, np.int64)
+        sizes[valid] = self.part.sizes(pick(column, valid))
+        return sizes
+
+    def encode(self, column: pa.Array, at: Cursors) -> None:
+        valid = valid_rows(column)
+        for rows, encode in ((valid, self._present), (~valid, self._absent)):
+            some = at.select(rows)
+            encode(pick(column, rows), some)
+            at.update(rows, some)
+
+    def _present(self, column: pa.Array, at: Cursors) -> None:
+        self.part.encode(column, at)
+
+    def _absent(self, column: pa.Array, at: Cursors) -> None:
+        write_numbers(np.full(len(column), NULL_COUNT, np.int32), at)
+
+
+@register(f"{FLINKX}ScalaCaseClassSerializerSnapshot")
+@dataclass(frozen=True)
+class FlinkxCaseClassSerializer(FieldsSerializer):
+    """Serializer of FLINKX_CASE_CLASS<cls>(_1 A, _2 B); snapshots do not name the fields."""
+
+    is_immutable: bool = False
+    outer_versions: ClassVar[tuple[int, ...]] = (2, 3)
+
+    @classmethod
+    def read_outer(cls, outer_version: int, reader: SnapshotReader) -> dict[str, Any]:
+        outer = super().read_outer(outer_version, reader)
+        return {**outer, "is_immutable": outer_version > 2 and reader.view.read_bool("is immutable")}
+
+    def write_outer(self, view: DataOutputView) -> None:
+        super().write_outer(view)
+        if self.outer_version > 2:
+            view.write_bool(self.is_immutable)
+
+    @property
+    def flink_type(self) -> str:
+        fields = (f"{name} {field.flink_type}" for name, field in zip(self.names, self.nested, strict=True))
+        return f"FLINKX_CASE_CLASS<{self.class_name}>({', '.join(fields)})"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(f"_{index + 1}" for index in range(len(self.nested)))
+
+    @property
+    def length(self) -> int:
+        """The sum of the fields' lengths and that of their number; -1 if one of them is 0 or variable."""
+        return super().length + 4 if super().length > 0 else super().length
+
+    @property
+    def shape(self) -> Part:
+        return CountedFields(Fields(self.names, self.nested))
+
+
+@register(f"{FLINKX}ScalaOptionSerializerSnapshot")
+@dataclass(frozen=True)
+class FlinkxOptionSerializer(ScalaOptionSerializer):
+    """Serializer of FLINKX_OPTION<T>, which becomes a nullable T."""
+
+    outer_versions: ClassVar[tuple[int, ...]] = (1, 2)
+
+    @property
+    def flink_type(self) -> str:
+        return f"FLINKX_OPTION<{self.nested[0].flink_type}>"
+
+
+@register(f"{FLINKX}ScalaEitherSerializerSnapshot")
+@dataclass(frozen=True)
+class FlinkxEitherSerializer(EitherSerializer):
+    """Serializer of FLINKX_EITHER<L, R>, which becomes a struct with exactly one field set."""
+
+    @property
+    def flink_type(self) -> str:
+        return f"FLINKX_EITHER<{flink_types(self.nested)}>"
+
+
+@dataclass(frozen=True)
+class _Nesting(Shaped):
+    """Base class of serializers whose snapshots hold names and nested serializers, without Flink's base class."""
+
+    nested: tuple[TypeSerializer, ...]
+
+    @property
+    def children(self) -> tuple[TypeSerializer, ...]:
+        return self.nested
+
+    def write_payload(self, view: DataOutputView) -> None:
+        self.write_names(view)
+        for serializer in self.nested:
+            write_versioned(serializer, view)
+
+    def write_names(self, view: DataOutputView) -> None:
+        """Write what stands in front of the nested serializers; nothing by default."""
+
+
+@register(f"{FLINKX}CollectionSerializerSnapshot")
+@dataclass(frozen=True)
+class FlinkxCollectionSerializer(_Nesting):
+    """Serializer of FLINKX_LIST<T>, SEQ, VECTOR, SET, ARRAY and mutable ones, which become ARRAY."""
+
+    serializer_class: str
+    element_class: str
+
+    @classmethod
+    def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
+        """Read the names of classes, then the serializer of the elements; other collections stay unknown."""
+        if version != 2:
+            return OpaqueSerializer.read_snapshot(name, version, reader)
+        view = reader.view
+        start = view.position
+        serializer_class = view.read_utf("the serializer of a collection")
+        element_class = view.read_utf("the class of the elements")
+        nested = (reader.versioned(),)
+        if serializer_class not in COLLECTIONS:
+            return OpaqueSerializer(name, version, bytes(view.data[start : view.position]), serializer_class)
+        return cls(name, version, nested, serializer_class, element_class)
+
+    def write_names(self, view: DataOutputView) -> None:
+        view.write_utf(self.serializer_class)
+        view.write_utf(self.element_class)
+
+    @property
+    def element(self) -> TypeSerializer:
+        return self.nested[0]
+
+    @property
+    def flink_type(self) -> str:
+        return f"FLINKX_{COLLECTIONS[self.serializer_class]}<{self.element.flink_type}>"
+
+    @property
+    def shape(self) -> Part:
+        elements = Repeated(self.element)
+        return NullCounted(elements) if self.serializer_class.startswith(MUTABLE) else elements
+
+
+#: Snapshot classes of maps, and their versions.
+MAP, MUTABLE_MAP = f"{FLINKX}MapSerializer$MapSerializerSnapshot", f"{FLINKX}MutableMapSerializerSnapshot"
+MAP_VERSIONS = {MAP: 2, MUTABLE_MAP: 1}
+
+
+@register(*MAP_VERSIONS)
+@dataclass(frozen=True)
+class FlinkxMapSerializer(_Nesting):
+    """Serializer of FLINKX_MAP<K, V>: neither keys nor values have flags."""
+
+    @classmethod
+    def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
+        """Read the serializers of keys and values."""
+        if version != MAP_VERSIONS[name]:
+            return OpaqueSerializer.read_snapshot(name, version, reader)
+        return cls(name, version, (reader.versioned(), reader.versioned()))
+
+    @property
+    def flink_type(self) -> str:
+        """FLINKX_MAP<K, V>, or FLINKX_MUTABLE_MAP<K, V>."""
+        return f"FLINKX_{'MUTABLE_' if self.snapshot_class == MUTABLE_MAP else ''}MAP<{flink_types(self.nested)}>"
+
+    @property
+    def shape(self) -> Part:
+        entries = MapEntries(*self.nested)
+        return NullCounted(entries) if self.snapshot_class == MUTABLE_MAP else entries
+
+
+@register(f"{FLINKX}MappedSerializer$MappedSerializerSnapshot")
+@dataclass(frozen=True)
+class FlinkxMappedSerializer(_Nesting):
+    """Serializer of FLINKX_MAPPED<mapper>(T): a class of the job's maps its values to T, as which they are shown."""
+
+    mapper_class: str
+
+    @classmethod
+    def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
+        """Read the class of the mapper, then the serializer of what it returns."""
+        if version != 2:
+            return OpaqueSerializer.read_snapshot(name, version, reader)
+        mapper = reader.view.read_utf("the mapper of a type")
+        return cls(name, version, (reader.versioned(),), mapper)
+
+    def write_names(self, view: DataOutputView) -> None:
+        view.write_utf(self.mapper_class)
+
+    @property
+    def flink_type(self) -> str:
+        return f"FLINKX_MAPPED<{self.mapper_class}>({self.nested[0].flink_type})"
+
+    @property
+    def length(self) -> int:
+        return self.nested[0].length
+
+    @property
+    def shape(self) -> Part:
+        return self.nested[0]
+
+
+@register(f"{FLINKX}ScalaCaseObjectSerializer$ScalaCaseObjectSerializerSnapshot")
+@dataclass(frozen=True)
+class FlinkxCaseObjectSerializer(TypeSerializer):
+    """Serializer of FLINKX_CASE_OBJECT<cls>: the only object takes no bytes, and is shown as true."""
+
+    class_name: str
+
+    @classmethod
+    def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
+        """Read the class of the object."""
+        if version != 1:
+            return OpaqueSerializer.read_snapshot(name, version, reader)
+        return cls(name, version, reader.view.read_utf("the class of a case object"))
+
+    def write_payload(self, view: DataOutputView) -> None:
+        view.write_utf(self.class_name)
+
+    @property
+    def flink_type(self) -> str:
+        return f"FLINKX_CASE_OBJECT<{self.class_name}>"
+
+    @property
+    def length(self) -> int:
+        return 0
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.bool_()
+
+    def layout(self, layout: Layout) -> int:
+        from pyspark_savepoint.formats.kernels import skip
+
+        return layout.add(skip.FIXED, 0)
+
+    def decode(self, at: Cursors) -> pa.Array:
+        return pa.array(np.ones(len(at), np.bool_))
+
+    def sizes(self, column: pa.Array) -> Longs:
+        refuse_nulls(column, self.flink_type)
+        return np.zeros(len(column), np.int64)
+
+    def encode(self, column: pa.Array, at: Cursors) -> None:
+        """Write nothing."""
+
+
+COPRODUCT = f"{FLINKX}CoproductSerializer$CoproductSerializerSnapshot"
+
+
+@register(COPRODUCT)
+@dataclass(frozen=True)
+class FlinkxCoproductSerializer(Shaped, CompositeSerializer):
+    """Serializer of FLINKX_COPRODUCT<A, B>: a sealed trait, which becomes a struct with one field per subtype."""
+
+    classes: tuple[str, ...]
+    arity: ClassVar[int | None] = None
+    outer_versions: ClassVar[tuple[int, ...]] = (3,)
+
+    @classmethod
+    def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
+        """Read the classes and serializers of the subtypes."""
+        view = reader.view
+        start = view.position
+        if version == 2:
+            count = view.read_count("subtypes", each=8)
+            classes = tuple(view.read_utf("the class of a subtype") for _ in range(count))
+            made = cls(name, version, 2, tuple(reader.versioned() for _ in range(count)), classes)
+        else:
+            read = super().read_snapshot(name, version, reader)
+            assert isinstance(read, cls)
+            made = read
+        if len(made.classes) != len(made.nested):
+            view.fail(f"{len(made.nested)} classes of subtypes", len(made.classes))
+        if len(made.classes) > MAX_SUBTYPES:
+            return OpaqueSerializer(name, version, bytes(view.data[start : view.position]), "a sealed trait")
+        return made
+
+    @classmethod
+    def read_outer(cls, outer_version: int, reader: SnapshotReader) -> dict[str, Any]:
+        view = reader.view
+        count = view.read_count("subtypes")
+        return {"classes": tuple(view.read_string_value("the class of a subtype") or "" for _ in range(count))}
+
+    def write_payload(self, view: DataOutputView) -> None:
+        if self.snapshot_version != 2:
+            super().write_payload(view)
+            return
+        view.write_i32(len(self.classes))
+        for name in self.classes:
+            view.write_utf(name)
+        for serializer in self.nested:
+            write_versioned(serializer, view)
+
+    def write_outer(self, view: DataOutputView) -> None:
+        view.write_i32(len(self.classes))
+        for name in self.classes:
+            view.write_string_value(name)
+
+    @property
+    def flink_type(self) -> str:
+        return f"FLINKX_COPRODUCT<{flink_types(self.nested)}>"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The classes without package and outer class, unless two are equal then."""
+        short: Callable[[str], str] = lambda name: name.rstrip("$").replace("$", ".").rpartition(".")[2]  # noqa: E731
+        seen = Counter(map(short, self.classes))
+        return tuple(short(name) if seen[short(name)] == 1 else name for name in self.classes)
+
+    @property
+    def length(self) -> int:
+        """``getLength``: that of the subtypes if it is the same for all, without the tag."""
+        lengths = {part.length for part in self.nested}
+        return lengths.pop() if len(lengths) == 1 else -1
+
+    @property
+    def shape(self) -> Part:
+        return Choice(self.names, self.nested, tuple(range(len(self.nested))))
