@@ -60,7 +60,7 @@ STATES = schema(
 )
 
 
-#: The tables that show what sources, sinks and asynchronous functions keep.
+#: The tables of the state of sources, sinks and asynchronous functions.
 _TABLES_OF_STATES = {state: table for table, names in STATES_OF_TABLES.items() for state in names} | {
     ASYNC_STATE: IN_FLIGHT
 }
@@ -130,7 +130,7 @@ def _keyed(savepoint: Snapshot, operator: OperatorState, request: TableRequest) 
 
 def _python(opened: OpenOperator, request: TableRequest) -> Iterator[Row]:
     """Yield the states of a PyFlink operator by the names that the job gave them; types where they are known."""
-    # What reads values of PyFlink is imported for its operators only: a listing takes a second, imports most of it.
+    # Imported only for PyFlink's operators: most of the second that a listing takes is imports.
     from pyspark_savepoint.statebackends.python.resolve import listed_states
 
     operator = listed_states(opened, request)
@@ -158,7 +158,7 @@ def _python(opened: OpenOperator, request: TableRequest) -> Iterator[Row]:
                     "spark_value_type": spark_type(state.arrow_type(request.decode)),
                 }
             if state is None or state.coder is None:
-                row["note"] = "the type of the values is not in a savepoint: option 'pyTypes' says it"
+                row["note"] = "a savepoint does not have the type of the values: give it in option 'pyTypes'"
         yield row
 
 
@@ -179,7 +179,7 @@ def _key_value(metas: list[StateMetaInfoSnapshot], request: TableRequest) -> Row
 
 
 def _note_of(metas: list[StateMetaInfoSnapshot], request: TableRequest) -> Row:
-    """Return what the table of a state would warn about."""
+    """Return the warning of the table of a state, as a note."""
     note = None if metas[0].name in request.raw else check_decodable(metas, "binary", "")
     return {} if note is None else {"note": note}
 

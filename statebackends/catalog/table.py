@@ -221,7 +221,7 @@ def _batch(rows: list[Row], schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _without_uids(savepoint: Snapshot, operators: Sequence[OperatorState]) -> tuple[str, ...]:
-    """Return why column ``operator_uid`` is NULL of some operators, and what gives them uids."""
+    """Return a warning if operators have no uid, with the reason and a remedy."""
     count = sum(operator.uid is None for operator in operators)
     if not count:
         return ()
@@ -229,12 +229,14 @@ def _without_uids(savepoint: Snapshot, operators: Sequence[OperatorState]) -> tu
     many = f"{count} of {len(operators)} operators have no uid here"
     if not VERSIONS[version].has_names:
         why = f"metadata of version {version} (Flink {VERSIONS[version].releases}) has hashes of uids alone"
-        return (f"{many}: {why}; option 'uids' takes the uids that the job's code gives, and finds their operators",)
-    return (f"{many}: the job gives them none, so that their ids depend on its graph; option 'node' names them by it",)
+        return (f"{many}: {why}; option 'uids' takes the uids of the job's code, and finds their operators",)
+    return (
+        f"{many}: the job sets none, so their ids depend on its graph; option 'node' selects them by their node in it",
+    )
 
 
 def opened(request: TableRequest) -> Snapshot:
-    """Open the snapshot of a request; operators get the uids that the request tells."""
+    """Open the snapshot of a request; operators get the uids that the request names."""
     found = Snapshot.open(
         request.path, allow_outside=request.allow_outside, checksums=request.checksums, classes=request.classes
     )

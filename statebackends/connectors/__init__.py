@@ -1,1 +1,1 @@
-"""Tables of what sources and sinks keep: splits, source coordinators, committables and records in flight."""
+"""Tables of the state of sources and sinks: splits, source coordinators, committables and records in flight."""

@@ -1,4 +1,4 @@
-"""Changes of Flink CDC for MySQL: where the stream phase goes on in the binary log."""
+"""Changes of Flink CDC for MySQL: the offset in the binary log at which the stream phase continues."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pyspark_savepoint.statebackends.connectors.split_edits import Key, Row, Tar
 
 START = "start_offset"
 FIXED = ("phase", "table", "end_offset", "high_watermark", "finished_splits", "suspended")
-#: What an offset may say. Events and rows behind a position are skipped.
+#: Fields that an offset may have. Events and rows behind a position are skipped.
 FIELDS = ("file", "pos", "event", "row", "gtids", "ts_sec", "server_id", "kind")
 SKIPPED = ("event", "row")
 SPECIFIC = "SPECIFIC"
 
 
 class MySqlEdits:
-    """The one split of the stream; splits of the snapshot have no position, and the enumerator stays as it is."""
+    """Edits of the only split of the stream phase; splits of the snapshot phase have no position."""
 
     key_columns = ("split_id",)
 
@@ -33,15 +33,17 @@ class MySqlEdits:
             return target if START in target or "split_id" in target else {START: json.dumps(dict(target))}
         if isinstance(target, str) and target.lstrip().startswith("{"):
             return {START: target}
-        raise ValueError(f"a place in the binary log has fields such as file and pos, or gtids, and is not {target!r}")
+        raise ValueError(
+            f"an offset in the binary log has fields such as file and pos, or gtids, and cannot be {target!r}"
+        )
 
     def positioned(self, row: Row) -> Row:
         """Return the columns that a row of table offsets sets."""
         return {"split_id": row["stream"], START: row["position"]}
 
     def moved(self, value: Row, by: int) -> NoReturn:
-        """Raise ValueError: places in a binary log cannot be counted."""
-        raise ValueError(f"places in a binary log are not consecutive, so that none can be moved by {by}")
+        """Raise ValueError: offsets in a binary log are not consecutive."""
+        raise ValueError(f"offsets in a binary log are not consecutive, so they cannot be moved by {by}")
 
     def changed(self, value: Row, row: Row) -> Row:
         """Return the split with another start; fields that are not given stay."""
@@ -51,7 +53,9 @@ class MySqlEdits:
             return value
         given = wanted if isinstance(wanted, Mapping) else offset_object(str(wanted))
         if value["kind"] != STREAM:
-            raise ValueError(f"split {value['split_id']} is of the snapshot, which has no place in the binary log")
+            raise ValueError(
+                f"split {value['split_id']} belongs to the snapshot phase, which has no offset in the binary log"
+            )
         return {**value, "starting": _moved(value["starting"], given, wanted)}
 
     def goes_back(self, before: Row, after: Row) -> bool:
@@ -62,20 +66,24 @@ class MySqlEdits:
         return bool(first.get("gtids") or second.get("gtids")) or _place(second) < _place(first)
 
     def pending(self, enumerator: object) -> Mapping[Key, Row]:
-        """Return nothing: what the enumerator keeps is of the snapshot."""
+        """Return nothing: the enumerator has only splits of the snapshot phase."""
         return {}
 
     def with_pending(self, source: SourceState, changed: Mapping[Key, Row]) -> SourceState:
-        """Return the source: what the enumerator keeps is of the snapshot."""
+        """Return the source: the enumerator has only splits of the snapshot phase."""
         return source
 
     def added(self, source: SourceState, rows: Sequence[Row]) -> NoReturn:
         """Raise ValueError: the stream is one split."""
-        raise ValueError("the stream of changes is one split, and those of the snapshot are cut by the source")
+        raise ValueError(
+            "no split can be added: the stream is one split, and the source creates those of the snapshot phase"
+        )
 
     def removed(self, source: SourceState, keys: Sequence[Key], forget: bool | None) -> NoReturn:
         """Raise ValueError: the enumerator counts the splits."""
-        raise ValueError("the enumerator counts on every split: start_over reads the snapshot again, then all changes")
+        raise ValueError(
+            "no split can be removed, the enumerator counts them: start_over reads the snapshot again, then all changes"
+        )
 
 
 def _moved(before: Any, given: Mapping[str, Any] | None, wanted: object) -> Any:
@@ -85,12 +93,12 @@ def _moved(before: Any, given: Mapping[str, Any] | None, wanted: object) -> Any:
     fields = {name: str(each) for name, each in given.items() if each is not None}
     moved = any(fields.get(name, known.get(name)) != known.get(name) for name in ("file", "pos"))
     if moved and known.get("gtids") and fields.get("gtids", known["gtids"]) == known["gtids"]:
-        raise ValueError("gtids say where the source goes on, and file and pos say nothing: give gtids")
+        raise ValueError("the source continues at gtids and ignores file and pos: give gtids")
     if "pos" in fields and not fields["pos"].isdigit():
         raise ValueError(f"pos is a number of bytes, not {fields['pos']!r}")
     if isinstance(before, dict):
         if not set(fields) <= {"file", "pos"}:
-            raise ValueError("this release keeps file and pos only")
+            raise ValueError("this release of the connector has only file and pos")
         return {"file": fields.get("file", before["file"]), "position": int(fields.get("pos", str(before["position"])))}
     fresh = {name: "0" for name in SKIPPED if name in known} if moved else {}
     kind = {"kind": SPECIFIC} if "kind" in known else {}

@@ -99,7 +99,7 @@ class ChannelRows:
 
 @dataclass(frozen=True)
 class ChannelReader:
-    """Reader of the channels of a part; ``named`` where a user gave the type of the records.
+    """Reader of the channels of a part; ``named`` if option ``recordTypes`` gives the type of its records.
 
     Records of another type than ``value``, that of the table's column, are bytes.
     """
@@ -130,12 +130,12 @@ class ChannelReader:
             data += rest[0]
         framed = frames(data, start)
         if framed is None or (self.part.direction == OUTPUT and framed[1] < len(data)):
-            rows.add(BUFFERS, data[start:own], "begins within an element whose beginning is unknown")
+            rows.add(BUFFERS, data[start:own], "begins inside an element whose first bytes are not in the snapshot")
             return rows
         spans, tail = framed
         found = elements(data, spans)
         if found is None:
-            rows.add(BUFFERS, data[start:own], "these are no stream elements of Flink's")
+            rows.add(BUFFERS, data[start:own], "not stream elements of Flink")
             return rows
         self._add(rows, data, found, [end - begin for begin, end in spans])
         if rest is not None:
@@ -183,7 +183,7 @@ class ChannelReader:
 
 
 def expect_parts(types: Mapping[str, str], parts: list[ChannelGroup]) -> None:
-    """Raise OptionError for types of parts that are not there."""
+    """Raise OptionError if option ``recordTypes`` names a part that does not exist."""
     known = [part.name for part in parts]
     for name in types:
         if name not in known:

@@ -1,7 +1,7 @@
-"""Changes of what sinks have not committed, and of what asynchronous functions have not answered.
+"""Changes of the committables of sinks, and of the queues of asynchronous functions.
 
-Flink commits on restore, at once, every committable that is neither failed nor committed. One that is removed, or
-marked as committed, it does not commit; the rest stays byte for byte.
+On restore Flink commits at once every committable that is neither failed nor committed; one that is removed or marked
+as committed is not committed. All other bytes stay the same.
 """
 
 from __future__ import annotations
@@ -33,16 +33,17 @@ from pyspark_savepoint.statebackends.connectors.operator_streams import with_ele
 from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 
-#: What a committable may be marked as. A failed one counts in a number beside it, and is lost.
+#: Statuses that can be set. A failed committable is counted beside the others, and lost.
 MARKS = (RECEIVED, RETRY, COMMITTED)
-LOST = "Flink would never commit them: what they hold is lost, unless it was committed by other means"
+LOST = "Flink would never commit them, so their data is lost unless it was committed in another way"
 ROWS = Sequence[Mapping[str, Any]] | None
 
 
 def without_committables(
     opened: OpenOperator, rows: ROWS, lose_data: bool, connector: str | None = None
 ) -> OperatorState:
-    """Return the operator without the committables that rows select (None: all); refused unless it may lose data."""
+    """Return the operator without the committables that rows select (None: all); raise an error without"""
+    """``lose_data``."""
     return _changed(opened, rows, None, connector, lose_data)
 
 
@@ -59,7 +60,7 @@ def marked_committables(opened: OpenOperator, rows: ROWS, status: str, connector
 
 
 def without_in_flight(opened: OpenOperator, lose_data: bool) -> OperatorState:
-    """Return the operator with an empty queue of asynchronous calls; refused unless it may lose data."""
+    """Return the operator with an empty queue of asynchronous calls; raise an error without ``lose_data``."""
     operator = opened.operator
     if ASYNC_STATE not in opened.operator_state_names:
         raise StateNotFoundError(
@@ -107,7 +108,7 @@ def _committer(opened: OpenOperator, connector: str | None) -> ConnectorState:
         if found.state == COMMITTER_STATE:
             if found.recognition.kind is None:
                 raise UnsupportedStateError(
-                    "the committables are of no form that is known here, so that they cannot be changed",
+                    "the committables have an unknown format, so they cannot be changed",
                     operator=operator.label,
                     found=found.recognition.reason,
                 )
@@ -116,7 +117,7 @@ def _committer(opened: OpenOperator, connector: str | None) -> ConnectorState:
         "the operator is no committer of a sink",
         operator=operator.label,
         expected=f"operator state {COMMITTER_STATE!r}",
-        remedy="a sink's committer is an operator of its own beside the writer: table 'committables' has its id",
+        remedy="the committer of a sink is another operator than its writer: table 'committables' has its id",
     )
 
 

@@ -21,8 +21,8 @@ from pyspark_savepoint.statebackends.model.request import TableRequest
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 from pyspark_savepoint.statebackends.tables.operator_table import SUBTASK, VALUE, OperatorTable
 
-#: Names of connectors' states that other functions may have too, with the serializer that a connector's has: without it
-#: the elements, which may be many, are not even read.
+#: State names that other functions may use too, with the serializer of the connector's state: elements with another
+#: serializer, which may be many, are not read.
 ANYONES = {KAFKA_PRODUCER_STATE: TwoPhaseCommitSerializer}
 
 
@@ -83,7 +83,7 @@ def state_elements(opened: OpenOperator, state: str, request: TableRequest) -> l
 def _coordinator(savepoint: Snapshot, operator: OperatorState, request: TableRequest) -> Iterator[ConnectorState]:
     if operator.coordinator_state is None:
         return
-    # A coordinator without splits may look like that of any source: the splits of the readers say whose it is.
+    # The state of a coordinator without splits looks alike for several sources: the splits of the readers decide.
     unnamed = replace(request, connector=None)
     kinds = [found.recognition.kind for found in connector_states(savepoint, operator, SPLITS, unnamed)]
     splits = None if not kinds else "" if kinds[0] is None else kinds[0].name

@@ -1,4 +1,4 @@
-"""Tables ``splits``, ``source_coordinator``, ``committables``, ``in_flight`` and ``offsets`` of what connectors keep.
+"""Tables of the state of connectors: splits, source_coordinator, committables, in_flight and offsets.
 
     operator_uid, operator_uid_hash, operator_name, subtask, connector, [split_id], ...  version
 
@@ -6,9 +6,9 @@
 
     operator_uid, operator_uid_hash, operator_name, subtask, connector, stream, partition, offset, position
 
-``committables`` has ``state`` in front of the subtask, and ``note`` behind the version. Where all that a query shows is
-of one connector, the other columns are the connector's. Otherwise they are ``fields``, a map from the kind's columns to
-texts, and for what no kind reads ``length``, ``payload`` and ``reason``.
+``committables`` has ``state`` before the subtask, and ``note`` after the version. If all rows of a query are of one
+connector, the other columns are those of the connector. Otherwise they are ``fields``, a map from column names to
+texts, and for payloads that no kind reads ``length``, ``payload`` and ``reason``.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ COMMON = schema(**OPERATOR, subtask=INT, connector=TEXT)
 #: Column of sinks, which have several states: the operator state.
 STATE = "state"
 VERSION = pa.field("version", INT)
-#: Column of sinks: what else may have written the same bytes.
+#: Column of sinks: other kinds that may write the same bytes.
 NOTE = "note"
 ANY_KIND = schema(fields=pa.map_(TEXT, TEXT), length=LONG, payload=BYTES, reason=TEXT)
 #: ``offset`` is a number, where the position is one.
@@ -62,7 +62,7 @@ OF_SPLITS = (SPLITS, SOURCE_COORDINATOR)
 
 @dataclass(frozen=True)
 class ConnectorTable:
-    """What connectors keep, of one operator or of all; ``handles`` are the operators that have some."""
+    """Table of the state of connectors, of one operator or all; ``handles`` are the operators that have such state."""
 
     request: TableRequest
     name: str
@@ -98,7 +98,7 @@ class ConnectorTable:
 
 @dataclass(frozen=True)
 class ConnectorPartition:
-    """What the connector of one operator keeps, in the version that is there: views are planned before changes."""
+    """Rows of one operator, read from the snapshot that is there now: views are planned once, before changes."""
 
     request: TableRequest
     name: str
@@ -154,7 +154,7 @@ def rows_of(found: ConnectorState) -> Iterator[Row]:
     for number, (subtask, payload) in enumerate(zip(found.subtasks, recognition.payloads, strict=True)):
         common: Row = {**identity(found.operator), STATE: found.state, "subtask": subtask, "version": payload.version}
         if recognition.doubt is not None:
-            common[NOTE] = f"these may be bytes of {recognition.doubt}, too: option 'connector' says of which"
+            common[NOTE] = f"the bytes fit {recognition.doubt} too: name the connector with option 'connector'"
         if kind is None:
             common |= {"length": len(payload.data), "payload": payload.data, "reason": recognition.reason}
             yield common

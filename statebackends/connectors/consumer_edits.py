@@ -48,13 +48,13 @@ class ConsumerEdits:
         """Return the partition with its offset moved, at least to 0."""
         following, word = next_offset(value["offset"])
         if following is None:
-            raise ValueError(f"{shown(self.key(value))} is at {word}, so that it cannot be moved by {by}")
+            raise ValueError(f"{shown(self.key(value))} is at {word}, so it cannot be moved by {by}")
         return {**value, "offset": last_offset(max(0, following + by))}
 
     def changed(self, value: Row, row: Row) -> Row:
         """Return the partition with another offset."""
         if row.get("stop_offset") is not None or row.get("stop_marker") not in (None, "none"):
-            raise ValueError("FlinkKafkaConsumer stops nowhere: leave stop_offset and stop_marker out")
+            raise ValueError("FlinkKafkaConsumer has no stopping offsets: leave stop_offset and stop_marker out")
         number = marked(row, "offset", "marker", STARTS, UNKNOWN)
         if number == UNKNOWN:
             return value
@@ -85,7 +85,7 @@ class ConsumerEdits:
                 "offset": last_offset("earliest"),
             }
             if self.key(value) in known:
-                raise ValueError(f"{shown(self.key(value))} is there already: with_offsets changes its position")
+                raise ValueError(f"{shown(self.key(value))} exists already: with_offsets changes its position")
             known.add(self.key(value))
             reader = ReaderSplit(source.emptiest_subtask(), None, self.changed(value, row))
             source = replace(source, splits=(*source.splits, reader))
@@ -95,8 +95,8 @@ class ConsumerEdits:
         """Return the source without partitions, which are read from their beginning if the job subscribes to them."""
         if not forget:
             raise ValueError(
-                "FlinkKafkaConsumer reads a partition that it does not know from its beginning: with_offsets to "
-                "'latest' skips what is there, and forget=True removes it nevertheless"
+                "FlinkKafkaConsumer reads a partition that is not in its state from the beginning: use with_offsets to "
+                "'latest' to skip its records, or forget=True to remove it anyway"
             )
         gone = named_in_source(self, source, keys, {})
         splits = tuple(split for split in source.splits if self.key(split.value) not in gone)

@@ -17,11 +17,13 @@ from pyspark_savepoint.statebackends.connectors.source_state import SourceState
 from pyspark_savepoint.statebackends.connectors.split_edits import Key, Row, Target
 
 KAFKA = KafkaEdits()
-FOUND = "the source finds the partitions of its streams' clusters itself"
+FOUND = "the source discovers the partitions of its clusters itself"
 
 
 class DynamicKafkaEdits:
-    """Partitions of clusters: the truth is in the readers, and for those not assigned in their cluster's enumerator."""
+    """Edits of partitions: offsets are those of readers, of unassigned partitions those of their cluster's"""
+
+    """enumerator."""
 
     key_columns = ("cluster", "topic", "partition")
 
@@ -64,7 +66,7 @@ class DynamicKafkaEdits:
         """Return the source with offsets of partitions that are not assigned."""
         enumerator: DynamicKafkaEnumerator = source.enumerator
         if changed and enumerator.kafka_version < 3:
-            raise ValueError("partitions that no reader has yet have no offset in this release, and get none")
+            raise ValueError("in this release of the connector, partitions without a reader have no offset")
 
         def of(each: ClusterEnumerator) -> ClusterEnumerator:
             partitions = (
@@ -83,4 +85,4 @@ class DynamicKafkaEdits:
 
     def removed(self, source: SourceState, keys: Sequence[Key], forget: bool | None) -> NoReturn:
         """Raise ValueError: partitions are found."""
-        raise ValueError(f"{FOUND}: with_offsets to 'latest' skips what is there, a stop_offset ends a partition")
+        raise ValueError(f"{FOUND}: use with_offsets to 'latest' to skip records, or a stop_offset to end a partition")

@@ -11,7 +11,7 @@ from pyspark_savepoint.statebackends.connectors.split_edits import Edited, Key, 
 
 
 class FileEdits:
-    """Parts of files: the enumerator keeps those not assigned, and of sources that go on looking all paths found."""
+    """Edits of file splits: the enumerator has unassigned splits and, if the source is continuous, all paths found."""
 
     key_columns = ("split_id",)
 
@@ -39,7 +39,7 @@ class FileEdits:
         """Return the split with another number of records, if it counts them from its start."""
         offset, records = value.position or (NO_OFFSET, 0)
         if offset != NO_OFFSET:
-            raise ValueError(f"split {value.split_id} counts from byte {offset}, so that it cannot be moved by {by}")
+            raise ValueError(f"split {value.split_id} counts from byte {offset}, so it cannot be moved by {by}")
         return replace(value, position=(NO_OFFSET, max(0, records + by)))
 
     def changed(self, value: FileSplit, row: Row) -> FileSplit:
@@ -75,7 +75,7 @@ class FileEdits:
             number += 1
             split_id = str(row.get("split_id") or f"{number:0{ID_DIGITS}}")
             if (split_id,) in known:
-                raise ValueError(f"split {split_id} is there already: with_offsets changes its position")
+                raise ValueError(f"split {split_id} exists already: with_offsets changes its position")
             known.add((split_id,))
             start, length = whole(row.get("start") or 0, "start"), whole(row["length"], "length")
             size = row.get("file_size")
@@ -92,7 +92,7 @@ class FileEdits:
         return replace(source, enumerator=pending)
 
     def removed(self, source: SourceState, keys: Sequence[Key], forget: bool | None) -> Edited:
-        """Return the source without splits; ``forget``: a source that goes on looking finds their files again."""
+        """Return the source without splits; ``forget``: a continuous source finds their files again."""
         pending: PendingSplits = source.enumerator
         gone = named_in_source(self, source, keys, self.pending(pending))
         values = [*(split.value for split in source.splits), *pending.splits]
@@ -100,12 +100,12 @@ class FileEdits:
         found = sorted(paths & set(pending.processed))
         if found and forget is None:
             raise ValueError(
-                f"say what removing means for {found[0]}: forget=False, and it is not read again; forget=True, and it "
-                "is found as a new file, and read from its start"
+                f"give forget for {found[0]}: with forget=False it is not read again; with forget=True it "
+                "is found as a new file and read from its start"
             )
         if forget and not found:
             raise ValueError(
-                "the source looks for files no more, so that nothing finds a split again: leave forget out"
+                "the source does not look for new files, so a removed split is never found again: leave forget out"
             )
         splits = tuple(split for split in source.splits if self.key(split.value) not in gone)
         rest = tuple(split for split in pending.splits if self.key(split) not in gone)

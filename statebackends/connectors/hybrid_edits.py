@@ -1,4 +1,4 @@
-"""Changes of HybridSource: the splits of the source of its chain that runs, changed as those of that source are."""
+"""Changes of HybridSource: the splits of its running source, edited as those of that source alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyspark_savepoint.statebackends.connectors.split_edits import Edited, Key, 
 
 @dataclass(frozen=True)
 class HybridEdits:
-    """Splits of the source that runs; those of sources before it are over, those of later ones are not there yet."""
+    """Edits of the splits of the running source; earlier sources have ended, later ones have no splits yet."""
 
     inner: SplitEdits
     kind: ConnectorKind[Any]
@@ -77,7 +77,7 @@ class HybridEdits:
             if split.value.source_index != running.source_index:
                 raise ValueError(
                     f"a reader has a split of source {split.value.source_index}, while source {running.source_index} "
-                    "runs: the change from one to the other is under way"
+                    "is running: the job was switching from one to the other"
                 )
         assert source.coordinator is not None
         return replace(
@@ -104,4 +104,4 @@ class HybridEdits:
 
 def _refuse_other_source(row: Row, running: int) -> None:
     if row.get("source_index") not in (None, running):
-        raise ValueError(f"splits are those of source {running}, which runs, not of source {row['source_index']}")
+        raise ValueError(f"splits belong to source {running}, which is running, not to source {row['source_index']}")

@@ -1,4 +1,4 @@
-"""Changes of the Kafka source: what readers and enumerator must say together."""
+"""Changes of the Kafka source: splits of readers and state of the enumerator, kept consistent."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STOPS = {word: marker for marker, word in STOP_MARKERS.items()}
 
 
 class KafkaEdits:
-    """Partitions of the Kafka source: the truth is in the readers, and for those not assigned in the enumerator."""
+    """Edits of partitions: offsets are those of readers, of unassigned partitions those of the enumerator."""
 
     key_columns = ("topic", "partition")
 
@@ -50,7 +50,7 @@ class KafkaEdits:
     def moved(self, value: KafkaSplit, by: int) -> KafkaSplit:
         """Return the split with its offset moved, at least to 0."""
         if value.offset < 0:
-            raise ValueError(f"{value.split_id} has no offset yet, so that it cannot be moved by {by}")
+            raise ValueError(f"{value.split_id} has no offset yet, so it cannot be moved by {by}")
         return replace(value, offset=max(0, value.offset + by))
 
     def changed(self, value: KafkaSplit, row: Row) -> KafkaSplit:
@@ -74,7 +74,7 @@ class KafkaEdits:
         }
 
     def with_pending(self, source: SourceState, changed: Mapping[Key, KafkaSplit]) -> SourceState:
-        """Return the source with offsets of partitions that are not assigned; if it cannot have them, readers do."""
+        """Return the source with offsets of unassigned partitions; before version 3 they are assigned to readers."""
         if source.enumerator_version >= 3:
             found = (
                 replace(known, split=changed[self.key(known)])
@@ -93,7 +93,7 @@ class KafkaEdits:
             split = KafkaSplit(str(row["topic"]), int(row["partition"]), NONE)
             there = [self.key(known.value) for known in source.splits]
             if self.key(split) in there or self.key(split) in self.pending(source.enumerator):
-                raise ValueError(f"{split.split_id} is there already: with_offsets changes its position")
+                raise ValueError(f"{split.split_id} exists already: with_offsets changes its position")
             if all(row.get(name) is None for name in ("offset", "marker")) or row.get("marker") == MIGRATED:
                 left.append(split)
             else:
@@ -105,8 +105,8 @@ class KafkaEdits:
         """Return the source without partitions; ``forget``: a job that subscribes to them finds them as new ones."""
         if forget is None:
             raise ValueError(
-                "say what removing means: forget=False, and the partitions are never read again; forget=True, and a "
-                "job that still subscribes to them finds them as new ones, and reads them from their beginning"
+                "give forget: with forget=False the partitions are never read again; with forget=True a "
+                "job that still subscribes to them discovers them as new and reads them from their beginning"
             )
         enumerator: KafkaEnumerator = source.enumerator
         known = {self.key(split.value): None for split in source.splits}

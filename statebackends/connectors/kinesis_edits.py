@@ -1,6 +1,6 @@
-"""Changes of Kinesis sources: where shards go on. Which shards there are, stream and source say themselves.
+"""Changes of positions in Kinesis sources. The sources find the shards of a stream themselves.
 
-A shard that were removed would never be read, and those that it was split into would wait for its end.
+A removed shard would never be read, and its child shards would wait for its end.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ class _ShardEdits:
 
 
 class KinesisEdits(_ShardEdits):
-    """Shards of KinesisStreamsSource: the truth is in the readers, and for those not assigned in the enumerator."""
+    """Edits of shards of KinesisStreamsSource: positions are those of readers, of unassigned shards the"""
+
+    """enumerator's."""
 
     def key(self, value: Row) -> Key:
         """Return the shard."""
@@ -76,7 +78,7 @@ class KinesisEdits(_ShardEdits):
         if all(row.get(name) == before[name] for name in names) or not any(name in row for name in names):
             return value
         if value.get("finished"):
-            raise ValueError(f"shard {value['shard']} was read to its end, and those that it was split into are read")
+            raise ValueError(f"shard {value['shard']} was read to its end, and its child shards are read")
         number, time = row.get("sequence_number"), row.get("timestamp")
         kind = row.get("iterator_type") or (AFTER_NUMBER if number is not None else TIMESTAMP if time else None)
         if kind not in ITERATOR_TYPES:
@@ -118,11 +120,11 @@ class KinesisEdits(_ShardEdits):
         return replace(source, enumerator={**source.enumerator, "splits": splits})
 
     def removed(self, source: SourceState, keys: Sequence[Key], forget: bool | None) -> NoReturn:
-        """Raise ValueError: nothing would read the shard, nor what it was split into."""
+        """Raise ValueError: nothing would read the shard or its children."""
         named_in_source(self, source, keys, self.pending(source.enumerator))
         raise ValueError(
-            "a shard that is removed is never found again, and those that it was split into wait for its end: "
-            "with_offsets to 'latest' skips what is there"
+            "a removed shard is never found again, and its child shards wait for its end: use "
+            "with_offsets to 'latest' to skip its records"
         )
 
 
@@ -162,7 +164,7 @@ class KinesisConsumerEdits(_ShardEdits):
         if number is None or number == value["number"]:
             return value
         if SENTINELS.get(value["number"]) == "finished":
-            raise ValueError(f"shard {value['shardId']} was read to its end, and those that it was split into are read")
+            raise ValueError(f"shard {value['shardId']} was read to its end, and its child shards are read")
         return with_sequence_number(value, number)
 
     def goes_back(self, before: Row, after: Row) -> bool:
@@ -184,8 +186,8 @@ class KinesisConsumerEdits(_ShardEdits):
         """Return the source without shards, which are read from their beginning as long as the stream has them."""
         if not forget:
             raise ValueError(
-                "FlinkKinesisConsumer reads a shard that it does not know from its beginning: with_offsets to "
-                "'latest' skips what is there, and forget=True removes it nevertheless"
+                "FlinkKinesisConsumer reads a shard that is not in its state from the beginning: use with_offsets to "
+                "'latest' to skip its records, or forget=True to remove it anyway"
             )
         gone = named_in_source(self, source, keys, {})
         splits = tuple(split for split in source.splits if self.key(split.value) not in gone)
@@ -196,5 +198,5 @@ class KinesisConsumerEdits(_ShardEdits):
 def _number(given: object) -> str:
     text = str(given).strip()
     if isinstance(given, bool) or not (text.isascii() and text.isdigit()):
-        raise ValueError(f"a place in a shard is the sequence number of a record, earliest or latest, not {given!r}")
+        raise ValueError(f"a position in a shard is the sequence number of a record, earliest or latest, not {given!r}")
     return text

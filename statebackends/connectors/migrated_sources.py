@@ -71,7 +71,7 @@ def kafka_source(opened: OpenOperator, version: int, not_set: str | None, lose_d
     found = recognise_elements("splits", STATE, [data for _, data in elements], KAFKA_CONSUMER.name)
     if found.kind is None:
         raise UnsupportedStateError(
-            "the partitions are of no form that is known here, so that they cannot be migrated",
+            "the partitions have an unknown format, so they cannot be migrated",
             operator=operator.label,
             found=found.reason,
         )
@@ -107,7 +107,7 @@ def _split(operator: OperatorState, topic: str, partition: int, last: int, not_s
         raise OptionError(
             f"partition {topic}-{partition} has no offset yet, and KafkaSource needs one",
             operator=operator.label,
-            remedy=f"say where it is read: not_set={', '.join(map(repr, MARKERS))}",
+            remedy=f"choose where to read it: not_set={', '.join(map(repr, MARKERS))}",
         )
     return KafkaSplit(topic, partition, place)
 
@@ -124,7 +124,7 @@ def _refuse_other_state(opened: OpenOperator, lose_data: bool) -> None:
             others.append("records in flight")
     if others and not lose_data:
         raise UnsupportedStateError(
-            "the operator has more than the partitions of a FlinkKafkaConsumer, which KafkaSource would not read",
+            "the operator has other state beside the partitions, which KafkaSource would not read",
             operator=opened.operator.label,
             found=", ".join(dict.fromkeys(others)),
             remedy="lose_data=True drops it",

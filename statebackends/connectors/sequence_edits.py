@@ -11,7 +11,7 @@ from pyspark_savepoint.statebackends.connectors.split_edits import Edited, Key, 
 
 
 class SequenceEdits:
-    """Ranges of numbers: the enumerator keeps only those that it has not assigned, and splits may be anywhere."""
+    """Edits of ranges of numbers: the enumerator has only unassigned ones, and any reader may have a split."""
 
     key_columns = ("split_id",)
 
@@ -66,14 +66,14 @@ class SequenceEdits:
         for row in rows:
             split = SequenceSplit(str(row["split_id"]), int(row["next"]), int(row["to"]))
             if self.key(split) in known:
-                raise ValueError(f"split {split.split_id} is there already: with_offsets changes it")
+                raise ValueError(f"split {split.split_id} exists already: with_offsets changes it")
             known.add(self.key(split))
             reader = ReaderSplit(source.emptiest_subtask(), 1, self.changed(split, {}))
             source = replace(source, splits=(*source.splits, reader))
         return source
 
     def removed(self, source: SourceState, keys: Sequence[Key], forget: bool | None) -> Edited:
-        """Return the source without splits; nobody finds them again."""
+        """Return the source without splits, which are never found again."""
         if forget:
             raise ValueError("nothing finds a split of numbers again: leave forget out")
         gone = named_in_source(self, source, keys, self.pending(source.enumerator))

@@ -1,8 +1,8 @@
 """Changes of sources: positions, splits that are added and removed, a fresh start; readers and enumerator together.
 
-A split is named as its table names it: a Kafka partition by topic and partition, others by their ids. What would make
-Flink read records twice, or skip some that nobody named, is refused, or done so that it does not. Restored by real
-Flink: see ``README.md``.
+A split is named by columns of its table: a Kafka partition by topic and partition, others by their ids. A change after
+which Flink would read records twice, or skip records that the change does not name, is rejected or completed.
+``README.md`` lists the changes that real Flink has restored.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from pyspark_savepoint.statebackends.connectors.split_edits import (
 )
 from pyspark_savepoint.statebackends.sources.open_operator import OpenOperator
 
-#: Of sources that stand alone.
+#: Edits of sources that are not part of a HybridSource.
 ALONE: Mapping[str, SplitEdits] = {
     "kafka": KafkaEdits(),
     "kafka_consumer": ConsumerEdits(),
@@ -53,9 +53,9 @@ ALONE: Mapping[str, SplitEdits] = {
 }
 #: Why positions of other kinds are read, but not changed.
 NOT_CHANGED = {
-    "cdc": "where a database goes on says it itself: PostgreSQL sends nothing from before the position that its "
-    "replication slot has confirmed, and the other fields of an offset belong to it",
-    "pulsar": "where a topic goes on, the cursor of the subscription says at the broker: change it there",
+    "cdc": "the database decides: PostgreSQL sends nothing older than the position that its replication slot has "
+    "confirmed, and the other fields of an offset depend on it",
+    "pulsar": "the cursor of the subscription decides: change it at the broker",
 }
 HYBRID = "hybrid_"
 #: Columns of table splits beside those of a kind, and of several snapshots: rows of it may be given as they are.
@@ -76,9 +76,7 @@ TABLE_COLUMNS = frozenset(
 )
 #: Columns of other kinds that edits of a kind accept, or refuse with their own reason.
 UNDERSTOOD = {"kafka_consumer": KAFKA_SPLITS.columns.names}
-REWOUND = (
-    "records are read again: keyed state keeps what they did to it the first time, and sinks what they have committed"
-)
+REWOUND = "records are read again: what they changed in keyed state, and what sinks have committed, stays"
 
 
 def with_offsets(
@@ -131,11 +129,11 @@ def remove_splits(source: SourceState, keys: Iterable[Any], forget: bool | None)
 
 
 def start_over(opened: OpenOperator, connector: str | None = None) -> OperatorState:
-    """Return the operator's source as on a first start: where that is, the job's settings decide."""
+    """Return the operator with a source that starts where the job's settings say, as on a first start."""
     operator = opened.operator
     if set(UNION_STATES) & list_states(operator):
         raise UnsupportedStateError(
-            "a consumer of union state starts as its settings say only if its operator is not restored at all",
+            "a consumer with union state starts by its settings only if its operator is not restored",
             operator=operator.label,
             remedy="remove_operator(uid), which leaves the source without state; or with_offsets(uid, to='earliest')",
         )
@@ -179,7 +177,7 @@ def key_columns(source: SourceState) -> tuple[str, ...]:
 
 
 class _Refusals:
-    """Context in which a ValueError, which says what cannot be, becomes an OptionError with the operator."""
+    """Context that turns the ValueError of an edit into an OptionError with the operator."""
 
     def __init__(self, source: SourceState) -> None:
         self.operator = source.label
@@ -200,7 +198,7 @@ def _edits(source: SourceState) -> SplitEdits:
     if inner in ALONE:
         return ALONE[name] if name == inner else HybridEdits(ALONE[inner], kinds_of(SPLITS, inner)[0])
     raise UnsupportedStateError(
-        f"splits of {name} are read, but not changed here",
+        f"splits of {name} can be read, but not changed",
         operator=source.label,
         expected=f"a source of {', '.join(ALONE)}, or a hybrid source of one of them",
         remedy=NOT_CHANGED.get(inner),
@@ -215,7 +213,7 @@ def _refuse_twice(source: SourceState, edits: SplitEdits, pending: Mapping[Key, 
     seen: set[Key] = set()
     for key in [*(edits.key(split.value) for split in source.splits), *pending]:
         if key in seen:
-            raise ValueError(f"{shown(key)} is there twice, so that its records are read twice: remove_splits first")
+            raise ValueError(f"{shown(key)} exists twice, so its records are read twice: use remove_splits first")
         seen.add(key)
 
 

@@ -1,4 +1,4 @@
-"""The state of one source: the splits of its readers and what its enumerator knows, which are changed together."""
+"""The state of one source: the splits of its readers and its enumerator, which are changed together."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ UNION_STATES = {
 
 @dataclass(frozen=True)
 class ReaderSplit:
-    """A split of a reader: its subtask, the version of its serializer, and what it says."""
+    """A split of a reader: its subtask, the version of its serializer, and its value."""
 
     subtask: int
     version: int | None
@@ -73,7 +73,8 @@ class SourceState:
             raise _unknown(operator, "splits", found)
         if coordinator is None:
             raise UnsupportedStateError(
-                "the source's readers have splits, but its coordinator has no state: Flink hands out all splits again",
+                "the source's readers have splits, but its coordinator has no state: Flink would assign all splits "
+                "again",
                 operator=operator.label,
                 remedy="start_over removes the splits of the readers too",
             )
@@ -124,7 +125,7 @@ class SourceState:
         return min(counts, key=lambda subtask: (counts[subtask], subtask))
 
     def written(self) -> OperatorState:
-        """Return the operator with this state; raise OptionError for what the connector could not read."""
+        """Return the operator with this state; raise OptionError for state that the connector could not read."""
         elements: dict[int, list[bytes]] = {}
         try:
             for split in self.splits:
@@ -154,7 +155,7 @@ class SourceState:
 
 def _unknown(operator: OperatorState, what: str, found: Recognition) -> UnsupportedStateError:
     return UnsupportedStateError(
-        f"the {what} of the source are of no connector that is known here, so that they cannot be changed",
+        f"the {what} of the source have an unknown format, so they cannot be changed",
         operator=operator.label,
         found=found.reason,
         remedy="name the connector, if it is a known one: connector='kafka'",

@@ -10,15 +10,15 @@ from pyspark_savepoint.formats.errors import OptionError, did_you_mean
 from pyspark_savepoint.statebackends.connectors.source_state import SourceState
 
 Key = tuple[Any, ...]
-#: What is to become of a split: columns of its table by name.
+#: New values of a split: columns of its table by name.
 Row = Mapping[str, Any]
-#: What a position may be: a number, a word such as earliest, or columns of the table.
+#: A position: a number, a word such as earliest, or columns of the table.
 Target = int | str | Row
 
 
 @dataclass(frozen=True)
 class Edited:
-    """A changed source, and what its user should know."""
+    """A changed source, with warnings for the user."""
 
     source: SourceState
     notes: tuple[str, ...] = ()

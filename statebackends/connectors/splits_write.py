@@ -1,6 +1,6 @@
 """Write of table ``splits``: rows become the splits of an existing source, readers and enumerator together.
 
-Rows of splits that are there change them, other rows add splits. An overwrite has rows of all splits: those without
+Rows of existing splits change them, other rows add splits. An overwrite has rows of all splits: those without
 a row are refused, as removing them has two meanings, unless ``drop`` is ``*``: then they are never read again. Rows are
 few: tasks send them to the commit, which publishes ``_metadata`` with new streams inline.
 """
@@ -61,7 +61,7 @@ class SplitsWrite:
         published = read_published(staging.filesystem, staging.directory)
         if published is None:
             raise OptionError(
-                "splits are written to a source that is there, and there is no savepoint",
+                "splits are written to an existing source, and there is no savepoint at the path",
                 path=staging.filesystem.uri(staging.directory),
                 remedy="write to a copy: Savepoint.load(spark, path).with_offsets(uid, df).write(new_path)",
             )
@@ -83,7 +83,7 @@ class SplitsWrite:
         return tuple(row for batch in batches for row in batch.to_pylist())
 
     def commit(self, rows: Iterable[Row]) -> tuple[str, ...]:
-        """Publish the changed source, and return what its user should know."""
+        """Publish the changed source, and return warnings for the user."""
         staging = self.staging
         published = read_published(staging.filesystem, staging.directory)
         if published is None or fingerprint(published) != self.seen:
@@ -139,10 +139,10 @@ class SplitsWrite:
         gone = [key for key in readers if key not in rows] if self.request.overwrite else []
         if gone and DROP_ALL not in self.request.drop:
             raise OptionError(
-                f"an overwrite has a row of every split, and there is none of {'-'.join(map(str, gone[0]))}",
+                f"an overwrite needs a row for every split, and there is none for {'-'.join(map(str, gone[0]))}",
                 operator=source.label,
-                remedy="mode append changes the splits that it has rows of; option drop = '*': those without a row are "
-                "never read again; or remove_splits(uid, splits, forget=True)",
+                remedy="mode append changes only splits with rows; with option drop = '*' splits without a row are "
+                "never read again; remove_splits(uid, splits, forget=True) forgets them",
             )
         edited = with_offsets(source, {key: row for key, row in rows.items() if key in known})
         new = [row for key, row in rows.items() if key not in known]

@@ -1,7 +1,7 @@
 """Compiled programs for values whose parts of Kryo's are lists, sets and maps of strings and numbers.
 
-They are what most jobs have. A compiled program does the same as its :class:`ValueProgram`, a batch of values at a
-time; values that have something else in them it leaves to that one.
+Most values of jobs are like this. A compiled program does the same as its :class:`ValueProgram`, for a batch of values;
+values with other contents are left to the :class:`ValueProgram`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pyspark_savepoint.statebackends.migration.kryo_values import KryoStatePart
 from pyspark_savepoint.statebackends.migration.value_program import ValueProgram, marked_layout
 from pyspark_savepoint.statebackends.model.serializer_parts import Path
 
-#: What items are called in the kernel, by their types.
+#: Kinds of items in the kernel, by their types.
 ITEMS = ("INT", "STRING", "FLOAT", "BOOLEAN", "BYTE", "SHORT", "LONG", "DOUBLE")
 #: Classes that Kryo 2 writes as their size and their items.
 CLASSES = tuple(
@@ -93,7 +93,8 @@ class CompiledProgram:
 
 
 def _items(part: KryoStatePart) -> tuple[int, int] | None:
-    """Return what the items of a part are; None if Kryo, or the new serializer, has more than strings and numbers."""
+    """Return the kinds of the items of a part; None if Kryo, or the new serializer, has more than strings and"""
+    """numbers."""
     old, new = part.part.old, part.part.new
     if not isinstance(old, KryoSerializer) or any(map(old.classes.is_custom, (*CLASSES, *PLAIN))):
         return None
@@ -128,7 +129,7 @@ def _kind(serializer: TypeSerializer) -> int | None:
 
 
 def _touched(layout: Layout, marked: set[int]) -> Any:
-    """Return for each node whether a marked one is in it; parts come before what they are part of."""
+    """Return for each node whether a marked one is in it; parts come before the nodes that contain them."""
     touched = np.zeros(len(layout.nodes), np.bool_)
     for number, (_, _, _, first, count) in enumerate(layout.nodes):
         touched[number] = number in marked or any(

@@ -1,4 +1,4 @@
-"""What a scan of values found, of a state or of a piece of it: it is merged, and passes between processes as JSON."""
+"""Findings of a scan of values, by state; they can be merged, and cross processes as JSON."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 from pyspark_savepoint.statebackends.migration.verdicts import MigrationVerdict, Outcome
 
-#: Reasons that are kept of each part; there is one for every class that is not known.
+#: Number of reasons that are kept for each part; every unknown class is one.
 MAX_HINDRANCES = 20
 
 
 @dataclass(frozen=True)
 class Hindrance:
-    """Why values cannot be rewritten, and what helps."""
+    """Why values cannot be rewritten, and the remedy."""
 
     verdict: MigrationVerdict
     reason: str
@@ -54,7 +54,7 @@ class PartFindings:
 
 @dataclass
 class StateFindings:
-    """What was found in the entries of one state: ``parts`` by role and name; "" is what concerns all of them."""
+    """What was found in the entries of one state: ``parts`` by role and name; "" concerns all of them."""
 
     outcome: Outcome = Outcome.RESTORES
     parts: dict[tuple[str, str], PartFindings] = field(default_factory=dict)

@@ -59,7 +59,7 @@ def _is_later(moment: KryoObject) -> bool:
     numbers += [_number(clock, name) for name in ("hour", "minute", "second")]
     try:
         local = datetime(*numbers, tzinfo=ZoneInfo(zone.field("id").content))  # type: ignore[arg-type, misc]
-    except (ValueError, ZoneInfoNotFoundError):  # a year or a zone that Python has not: nothing can be told
+    except (ValueError, ZoneInfoNotFoundError):  # a year or a zone that Python does not have: unknown
         return False
     earlier = local.utcoffset()
     return earlier is not None and earlier.total_seconds() != _number(moment.field("offset"), "totalSeconds")

@@ -1,7 +1,7 @@
 """Values of one version of Kryo as those of the other, or as values of Flink's own serializers; and what goes wrong.
 
-Both versions' bytes do not say which one wrote them: Kryo 5 reads what Kryo 2 wrote with an error, with other values,
-or rightly, by what the value holds. :class:`KryoStatePart` rewrites one part of a state and counts these cases.
+Bytes do not show which version wrote them: depending on the value, Kryo 5 reads bytes of Kryo 2 correctly, as another
+value, or with an error. :class:`KryoStatePart` rewrites one part of a state and counts these cases.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from pyspark_savepoint.statebackends.migration.value_program import Rewrite
 #: Errors of bytes that a version of Kryo does not read.
 KryoErrors = (
     *(DamagedError, BeyondError, ForeignError, SavepointError, IndexError, ValueError, OverflowError),
-    *(AttributeError, KeyError, TypeError, struct.error),  # objects of other classes than the type that was told
+    *(AttributeError, KeyError, TypeError, struct.error),  # objects of other classes than the given type
 )
-#: Classes that Flink 2 makes an ArrayList, a HashMap or a HashSet of without losing anything.
+#: Classes that become ArrayList, HashMap or HashSet in Flink 2 without loss.
 PLAIN_COLLECTIONS = frozenset(
     {
         "java.util.ArrayList",
@@ -48,7 +48,7 @@ PLAIN_COLLECTIONS = frozenset(
 )
 
 
-#: A class that both versions write and neither reads, in front of its object: by number and name.
+#: A class that both versions write and neither can read, before its object: by number and name.
 UNREADABLE = re.compile(
     rb"\x01[\x00-\x7f](java\.util\.(EnumMa\xf0|Collections\$(Unmodifiable|Synchronized)\w*[\x80-\xff]))"
 )
@@ -193,7 +193,7 @@ class KryoStatePart:
             start = len(out)
             end = direct.append(data, at, out) if direct is not None else -1
             if end >= 0:
-                # Nothing of these shapes is lost, and all of it is read by Kryo 5.
+                # Values of these types lose nothing, and Kryo 5 reads them.
                 self.values += 1
                 self.changed += out[start:] != data[at:end]
                 return end

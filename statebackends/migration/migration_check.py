@@ -1,7 +1,7 @@
-"""Check of a migration: what each part of each state needs, and what Flink does with it if nothing is done.
+"""Check of a migration: what each part of each state needs, and what Flink does without a migration.
 
-Types alone do not say it: Kryo 5 reads some of what Kryo 2 wrote rightly, some with other values, and some not at all.
-So :mod:`value_scan` looks at the values; here the verdicts are made of what it found.
+Types alone do not tell: Kryo 5 reads some values of Kryo 2 correctly, some as other values, and some not at all. So
+:mod:`value_scan` reads the values, and verdicts are made here from its findings.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from pyspark_savepoint.statebackends.migration.verdicts import (
 )
 
 NOTHING = StateFindings()
-NOT_LOOKED_AT = "its values were not looked at, because the state needs something else first"
-#: Reasons that a row names.
+NOT_LOOKED_AT = "its values were not read, because the state needs something else first"
+#: Number of reasons in a row.
 MAX_REASONS = 5
 
 
 def check_migration(savepoint: Snapshot, knowledge: Knowledge, limit: int | None = None) -> MigrationCheck:
-    """Return the verdicts about all parts of a snapshot; ``limit`` values of each state are looked at, None: all."""
+    """Return the verdicts about all parts of a snapshot; ``limit`` values of each state are read, None: all."""
     plans, scan = plan_migration(savepoint, knowledge), Scan(limit)
     found: dict[int, list[Mapping[str, StateFindings]]] = {}
     for piece in scan.pieces(plans):

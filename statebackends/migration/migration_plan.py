@@ -1,4 +1,4 @@
-"""Plan of a migration: for every state of a snapshot, the serializers that the new release reads, and what hinders.
+"""Plan of a migration: the serializers that the new release reads, by state, and obstacles.
 
 Nothing is decoded here. ``migration_check`` looks at the values, ``migrated_files`` writes.
 """
@@ -49,7 +49,7 @@ IN_FLIGHT = "records in flight"
 
 @dataclass(frozen=True)
 class Knowledge:
-    """What the user gives: the release, jars and folders of class files, types in words, a savepoint of the new job.
+    """Arguments of the user: the release, jars and folders of class files, types in words, a savepoint of the new job.
 
     ``types`` are by state, or by operator and state: ``total`` or ``accounts.total``; ``accounts.key`` is the key.
     """
@@ -70,7 +70,7 @@ class Knowledge:
         return TargetTypes(self.release, self.class_path)
 
     def subclass(self, name: str) -> tuple[TypeSerializer, Target] | None:
-        """Return what Flink 1 and the release infer for a subclass of a POJO, None if class files do not say it."""
+        """Return what Flink 1 and the release infer for a subclass of a POJO, None if class files do not contain it."""
         old = TargetTypes(BEFORE if self.release.has_collections else NEWEST, self.class_path).extracted(name)
         return None if isinstance(old, SavepointError) else (old, self.targets.of(old))
 
@@ -86,7 +86,7 @@ class Knowledge:
         return {str(operator.operator_id): OpenOperator(savepoint, operator) for operator in operators if savepoint}
 
     def known(self, ref: StateRef, meta: StateMetaInfoSnapshot | None, role: str) -> TypeSerializer | None:
-        """Return the serializer of the new job, if words or its savepoint say it; ``meta`` is None for the key."""
+        """Return the serializer of the new job, if ``types`` or its savepoint have it; ``meta`` is None for the key."""
         for name in (ref.label, f"{ref.operator_uid_hash}.{ref.state}", ref.state):
             if name in self.types and role in (VALUE, KEY_STATE):
                 kryo = re.fullmatch(r"\s*KRYO<([\w.$]+)>\s*", self.types[name])
@@ -234,7 +234,7 @@ class OperatorMigration:
 
     @property
     def in_flight(self) -> PartVerdict | None:
-        """The verdict about records in flight, which may hold values of Kryo."""
+        """The verdict about records in flight, which may have values of Kryo."""
         if self.change is None or not has_channel_state(self.operator):
             return None
         return PartVerdict(
@@ -243,13 +243,13 @@ class OperatorMigration:
             MigrationVerdict.IMPOSSIBLE,
             Outcome.UNKNOWN,
             "records",
-            reason="records in flight may hold values of Kryo, and no snapshot says their types",
+            reason="records in flight may have values of Kryo, and a snapshot does not contain their types",
             remedy="take a savepoint, or an aligned checkpoint",
         )
 
 
 def kryo_of(savepoint: Snapshot) -> int:
-    """Return the version of Kryo that wrote a snapshot: serializer snapshots do not say, but the metadata does."""
+    """Return the version of Kryo that wrote a snapshot: not in serializer snapshots, but known by the metadata."""
     return 5 if savepoint.metadata.version >= FIRST_METADATA_OF_FLINK_2 else 2
 
 
@@ -263,7 +263,7 @@ def plan_migration(savepoint: Snapshot, knowledge: Knowledge) -> list[OperatorMi
 
 
 def expect_known(plans: Iterable[OperatorMigration], names: Iterable[str], option: str) -> None:
-    """Raise OptionError if a name of an option is that of no state and no operator."""
+    """Raise OptionError if a name in an option is no state and no operator."""
     refs = [plan.ref for operator in plans for plan in operator.plans]
     known = sorted({ref.label for ref in refs})
     for name in names:

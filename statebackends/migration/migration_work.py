@@ -1,7 +1,7 @@
 """Work of a migration, in pieces that run in any process, in any order: scans of values, and files to write.
 
-Work pickles: it has the savepoint, what is known of the new job, and where files go, and nothing open. Each process
-makes plans of its own. Results are bytes: JSON of a scan, and a ``_metadata`` with the handle of a file that was
+Work can be pickled: it has the savepoint, knowledge about the new job, and the target path, and no open files. Each
+process makes its own plans. Results are bytes: JSON of a scan, and a ``_metadata`` with the handle of a file that was
 written.
 """
 
@@ -32,7 +32,7 @@ VERSION = 6
 
 @dataclass(frozen=True)
 class Planned:
-    """What is migrated: a savepoint, what is known of the new job, and states to leave out, or as they are."""
+    """Input of a migration: a savepoint, knowledge about the new job, states to leave out or to keep as they are."""
 
     savepoint: Snapshot
     knowledge: Knowledge
@@ -71,11 +71,11 @@ class ScanWork:
         return replace(self, planned=self.planned.unopened())
 
     def run(self, number: int) -> bytes:
-        """Return what is found in a piece, as JSON."""
+        """Return the findings in a piece, as JSON."""
         return to_json(Scan(self.limit).run(self.planned.wanted, self.pieces[number]))
 
     def findings(self, results: Mapping[int, bytes]) -> dict[int, Mapping[str, StateFindings]]:
-        """Return what was found, by the number of the operator; ``results`` are by the number of the piece."""
+        """Return findings by the number of the operator; ``results`` are by the number of the piece."""
         found: dict[int, list[Mapping[str, StateFindings]]] = {}
         for number, result in sorted(results.items()):
             found.setdefault(self.pieces[number].operator, []).append(from_json(result))

@@ -1,6 +1,6 @@
 """Values of Flink's own serializers as objects that Kryo can write: the inverse of ``object_writer``.
 
-It is for the way back to Flink 1, where lists, maps and sets in fields are Kryo's.
+Used for migrations back to Flink 1, where Kryo writes lists, maps and sets in fields.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class FlinkReader:
         raise UnsupportedStateError(
             f"values of {kind} in a collection are not rewritten for Kryo",
             found=serializer.snapshot_class,
-            remedy="declare the field's type in the job that goes back, or leave the state out (drop)",
+            remedy="declare the field's type in the job for Flink 1, or leave the state out (drop)",
         )
 
     def _pojo(self, serializer: PojoSerializer) -> ReadObject:

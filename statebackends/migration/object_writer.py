@@ -3,7 +3,7 @@
     Nullable(List(Nullable(E))), Nullable(Map(Nullable(K), V)), Nullable(Set(E))     see ``type_extraction``
 
 The classes of the collections are not kept: Flink 2 reads an ArrayList, a HashMap and a HashSet. Elements of a POJO's
-subclass become what ``PojoSerializer`` writes of a class that is not registered: its name and its own POJO.
+subclass are written as ``PojoSerializer`` writes a class that is not registered: by name, with its own POJO.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class FlinkObjectWriter:
         pojo = self.pojo_of(value.class_name)
         if pojo is None:
             raise UnsupportedStateError(
-                f"an object of {value.class_name}, which is no POJO, stands where Flink 2 has {serializer.class_name}",
+                f"an object of {value.class_name}, which is no POJO, is where Flink 2 has {serializer.class_name}",
                 remedy="name the class files of that class (classes), or leave the state out (drop)",
             )
         name = encode_modified_utf8(value.class_name)
@@ -148,7 +148,7 @@ class FlinkObjectWriter:
 
 
 def _of_class(name: str, write: WriteObject) -> WriteObject:
-    """Return a function that writes objects of a class, and refuses others: the type that was told is another one."""
+    """Return a function that writes objects of a class, and raises an error for others: the given type is wrong."""
 
     def checked(value: Any, out: bytearray) -> None:
         if isinstance(value, KryoObject) and not value.class_name.startswith(name):
@@ -160,8 +160,8 @@ def _of_class(name: str, write: WriteObject) -> WriteObject:
 
 def _another(name: str, value: KryoObject) -> UnsupportedStateError:
     return UnsupportedStateError(
-        f"an object of {value.class_name} stands where the type that was told has {name}",
-        remedy="name the type that the new job has (types), or a savepoint of it (types_from)",
+        f"an object of {value.class_name} is where the given type has {name}",
+        remedy="name the type of the new job (types), or a savepoint of it (types_from)",
     )
 
 

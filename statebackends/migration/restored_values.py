@@ -1,4 +1,4 @@
-"""What Flink 2 would make of the values of Flink 1 in a restore that nothing is done for: for the restore check."""
+"""Verdicts of the restore check about values: what Flink 2 makes of values of Flink 1 without a migration."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pyspark_savepoint.statebackends.migration.verdicts import MigrationVerdict 
 from pyspark_savepoint.statebackends.type_extraction import ExtractionRelease
 from pyspark_savepoint.statebackends.type_extraction.releases import RELEASES
 
-#: Values of each state that are looked at.
+#: Number of values of each state that are read.
 LIMIT = 20_000
 OF_OUTCOME = {
     Outcome.RESTORES: Verdict.RESTORES,
@@ -29,7 +29,7 @@ OF_OUTCOME = {
 def restored_values(
     savepoint: Snapshot, job: JobDescription, classes: Iterable[str] = (), new_job: Snapshot | None = None
 ) -> Mapping[str, ValueVerdicts] | None:
-    """Return verdicts by uid hash; None if the job's Flink reads the values as they were written, or no one can tell.
+    """Return verdicts by uid hash; None if the job's Flink reads the values as they were written, or if unknown.
 
     ``classes`` are jars and folders of class files, ``new_job`` is a savepoint of the job.
     """
@@ -40,7 +40,7 @@ def restored_values(
     try:
         parts = check_migration(savepoint, Knowledge(release, tuple(classes), {}, new_job), LIMIT).parts
     except SavepointError:
-        return None  # the check of the types says what cannot be read
+        return None  # the check of types reports it
     found: dict[str, list[PartVerdict]] = {}
     for part in parts:
         if part.verdict is not Migration.AS_IS:

@@ -1,4 +1,4 @@
-"""Programs of one state: how its keys, namespaces, elements and values get the bytes that the new release reads.
+"""Programs of one state: they rewrite its keys, namespaces, elements and values for the new release.
 
 value state and alike     the value           list state   the elements, with a comma between them
 map state                 the user key in the composite key, and the value behind its flag

@@ -1,9 +1,9 @@
-"""Serializers that the new release wants for those of a snapshot, as far as it is known.
+"""Serializers of the new release for those of a snapshot, as far as they are known.
 
-What the release infers is known from, in this order: types in words, a savepoint of the new job, class files. Without
-any of them it is known except for one case: in a snapshot of Flink 1, a field of type ``List``, ``Collection``,
+They are taken from, in this order: types in words, a savepoint of the new job, class files. Without any of them they
+are known except in one case: in a snapshot of Flink 1, a field of type ``List``, ``Collection``,
 ``Iterable``, ``Map`` or ``Set`` is Kryo's, and Flink 2 has serializers of its own for it, but only if its type
-arguments are plain classes. The snapshot does not say them.
+arguments are plain classes. The snapshot does not contain these.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ FORMER = {new: old for old, new in RENAMED.items()}
 LEAVE_OUT = "leave the state out (drop)"
 LEAVE_OUT_OR_AS_IS = "leave the state out (drop), or as it is (as_is)"
 IN_RAW = (
-    "Kryo wrote values of a RAW type of SQL, which are not rewritten: their bytes may be other values in that release"
+    "Kryo wrote values of a RAW type of SQL, which are not rewritten: the other release may read them as other values"
 )
-#: Snapshot classes that Flink 2 has not: of the Scala API, and those that only old releases wrote.
+#: Snapshot classes that Flink 2 does not have: of the Scala API, and those that only old releases wrote.
 SCALA_API = SCALA[0]
 GONE = {
     f"{RUNTIME}EitherSerializerSnapshot": "Flink 1.6 or older wrote it",
@@ -58,7 +58,7 @@ EXAMPLES = {"Map": "MAP<STRING, LONG>", "Set": "SET<STRING>"}
 
 @dataclass(frozen=True)
 class Obstacle:
-    """What stands against the migration of a part."""
+    """Obstacle to the migration of a part."""
 
     verdict: MigrationVerdict
     reason: str
@@ -102,7 +102,7 @@ class TargetTypes:
         self._extracted: dict[str, TypeSerializer | SavepointError] = {}
 
     def extracted(self, class_name: str) -> TypeSerializer | SavepointError:
-        """Return what the release infers for a class; the error that says why it is not known."""
+        """Return the serializer that the release infers for a class, or the error why it is unknown."""
         if class_name not in self._extracted:
             try:
                 found: TypeSerializer | SavepointError = TypeExtractor(self.release, self.classes).of(
@@ -119,7 +119,7 @@ class TargetTypes:
         return found if isinstance(found, PojoSerializer) else None
 
     def of(self, old: TypeSerializer, known: TypeSerializer | None = None) -> Target:
-        """Return the target of a serializer; ``known`` is what the new job has in its place, if that is known."""
+        """Return the target of a serializer; ``known`` is the serializer of the new job, if there is one."""
         search = _Search(self, by_path(known) if known is not None else {})
         serializer = search.target(old, ())
         return Target(serializer, tuple(search.parts))
@@ -127,7 +127,7 @@ class TargetTypes:
 
 @dataclass
 class _Search:
-    """The walk through one serializer."""
+    """Search through one serializer."""
 
     types: TargetTypes
     known: dict[Path, TypeSerializer]
@@ -163,7 +163,7 @@ class _Search:
         return new
 
     def _learn(self, class_name: str, path: Path) -> None:
-        """Add what the class files tell of a class, below what is known already."""
+        """Add the types of a class from class files, below known ones."""
         if isinstance(self.known.get(path), PojoSerializer | FieldsSerializer):
             return
         found = self.types.extracted(class_name)

@@ -79,7 +79,7 @@ def marked_layout(serializer: TypeSerializer, paths: Sequence[Path]) -> tuple[La
 
 @dataclass
 class _Value:
-    """A value on its way: its bytes, the output, and up to where it was copied."""
+    """A value that is being rewritten: its bytes, the output, and the position up to which it was copied."""
 
     data: bytes
     out: bytearray
@@ -92,7 +92,7 @@ class ValueProgram:
 
     serializer: TypeSerializer
     rewrites: Mapping[Path, Rewrite]
-    #: Whether bytes behind a value are passed over, as Flink does where values have lengths.
+    #: Whether bytes behind a value are ignored, as Flink does if values have lengths.
     lenient: bool = False
     subclass_of: SubclassOf | None = None
     _functions: list[Rewrite] = field(default_factory=list, init=False)
@@ -103,7 +103,7 @@ class ValueProgram:
         node = self._mark(self.serializer, ()).layout(layout)
         if node == UNKNOWN:
             raise UndecodableStateError(
-                f"where the parts of {self.serializer.flink_type} end is not known",
+                f"the parts of {self.serializer.flink_type} have unknown ends",
                 found=self.serializer.snapshot_class,
                 remedy="leave the state out (drop), or as it is (as_is)",
             )

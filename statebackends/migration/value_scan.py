@@ -1,7 +1,7 @@
-"""Scan of the values that Kryo wrote: all are rewritten without being kept, to find what hinders, and what is lost.
+"""Scan of the values that Kryo wrote: all are rewritten, and the results dropped, to find obstacles and losses.
 
-Some of each state are also read as the new release reads the bytes as they are, which says what Flink would do. A scan
-has pieces, which run in any process: key groups of an operator, or operator state of a subtask.
+Some values of each state are also read as the new release reads the unchanged bytes, to find what Flink would do.
+A scan has pieces, which run in any process: key groups of an operator, or operator state of a subtask.
 """
 
 from __future__ import annotations
@@ -68,12 +68,12 @@ class ScanUnit:
 
 @dataclass(frozen=True)
 class Scan:
-    """How much is looked at: ``limit`` values of each state, None: all."""
+    """Extent of a scan: ``limit`` values of each state, None: all."""
 
     limit: int | None = None
 
     def pieces(self, plans: Sequence[OperatorMigration]) -> list[ScanUnit]:
-        """Return the pieces of all states that must be looked at."""
+        """Return the pieces of all states that must be read."""
         found: list[ScanUnit] = []
         for number, plan in enumerate(plans):
             if scanned_states(plan):
@@ -87,7 +87,7 @@ class Scan:
         return found
 
     def run(self, plans: Sequence[OperatorMigration], piece: ScanUnit) -> Findings:
-        """Return what is found in a piece."""
+        """Return the findings in a piece."""
         plan = plans[piece.operator]
         if piece.keyed:
             return _scan_keyed(plan, piece, self.limit)
@@ -226,7 +226,7 @@ class _Values:
                 self.parts.append((found, (role, one.part.name), one))
 
     def made(self, make: Callable[[], T]) -> T | None:
-        """Return what a function makes of a value, or of types; None if it fails, and then keep why."""
+        """Return the result of a function for a value or types; None if it fails, with the reason kept."""
         try:
             return make()
         except PartError as error:
@@ -248,7 +248,7 @@ class _Values:
     def one(
         self, old: object, rewrite: Callable[[], object], misread: Callable[[], object], count: int = 1
     ) -> object | None:
-        """Look at one value; return what becomes of it, None if it cannot be rewritten."""
+        """Rewrite one value; return the new bytes, None if it cannot be rewritten."""
         self.count += count
         new = self.made(rewrite)
         if new is not None and new != old and self.sampled < self.sample:
@@ -323,7 +323,7 @@ class _KeyedScan:
 
 
 def _misread(read: Callable[[], object], right: object) -> Outcome:
-    """Return what Flink makes of an entry that is not migrated; ``right`` are the bytes that it should be."""
+    """Return the outcome of an entry that is not migrated; ``right`` are the correct bytes."""
     try:
         found = read()
     except NullReadError:

@@ -4,17 +4,17 @@
 as is           the bytes are right for the other release, and stay
 rewritten       a migration writes other bytes; the values are equal
 is lost         rewritten, but Flink itself cannot keep something: the order of a TreeMap in a field of type Map
-needs           the migration must be told something: class files, types
+needs           the migration needs an argument: class files, types
 impossible      no rewriting helps; the reason says why
 ==============  ===============================================================================================
 
 ``unmigrated`` says what Flink does with the part if nothing is done:
 
 ==============  ===============================================================================================
-restores        the values come back right
-wrong values    the restore succeeds and Flink reports nothing, but values are other ones
+restores        the values are equal
+wrong values    the restore succeeds without an error, but values are wrong
 fails           the restore fails; with RocksDB, keyed state fails at the first access to the state or key
-unknown         it depends on what the migration needs to be told
+unknown         it depends on the missing argument
 ==============  ===============================================================================================
 """
 

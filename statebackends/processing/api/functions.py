@@ -123,8 +123,7 @@ class WindowReaderFunction(RichFunction, ABC):
     def read_window(self, key: Any, ctx: WindowReaderContext, elements: list[Any]) -> Iterable[Any]:
         """Yield the rows of one key and window.
 
-        Flink stores session windows that were merged under the window of their first element; ``ctx.window()`` is that
-        one. Their timers and the state ``merging-window-set`` have the merged window.
+        Sessions are given as merged: ``ctx.window()`` is the whole session, and its timers are those of the session.
 
         Args:
             key: The key, decoded.

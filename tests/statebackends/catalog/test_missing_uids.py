@@ -31,7 +31,7 @@ def test_metadata_of_flink_1_has_hashes_alone(corpus: Path, table: str) -> None:
 
 def test_operators_that_the_job_gave_no_uid(corpus: Path) -> None:
     savepoint = pyspark_savepoint.open(corpus / SOME_WITHOUT)
-    with pytest.warns(SavepointWarning, match="3 of 20 operators have no uid here: the job gives them none"):
+    with pytest.warns(SavepointWarning, match="3 of 20 operators have no uid here: the job sets none"):
         savepoint.metadata()
 
 

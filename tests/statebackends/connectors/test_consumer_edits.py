@@ -40,7 +40,7 @@ def test_positions_are_those_of_the_next_record(consumer: OpenOperator) -> None:
     assert positions(words.source) == {FIRST: last_offset("latest"), SECOND: last_offset("earliest")}
     with pytest.raises(OptionError, match="at latest"):
         with_offsets(words.source, None, by=1)
-    with pytest.raises(OptionError, match="stops nowhere"):
+    with pytest.raises(OptionError, match="no stopping offsets"):
         with_offsets(source, {FIRST: {"stop_offset": 60}})
     shown = {"stream": "topic", "partition": "1", "offset": 7, "position": "7"}
     assert positioned(source, shown) == {"topic": "topic", "partition": 1, "offset": 7, "marker": None}
@@ -50,12 +50,12 @@ def test_partitions_are_added_and_forgotten(consumer: OpenOperator) -> None:
     source = SourceState.read(consumer)
     added = add_splits(source, [{"topic": "other", "partition": 3, "offset": 5}]).source
     assert positions(added) == {FIRST: 50, SECOND: 50, ("other", 3): 4}
-    with pytest.raises(OptionError, match="there already"):
+    with pytest.raises(OptionError, match="exists already"):
         add_splits(source, [{"topic": "topic", "partition": 0, "offset": 5}])
     for forget in (None, False):
-        with pytest.raises(OptionError, match="from its beginning"):
+        with pytest.raises(OptionError, match="from the beginning"):
             remove_splits(source, [FIRST], forget)
     removed = remove_splits(source, ["topic"], forget=True)
     assert "topic-0, topic-1" in removed.notes[0]
-    with pytest.raises(UnsupportedStateError, match="not restored at all"):
+    with pytest.raises(UnsupportedStateError, match="is not restored"):
         start_over(consumer)

@@ -67,7 +67,7 @@ def test_rows_change_splits_and_add_some(path: str) -> None:
 def test_an_overwrite_without_a_split_is_refused_unless_it_may_be_dropped(path: str) -> None:
     before = offsets(path)
     table = splits(path)
-    with pytest.raises(OptionError, match=r"there is none of(.|\n)*drop = '\*'"):
+    with pytest.raises(OptionError, match=r"there is none for(.|\n)*drop = '\*'"):
         write(path, table.slice(1))
     write(path, table.slice(1), drop=("*",))
     assert offsets(path) == {name: at for name, at in before.items() if name != table.column("split_id")[0].as_py()}
