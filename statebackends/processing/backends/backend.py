@@ -101,9 +101,15 @@ class RowAggregate(AggregateFunction[Any, Any, Any]):
 class KeyedStateBackend(ABC):
     """States of keys, one key at a time."""
 
-    def __init__(self) -> None:
-        self.key: Any = None
-        self.place: bytes = b""
+    @property
+    @abstractmethod
+    def key(self) -> Any:
+        """Return the key of all states, as functions see it."""
+
+    @property
+    @abstractmethod
+    def place(self) -> bytes:
+        """Return the place of the key; no bytes before the first."""
 
     @abstractmethod
     def set_current_key(self, key: Any, place: bytes) -> None:

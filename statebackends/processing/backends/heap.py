@@ -16,8 +16,10 @@ from pyspark_savepoint.statebackends.processing.backends.tables import TABLES, P
 class HeapStateBackend(KeyedStateBackend):
     """States of all keys, in memory."""
 
+    key: Any = None
+    place: bytes = b""
+
     def __init__(self) -> None:
-        super().__init__()
         self._here = Place()
         self._tables: list[tuple[dict[Any, Any], bool, StateOutput]] = []
         self._windowed: dict[State, tuple[Place, dict[Any, Any], RegisteredState]] = {}

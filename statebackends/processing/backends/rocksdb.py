@@ -30,8 +30,10 @@ BLOCK_CACHE = 128 << 20
 class RocksDBStateBackend(KeyedStateBackend):
     """States of all keys, on disk."""
 
+    key: Any = None
+    place: bytes = b""
+
     def __init__(self, directory: str | None = None) -> None:
-        super().__init__()
         folder = tempfile.mkdtemp(prefix="savepoint-rocksdb-", dir=directory or local_directory())
         with ExitStack() as leaving:
             leaving.callback(shutil.rmtree, folder, ignore_errors=True)

@@ -8,7 +8,7 @@ states go to their outputs, and the states are empty again. Windowed state is a 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyspark_savepoint.statebackends.processing.api.state import State
 from pyspark_savepoint.statebackends.processing.backends.backend import KeyedStateBackend, RegisteredState, StateOutput
@@ -21,63 +21,107 @@ from pyspark_savepoint.statebackends.processing.backends.single_key_states impor
 from pyspark_savepoint.statebackends.processing.backends.tables import TABLES, Place, merge_tables
 
 Add = Callable[[bytes, Any, Any], None]
+SetKey = Callable[[Any, bytes], None]
+
+
+class _NoSlot:
+    """Stands for the first value where there is none."""
+
+    content: Any = None
+
+
+def _nowhere(place: bytes, namespace: Any, content: Any) -> None:
+    """Output of no state."""
+
+
+FirstSlot = ValueSlot | _NoSlot
+
+
+class CurrentKey(NamedTuple):
+    """Functions that share a key; ``set_states`` tells them the first value, its output, and whether there is more."""
+
+    set_key: SetKey
+    set_states: Callable[[FirstSlot, Add, bool], None]
+    key: Callable[[], Any]
+    place: Callable[[], bytes]
 
 
 class SingleKeyStateBackend(KeyedStateBackend):
     """State of one key.
 
-    Most functions have one state, of one value: :meth:`set_current_key`, which runs for every key, knows it by itself
-    and calls another method only if there are more.
+    Most functions have one state, of one value: what sets the key, for every record, knows it by itself, and calls a
+    method only if there are more.
     """
 
     def __init__(self) -> None:
-        super().__init__()
-        self._first: ValueSlot | _NoSlot = _NoSlot()
-        self._add: Add = _nowhere
-        self._has_more = False
         self._values: list[tuple[ValueSlot, Add]] = []
         self._collections: list[tuple[CollectionSlot, Callable[[], Any], Add]] = []
         self._windowed: list[tuple[dict[Any, Any], Add]] = []
         self._places: dict[State, tuple[Place, dict[Any, Any], RegisteredState]] = {}
+        self._first: FirstSlot = _NoSlot()
+        self._add_first: Add = _nowhere
+        self._current = self._current_key()
 
     def create(self, state: RegisteredState, output: StateOutput) -> State:
         """Create a slot; for windowed state a dict of namespaces."""
-        if not state.namespaced and state.kind in VALUE_SLOTS:
-            value = VALUE_SLOTS[state.kind](state)
-            if isinstance(self._first, _NoSlot):
-                self._first, self._add = value, output.add
-            else:
-                self._values.append((value, output.add))
-                self._has_more = True
-            return value
-        self._has_more = True
+        created: State
         if state.namespaced:
             place, table = Place(), dict[Any, Any]()
             self._windowed.append((table, output.add))
-            windowed = TABLES[state.kind](place, table, state)
-            self._places[windowed] = (place, table, state)
-            return windowed
-        collection = COLLECTION_SLOTS[state.kind](state)
-        self._collections.append((collection, type(collection.content), output.add))
-        return collection
+            created = TABLES[state.kind](place, table, state)
+            self._places[created] = (place, table, state)
+        elif state.kind not in VALUE_SLOTS:
+            created = collection = COLLECTION_SLOTS[state.kind](state)
+            self._collections.append((collection, type(collection.content), output.add))
+        else:
+            created = value = VALUE_SLOTS[state.kind](state)
+            if isinstance(self._first, _NoSlot):
+                self._first, self._add_first = value, output.add
+            else:
+                self._values.append((value, output.add))
+        has_more = bool(self._values or self._collections or self._windowed)
+        self._current.set_states(self._first, self._add_first, has_more)
+        return created
 
-    def set_current_key(self, key: Any, place: bytes) -> None:
-        """Set the key; if it changes, output the state of the previous key.
+    @property
+    def key(self) -> Any:
+        return self._current.key()
+
+    @property
+    def place(self) -> bytes:
+        return self._current.place()
+
+    @property
+    def set_current_key(self) -> SetKey:
+        """Function that sets the key and, if it changes, outputs the state of the previous key.
 
         Collections that were handed out stay unchanged, because the next key gets new ones.
         """
-        before = self.place
-        if place != before:
-            if before:
-                first = self._first
-                content = first.content
-                if content is not None:
-                    first.content = None
-                    self._add(before, None, content)
-                if self._has_more:
-                    self._output_others(before)
-            self.place = place
-        self.key = key
+        return self._current.set_key
+
+    def _current_key(self) -> CurrentKey:
+        """Return what knows the key, in variables of functions: each costs half of an attribute."""
+        current, now = None, b""
+        first, add, has_more, output_others = self._first, self._add_first, False, self._output_others
+
+        def set_key(key: Any, place: bytes) -> None:
+            nonlocal current, now
+            if place != now:
+                if now:
+                    content = first.content
+                    if content is not None:
+                        first.content = None
+                        add(now, None, content)
+                    if has_more:
+                        output_others(now)
+                now = place
+            current = key
+
+        def set_states(value: FirstSlot, output: Add, more: bool) -> None:
+            nonlocal first, add, has_more
+            first, add, has_more = value, output, more
+
+        return CurrentKey(set_key, set_states, lambda: current, lambda: now)
 
     def _output_others(self, place: bytes) -> None:
         """Output all states but the first value."""
@@ -118,14 +162,24 @@ class SingleKeyStateBackend(KeyedStateBackend):
 class DroppingSingleKeyStateBackend(SingleKeyStateBackend):
     """State of one key that no output gets: what processing has, where only the rows of the function count."""
 
-    def set_current_key(self, key: Any, place: bytes) -> None:
-        """Set the key; if it changes, drop the state of the previous key."""
-        if place != self.place:
-            self._first.content = None
-            if self._has_more:
-                self._drop_others()
-            self.place = place
-        self.key = key
+    def _current_key(self) -> CurrentKey:
+        current, now = None, b""
+        first, has_more, drop_others = self._first, False, self._drop_others
+
+        def set_key(key: Any, place: bytes) -> None:
+            nonlocal current, now
+            if place != now:
+                first.content = None
+                if has_more:
+                    drop_others()
+                now = place
+            current = key
+
+        def set_states(value: FirstSlot, _: Add, more: bool) -> None:
+            nonlocal first, has_more
+            first, has_more = value, more
+
+        return CurrentKey(set_key, set_states, lambda: current, lambda: now)
 
     def _drop_others(self) -> None:
         for value, _ in self._values:
@@ -135,13 +189,3 @@ class DroppingSingleKeyStateBackend(SingleKeyStateBackend):
                 collection.content = empty()
         for table, _ in self._windowed:
             table.clear()
-
-
-class _NoSlot:
-    """Stands for the first value where there is none."""
-
-    content: Any = None
-
-
-def _nowhere(place: bytes, namespace: Any, content: Any) -> None:
-    """Output of no state."""

@@ -17,7 +17,8 @@ HOME = str(Path(__file__).parents[3])
 class HasKey(Protocol):
     """Object that has the current key."""
 
-    key: Any
+    @property
+    def key(self) -> Any: ...
 
 
 class UserCode:
