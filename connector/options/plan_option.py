@@ -25,6 +25,8 @@ from pyspark_savepoint.formats.errors import SavepointError
 from pyspark_savepoint.formats.io.byte_source import InlineByteSource
 from pyspark_savepoint.formats.keyed.headers import read_header
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader, OperatorBackendHeader
+from pyspark_savepoint.formats.serializers.base import ClassDescriptions
+from pyspark_savepoint.formats.serializers.given_serializers import GivenSerializers
 from pyspark_savepoint.options.option_fields import InvalidOptionValueError
 from pyspark_savepoint.statebackends.model.request import EntriesRequest
 from pyspark_savepoint.statebackends.writing.planning.write_request import ELEMENTS, WriteRequest, WriteSpec
@@ -53,6 +55,18 @@ class PlannedWrite:
 
     request: WriteRequest
     bases: tuple[Texts, ...] = ()
+
+    def request_with(self, serializers: GivenSerializers | None) -> WriteRequest:
+        """Return the request with the user's serializers, which read the header too."""
+        request = replace(self.request, serializers=serializers)
+        if serializers is None or request.header is None:
+            return request
+        from pyspark_savepoint.formats.serializers.kryo.described.job_classes import JobClasses
+
+        view = DataOutputView()
+        request.header.write(view)
+        classes = JobClasses.of(serializers=serializers)
+        return replace(request, header=_header(view.getvalue(), request.table, classes))
 
 
 def read_plan(entries: EntriesRequest) -> str:
@@ -117,7 +131,7 @@ def parse_write_plan(text: str) -> PlannedWrite:
         if request.fragment is None or not FRAGMENT.fullmatch(request.fragment):
             raise _refused()
         if header is not None:
-            request = replace(request, header=_header(header, request.table))
+            request = replace(request, header=_header(_decoded(header), request.table))
         return PlannedWrite(request, bases)
     except InvalidOptionValueError:
         raise
@@ -147,13 +161,16 @@ def _refused() -> InvalidOptionValueError:
     return InvalidOptionValueError("what the fluent API makes of it: it is not for users")
 
 
-def _header(text: str, table: str) -> Header:
-    """Return a header from base64; snapshots of serializers in it may be of the user's own classes."""
+def _decoded(text: str) -> bytes:
     try:
-        data = base64.b64decode(text, validate=True)
+        return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         raise _refused() from None
-    source = InlineByteSource("option 'plan'", data)
+
+
+def _header(data: bytes, table: str, classes: ClassDescriptions | None = None) -> Header:
+    """Return a header from its bytes; snapshots of serializers in it may be of the user's own classes."""
+    source = InlineByteSource("option 'plan'", data, classes)
     if table == ELEMENTS:
         return read_header(OperatorBackendHeader, source, len(data))
     return read_header(KeyedBackendHeader, source, len(data))

@@ -292,9 +292,8 @@ class SavepointWriteOptions:
             source = self.plan.request.types_from
             types_from = None if source is None else StoragePath.of(source, self.storage_options)
             bases = tuple(SavepointReadOptions.parse(each).request() for each in self.plan.bases)
-            return replace(
-                self.plan.request, path=path, types_from=types_from, bases=bases, serializers=self.serializers
-            )
+            request = self.plan.request_with(self.serializers)
+            return replace(request, path=path, types_from=types_from, bases=bases)
         spec = _spec({name: value for name, value in asdict(replace(self, plan=None)).items() if value is not None})
         return WriteRequest(path, **spec, drop=self.drop, retention=self.retention, overwrite=overwrite)
 

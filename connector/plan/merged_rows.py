@@ -51,6 +51,7 @@ def merged_rows(plan: OperatorPlan) -> RowsToMerge | None:
         composite_key=given.composite,
         entry_columns=entry_columns(given, {s.origin: i for i, s in enumerate(states) if s.put == number}),
         sort_memory=put.spec.sort_memory,
+        serializers=put.spec.serializers,
     )
     if not _same(given, spec, header, states, number):
         return None

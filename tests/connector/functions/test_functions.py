@@ -14,6 +14,7 @@ from pyspark.serializers import CloudPickleSerializer
 from pyspark_savepoint import (
     CountTrigger,
     EventTimeSessionWindows,
+    ObjectReuseMode,
     OperatorIdentifier,
     OperatorTransformation,
     Savepoint,
@@ -335,6 +336,11 @@ def test_object_reuse_shares_what_it_says(spark: SparkSession, tmp_path: Path) -
     for mode in modes:
         keyed = OperatorTransformation.bootstrap_with(data).option("objectReuse", mode).key_by("id")
         savepoint = savepoint.with_operator(mode, keyed.transform(Keeper()))
+    # ``ExecutionConfig``: FLIP-21's enumeration, and the methods that it deprecates.
+    plain = OperatorTransformation.bootstrap_with(data)
+    assert plain.set_object_reuse_mode(ObjectReuseMode.FULL_REUSE).texts == {"objectReuse": "FULL_REUSE"}
+    assert plain.enable_object_reuse().texts == plain.set_object_reuse_mode(ObjectReuseMode.DEFAULT).texts
+    assert plain.disable_object_reuse().texts == {"objectReuse": "COPY_PER_OPERATOR"}
     written = savepoint.write(f"{tmp_path}/sp")
     found = {}
     for mode in modes:

@@ -1,4 +1,7 @@
-"""A serializer of a job's own, given to one read: files of Flink's ``TypeSerializerSnapshotMigrationITCase``."""
+"""A serializer of a job's own, given to one read: files of Flink's ``TypeSerializerSnapshotMigrationITCase``.
+
+And savepoints that Flink wrote after it had restored what was bootstrapped with such a serializer.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,12 @@ from pyspark_savepoint.formats.columns import Cursors, DecodeOptions
 from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer
 from pyspark_savepoint.formats.serializers.basic.primitives import BASE, NumberSerializer
+from tests.oracle.own_serializer import compare_read
 
 SNAPSHOT = "org.apache.flink.test.migration.TypeSerializerSnapshotMigrationITCase$TestSerializerSnapshot"
 LONG = NumberSerializer.of(f"{BASE}LongSerializer$LongSerializerSnapshot")
+#: Written by ``python -m tests.oracle.own_serializer``, which restores them too.
+RESTORED = sorted((Path(__file__).parents[2] / "oracle" / "savepoints" / "own-serializer").iterdir())
 
 
 @dataclass(frozen=True)
@@ -59,3 +65,8 @@ def test_values_of_a_jobs_own_serializer(corpus: Path) -> None:
         assert listed["note"] is None
         (raw,) = {type(row["testState"]) for row in plain.keyed_state(uid_hash).rows()}
         assert raw is bytes, "another read has none of it"
+
+
+@pytest.mark.parametrize("path", RESTORED, ids=lambda path: path.name)
+def test_what_flink_restored_and_wrote_again(path: Path) -> None:
+    compare_read(path)

@@ -5,13 +5,10 @@ from __future__ import annotations
 import base64
 import json
 import threading
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import cloudpickle
-import numpy as np
-import pyarrow as pa
 import pytest
 from cloudpickle import register_pickle_by_value
 
@@ -25,11 +22,10 @@ from pyspark_savepoint import (
     SavepointError,
     ValueStateDescriptor,
 )
-from pyspark_savepoint.formats.columns import Cursors, DecodeOptions, Longs
-from pyspark_savepoint.formats.data_view import DataOutputView
 from pyspark_savepoint.formats.errors import OptionError, UndecodableStateError, UserFunctionError
-from pyspark_savepoint.formats.serializers.base import SnapshotReader, TypeSerializer
+from tests import money
 from tests.connector.savepoint import test_given_serializers
+from tests.money import MoneySerializer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,47 +33,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 # Workers have no such module to import: its classes travel whole, as those of a notebook do.
 register_pickle_by_value(test_given_serializers)
+register_pickle_by_value(money)
 SNAPSHOT = "com.shop.MoneySerializer$MoneySerializerSnapshot"
-
-
-@dataclass(frozen=True)
-class MoneySerializer(TypeSerializer):
-    """Cents as a long, behind the currency of the snapshot; shown as text: ``EUR 12.50``."""
-
-    currency: str = "EUR"
-
-    @classmethod
-    def read_snapshot(cls, name: str, version: int, reader: SnapshotReader) -> TypeSerializer:
-        return cls(name, version, reader.view.read_utf("the currency"))
-
-    def write_payload(self, view: DataOutputView) -> None:
-        view.write_utf(self.currency)
-
-    @property
-    def flink_type(self) -> str:
-        return "MONEY"
-
-    @property
-    def length(self) -> int:
-        return 8
-
-    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return pa.string()
-
-    def decode(self, at: Cursors) -> pa.Array:
-        short = np.flatnonzero(at.end - at.position < 8)
-        at.check(int(short[0]) if len(short) else -1, "8 bytes")
-        cents = at.buffer[at.position[:, None] + np.arange(8)].view(">i8")[:, 0]
-        at.position += 8
-        return pa.array([f"{self.currency} {each / 100:.2f}" for each in cents], pa.string())
-
-    def sizes(self, column: pa.Array) -> Longs:
-        return np.full(len(column), 8, np.int64)
-
-    def encode(self, column: pa.Array, at: Cursors) -> None:
-        cents = np.array([round(float(text.split()[1]) * 100) for text in column.to_pylist()], ">i8")
-        at.buffer[at.position[:, None] + np.arange(8)] = cents.view(np.uint8).reshape(-1, 8)
-        at.position += 8
 
 
 MONEY = MoneySerializer(SNAPSHOT, 2, "CHF")
@@ -150,6 +107,13 @@ def test_a_serializer_is_given_to_one_read_and_one_write(spark: SparkSession, tm
     more = spark.createDataFrame([(1, "CHF 9.99")], "key long, amount string")
     changed = savepoint.with_state("keyed", "amount", more, serializers=by_class).write(str(tmp_path / "changed"))
     assert [row.amount for row in changed.keyed_state("keyed", serializers=by_class).collect()] == ["CHF 9.99", None]
+    # A new state whose type has it inside, beside others that stay.
+    pairs = spark.createDataFrame([(1, ("CHF 0.07", 7))], "key long, pair struct<f0: string, f1: long>")
+    inside = changed.with_state("keyed", "pair", pairs, types={"pair": "TUPLE<MONEY, LONG>"}, serializers=[MONEY])
+    added = inside.write(str(tmp_path / "added")).keyed_state("keyed", serializers=by_class).collect()
+    assert sorted((row.key, row.amount, row.pair and tuple(row.pair)) for row in added) == [
+        (1, "CHF 9.99", ("CHF 0.07", 7)), (2, None, None),
+    ]  # fmt: skip
 
 
 def test_a_text_that_is_set_as_an_option_is_not_unpickled(spark: SparkSession, tmp_path: Path) -> None:

@@ -112,6 +112,32 @@ def test_tumbling_and_sliding_windows(found: list[Any], offset: int) -> None:
     assert by_start(sliding[CONTENTS]) == expected
 
 
+class Tens(WindowAssigner):
+    """An assigner of the user's: tens, as a calendar of the user's might have them."""
+
+    def assign_windows(self, element: Any, timestamp: int, processing_time: int) -> list[Any]:
+        return [TimeWindow(timestamp // 10 * 10, timestamp // 10 * 10 + 10)]
+
+
+class Streaks(WindowAssigner):
+    """One that merges, whose gaps are its own."""
+
+    merges = True
+
+    def assign_windows(self, element: Any, timestamp: int, processing_time: int) -> list[Any]:
+        return [TimeWindow(timestamp, timestamp + 7)]
+
+
+@settings(max_examples=20, deadline=None)
+@given(records)
+def test_an_assigner_of_the_users_own(found: list[Any]) -> None:
+    for own, flinks in (
+        (Tens(), TumblingEventTimeWindows.of(10)),
+        (Streaks(), EventTimeSessionWindows.with_gap(7)),
+    ):
+        assert states_after(plan_of(summed(own)), found) == states_after(plan_of(summed(flinks)), found)
+
+
 def sessions(times: list[int], gap: int) -> list[tuple[int, int]]:
     """Sessions of some times: those that overlap or touch are one."""
     found: list[tuple[int, int]] = []

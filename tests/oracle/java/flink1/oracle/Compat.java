@@ -67,6 +67,15 @@ final class Compat {
         return type.createSerializer(config);
     }
 
+    static TypeInformation<Prices.Money> money() {
+        return new Prices.MoneyInfo() {
+            @Override
+            public TypeSerializer<Prices.Money> createSerializer(ExecutionConfig config) {
+                return serializer();
+            }
+        };
+    }
+
     static void registerPojo(ExecutionConfig config, Class<?> type) {
         config.registerPojoType(type);
     }

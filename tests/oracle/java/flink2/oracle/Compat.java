@@ -6,6 +6,7 @@ import java.util.Optional;
 import java.util.Set;
 import org.apache.flink.api.common.ExecutionConfig;
 import org.apache.flink.api.common.functions.RuntimeContext;
+import org.apache.flink.api.common.serialization.SerializerConfig;
 import org.apache.flink.api.common.serialization.SerializerConfigImpl;
 import org.apache.flink.api.common.state.StateTtlConfig;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
@@ -66,6 +67,15 @@ final class Compat {
 
     static <T> TypeSerializer<T> serializer(TypeInformation<T> type, ExecutionConfig config) {
         return type.createSerializer(config.getSerializerConfig());
+    }
+
+    static TypeInformation<Prices.Money> money() {
+        return new Prices.MoneyInfo() {
+            @Override
+            public TypeSerializer<Prices.Money> createSerializer(SerializerConfig config) {
+                return serializer();
+            }
+        };
     }
 
     static void registerPojo(ExecutionConfig config, Class<?> type) {
