@@ -31,6 +31,7 @@ from pyspark_savepoint.formats.errors import (
     UnsupportedStateError,
     UnsupportedVersionError,
     UserFunctionError,
+    WorkerPythonError,
     ValueRangeError,
 )
 
@@ -58,5 +59,6 @@ __all__ = [
     "UnsupportedStateError",
     "UnsupportedVersionError",
     "UserFunctionError",
+    "WorkerPythonError",
     "ValueRangeError",
 ]

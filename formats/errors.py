@@ -206,6 +206,10 @@ class ConcurrentWriteError(SavepointError, FileExistsError):
     """Another writer published first, or the snapshot changed during the operation."""
 
 
+class WorkerPythonError(SavepointError, ImportError):
+    """The Python that Spark starts does not have this package, or is of another version."""
+
+
 class UserFunctionError(SavepointError, RuntimeError):
     """A user function or serializer plug-in raised an exception, or a function cannot be sent to the tasks."""
 

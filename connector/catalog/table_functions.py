@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 from pyspark_savepoint.options.schema import spark_schema
-from pyspark_savepoint.options.worker_python import check_worker_python
+from pyspark_savepoint.options.worker_python import check_worker_python, expect_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,6 +54,7 @@ def register(spark: SparkSession) -> list[str]:
     from pyspark_savepoint.source.datasource import SavepointDataSource
     from pyspark_savepoint.statebackends.catalog.table import SCHEMAS
 
+    expect_session(spark, "pyspark_savepoint.register(spark)")
     check_worker_python(spark)
     try:
         spark.dataSource.register(SavepointDataSource)

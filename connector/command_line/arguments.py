@@ -432,7 +432,15 @@ def parse(given: Sequence[str]) -> argparse.Namespace:
                 f"there is no command {first!r}", remedy=f"{did_you_mean(first, names)}; {PROGRAM} --help lists them"
             )
         words.insert(0, "ls")
-    return parser().parse_args(words)
+    if first in ("--json", "--debug"):
+        raise UsageError(f"{first} follows the command", remedy=f"{PROGRAM} ls PATH {first}")
+    found, unknown = parser().parse_known_args(words)
+    if unknown:
+        raise UsageError(
+            f"unrecognized arguments: {' '.join(unknown)}",
+            remedy=f"{PROGRAM} {found.command or ''}".rstrip() + " --help",
+        )
+    return found
 
 
 def markdown() -> str:

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from pyspark_savepoint.command_line.arguments import UsageError
 from pyspark_savepoint.command_line.output import Output, finite
 from pyspark_savepoint.command_line.reading import rows_table
-from pyspark_savepoint.formats.errors import OutputError, StateExistsError
+from pyspark_savepoint.formats.errors import OutputError, SavepointError, StateExistsError
 from pyspark_savepoint.local.local_table import LocalTable
 from pyspark_savepoint.local.texts import readable_size
 from pyspark_savepoint.statebackends.model.json_values import to_json
@@ -28,6 +29,8 @@ def export(arguments: Namespace, output: Output) -> int:
     table = rows_table(arguments, output)
     name = re.sub(r"[^\w.-]+", "_", "-".join(filter(None, (arguments.uid, arguments.table, arguments.state))))
     target = Path(arguments.file or f"{name}.{SUFFIXES[arguments.to]}").expanduser()
+    if arguments.file == "-":
+        raise UsageError("--file names a file", remedy="to print rows: show --json --limit 0")
     if target.exists() and not arguments.force:
         raise StateExistsError(
             "the file exists already", path=str(target), remedy="--force replaces it, --file names another"
@@ -55,9 +58,10 @@ def replacing(target: Path) -> Iterator[Path]:
         yield pending
         pending.replace(target)
     except OSError as error:
-        if isinstance(error, OutputError) or error.filename is None:
+        if isinstance(error, SavepointError):
             raise
-        raise OutputError("the file cannot be written", path=str(target), found=error.strerror) from None
+        found = os.strerror(error.errno) if error.errno else str(error)
+        raise OutputError("the file cannot be written", path=str(target), found=found) from None
     finally:
         with suppress(FileNotFoundError, NotADirectoryError):
             pending.unlink()

@@ -14,14 +14,14 @@ from pyspark_savepoint.local.copying import copy_snapshot, relocate_snapshot
 from pyspark_savepoint.local.texts import readable_size
 from pyspark_savepoint.options.option_fields import InvalidOptionValueError, seconds
 from pyspark_savepoint.options.option_values import to_options
-from pyspark_savepoint.options.paths import reached
+from pyspark_savepoint.options.paths import reached, snapshot_path
 
 DONE = 0
 
 
 def located(arguments: Namespace, path: str) -> str:
     """Return an absolute path with the storage options of the arguments."""
-    return reached(absolute(path), to_options(read_options(arguments)))
+    return reached(absolute(snapshot_path(path)), to_options(read_options(arguments)))
 
 
 def vacuum_files(arguments: Namespace, output: Output) -> int:

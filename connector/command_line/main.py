@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gc
+import io
 import os
 import shutil
 import sys
 import warnings
 from argparse import Namespace
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from pyspark_savepoint.command_line.arguments import parse, parser
@@ -45,10 +47,15 @@ def _ended(words: list[str]) -> int:
         # Whoever reads has enough, as `head` has: nothing is left to say, also not when Python ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED
-    except (OSError, MemoryError) as error:
+    except Exception as error:  # an exit code of 1 would say that something was found
         if debug:
             raise
-        print(f"error: {shown(str(error) or type(error).__name__)}\n  to do: --debug shows where", file=sys.stderr)
+        expected = isinstance(error, OSError | MemoryError)
+        kind = "" if expected and str(error) else f"{type(error).__name__}: "
+        remedy = (
+            "--debug shows where" if expected else "report it with what --debug shows: it is a fault of this program"
+        )
+        print(f"error: {kind}{shown(str(error))}\n  to do: {remedy}", file=sys.stderr)
         return FAILED
     return code
 
@@ -56,7 +63,19 @@ def _ended(words: list[str]) -> int:
 def console() -> int:
     """Run as a process of its own, in which nearly everything that is imported stays: it is collected rarely."""
     gc.set_threshold(50_000, 20, 20)
+    _prepare_streams()
     return main()
+
+
+def _prepare_streams() -> None:
+    """Make every character printable, whatever the locale, and printing possible where a stream was closed."""
+    sys.stdout, sys.stderr = (
+        Path(os.devnull).open("w", encoding="utf-8") if stream is None else stream  # noqa: SIM115
+        for stream in (sys.stdout, sys.stderr)
+    )
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _width() -> int | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyspark_savepoint.command_line.arguments import read_options
+from pyspark_savepoint.command_line.arguments import UsageError, read_options
 from pyspark_savepoint.command_line.output import Output, Row, first_rows
 from pyspark_savepoint.formats.errors import OptionError, StateNotFoundError
 from pyspark_savepoint.formats.io.filesystem import absolute
@@ -19,6 +19,7 @@ from pyspark_savepoint.local.texts import readable_size
 from pyspark_savepoint.options.operators import identifier_of
 from pyspark_savepoint.options.option_values import to_options
 from pyspark_savepoint.options.options import SavepointReadOptions
+from pyspark_savepoint.options.paths import snapshot_path
 
 DONE, FOUND = 0, 1
 OF_STATE = ("operator_uid", "operator_uid_hash", "table", "state")
@@ -27,7 +28,7 @@ OF_STATE = ("operator_uid", "operator_uid_hash", "table", "state")
 def table_of(arguments: Namespace, output: Output, **options: Any) -> LocalTable:
     """Open the table that the arguments name; warnings are remarks."""
     texts = to_options({**read_options(arguments), **options})
-    table = LocalTable.of(SavepointReadOptions.parse({**texts, "path": absolute(arguments.path)}))
+    table = LocalTable.of(SavepointReadOptions.parse({**texts, "path": absolute(snapshot_path(arguments.path))}))
     for warning in table.warnings:
         output.remark(f"warning: {warning}")
     return table
@@ -93,7 +94,7 @@ def rows_table(arguments: Namespace, output: Output) -> LocalTable:
             raise StateNotFoundError("the table has no keys", path=arguments.path, operator=arguments.uid)
         kind = pa.binary() if "key" in table.options.raw else table.schema.field(index).type
         table = table_of(arguments, output, **options, keys=[_key(text, kind) for text in keys])
-    if arguments.columns:
+    if arguments.columns is not None:
         table = table.select(*(name.strip() for name in arguments.columns.split(",")))
     return table
 
@@ -103,9 +104,12 @@ def _key(text: str, kind: pa.DataType) -> Any:
     if pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_temporal(kind):
         return text
     try:
-        return json.loads(text)
+        key = json.loads(text)
     except ValueError:
-        return text  # the error that follows says which type the key has
+        key = text  # the error that follows says which type the key has
+    if not pa.types.is_nested(kind) and (isinstance(key, list) or (key is text and "," in text)):
+        raise UsageError("--keys takes one key after another", found=text, remedy="such as --keys 1042 1043")
+    return key
 
 
 def sizes(arguments: Namespace, output: Output) -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+from pyspark_savepoint.command_line.arguments import UsageError
 from pyspark_savepoint.command_line.exporting import replacing
 from pyspark_savepoint.command_line.files import located
 from pyspark_savepoint.command_line.output import Output
@@ -33,6 +34,12 @@ MAX_JOB_BYTES = 1 << 27
 
 def check_restore_of(arguments: Namespace, output: Output) -> int:
     """Check whether a job would restore a snapshot."""
+    if arguments.path.endswith(".json") and Path(arguments.path).expanduser().is_file():
+        raise UsageError(
+            "the snapshot is the first argument and the job the second",
+            found=arguments.path,
+            remedy=f"pyspark-savepoint check-restore {arguments.job} {arguments.path}",
+        )
     snapshot = Snapshot.open(located(arguments, arguments.path), allow_outside=arguments.allow_outside)
     check = check_snapshot(
         snapshot,

@@ -6,7 +6,7 @@ import json
 from argparse import Namespace
 from pathlib import Path
 
-from pyspark_savepoint.command_line.arguments import read_options
+from pyspark_savepoint.command_line.arguments import UsageError, read_options
 from pyspark_savepoint.command_line.exporting import replacing
 from pyspark_savepoint.command_line.output import Output
 from pyspark_savepoint.local.local_savepoint import open_savepoint
@@ -18,6 +18,10 @@ DONE, FOUND = 0, 1
 
 def schema(arguments: Namespace, output: Output) -> int:
     """Print or write the schema of a snapshot, or compare it with a file."""
+    if arguments.check is not None and arguments.to != "savepoint":
+        raise UsageError(
+            f"--check does not go with --to {arguments.to}", remedy="a file that schema PATH --file has written"
+        )
     savepoint = open_savepoint(arguments.path, **read_options(arguments))
     if arguments.check is not None:
         found = differences(read_schema(Path(arguments.check).expanduser()), schema_of(savepoint))

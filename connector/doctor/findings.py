@@ -83,6 +83,8 @@ def _ratio(name: str, value: str) -> float:
 
 def _seconds(name: str, value: str) -> float:
     try:
+        if value.isdecimal() and int(value):
+            raise InvalidOptionValueError("a time with its unit, such as 90s, 30m, 2h or 1d")
         return float(seconds(value))
     except InvalidOptionValueError as refused:
         raise OptionError(f"budget {name!r} is a time", expected=str(refused), found=repr(value)) from None

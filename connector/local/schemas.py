@@ -84,6 +84,8 @@ def read_schema(path: Path) -> Schema:
         _states(schema)
     except FileNotFoundError:
         raise OptionError("there is no schema at this path", path=str(path), remedy=_remedy(path)) from None
+    except OSError as error:
+        raise OptionError("the schema cannot be read", path=str(path), found=error.strerror) from None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise OptionError("the file is not the schema of a snapshot", path=str(path), remedy=_remedy(path)) from None
     return dict(schema)

@@ -74,7 +74,9 @@ def choice(*choices: str) -> Parse:
     def parse(value: str) -> str:
         folded = value.strip().casefold()
         if folded not in choices:
-            raise InvalidOptionValueError(" or ".join(choices))
+            close = nearest(folded, choices)
+            hint = f" (did you mean {' or '.join(map(repr, close))}?)" if close else ""
+            raise InvalidOptionValueError(" or ".join(choices) + hint)
         return folded
 
     return parse

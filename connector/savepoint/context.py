@@ -11,6 +11,7 @@ from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.options.operators import OperatorRef
 from pyspark_savepoint.options.option_values import inheriting
 from pyspark_savepoint.options.paths import reached
+from pyspark_savepoint.options.worker_python import explaining_worker_python
 from pyspark_savepoint.plan.savepoint_plan import SavepointPlan
 from pyspark_savepoint.source.given_source import format_of
 
@@ -40,7 +41,9 @@ class SavepointContext:
     def read(self, texts: Mapping[str, str]) -> DataFrame:
         """Return the table that options choose."""
         options = inheriting(self.options, texts)
-        return self.spark.read.format(format_of(self.spark, options)).options(**options).load(self.read_path())
+        path = self.read_path()
+        with explaining_worker_python(self.spark):
+            return self.spark.read.format(format_of(self.spark, options)).options(**options).load(path)
 
     def of_operator(self, uid: OperatorRef | None) -> dict[str, str]:
         """Return the options that select an operator, if one is given; raise OperatorNotFoundError if it is unknown."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import reduce
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Unpack
 
 from pyspark_savepoint.formats.errors import OperatorNotFoundError, OptionError, SnapshotNotFoundError, did_you_mean
 from pyspark_savepoint.formats.io.storage_options import OPTION
 from pyspark_savepoint.options.option_values import option_name, to_options
 from pyspark_savepoint.options.paths import located
+from pyspark_savepoint.options.worker_python import expect_session
 from pyspark_savepoint.savepoint.savepoint import Savepoint
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ CHECKPOINT_ID, SNAPSHOT = "checkpoint_id", "snapshot"
 
 def history(
     spark: SparkSession,
-    folder: str,
+    folder: str | PathLike[str],
     uid: str | None = None,
     *,
     last: int | None = None,
@@ -54,6 +56,7 @@ def history(
         pyspark_savepoint.history(spark, "/checkpoints/7d2e", "accounts").groupBy("checkpoint_id").sum("total").show()
 
     """
+    expect_session(spark, "pyspark_savepoint.history(spark, folder)")
     if last is not None and last < 1:
         raise OptionError(
             "argument 'last' must be at least 1: it is the number of newest snapshots to read", found=last
@@ -68,7 +71,7 @@ def history(
             known = sorted({plan.label for _, sp in loaded for plan in sp.plan.operators})
             raise OperatorNotFoundError(
                 f"none of {len(loaded)} snapshots has such an operator",
-                path=folder,
+                path=str(folder),
                 operator=uid,
                 remedy=did_you_mean(uid, known),
             )

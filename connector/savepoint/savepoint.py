@@ -27,7 +27,7 @@ from pyspark_savepoint.formats.snapshot.savepoint import Snapshot
 from pyspark_savepoint.options.operators import OperatorRef, identifier_of
 from pyspark_savepoint.options.option_values import inheriting, to_options
 from pyspark_savepoint.options.paths import located, path_text, reached, snapshot_path
-from pyspark_savepoint.options.worker_python import check_worker_python
+from pyspark_savepoint.options.worker_python import check_worker_python, expect_session, explaining_worker_python
 from pyspark_savepoint.plan.keyed_edits import with_keys_deleted, with_states
 from pyspark_savepoint.plan.merged_operators import merged_operator
 from pyspark_savepoint.plan.operator_plan import OperatorPlan, OperatorRows
@@ -120,7 +120,7 @@ class Savepoint:
         self._context = SavepointContext(spark, plan, path, options)
 
     @classmethod
-    def load(cls, spark: SparkSession, path: str | PathLike[str], **options: Unpack[TableOptions]) -> Savepoint:
+    def load(cls, spark: SparkSession, path: str | PathLike[str] = "", **options: Unpack[TableOptions]) -> Savepoint:
         """Open the snapshot at a path and read its ``_metadata``.
 
         A relative path is relative to the working directory of the driver's JVM, as in Spark; on Connect, to that of
@@ -143,6 +143,7 @@ class Savepoint:
             sp = Savepoint.load(spark, "s3://bucket/sp", storage_options={"region": "eu-west-1"})
 
         """
+        expect_session(spark, "Savepoint.load(spark, path)")
         check_worker_python(spark)
         return cls._loaded(spark, located(spark, snapshot_path(path)), to_options(options))
 
@@ -219,6 +220,7 @@ class Savepoint:
             Savepoint.create(spark, max_parallelism=128).with_operator("totals", df, key="id").write("/savepoints/new")
 
         """
+        expect_session(spark, "Savepoint.create(spark)")
         check_parallelism(max_parallelism, 1)
         expect_backend(state_backend)
         return cls(spark, SavepointPlan(max_parallelism=max_parallelism, state_backend=state_backend))
@@ -1727,7 +1729,9 @@ class Savepoint:
         version = None if flink_version is None else parse_flink_version(str(flink_version))
         options = {OPTION: self.options[OPTION]} if OPTION in self.options else {}
         options |= to_options({OPTION: storage_options})
-        SavepointWriter.to(self.spark, self.plan, reached(path, options), files, version, portable, checkpoint_id).run()
+        target = reached(path, options)
+        with explaining_worker_python(self.spark):
+            SavepointWriter.to(self.spark, self.plan, target, files, version, portable, checkpoint_id).run()
         options |= {"allowOutside": "true"} if files == "reference" else {}
         return Savepoint._loaded(self.spark, path, {**self.options, **options})
 

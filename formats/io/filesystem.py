@@ -109,7 +109,15 @@ def absolute(text: str, base: str | None = None) -> str:
         )
     if URI.fullmatch(text) or not is_encodable(text):
         return text
-    return os.path.abspath(os.path.join(base or os.getcwd(), os.path.expanduser(text)))
+    path = os.path.expanduser(text)
+    try:
+        return os.path.normpath(path if os.path.isabs(path) else os.path.join(base or os.getcwd(), path))
+    except FileNotFoundError:
+        raise OptionError(
+            "a relative path has no meaning here: the working directory was deleted",
+            path=text,
+            remedy="give an absolute path, or change to a folder that exists",
+        ) from None
 
 
 def _local_path(scheme: str, authority: str, path: str, text: str) -> str:

@@ -38,6 +38,8 @@ TYPE_FIELDS = ("key", "states", "operatorStates")
 OPERATOR_FIELDS = ("name", "uid", "uidHash", "generatedId", "parallelism", "maxParallelism", *TYPE_FIELDS)
 STATE_FIELDS = ("kind", "type", "key", "namespace", "ttl")
 BACKEND_NAMES = ("hashmap", "rocksdb", "forst")
+#: The last minor release that is known of each major one.
+LAST_MINOR = {1: 20, NEWEST_FLINK[0]: NEWEST_FLINK[1]}
 
 Job = JobDescription | StreamGraph | Snapshot | Mapping[str, Any] | str
 
@@ -198,7 +200,7 @@ def _operator(number: int, given: Mapping[str, Any], job: Mapping[str, Any], rea
         task=number,
         parallelism=_number(given.get("parallelism", job.get("parallelism", 1)), "parallelism", label) or 1,
         max_parallelism=_number(given.get("maxParallelism", job.get("maxParallelism")), "maxParallelism", label),
-        **_types(given, label, read),
+        **_types_of(given, label, read),
     )
 
 
@@ -219,6 +221,14 @@ def _ids(given: Mapping[str, Any], label: str) -> OperatorIDPair:
     )
 
 
+def _types_of(given: Mapping[str, Any], label: str, read: TypeReader) -> dict[str, Any]:
+    """Return key and states as keyword arguments of an OperatorDescription; errors name the operator."""
+    try:
+        return _types(given, label, read)
+    except OptionError as error:
+        raise error.with_facts(operator=label) from None
+
+
 def _types(given: Mapping[str, Any], label: str, read: TypeReader) -> dict[str, Any]:
     """Return key and states as keyword arguments of an OperatorDescription."""
     found: dict[str, Any] = {}
@@ -232,8 +242,16 @@ def _types(given: Mapping[str, Any], label: str, read: TypeReader) -> dict[str, 
             states = given[name]
             if not isinstance(states, Mapping):
                 raise OptionError(f"{name!r} has states by name", operator=label, found=type(states).__name__)
-            found[field] = {state: _state(state, spec, kinds, read) for state, spec in states.items()}
+            found[field] = {state: _named_state(state, spec, kinds, read) for state, spec in states.items()}
     return found
+
+
+def _named_state(name: str, given: Any, kinds: tuple[str, ...], read: TypeReader) -> StateDescription:
+    """Return the description of a state; errors name it."""
+    try:
+        return _state(name, given, kinds, read)
+    except OptionError as error:
+        raise error.with_facts(state=name) from None
 
 
 def _state(name: str, given: Any, kinds: tuple[str, ...], read: TypeReader) -> StateDescription:
@@ -318,7 +336,14 @@ def _version(given: Any) -> Flink | None:
     parts = str(given).split(".")
     if len(parts) < 2 or not all(part.isdecimal() for part in parts[:2]) or not 1 <= int(parts[0]) <= 9:
         raise OptionError("a Flink version must be given as two numbers", expected="such as 1.20 or 2.2", found=given)
-    return int(parts[0]), int(parts[1])
+    version = int(parts[0]), int(parts[1])
+    if version[1] > LAST_MINOR.get(version[0], -1):
+        raise OptionError(
+            "the Flink release is not known",
+            expected=" or ".join(f"up to {major}.{minor}" for major, minor in LAST_MINOR.items()),
+            found=given,
+        )
+    return version
 
 
 def _backend(given: Any) -> str | None:

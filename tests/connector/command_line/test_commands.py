@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +14,7 @@ from pyarrow import parquet
 
 import pyspark_savepoint
 from pyspark_savepoint.command_line.arguments import COMMANDS, markdown
+from pyspark_savepoint.command_line.main import main
 from tests.connector.command_line.conftest import Run
 
 README = Path(__file__).parents[3] / "connector" / "command_line" / "README.md"
@@ -253,15 +256,48 @@ def test_warm_up_reads_every_kind_of_table(run: Run) -> None:
         (["ls", "/there/is/nothing"], "file: /there/is/nothing"),
         (["ls", "s4://bucket/x"], "s4"),
         (["check-restore", "SHOP", "/there/is/no/job.json"], "there is no file or folder at this path"),
+        (["check-restore", "JOB", "SHOP"], "the snapshot is the first argument and the job the second"),
+        (
+            ["check-restore", "SHOP", "JOB"],
+            "operator: accounts\n  state: total\n  found: 'LNG'\n  to do: did you mean 'LONG'?",
+        ),
+        (["check-restore", "SHOP", "SHOP", "--flink", "7.0"], "expected: up to 1.20 or up to 2.3"),
+        (["check-restore", "SHOP", "SHOP", "--flink", "1.21"], "the Flink release is not known"),
+        (["show", "", "accounts"], "a path must not be empty"),
+        (["cp", "SHOP", ""], "a path must not be empty"),
+        (["show", "SHOP", "accounts", "--columns", ""], "there is no column ''"),
+        (["show", "SHOP", "accounts", "--keys", "1042,1043"], "such as --keys 1042 1043"),
+        (["show", "SHOP", "accounts", "--keys", "[1042, 1043]"], "such as --keys 1042 1043"),
+        (["show", "SHOP", "accounts", "--table", "timer"], "did you mean 'timers'?"),
+        (["verify", "SHOP", "accounts", "total"], "to do: pyspark-savepoint verify --help"),
+        (["--json", "ls", "SHOP"], "--json follows the command"),
+        (["schema", "SHOP", "--to", "avro", "--check", "x"], "--check does not go with --to avro"),
+        (["schema", "SHOP", "--check", "SHOP"], "found: Is a directory"),
+        (["export", "SHOP", "accounts", "--file", "-"], "show --json --limit 0"),
+        (["export", "SHOP", "accounts", "--file", "/proc/x.parquet"], "file: /proc/x.parquet\n  found: No such file"),
+        (["doctor", "SHOP", "--budget", "ttl-age=30"], "a time with its unit, such as 90s"),
     ],
 )
-def test_errors_are_one_block_that_says_what_to_do(run: Run, shop: Path, arguments: list[str], expected: str) -> None:
-    done = run(*(str(shop) if argument == "SHOP" else argument for argument in arguments))
+def test_errors_are_one_block_that_says_what_to_do(
+    run: Run, shop: Path, tmp_path: Path, arguments: list[str], expected: str
+) -> None:
+    job = tmp_path / "job.json"
+    job.write_text('{"operators": [{"uid": "accounts", "key": "LONG", "states": {"total": "LNG"}}]}')
+    paths = {"SHOP": str(shop), "JOB": str(job)}
+    done = run(*(paths.get(argument, argument) for argument in arguments))
     assert done.code == 2
     assert done.out == ""
     assert expected in done.err
     assert done.err.startswith("error: ")
     assert "Traceback" not in done.err
+
+
+def test_a_fault_of_the_program_is_no_finding(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 1 would say that something was found; a stream that cannot print a name stands for any fault."""
+    with redirect_stdout(io.TextIOWrapper(io.BytesIO(), "ascii")):
+        code = main(["show", str(shop), "accounts", "--limit", "2"])
+    assert code == 2
+    assert "error: UnicodeEncodeError: 'ascii' codec" in capsys.readouterr().err
 
 
 def test_debug_shows_where(run: Run) -> None:

@@ -40,6 +40,25 @@ def test_a_closed_pipe_is_no_error(shop: Path) -> None:
     assert (done.returncode, done.stderr) == (141, "")
 
 
+def test_names_are_printed_whatever_the_locale(shop: Path) -> None:
+    env = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    command = [*COMMAND, "show", str(shop), "accounts", "--keys", "1039"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert r"Mei \u7f8e" in done.stdout
+
+
+def test_without_output_and_working_directory(shop: Path, tmp_path: Path) -> None:
+    """As started by something that closed what it does not need."""
+    script = 'cd "$1" && rmdir "$1" && shift && exec "$@" >&-'
+    command = ["sh", "-c", script, "sh", str(tmp_path / "gone"), *COMMAND]
+    for path, code in ((shop, 0), (Path("savepoint"), 2)):
+        (tmp_path / "gone").mkdir()
+        done = subprocess.run([*command, "ls", str(path)], stderr=subprocess.PIPE, text=True, check=False)
+        assert done.returncode == code, done.stderr
+    assert "the working directory was deleted" in done.stderr
+
+
 def test_interrupted(shop: Path) -> None:
     """While it waits for someone to read what it prints."""
     read, write = os.pipe()

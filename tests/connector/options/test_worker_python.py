@@ -1,35 +1,85 @@
-"""A session whose tasks run outside of the virtual environment says so, before Spark finds no format."""
+"""Sessions that are none, and a Python of the tasks that does not have the package: each has one plain message."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import py4j
+import pyspark
 import pytest
 
+import pyspark_savepoint
+from pyspark_savepoint import Savepoint, SavepointError
+
 SHOP = Path(__file__).parents[2] / "oracle" / "savepoints" / "shop" / "savepoint"
+#: What is called in another way than it is meant. To type checkers all of these are errors.
+ANY: Any = Savepoint
+REGISTER: Any = pyspark_savepoint.register
+HISTORY: Any = pyspark_savepoint.history
 SCRIPT = """
 import sys
 sys.prefix = sys.prefix if sys.prefix != sys.base_prefix else sys.prefix + "-venv"
 from pyspark.sql import SparkSession
 from pyspark_savepoint import Savepoint
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-Savepoint.load(spark, sys.argv[1])
+sp = Savepoint.load(spark, sys.argv[1])
+from pyspark_savepoint.formats.errors import WorkerPythonError
+rows = spark.createDataFrame([(1, 2)], "key int, total int")
+for call in (lambda: sp.states(), lambda: Savepoint.create(spark).with_operator("a", rows).write(sys.argv[2])):
+    try:
+        call()
+    except WorkerPythonError as error:
+        print(error)
 """
 
 
+@pytest.mark.parametrize(
+    ("call", "found", "remedy"),
+    [
+        (lambda: ANY.load(SHOP), str(SHOP), "Savepoint.load(spark, path)"),
+        (lambda: ANY.load("notspark", SHOP), "'notspark'", "Savepoint.load(spark, path)"),
+        (lambda: ANY.load(None, SHOP), "NoneType", "pyspark_savepoint.open(path)"),
+        (lambda: ANY.create(), None, ""),
+        (lambda: ANY.create("/new"), "'/new'", "Savepoint.create(spark)"),
+        (lambda: ANY(None, SHOP), "PosixPath", "Savepoint.load(spark, path)"),
+        (lambda: REGISTER(None), "NoneType", "pyspark_savepoint.register(spark)"),
+        (lambda: HISTORY(SHOP.parent, "accounts"), str(SHOP.parent), "pyspark_savepoint.history(spark, folder)"),
+    ],
+)
+def test_what_is_no_session_is_told_with_the_right_call(
+    call: Callable[[], object], found: str | None, remedy: str
+) -> None:
+    if found is None:  # Python's own message names the argument
+        with pytest.raises(TypeError, match="'spark'"):
+            call()
+        return
+    with pytest.raises(SavepointError) as refused:
+        call()
+    assert found in str(refused.value.facts["found"])
+    assert remedy in str(refused.value.facts["remedy"])
+
+
 @pytest.mark.spark
-def test_an_environment_that_is_not_activated_is_named(tmp_path: Path) -> None:
-    other = tmp_path / "bin" / "python3"
+def test_a_python_without_the_package_is_named_and_explained(tmp_path: Path) -> None:
+    """The Python that is found first has PySpark, and nothing else."""
+    other, packages = tmp_path / "bin" / "python3", tmp_path / "packages"
+    packages.mkdir()
+    for package in (pyspark, py4j):
+        folder = Path(str(package.__file__)).parent
+        (packages / folder.name).symlink_to(folder)
     other.parent.mkdir()
-    other.symlink_to(sys.executable)
+    other.write_text(f'#!/bin/sh\nPYTHONPATH={packages} exec {sys.executable} -S "$@"\n')
+    other.chmod(0o755)
     env = {name: text for name, text in os.environ.items() if name != "PYSPARK_PYTHON"}
     path = f"{other.parent}{os.pathsep}{env['PATH']}"
 
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(SHOP)],
+        [sys.executable, "-c", SCRIPT, str(SHOP), str(tmp_path / "new")],
         env={**env, "PATH": path},
         capture_output=True,
         text=True,
@@ -39,3 +89,5 @@ def test_an_environment_that_is_not_activated_is_named(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert f"Spark starts {other} for its tasks" in done.stderr
     assert f"set PYSPARK_PYTHON={sys.executable}" in done.stderr
+    assert done.stdout.count("the Python that Spark starts does not") == 2, done.stdout
+    assert f"PYSPARK_PYTHON={sys.executable}" in done.stdout
