@@ -31,8 +31,8 @@ from pyspark_savepoint.formats.errors import (
     UnsupportedStateError,
     UnsupportedVersionError,
     UserFunctionError,
-    WorkerPythonError,
     ValueRangeError,
+    WorkerPythonError,
 )
 
 __all__ = [
@@ -59,6 +59,6 @@ __all__ = [
     "UnsupportedStateError",
     "UnsupportedVersionError",
     "UserFunctionError",
-    "WorkerPythonError",
     "ValueRangeError",
+    "WorkerPythonError",
 ]
