@@ -16,6 +16,7 @@ from pyspark_savepoint.formats.kernels.frames import (
     DAMAGED,
     DONE,
     END_OF_KEY_GROUP,
+    MORE,
     compare_spans,
     equal_spans,
 )
@@ -88,6 +89,7 @@ def merge_runs(
     buf: Any,
     at: Any,
     stop: Any,
+    finished: Any,
     column: Any,
     prefix: int,
     tail: int,
@@ -100,7 +102,8 @@ def merge_runs(
     """Merge sorted runs into rows from ``row`` on; return the next row, or -1 if the runs are not strictly sorted.
 
     ``at`` and ``stop`` bound the runs; the values of run r go to ``value_start[column[r], row]`` (-1: none). Keys are
-    compared without their last ``tail`` bytes; key spans exclude the prefix.
+    compared without their last ``tail`` bytes; key spans exclude the prefix. The merge stops at the end of a run that
+    is not ``finished``, for its next key is not known; ``at`` is moved to the entries that are left.
     """
     runs = at.shape[0]
     if runs == 0:  # a key group without the chosen states
@@ -167,6 +170,8 @@ def merge_runs(
         for r in range(runs):
             p = at[r]
             if p >= stop[r]:
+                if not finished[r]:
+                    return row
                 continue
             a = p + 4 + prefix
             a_end = p + 4 + be_i32(buf, p) - tail
@@ -198,6 +203,99 @@ def merge_runs(
         previous = best
         previous_end = best_end
         row += 1
+
+
+@kernel
+def scan_run(buf: Any, pos: int, end: int, key_group: int, prefix: int, tail: int, previous: int) -> Any:
+    """Walk the entries of one run; return (reason for stopping, position, last entry).
+
+    ``previous`` is the entry before ``pos``, or -1. Keys without their last ``tail`` bytes must ascend strictly; a
+    ``tail`` of -1 takes them in any order. DONE: the position is behind the run. MORE: the entry there is incomplete.
+    """
+    ordered = tail >= 0
+    least = prefix + max(tail, 0)
+    known_size = np.int64(-1)
+    known_word = np.uint64(0)
+    known_last = np.uint64(0)
+    while True:
+        if pos + 8 > end:
+            return MORE, pos, previous
+        size = np.int64(be_i32(buf, pos))
+        key = pos + 4
+        if size < least:
+            return DAMAGED, pos, previous
+        if size > end - key - 4:
+            return MORE, pos, previous
+        length = be_i32(buf, key + size)
+        if length < 0:
+            return DAMAGED, pos, previous
+        last = buf[key] >= 128
+        after = key + size + 4 + length
+        if after + (2 if last else 0) > end:
+            return MORE, pos, previous
+        found = np.int64(buf[key] & 0x7F)
+        if prefix == 2:
+            found = (found << np.int64(8)) | np.int64(buf[key + 1])
+        if found != key_group:
+            return DAMAGED, pos, previous
+        if ordered:
+            # As in merge_runs: keys of 8 to 16 bytes are two words, which may overlap.
+            a = key + prefix
+            a_end = key + size - tail
+            if 8 <= a_end - a <= 16:
+                word = be_u64(buf, a)
+                tail_word = be_u64(buf, a_end - 8)
+                if size == known_size:
+                    if word < known_word or (word == known_word and tail_word <= known_last):
+                        return DAMAGED, pos, previous
+                elif previous >= 0:
+                    before = previous + 4
+                    if compare_spans(buf, before + prefix, before + be_i32(buf, previous) - tail, a, a_end) >= 0:
+                        return DAMAGED, pos, previous
+                known_size = size
+                known_word = word
+                known_last = tail_word
+            else:
+                known_size = np.int64(-1)
+                if previous >= 0:
+                    before = previous + 4
+                    if compare_spans(buf, before + prefix, before + be_i32(buf, previous) - tail, a, a_end) >= 0:
+                        return DAMAGED, pos, previous
+        previous = pos
+        pos = after
+        if last:
+            return DONE, pos, previous
+
+
+@kernel
+def complete_entries(buf: Any, start: int, end: int, least: int) -> Any:
+    """Return the end and the number of the entries that are complete; -1 if a length cannot be."""
+    pos = start
+    count = 0
+    known_size = np.int64(-1)
+    known_length = np.int64(-1)
+    step = np.int64(0)
+    while pos + 8 <= end:
+        size = np.int64(be_i32(buf, pos))
+        if size < least:
+            return -1, count
+        if size > end - pos - 8:
+            break
+        length = np.int64(be_i32(buf, pos + 4 + size))
+        if length < 0:
+            return -1, count
+        if length > end - pos - 8 - size:
+            break
+        count += 1
+        # As in find_runs: to step by the known size does not wait for the one that was just loaded.
+        if size == known_size and length == known_length:
+            pos += step
+        else:
+            known_size = size
+            known_length = length
+            step = size + 8 + length
+            pos += size + 8 + length
+    return pos, count
 
 
 @kernel

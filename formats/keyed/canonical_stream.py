@@ -8,9 +8,9 @@
 
 Flink: ``FullSnapshotAsyncWriter``, ``FullSnapshotRestoreOperation``.
 
-A sorted key group larger than memory is read twice. The first pass finds the range of each state's run and checks that
-it is sorted; the second reads all runs in parallel, each through its own window, and merges them. Unsorted key groups
-are joined through local disk.
+A sorted key group larger than memory is read twice (``sorted_windows``, or ``sorted_merge`` with maps). The first pass
+finds the range of each state's run and checks that it is sorted; the second reads all runs in parallel, each through
+its own window, and merges them. Unsorted key groups are joined through local disk.
 """
 
 from __future__ import annotations
@@ -28,20 +28,7 @@ from pyspark_savepoint.formats.keyed.key_group_reader import Extent, KeyGroupCon
 from pyspark_savepoint.formats.keyed.keyed_block import CANONICAL, KeyedBlock, SortedRows, runs_of
 from pyspark_savepoint.formats.keyed.meta_info import KeyedBackendHeader
 from pyspark_savepoint.formats.keyed.sorted_merge import merge_sorted
-
-
-class RowSpans:
-    """Output arrays of the merging kernel."""
-
-    def __init__(self, capacity: int, columns: int) -> None:
-        self.key_start, self.key_end = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
-        self.value_start = np.empty((columns, capacity), np.int64)
-        self.value_end = np.empty((columns, capacity), np.int64)
-        self.bounds = [0]
-
-    @property
-    def count(self) -> int:
-        return self.bounds[-1]
+from pyspark_savepoint.formats.keyed.sorted_windows import RowSpans, SortedStates
 
 
 class FrameSpans:
@@ -133,7 +120,11 @@ class CanonicalKeyedStream:
                 yield joined
                 continue
             wanted = (selected, namespaced, block_bytes)
-            merged = merge_large_key_group(self, extent, wanted) if join else None
+            merged: Iterator[KeyedBlock | SortedRows] | None = None
+            if rows:
+                merged = self._by_windows(extent, *wanted) if self._sorted else None
+            elif join:
+                merged = merge_large_key_group(self, extent, wanted)
             yield from merged or self._partial(extent, *wanted)
 
     def _adjacent(self, key_groups: set[int], limit: int) -> Iterator[list[Extent]]:
@@ -219,6 +210,19 @@ class CanonicalKeyedStream:
         most = len(buffer) * SPANS_PER_BYTE
         return self._merge(buffer, origin, [extent], ends, sorted(selected), namespaced, most)
 
+    def _by_windows(
+        self, extent: Extent, selected: set[int], namespaced: bool, block_bytes: int
+    ) -> Iterator[SortedRows] | None:
+        """Return the rows of a key group larger than memory, piece by piece; None if its states are not sorted."""
+        content, columns, tail = self.content_of(extent), sorted(selected), self._tail(selected)
+        states = len(self.header.states)
+        sorted_states = SortedStates(columns, states, self.prefix, 0 if namespaced else tail, block_bytes)
+        ranges = sorted_states.ranges(content, extent)
+        if ranges is None:
+            return None
+        pieces = sorted_states.rows(content, ranges)
+        return (self._rows(buffer, self._origin(0), columns, tail, [extent], rows) for buffer, rows in pieces)
+
     def _frames(self, size: int) -> FrameSpans:
         """Return output arrays for the entries of ``size`` bytes."""
         return FrameSpans(size // MIN_FRAME + 1, self.prefix, len(self.header.states))
@@ -275,6 +279,11 @@ class CanonicalKeyedStream:
             for missing in place.keys() - set(chosen[:, walk.STATE].tolist()):
                 rows.value_start[place[missing], before:after] = -1
             rows.bounds.append(after)
+        return self._rows(buffer, origin, columns, tail, extents, rows)
+
+    def _rows(
+        self, buffer: Bytes, origin: Origin, columns: list[int], tail: int, extents: Sequence[Extent], rows: RowSpans
+    ) -> SortedRows:
         n = rows.count
         key_group = np.repeat(np.array([extent.key_group for extent in extents], np.int32), np.diff(rows.bounds))
         composite_end = rows.key_end[:n]
@@ -287,11 +296,12 @@ class CanonicalKeyedStream:
         """Append the rows of one key group; return the total number of rows, or -1 on error."""
         from pyspark_savepoint.formats.kernels import hashing, walk
 
-        spans = (rows.key_start, rows.key_end, rows.value_start, rows.value_end)
+        spans = rows.arrays
         start, stop = runs[:, walk.START].copy(), runs[:, walk.STOP].copy()
         after = -1
         if self._sorted:
-            after = walk.merge_runs(buffer, start.copy(), stop, column, self.prefix, tail, rows.count, *spans)
+            whole = np.ones(len(start), np.bool_)
+            after = walk.merge_runs(buffer, start.copy(), stop, whole, column, self.prefix, tail, rows.count, *spans)
             # If a writer did not sort one key group, it will not have sorted the next.
             self._sorted = after >= 0
         if after < 0:
