@@ -268,7 +268,7 @@ def scan_run(buf: Any, pos: int, end: int, key_group: int, prefix: int, tail: in
 
 
 @kernel
-def complete_entries(buf: Any, start: int, end: int, least: int) -> Any:
+def complete_entries(buf: Any, start: Any, end: int, least: int) -> Any:
     """Return the end and the number of the entries that are complete; -1 if a length cannot be."""
     pos = start
     count = 0
