@@ -29,7 +29,7 @@ from pyspark_savepoint.formats.serializers.kryo.serializer import KryoSerializer
 from pyspark_savepoint.statebackends.migration.java_times import expect_plausible, loses_offset
 from pyspark_savepoint.statebackends.migration.object_reader import FlinkReader, ReadObject
 from pyspark_savepoint.statebackends.migration.object_writer import FlinkObjectWriter, PojoOf, WriteObject
-from pyspark_savepoint.statebackends.migration.target_types import ChangedPart, Target
+from pyspark_savepoint.statebackends.migration.target_types import ChangedPart, OwnSerializers, Target
 from pyspark_savepoint.statebackends.migration.value_program import Rewrite
 
 #: Errors of bytes that a version of Kryo does not read.
@@ -61,6 +61,13 @@ class UnreadableError(ValueError):
 
     def __str__(self) -> str:
         return f"Kryo in Flink 2 does not read the {self.args[0]} that it writes, so there is nothing to write"
+
+
+class OwnSerializerError(ValueError):
+    """Error for an object of a class that the new job registers with a serializer of its own."""
+
+    def __str__(self) -> str:
+        return f"the new job registers a Kryo serializer of its own for {self.args[0]}, which would misread the object"
 
 
 class PartError(Exception):
@@ -143,6 +150,12 @@ class KryoChange:
             and all(each.erased.arguments for each in found.constructors)
         )
 
+    def expect_none_of(self, own: OwnSerializers, value: KryoObject) -> None:
+        """Raise OwnSerializerError for an object that holds one of a class with a serializer of the new job's."""
+        for name in class_names(value):
+            if name in own.classes or not own.with_subclasses.isdisjoint(self.classes.ancestors(name)):
+                raise OwnSerializerError(name)
+
     def flink_reader(self) -> FlinkReader:
         """Return a reader of objects by Flink's serializers."""
 
@@ -186,7 +199,8 @@ class KryoStatePart:
         read, put = change.flink_reader().of(old), change.writer().of(new)
         by_kryo = self.keeps_kryo
         direct = None
-        if isinstance(old, KryoSerializer) and isinstance(new, KryoSerializer):
+        own = self.part.own_serializers
+        if isinstance(old, KryoSerializer) and isinstance(new, KryoSerializer) and own is None:
             direct = change.direct(old, new)
 
         def rewrite(data: bytes, at: int, out: bytearray) -> int:
@@ -199,6 +213,8 @@ class KryoStatePart:
                 return end
             try:
                 value, end = read(data, at)
+                if own is not None and value is not None:
+                    change.expect_none_of(own, value)
                 put(value, out)
                 if by_kryo:
                     _expect_readable(out, start)

@@ -66,6 +66,15 @@ class Obstacle:
 
 
 @dataclass(frozen=True)
+class OwnSerializers:
+    """Classes that Kryo in the new job leaves to serializers of the job's own."""
+
+    classes: frozenset[str]
+    #: Those whose serializer is used for subclasses too.
+    with_subclasses: frozenset[str]
+
+
+@dataclass(frozen=True)
 class ChangedPart:
     """A part whose bytes or snapshot may change: ``old`` as Kryo wrote it, or a class that was renamed."""
 
@@ -73,6 +82,8 @@ class ChangedPart:
     old: TypeSerializer
     new: TypeSerializer
     obstacle: Obstacle | None = None
+    #: Classes that the new job registers with serializers of its own, and the snapshot does not.
+    own_serializers: OwnSerializers | None = None
 
     @property
     def name(self) -> str:
@@ -195,9 +206,10 @@ class _Search:
         known = self.known.get(path)
         if known is None and old.type_class in COLLECTIONS:
             return ChangedPart(path, old, old, self._unknown(old, path))
-        if known is None or isinstance(known, KryoSerializer):
+        if known is None:
             return ChangedPart(path, old, old)
-        return ChangedPart(path, old, _with_registrations(known, old))
+        new = old if isinstance(known, KryoSerializer) else _with_registrations(known, old)
+        return ChangedPart(path, old, new, own_serializers=_own_serializers(known, old))
 
     def _unknown(self, old: KryoSerializer, path: Path) -> Obstacle:
         error = next((self.errors[path[:end]] for end in range(len(path), -1, -1) if path[:end] in self.errors), None)
@@ -264,3 +276,12 @@ def _with_registrations(new: TypeSerializer, old: KryoSerializer) -> TypeSeriali
         return replace(part, registrations=registrations, defaults=old.defaults, default_classes=old.default_classes)
 
     return change(new, ())
+
+
+def _own_serializers(known: TypeSerializer, old: KryoSerializer) -> OwnSerializers | None:
+    """Return the classes that the new job registers with serializers of its own, and the old job does not."""
+    kryo = [part.classes for part in by_path(known).values() if isinstance(part, KryoSerializer)]
+    classes = frozenset[str]().union(*(each.custom for each in kryo)) - old.classes.custom
+    with_subclasses = frozenset[str]().union(*(each.defaults for each in kryo)) - old.classes.custom
+    return OwnSerializers(classes, with_subclasses) if classes else None
+

@@ -23,6 +23,7 @@ from pyspark_savepoint.statebackends.migration.kryo_values import (
     PLAIN_COLLECTIONS,
     KryoStatePart,
     NullReadError,
+    OwnSerializerError,
     PartError,
     UnreadableError,
 )
@@ -42,6 +43,7 @@ MIN_SAMPLE = 1000
 PIECE = 32 << 20
 #: Bytes of key groups that are read together.
 TOGETHER = 4 << 20
+UNREGISTER = "register none in the new job, or leave the state out (drop), or as it is (as_is)"
 LEAVE_OUT = "leave the state out (drop), or as it is (as_is)"
 CLASS_FILES = "name the job's jar or class files (classes), or leave the state out (drop)"
 #: Collections that lose something, as Kryo writes their names.
@@ -350,6 +352,8 @@ def _hindrance(found: PartError) -> Hindrance:
     if isinstance(error, ForeignError):
         text = ": ".join(map(str, error.args))
         return Hindrance(MigrationVerdict.NEEDS, f"Kryo wrote an object of {text}", CLASS_FILES)
+    if isinstance(error, OwnSerializerError):
+        return Hindrance(MigrationVerdict.IMPOSSIBLE, str(error), UNREGISTER)
     if isinstance(error, UnreadableError):
         return Hindrance(MigrationVerdict.IMPOSSIBLE, str(error), LEAVE_OUT)
     if isinstance(error, SavepointError):

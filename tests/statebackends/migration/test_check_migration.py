@@ -80,6 +80,19 @@ def test_without_class_files_the_check_says_what_it_needs() -> None:
     assert "classes" in str(parts["tags"].remedy)
 
 
+def test_a_serializer_that_only_the_new_job_registers_is_an_obstacle() -> None:
+    """2.3 wrote the objects by their fields; the job that restores them has a Kryo serializer of its own for the class."""
+    case = MIGRATION / "cases" / "kryo-default-serializer-dropped"
+    told = Savepoint.open(str(case / "1.20.5-hashmap"))
+    check = migration_of(
+        Savepoint.open(str(case / "2.3.0-hashmap")), "1.20", classes=[MIGRATION / "classes"], types_from=told
+    ).check()
+    (part,) = [part for part in check.parts if part.verdict is MigrationVerdict.IMPOSSIBLE]
+    assert part.reason == (
+        "the new job registers a Kryo serializer of its own for miglab.Model$KCustom, which would misread the object"
+    )
+
+
 def test_a_class_that_was_moved_is_rewritten(tmp_path: Path) -> None:
     source = Snapshot.open(str(MIGRATION / "flows" / "two-phase-sink" / "1.20.5-hashmap"))
     parts = [part for part in migration_of(source, "2.3").check().parts if part.verdict is not MigrationVerdict.AS_IS]
