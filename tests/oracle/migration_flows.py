@@ -37,7 +37,7 @@ from tests.oracle.flink import (
     generate,
     restore,
 )
-from tests.oracle.migration import LAB, OPENED, SOURCES, changed
+from tests.oracle.migration import LAB, MAIN, OPENED, SOURCES, changed
 
 WRITER = "1.20.5"
 JOBS = {"flow": ("Flow", "flow-results.json", "flows"), "sql": ("Sql", "sql-results.json", "queries")}
@@ -87,7 +87,7 @@ def compiled(version: str) -> Path:
             for path, text in zip(made, jobs.values(), strict=True):
                 path.write_text(text)
             command = [_tool("javac"), "-nowarn", "-Xlint:none", "-d", str(scratch)]
-            command += ["-cp", class_path(fetch(version, sql=True)), *map(str, (*SOURCES, *made))]
+            command += ["-cp", class_path(fetch(version, sql=True)), *map(str, (*SOURCES, MAIN, *made))]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode:
                 raise FlinkError(f"the flows do not compile for Flink {version}:\n{done.stderr}")
