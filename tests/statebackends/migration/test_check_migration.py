@@ -81,11 +81,11 @@ def test_without_class_files_the_check_says_what_it_needs() -> None:
 
 
 def test_a_serializer_that_only_the_new_job_registers_is_an_obstacle() -> None:
-    """2.3 wrote the objects by their fields; the job that restores them has a Kryo serializer of its own for the class."""
+    """2.3 wrote the objects by their fields; the job that restores them has a Kryo serializer of its own for them."""
     case = MIGRATION / "cases" / "kryo-default-serializer-dropped"
-    told = Savepoint.open(str(case / "1.20.5-hashmap"))
+    told = Snapshot.open(str(case / "1.20.5-hashmap"))
     check = migration_of(
-        Savepoint.open(str(case / "2.3.0-hashmap")), "1.20", classes=[MIGRATION / "classes"], types_from=told
+        Snapshot.open(str(case / "2.3.0-hashmap")), "1.20", classes=[MIGRATION / "classes"], types_from=told
     ).check()
     (part,) = [part for part in check.parts if part.verdict is MigrationVerdict.IMPOSSIBLE]
     assert part.reason == (
